@@ -1,0 +1,136 @@
+"""Domains: what we ask libvirt for, and what we read back from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class DomainState(StrEnum):
+    """libvirt's domain states that matter to us."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    SHUTOFF = "shutoff"
+    CRASHED = "crashed"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """What a domain's ``<metadata>`` says of us, in the namespace ``https://vgpumgr.dev/v1``."""
+
+    fleet: str
+    vm: str
+    vm_id: str
+    generation: int
+    allocations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainFacts:
+    """A domain as found on a host. ``ownership`` is None for a foreign one.
+
+    ``devices`` are the host devices it names: mdev UUIDs and PCI addresses as text.
+    """
+
+    name: str
+    uuid: str
+    state: DomainState
+    persistent: bool = True
+    autostart: bool = False
+    vcpus: int = 0
+    memory_mib: int = 0
+    devices: tuple[str, ...] = ()
+    ownership: Ownership | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MdevHostdev:
+    """An mdev in a domain. ``display`` turns on display and ramfb: on one vGPU of a VM only."""
+
+    uuid: str
+    display: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciHostdev:
+    """A PCI function in a domain, ``managed='no'``: the helper has bound it."""
+
+    address: str
+
+
+Hostdev = MdevHostdev | PciHostdev
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainDisk:
+    """One disk: a volume's path and its *declared* format; never probed."""
+
+    path: str
+    format: str
+    target: str
+    cdrom: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainNic:
+    """One virtio NIC on a libvirt network or a host bridge (exactly one of the two)."""
+
+    mac: str
+    network: str | None = None
+    bridge: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainPlan:
+    """All that a domain's XML is made from. Memory in MiB.
+
+    ``accelerator`` is ``kvm`` or ``tcg``. ``cpus`` are the host CPUs to pin to, one per vCPU, or
+    empty; ``numa_node`` binds memory there. ``mmio64_mib`` > 0 asks for a PCI window large enough
+    for the GPU's BARs (NVIDIA AI Enterprise 6.x, MMIO table).
+    """
+
+    name: str
+    uuid: str
+    vcpus: int
+    memory_mib: int
+    accelerator: str
+    firmware: str = "uefi"
+    disks: tuple[DomainDisk, ...] = ()
+    nics: tuple[DomainNic, ...] = ()
+    hostdevs: tuple[Hostdev, ...] = ()
+    graphics: bool = False
+    cpus: tuple[int, ...] = ()
+    numa_node: int | None = None
+    hugepage_kib: int | None = None
+    mmio64_mib: int = 0
+    ownership: Ownership
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumePlan:
+    """A volume to make: ``fresh``, ``copy`` or ``overlay`` of ``source`` (a volume of the pool)."""
+
+    pool: str
+    name: str
+    capacity_bytes: int
+    format: str
+    mode: str = "fresh"
+    source: str | None = None
+    source_path: str | None = None
+    source_format: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeFacts:
+    """A volume as found."""
+
+    pool: str
+    name: str
+    path: str
+    capacity_bytes: int
+    format: str
+    backing_path: str | None = None

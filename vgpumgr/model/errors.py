@@ -1,0 +1,167 @@
+"""The error tree. Each error says what happened, why, and what to type next.
+
+VgpumgrError                1  failure
+├── UsageError              2  bad YAML, field or flag
+│   └── UnknownProfile      2
+├── NotFound                3
+├── Conflict                4  held by someone, wrong generation, needs a stop
+│   ├── InUse               4  a device or volume somebody else holds
+│   └── StaleGeneration     4  the ledger moved since it was read; plan again
+├── NoPlacement             5
+├── HostUnreachable         6
+├── PartlyDone              7
+├── NotPermitted            8
+│   └── HostKeyChanged      8
+├── DeadlineExceeded        9
+├── HostRefused             1  the kernel, the driver or libvirt said no
+├── OutcomeUnknown          1  a call was cut: look, never assume
+├── LedgerError             1
+└── Interrupted           130
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class VgpumgrError(Exception):
+    """Base of every error a user may see.
+
+    ``message`` says what happened, ``why`` the cause, ``next`` the command or edit that helps.
+    ``code`` is stable and dotted; ``exit_status`` is the process's exit code.
+    """
+
+    code: ClassVar[str] = "failed"
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, why: str = "", next: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.why = why
+        self.next = next
+
+    def as_dict(self) -> dict[str, object]:
+        """The JSON object that ``-o json`` prints on stderr."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "why": self.why,
+            "next": self.next,
+            "exit": self.exit_status,
+        }
+
+
+class UsageError(VgpumgrError):
+    """The user's input is wrong: YAML, a field, a name, a flag."""
+
+    code = "usage"
+    exit_status = 2
+
+
+class UnknownProfile(UsageError):
+    """A profile name that neither the catalogue nor any probed host knows."""
+
+    code = "usage.profile"
+
+
+class NotFound(VgpumgrError):
+    """No object of that name."""
+
+    code = "not-found"
+    exit_status = 3
+
+
+class Conflict(VgpumgrError):
+    """Held by someone else, or the change needs a stop."""
+
+    code = "conflict"
+    exit_status = 4
+
+
+class InUse(Conflict):
+    """A device or volume that a domain or another tool holds."""
+
+    code = "conflict.in-use"
+
+
+class StaleGeneration(Conflict):
+    """The ledger row moved since it was read; the caller plans again."""
+
+    code = "conflict.generation"
+
+
+class NoPlacement(VgpumgrError):
+    """No GPU of the fleet can take the request."""
+
+    code = "placement.none"
+    exit_status = 5
+
+
+class HostUnreachable(VgpumgrError):
+    """The host cannot be reached (resolve, connect, authenticate, libvirt absent)."""
+
+    code = "host.unreachable"
+    exit_status = 6
+
+
+class PartlyDone(VgpumgrError):
+    """Some of the work was done, or some of the fleet could be read."""
+
+    code = "partly"
+    exit_status = 7
+
+
+class NotPermitted(VgpumgrError):
+    """The host or its policy says that we may not."""
+
+    code = "not-permitted"
+    exit_status = 8
+
+
+class HostKeyChanged(NotPermitted):
+    """The host's SSH key is not the pinned one."""
+
+    code = "not-permitted.host-key"
+
+
+class DeadlineExceeded(VgpumgrError):
+    """A call did not return within its deadline and was cut."""
+
+    code = "deadline"
+    exit_status = 9
+
+
+class HostRefused(VgpumgrError):
+    """The kernel, the driver or libvirt refused; ``errno_name`` where there is one."""
+
+    code = "host.refused"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        why: str = "",
+        next: str = "",
+        errno_name: str = "",
+    ) -> None:
+        super().__init__(message, why=why, next=next)
+        self.errno_name = errno_name
+
+
+class OutcomeUnknown(VgpumgrError):
+    """A call was cut after it was sent: it may or may not have happened."""
+
+    code = "host.outcome-unknown"
+
+
+class LedgerError(VgpumgrError):
+    """The ledger cannot be opened, read or written."""
+
+    code = "ledger"
+
+
+class Interrupted(VgpumgrError):
+    """Ctrl-C: the running host call ended, the operation waits to be resumed or undone."""
+
+    code = "interrupted"
+    exit_status = 130

@@ -1,0 +1,111 @@
+"""Hosts: what the ledger knows of them, and what a probe saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.gpu import GpuFacts, Mdev
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaNode:
+    """One NUMA node: its CPUs, memory in MiB, and free huge pages by page size in KiB."""
+
+    id: int
+    cpus: tuple[int, ...]
+    memory_mib: int
+    hugepages_free: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Versions as dotted text; an empty string is *unknown*."""
+
+    kernel: str = ""
+    libvirt: str = ""
+    qemu: str = ""
+    driver: str = ""
+    helper: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePool:
+    """A libvirt storage pool; ``path`` is the target directory of a dir pool."""
+
+    name: str
+    kind: str
+    path: str
+    capacity_bytes: int
+    available_bytes: int
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownPart:
+    """A part of a probe that could not be read, and why."""
+
+    part: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimFacts:
+    """A claim file found on a host (``/var/lib/vgpumgr/claims/<unit>.json``)."""
+
+    unit: str
+    fleet: str
+    epoch: int
+    allocation: str
+    generation: int
+    vm: str
+    wanted: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """Everything one probe read. Parts that could not be read are named in ``unknown``."""
+
+    host: str
+    boot_id: str
+    hostname: str
+    versions: Versions
+    cpus: int
+    memory_mib: int
+    iommu: bool
+    kvm: bool
+    numa: tuple[NumaNode, ...] = ()
+    gpus: tuple[GpuFacts, ...] = ()
+    mdevs: tuple[Mdev, ...] = ()
+    claims: tuple[ClaimFacts, ...] = ()
+    domains: tuple[DomainFacts, ...] = ()
+    pools: tuple[StoragePool, ...] = ()
+    networks: tuple[str, ...] = ()
+    bridges: tuple[str, ...] = ()
+    foreign_mdev_definitions: tuple[str, ...] = ()
+    unknown: tuple[UnknownPart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRecord:
+    """A host in the ledger.
+
+    ``address`` is ``USER@HOST[:PORT]``, ``local`` or ``sim://NAME``; ``host_key`` the pinned
+    ``SHA256:…`` fingerprint (empty where there is no SSH). ``observed_at`` is Unix time in
+    seconds of the last complete probe.
+    """
+
+    name: str
+    address: str
+    host_key: str = ""
+    cordoned: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cpu_overcommit: float = 4.0
+    reserved_memory_mib: int = 1024
+    accelerator: str = "auto"
+    probe_only: bool = False
+    generation: int = 0
+    facts: HostFacts | None = None
+    observed_at: float | None = None
+    last_error: str = ""

@@ -1,0 +1,158 @@
+"""Operations, tasks and steps as the journal keeps them, and the transitions it records.
+
+An *operation* is what a user started (``apply``, ``delete``, ``vm start``). It has one *task* per
+VM; a task has numbered *steps*. All steps are written down before the first one runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+
+
+class OperationState(StrEnum):
+    """done, undone and failed are final; interrupted waits for resume or undo."""
+
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    UNDONE = "undone"
+    PARTLY = "partly"
+    FAILED = "failed"
+
+
+class TaskState(StrEnum):
+    """One VM's part of an operation; ``failed`` needs an operator."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    UNDOING = "undoing"
+    DONE = "done"
+    UNDONE = "undone"
+    FAILED = "failed"
+
+
+class StepState(StrEnum):
+    """planned → intent → done; undo: undo-intent → undone."""
+
+    PLANNED = "planned"
+    INTENT = "intent"
+    DONE = "done"
+    UNDO_INTENT = "undo-intent"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One journalled step: ``kind`` names its class, ``args`` rebuild it."""
+
+    seq: int
+    kind: str
+    args: Mapping[str, object]
+    state: StepState = StepState.PLANNED
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """One VM's steps on one host, in order.
+
+    The outcome maps are applied to the ledger in the same commit that ends the task.
+    """
+
+    id: str
+    operation: str
+    vm_id: str
+    vm: str
+    host: str
+    verb: str
+    steps: tuple[StepRecord, ...]
+    state: TaskState = TaskState.PENDING
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRecord:
+    """One operation. ``epoch`` is the store's at its start. Times are Unix seconds."""
+
+    id: str
+    kind: str
+    state: OperationState
+    epoch: int
+    started_at: float
+    ended_at: float | None = None
+    by: str = ""
+    summary: str = ""
+
+
+# Transitions: what ``Ledger.record`` makes durable, all of one call in one commit.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMoved:
+    """A step changed state."""
+
+    task: str
+    seq: int
+    state: StepState
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMoved:
+    """A task changed state; with it the VM and its allocations where the fields are set.
+
+    Moving allocations to ``released`` gives back their units in the same commit.
+    """
+
+    task: str
+    state: TaskState
+    error: str = ""
+    vm_id: str = ""
+    vm_state: VmState | None = None
+    vm_running: bool | None = None
+    allocations: AllocationState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationMoved:
+    """An operation changed state; final states get ``ended_at``."""
+
+    operation: str
+    state: OperationState
+    summary: str = ""
+    ended_at: float | None = None
+
+
+Transition = StepMoved | TaskMoved | OperationMoved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What one transaction writes at the start of an operation.
+
+    New VMs with their allocations (units under UNIQUE constraints), VMs whose record changes,
+    the operation and all tasks with all steps. ``gpu_generations`` and ``host_generations`` are
+    compared and raised; a mismatch or a taken unit raises StaleGeneration and writes nothing.
+    """
+
+    operation: OperationRecord
+    tasks: tuple[TaskRecord, ...] = ()
+    vms: tuple[VmRecord, ...] = ()
+    changed_vms: tuple[VmRecord, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
+    gpu_generations: Mapping[str, int] = field(default_factory=dict)
+    host_generations: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A request that could not be placed, kept for history. ``reasons`` are their texts."""
+
+    vm: str
+    at: float
+    spec: Mapping[str, object]
+    reasons: tuple[str, ...]

@@ -1,0 +1,31 @@
+"""Sizes as users write them (``8GiB``) and as we keep them (MiB or bytes, in the name)."""
+
+from __future__ import annotations
+
+import re
+
+_SIZE = re.compile(r"(\d{1,15})\s*(B|KiB|MiB|GiB|TiB)?")
+_FACTOR = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def parse_bytes(text: str) -> int:
+    """``"8GiB"`` → 8589934592. A binary unit is required; ValueError says what is accepted."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or match.group(2) is None:
+        raise ValueError(f"{text!r} is not a size: write a whole number and a unit, like 8GiB")
+    return int(match.group(1)) * _FACTOR[match.group(2)]
+
+
+def parse_mib(text: str) -> int:
+    """``"8GiB"`` → 8192; ValueError where the size is no whole number of MiB."""
+    size, rest = divmod(parse_bytes(text), 1 << 20)
+    if rest or not size:
+        raise ValueError(f"{text!r} is not a positive whole number of MiB")
+    return size
+
+
+def format_mib(mib: int) -> str:
+    """8192 → ``8 GiB``; 1536 → ``1.5 GiB``; 512 → ``512 MiB``."""
+    if mib < 1024:
+        return f"{mib} MiB"
+    return f"{mib / 1024:.4g} GiB"

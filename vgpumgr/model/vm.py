@@ -1,0 +1,167 @@
+"""What a user asks for: one VM, after replicas were expanded and defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class DiskMode(StrEnum):
+    """How a disk's volume comes to be."""
+
+    FRESH = "fresh"
+    COPY = "copy"
+    OVERLAY = "overlay"
+
+
+class NumaPolicy(StrEnum):
+    """Where memory and CPUs lie relative to the GPU."""
+
+    NONE = "none"
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
+class PlacementPolicy(StrEnum):
+    """How GPUs are chosen among those that fit."""
+
+    BREADTH_FIRST = "breadth-first"
+    DEPTH_FIRST = "depth-first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRequest:
+    """``count`` GPU parts of one profile, optionally only on a GPU of ``model``."""
+
+    profile: str
+    count: int = 1
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSpec:
+    """One disk. ``size_bytes`` 0 means the image's own size (copy and overlay)."""
+
+    pool: str = "default"
+    size_bytes: int = 0
+    mode: DiskMode = DiskMode.FRESH
+    image: str | None = None
+    image_format: str = "qcow2"
+    format: str = "qcow2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicSpec:
+    """A NIC on a host bridge or a libvirt network: exactly one of the two."""
+
+    bridge: str | None = None
+    network: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudInit:
+    """Text of a NoCloud seed. None leaves the file out (meta-data is always made)."""
+
+    user_data: str | None = None
+    network_config: str | None = None
+    pool: str = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affinity:
+    """Where a VM may run. Label maps match when every pair is present."""
+
+    hosts: tuple[str, ...] = ()
+    host_labels: Mapping[str, str] = field(default_factory=dict)
+    together_with: Mapping[str, str] = field(default_factory=dict)
+    apart_from: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmSpec:
+    """One VM as asked for. Memory in MiB; ``hugepage_kib`` None = ordinary pages."""
+
+    name: str
+    vcpus: int
+    memory_mib: int
+    gpus: tuple[GpuRequest, ...] = ()
+    disks: tuple[DiskSpec, ...] = ()
+    nics: tuple[NicSpec, ...] = ()
+    cloud_init: CloudInit | None = None
+    firmware: str = "uefi"
+    display: bool = False
+    autostart: bool = False
+    pin_cpus: bool = False
+    numa: NumaPolicy = NumaPolicy.PREFER
+    hugepage_kib: int | None = None
+    affinity: Affinity = field(default_factory=Affinity)
+    policy: PlacementPolicy | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tenant: str = "default"
+
+
+class VmState(StrEnum):
+    """A VM in the ledger."""
+
+    RESERVED = "reserved"
+    ACTIVE = "active"
+    DELETING = "deleting"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmRecord:
+    """A VM in the ledger. ``running`` is what the user last asked for.
+
+    ``volumes`` are the (pool, name) pairs made for this VM, ``cpus`` the host CPUs pinned to it.
+    """
+
+    id: str
+    spec: VmSpec
+    host: str
+    state: VmState
+    running: bool
+    generation: int
+    numa_node: int | None = None
+    cpus: tuple[int, ...] = ()
+    volumes: tuple[tuple[str, str], ...] = ()
+    created_at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The user's name for it, which is also the domain's name."""
+        return self.spec.name
+
+
+class AllocationState(StrEnum):
+    """reserved → active → released; orphaned when the host shows the unit empty."""
+
+    RESERVED = "reserved"
+    ACTIVE = "active"
+    RELEASED = "released"
+    ORPHANED = "orphaned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Units of one GPU held for one VM.
+
+    ``slots`` are the unit numbers taken; ``device`` is what realises it on the host: the mdev
+    UUID, or the PCI address of a whole GPU; ``parent`` and ``type_id`` are set for an mdev.
+    """
+
+    id: str
+    vm_id: str
+    vm: str
+    host: str
+    gpu: str
+    profile: str
+    framework: str
+    device: str
+    slots: tuple[int, ...]
+    type_id: str = ""
+    parent: str = ""
+    state: AllocationState = AllocationState.RESERVED
+    generation: int = 1
+    created_at: float = 0.0

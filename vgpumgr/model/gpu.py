@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpumgr.model.address import PciAddress
@@ -57,6 +58,7 @@ class GpuFacts:
 
     ``device`` is its name on the host: a PCI address, or the parent's name under
     ``/sys/class/mdev_bus`` for a virtual parent such as ``mtty``. None means *unknown*.
+    ``type_units`` is the number of memory slots an mdev of each type takes, where it is known.
     """
 
     device: str
@@ -73,6 +75,7 @@ class GpuFacts:
     boot_vga: bool = False
     reset_methods: tuple[str, ...] = ()
     mdev_types: tuple[MdevType, ...] = ()
+    type_units: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def address(self) -> PciAddress | None:

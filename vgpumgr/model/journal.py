@@ -35,6 +35,9 @@ class TaskState(StrEnum):
     FAILED = "failed"
 
 
+FINAL_TASKS = frozenset({TaskState.DONE, TaskState.UNDONE, TaskState.FAILED})
+
+
 class StepState(StrEnum):
     """planned → intent → done; undo: undo-intent → undone."""
 

@@ -148,7 +148,8 @@ class Allocation:
     """Units of one GPU held for one VM.
 
     ``slots`` are the unit numbers taken; ``device`` is what realises it on the host: the mdev
-    UUID, or the PCI address of a whole GPU; ``parent`` and ``type_id`` are set for an mdev.
+    UUID, or the PCI address of a whole GPU; ``parent`` and ``type_id`` are set for an mdev,
+    ``companions`` are the sibling functions that must follow a whole GPU to vfio-pci.
     """
 
     id: str
@@ -162,6 +163,7 @@ class Allocation:
     slots: tuple[int, ...]
     type_id: str = ""
     parent: str = ""
+    companions: tuple[str, ...] = ()
     state: AllocationState = AllocationState.RESERVED
     generation: int = 1
     created_at: float = 0.0

@@ -1,0 +1,5 @@
+"""``python -m vgpumgr``."""
+
+from vgpumgr.cli import main
+
+main()

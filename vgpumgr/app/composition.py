@@ -1,0 +1,111 @@
+"""The one composition root: reads settings, picks how hosts are reached, opens the store, builds
+the engine. Everything is made on first use, so that a list never loads SSH or libvirt."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from vgpumgr.app.config import Config
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.ports import Ledger
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.engine import Engine
+    from vgpumgr.engine.outcome import VmOutcome
+    from vgpumgr.hosts.real import RealHosts
+    from vgpumgr.hosts.router import HostRouter
+    from vgpumgr.sim.client import SimHosts
+
+
+class App:
+    """One process's view of one fleet. Close it when done."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.stop = threading.Event()
+        self.progress: Callable[[VmOutcome], None] = lambda _: None
+        self._closers: list[Callable[[], None]] = []
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger for reading: without a file, lists are empty and nothing is created."""
+        return self._open_ledger(create=False)
+
+    @cached_property
+    def writable_ledger(self) -> Ledger:
+        """The ledger for changing: made on first use."""
+        return self._open_ledger(create=True)
+
+    def _open_ledger(self, *, create: bool) -> Ledger:
+        from vgpumgr.store import open_ledger
+
+        ledger = open_ledger(self.config.ledger, create=create)
+        self._closers.append(ledger.close)
+        return ledger
+
+    @cached_property
+    def real_hosts(self) -> RealHosts:
+        """Hosts over SSH, and the local one."""
+        from vgpumgr.hosts.real import RealHosts
+
+        hosts = RealHosts(
+            ssh_config=self.config.ssh_config,
+            connect_timeout_s=self.config.connect_timeout_s,
+            call_timeout_s=self.config.call_timeout_s,
+        )
+        self._closers.append(hosts.close)
+        return hosts
+
+    @cached_property
+    def sim_hosts(self) -> SimHosts:
+        """The simulated fleet of this state folder."""
+        from vgpumgr.sim.client import SimHosts
+
+        hosts = SimHosts(self.config.state_dir / "sim")
+        self._closers.append(hosts.close)
+        return hosts
+
+    @cached_property
+    def hosts(self) -> HostRouter:
+        """Every host by its address: ``sim://NAME``, ``local`` or ``USER@HOST``."""
+        from vgpumgr.hosts.router import HostRouter
+
+        return HostRouter(simulated=lambda: self.sim_hosts, real=lambda: self.real_hosts)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine over the writable ledger and all hosts."""
+        from vgpumgr.engine.clock import SystemClock
+        from vgpumgr.engine.engine import Engine
+        from vgpumgr.engine.lanes import ThreadLanes
+
+        return Engine(
+            ledger=self.writable_ledger,
+            hosts=self.hosts,
+            lanes=ThreadLanes(self.config.lanes),
+            clock=SystemClock(),
+            new_uuid=lambda: str(uuid.uuid4()),
+            policy=self.config.policy,
+            stop=self.stop,
+            progress=self._report,
+        )
+
+    def _report(self, outcome: VmOutcome) -> None:
+        self.progress(outcome)
+
+    def require_hosts(self) -> None:
+        """NotFound when no host is enrolled yet."""
+        if not self.ledger.hosts():
+            raise NotFound(
+                "no host is enrolled",
+                next="vgpumgr host add NAME --address USER@HOST   (or try: vgpumgr sim up)",
+            )
+
+    def close(self) -> None:
+        """Close whatever was opened, last first."""
+        while self._closers:
+            self._closers.pop()()

@@ -1,0 +1,180 @@
+"""Whole-file verbs: apply, plan, diff, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.files import file_option, load_vms
+from vgpumgr.cli.output import output_option, print_item, table
+from vgpumgr.cli.progress import reporting
+from vgpumgr.cli.questions import confirm
+from vgpumgr.model.errors import NoPlacement, PartlyDone
+from vgpumgr.model.plan import Plan
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.outcome import Outcome
+
+CHANGES_PENDING = 10
+
+
+def plan_item(plan: Plan) -> dict[str, Any]:
+    """The JSON of a plan."""
+    return {
+        "name": "plan",
+        "changes": plan.changes,
+        "actions": [
+            {
+                "kind": str(action.kind),
+                "vm": action.vm.name,
+                "host": action.host,
+                "details": list(action.details),
+                "needs_restart": action.needs_restart,
+            }
+            for action in plan.actions
+        ],
+        "unplaced": [
+            {
+                "vm": refused.request.name,
+                "reasons": [
+                    {"code": r.code, "host": r.host, "gpu": r.gpu, "text": r.text}
+                    for r in refused.reasons
+                ],
+            }
+            for refused in plan.unplaced
+        ],
+        "unchanged": list(plan.unchanged),
+        "warnings": list(plan.warnings),
+    }
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan for people."""
+    if not plan.changes and not plan.unplaced:
+        return f"nothing to change: {len(plan.unchanged)} VMs are as wanted"
+    rows = [[f"  {a.kind}", a.vm.name, a.host, "; ".join(a.details)] for a in plan.actions]
+    lines = [table(rows)] if rows else []
+    for refused in plan.unplaced:
+        lines.append(f"  cannot be placed: {refused.request.name}")
+        lines += [f"      {reason.text}" for reason in refused.reasons[:8]]
+        if len(refused.reasons) > 8:
+            lines.append(f"      and {len(refused.reasons) - 8} more")
+    lines.append(
+        f"{plan.changes} to change, {len(plan.unplaced)} cannot be placed, "
+        f"{len(plan.unchanged)} as wanted"
+    )
+    return "\n".join(lines)
+
+
+@click.command("plan")
+@file_option
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 10 when something would change.")
+@output_option
+@pass_context
+def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
+    """Show what apply would do; probes every host, changes nothing."""
+    shown = make_plan(context, file)
+    print_item("Plan", plan_item(shown), plan_text(shown))
+    if shown.unplaced:
+        raise click.exceptions.Exit(NoPlacement.exit_status)
+    if detailed_exitcode and shown.changes:
+        raise click.exceptions.Exit(CHANGES_PENDING)
+
+
+@click.command("diff")
+@file_option
+@output_option
+@pass_context
+def diff(context: Context, file: str) -> None:
+    """Compare a file with the fleet: exit 0 when it is as wanted, 10 when it is not."""
+    shown = make_plan(context, file)
+    print_item("Plan", plan_item(shown), plan_text(shown))
+    if shown.changes or shown.unplaced:
+        raise click.exceptions.Exit(CHANGES_PENDING)
+
+
+def make_plan(context: Context, file: str) -> Plan:
+    """Load, probe, plan; warnings go to stderr."""
+    vms = load_vms(context, file)
+    context.app.require_hosts()
+    shown = context.app.engine.plan(vms)
+    warn(shown)
+    return shown
+
+
+def warn(plan: Plan) -> None:
+    """Hosts that could not be read, on stderr."""
+    for warning in plan.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+@click.command("apply")
+@file_option
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@click.option("--partial", is_flag=True, help="Make what fits, even if some VMs do not.")
+@click.option("--restart", is_flag=True, help="Allow stopping VMs for changes that need it.")
+@output_option
+@pass_context
+def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bool) -> None:
+    """Make the VMs of a file run, wherever they fit.
+
+    All are reserved, or none (exit 5). Running it again finishes what was interrupted, and
+    changes nothing when all is as wanted.
+    """
+    if dry_run:
+        shown = make_plan(context, file)
+        print_item("Plan", plan_item(shown), plan_text(shown))
+        if shown.unplaced and not partial:
+            raise click.exceptions.Exit(NoPlacement.exit_status)
+        return
+    vms = load_vms(context, file)
+    context.app.require_hosts()
+    with context.interruptible() as app, reporting(app, len(vms)):
+        done, outcome = app.engine.apply(vms, partial=partial, restart=restart)
+    warn(done)
+    _print_outcome(done, outcome)
+    outcome.raise_for_failure()
+    if done.unplaced:
+        raise PartlyDone(
+            f"{len(done.unplaced)} of {len(vms)} VMs could not be placed",
+            why=", ".join(refused.request.name for refused in done.unplaced[:10]),
+            next=f"vgpumgr explain -f {file}",
+        )
+
+
+def _print_outcome(done: Plan, outcome: Outcome) -> None:
+    item = {
+        **plan_item(done),
+        "name": outcome.operation,
+        "operation": outcome.operation,
+        "vms": [
+            {"name": vm.vm, "host": vm.host, "verb": vm.verb, "state": str(vm.state)}
+            for vm in outcome.vms
+        ],
+    }
+    text = plan_text(done)
+    if outcome.operation:
+        text += (
+            f"\n{len(outcome.done)} of {len(outcome.vms)} done (operation {outcome.operation[:8]})"
+        )
+    print_item("Apply", item, text)
+
+
+@click.command("delete")
+@file_option
+@click.option("--keep-disks", is_flag=True, help="Keep the volumes made for the VMs.")
+@click.option("--force", is_flag=True, help="Power running VMs off.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@pass_context
+def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
+    """Delete the VMs that a file names, with the disks and GPU parts made for them."""
+    from vgpumgr.cli.vm import delete_vms
+
+    wanted = {spec.name for spec in load_vms(context, file)}
+    known = [vm.name for vm in context.app.ledger.vms() if vm.name in wanted]
+    if not known:
+        click.echo("nothing to delete", err=True)
+        return
+    delete_vms(context, known, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))

@@ -1,0 +1,131 @@
+"""``vgpumgr gpu``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import Column, fields, output_option, print_item, print_list
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.size import format_mib
+from vgpumgr.model.vm import Allocation
+
+COLUMNS = (
+    Column("HOST", "host"),
+    Column("DEVICE", "device"),
+    Column("MODEL", "model"),
+    Column("MEMORY", lambda gpu: format_mib(gpu["memory_mib"]) if gpu["memory_mib"] else ""),
+    Column("DRIVER", "driver"),
+    Column("USED", lambda gpu: f"{gpu['units_used']}/{gpu['units']}"),
+    Column("VMS", lambda gpu: len(gpu["allocations"])),
+    Column("STATE", "state"),
+    Column("NUMA", "numa_node", wide=True),
+    Column("IOMMU", "iommu_group", wide=True),
+    Column("UUID", "uuid", wide=True),
+    Column("ID", "name"),
+)
+
+
+def gpu_item(gpu: GpuRecord, held: list[Allocation]) -> dict[str, Any]:
+    """The JSON of a GPU."""
+    facts = gpu.facts
+    return {
+        "name": gpu.id,
+        "host": gpu.host,
+        "device": facts.device,
+        "model": facts.model,
+        "uuid": facts.uuid,
+        "serial": facts.serial,
+        "memory_mib": facts.memory_mib,
+        "driver": facts.driver,
+        "numa_node": facts.numa_node,
+        "iommu_group": facts.iommu_group,
+        "state": str(gpu.state),
+        "units": gpu.units,
+        "units_used": sum(len(each.slots) for each in held),
+        "types": [
+            {"type_id": t.type_id, "profile": t.profile, "available": t.available}
+            for t in facts.mdev_types
+        ],
+        "allocations": [
+            {"vm": each.vm, "profile": each.profile, "device": each.device} for each in held
+        ],
+    }
+
+
+def gpu_items(context: Context) -> list[dict[str, Any]]:
+    """All GPUs with what they hold."""
+    held: dict[str, list[Allocation]] = {}
+    for allocation in context.app.ledger.allocations():
+        held.setdefault(allocation.gpu, []).append(allocation)
+    return [gpu_item(gpu, held.get(gpu.id, [])) for gpu in context.app.ledger.gpus()]
+
+
+@click.group()
+def gpu() -> None:
+    """GPUs: list, show."""
+
+
+@gpu.command("list")
+@click.option("--host", "host_name", help="Only of this host.")
+@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@output_option
+@pass_context
+def list_(context: Context, host_name: str | None, refresh: bool) -> None:
+    """List GPUs."""
+    if refresh:
+        context.app.engine.refresh([host_name] if host_name else [])
+    items = [item for item in gpu_items(context) if host_name in {None, item["host"]}]
+    print_list("GPU", items, COLUMNS)
+
+
+@gpu.command()
+@click.argument("name")
+@output_option
+@pass_context
+def show(context: Context, name: str) -> None:
+    """Show one GPU, by its id, a unique prefix of it, or HOST/DEVICE."""
+    items = [
+        item
+        for item in gpu_items(context)
+        if item["name"].startswith(name) or name == f"{item['host']}/{item['device']}"
+    ]
+    if len(items) != 1:
+        problem = "no GPU" if not items else "several GPUs match"
+        raise NotFound(f"{problem} {name}", next="vgpumgr gpu list")
+    print_item("GPU", items[0], _text(items[0]))
+
+
+def _text(item: dict[str, Any]) -> str:
+    return fields(
+        [
+            ("Id", item["name"]),
+            ("Host", item["host"]),
+            ("Device", item["device"]),
+            ("Model", item["model"]),
+            ("UUID", item["uuid"]),
+            ("Memory", format_mib(item["memory_mib"]) if item["memory_mib"] else ""),
+            ("Driver", item["driver"]),
+            ("NUMA node", item["numa_node"]),
+            ("IOMMU group", item["iommu_group"]),
+            ("State", item["state"]),
+            ("Slots", f"{item['units_used']} of {item['units']} in use"),
+            *(
+                ("Type", f"{t['profile']} ({t['type_id']}): {t['available']} free")
+                for t in item["types"]
+            ),
+            *(
+                ("Held", f"{a['profile']} by {a['vm']} as {a['device']}")
+                for a in item["allocations"]
+            ),
+        ]
+    )
+
+
+def _type_text(mdev_type: dict[str, Any]) -> str:
+    free = mdev_type["available"]
+    count = "unknown" if free is None else f"{free} free"
+    return f"{mdev_type['profile']} ({mdev_type['type_id']}): {count}"

@@ -1,0 +1,279 @@
+"""``vgpumgr host``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vgpumgr import API_VERSION
+from vgpumgr.cli.ages import age
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import Column, fields, output_option, print_item, print_list
+from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.selectors import matches, parse_pairs, selector_option
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.size import format_mib
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.observe import Observation
+
+COLUMNS = (
+    Column("NAME", "name"),
+    Column("STATE", "state"),
+    Column("ADDRESS", "address"),
+    Column("GPUS", "gpu_count"),
+    Column("MODELS", "models"),
+    Column("CPUS", "cpus"),
+    Column("MEMORY", lambda host: format_mib(host["memory_mib"]) if host["memory_mib"] else ""),
+    Column("SEEN", lambda host: age(host["observed_at"])),
+    Column("KERNEL", lambda host: host["versions"].get("kernel"), wide=True),
+    Column("LIBVIRT", lambda host: host["versions"].get("libvirt"), wide=True),
+    Column("QEMU", lambda host: host["versions"].get("qemu"), wide=True),
+    Column("DRIVER", lambda host: host["versions"].get("driver"), wide=True),
+)
+
+
+def host_item(host: HostRecord) -> dict[str, Any]:
+    """The JSON of a host."""
+    facts = host.facts
+    models = sorted({gpu.model for gpu in facts.gpus}) if facts else []
+    return {
+        "name": host.name,
+        "state": host_state(host),
+        "address": host.address,
+        "host_key": host.host_key,
+        "cordoned": host.cordoned,
+        "labels": dict(host.labels),
+        "observed_at": host.observed_at,
+        "last_error": host.last_error,
+        "gpu_count": len(facts.gpus) if facts else 0,
+        "models": models,
+        "cpus": facts.cpus if facts else 0,
+        "memory_mib": facts.memory_mib if facts else 0,
+        "iommu": facts.iommu if facts else None,
+        "kvm": facts.kvm if facts else None,
+        "boot_id": facts.boot_id if facts else "",
+        "versions": to_plain(facts.versions) if facts else {},
+        "pools": [pool.name for pool in facts.pools] if facts else [],
+        "networks": list(facts.networks) if facts else [],
+        "bridges": list(facts.bridges) if facts else [],
+        "unknown": [to_plain(part) for part in facts.unknown] if facts else [],
+    }
+
+
+def host_state(host: HostRecord) -> str:
+    """One word, the worst first."""
+    if host.last_error:
+        return "unreachable"
+    if host.cordoned:
+        return "cordoned"
+    if host.facts is None:
+        return "unknown"
+    return "partial" if host.facts.unknown else "ready"
+
+
+@click.group()
+def host() -> None:
+    """Hosts: add, list, show, probe, trust, cordon, uncordon, remove."""
+
+
+@host.command()
+@click.argument("name", required=False)
+@click.option("--address", help="USER@HOST[:PORT], local, or sim://NAME.")
+@click.option(
+    "--fingerprint", help="The host's SSH key, SHA256:…; without it, it is shown and asked."
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE")
+@click.option("--no-install", is_flag=True, help="Do not install the helper: probe only.")
+@click.option("--accelerator", type=click.Choice(["auto", "kvm", "tcg"]), default="auto")
+@click.option("-f", "--file", "file", help="YAML with Host documents, instead of flags.")
+@pass_context
+def add(context: Context, /, name: str | None, file: str | None, **options: Any) -> None:
+    """Enrol hosts: pin the SSH key, install the helper, probe.
+
+    \b
+    vgpumgr host add gpu1 --address root@gpu1.example --fingerprint SHA256:…
+    vgpumgr host add lab --address local
+    vgpumgr host add -f hosts.yaml
+    """
+    from vgpumgr.app.enrolment import enrol
+
+    records = _from_file(context, file) if file else [_from_flags(name, options)]
+    for record in records:
+        enrolled = enrol(
+            context.app,
+            record,
+            fingerprint=options["fingerprint"] or record.host_key,
+            install=not options["no_install"],
+            accept=_accept_key,
+        )
+        click.echo(f"{enrolled.name}: {_summary(enrolled)}", err=True)
+
+
+def _from_file(context: Context, file: str) -> list[HostRecord]:
+    from vgpumgr.cli.files import load_documents
+
+    found = list(load_documents(context, file).hosts)
+    if not found:
+        raise UsageError(f"{file} names no host", next="add a document with kind: Host")
+    return found
+
+
+def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
+    """Flags become the same document a file would hold, and go through the same checks."""
+    from vgpumgr.spec import load
+
+    if not name or not options["address"]:
+        raise UsageError(
+            "a host needs a name and an address",
+            next="vgpumgr host add NAME --address USER@HOST[:PORT] | local | sim://NAME",
+        )
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "Host",
+        "name": name,
+        "address": options["address"],
+        "labels": dict(parse_pairs(options["labels"], "--label")),
+        "accelerator": options["accelerator"],
+    }
+    return load(json.dumps(document).encode(), "the command line").hosts[0]
+
+
+def _accept_key(host_name: str, fingerprint: str) -> None:
+    """An unknown key is shown and asked for; ``-y`` accepts no unknown key."""
+    confirm(yes=False)(f"{host_name} shows the key {fingerprint}. Is it the right one?")
+
+
+def _summary(record: HostRecord) -> str:
+    facts = record.facts
+    if facts is None:
+        return "enrolled"
+    unknown = "".join(f"; could not read {part.part}: {part.why}" for part in facts.unknown)
+    return f"{len(facts.gpus)} GPUs, {len(facts.domains)} domains{unknown}"
+
+
+@host.command("list")
+@selector_option
+@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@output_option
+@pass_context
+def list_(context: Context, selector: tuple[str, ...], refresh: bool) -> None:
+    """List hosts."""
+    if refresh:
+        context.app.engine.refresh()
+    hosts = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
+    print_list("Host", [host_item(each) for each in hosts], COLUMNS)
+
+
+@host.command()
+@click.argument("name")
+@output_option
+@pass_context
+def show(context: Context, name: str) -> None:
+    """Show one host."""
+    item = host_item(context.app.ledger.host(name))
+    versions = item["versions"]
+    text = fields(
+        [
+            ("Name", item["name"]),
+            ("State", item["state"]),
+            ("Address", item["address"]),
+            ("SSH key", item["host_key"]),
+            ("Seen", f"{age(item['observed_at'])} ago" if item["observed_at"] else "never"),
+            ("Error", item["last_error"]),
+            ("CPUs", item["cpus"]),
+            ("Memory", format_mib(item["memory_mib"])),
+            ("IOMMU", {True: "on", False: "off"}.get(item["iommu"], "")),
+            ("KVM", {True: "yes", False: "no: domains run under TCG"}.get(item["kvm"], "")),
+            *((key, value) for key, value in versions.items()),
+            ("GPUs", f"{item['gpu_count']} ({', '.join(item['models'])})"),
+            ("Storage pools", ", ".join(item["pools"])),
+            ("Networks", ", ".join(item["networks"])),
+            ("Bridges", ", ".join(item["bridges"])),
+            ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
+            *((f"Unknown {part['part']}", part["why"]) for part in item["unknown"]),
+        ]
+    )
+    print_item("Host", item, text)
+
+
+@host.command()
+@click.argument("names", nargs=-1)
+@pass_context
+def probe(context: Context, names: tuple[str, ...]) -> None:
+    """Probe hosts (all without names) and keep what they show."""
+    app = context.app
+    for name in names:
+        app.ledger.host(name)
+    app.require_hosts()
+    observation = app.engine.refresh(names)
+    for name in sorted(observation.facts):
+        click.echo(f"{name}: {_summary(app.writable_ledger.host(name))}", err=True)
+    _fail(observation)
+
+
+def _fail(observation: Observation) -> None:
+    failed = dict(observation.failed)
+    for name, error in sorted(failed.items()):
+        click.echo(f"{name}: {error.message}{f' ({error.why})' if error.why else ''}", err=True)
+    if failed and not observation.facts and len(failed) == 1:
+        raise next(iter(failed.values()))
+    if failed:
+        raise PartlyDone(
+            f"{len(failed)} of {len(failed) + len(observation.facts)} hosts could not be probed",
+            next="vgpumgr doctor",
+        )
+
+
+@host.command()
+@click.argument("name")
+@click.option("--fingerprint", required=True, help="The new SSH key, SHA256:…")
+@pass_context
+def trust(context: Context, name: str, fingerprint: str) -> None:
+    """Pin a host's new SSH key after it changed for a known reason."""
+    from vgpumgr.app.enrolment import trust as pin
+
+    pin(context.app, name, fingerprint)
+    click.echo(f"{name}: key pinned", err=True)
+
+
+@host.command()
+@click.argument("names", nargs=-1, required=True)
+@pass_context
+def cordon(context: Context, names: tuple[str, ...]) -> None:
+    """Stop placing VMs on hosts; what runs there stays."""
+    _set_cordon(context, names, cordoned=True)
+
+
+@host.command()
+@click.argument("names", nargs=-1, required=True)
+@pass_context
+def uncordon(context: Context, names: tuple[str, ...]) -> None:
+    """Place VMs on hosts again."""
+    _set_cordon(context, names, cordoned=False)
+
+
+def _set_cordon(context: Context, names: tuple[str, ...], *, cordoned: bool) -> None:
+    records = [context.app.ledger.host(name) for name in names]
+    for record in records:
+        context.app.writable_ledger.update_host(replace(record, cordoned=cordoned))
+
+
+@host.command()
+@click.argument("name")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--forget", is_flag=True, help="The host is gone for good: do not reach for it.")
+@pass_context
+def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
+    """Take a host out: its helper and pin go; refused while anything is allocated on it."""
+    from vgpumgr.app.enrolment import remove as take_out
+
+    context.app.ledger.host(name)
+    confirm(yes=yes)(f"remove host {name}?")
+    take_out(context.app, name, reach=not forget)
+    click.echo(f"{name}: removed", err=True)

@@ -1,0 +1,115 @@
+"""``vgpumgr map``: every GPU's occupancy, in colour at a terminal, readable without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from vgpumgr.cli.ages import age
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import GpuSupply, HostSupply, Usage
+
+WIDTH = 24
+COLOURS = ("green", "cyan", "yellow", "blue", "magenta", "bright_green", "bright_cyan")
+
+
+@click.command("map")
+@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@output_option
+@pass_context
+def map_(context: Context, refresh: bool) -> None:
+    """Draw every GPU's occupancy: a letter per VM, # for foreign use, . for free."""
+    from vgpumgr.engine.supply import build_fleet
+    from vgpumgr.engine.view import read_view
+
+    if refresh:
+        context.app.engine.refresh()
+    view = read_view(context.app.ledger)
+    fleet = build_fleet(view)
+    records = {host.name: host for host in view.hosts}
+    items = [_host_item(host) for host in fleet.hosts]
+    text = "\n".join(line for host in fleet.hosts for line in _draw(host, records[host.name]))
+    print_item("Map", {"name": "map", "items": items}, text or "no host is enrolled")
+
+
+def _host_item(host: HostSupply) -> dict[str, Any]:
+    return {
+        "host": host.name,
+        "blocked": host.blocked,
+        "gpus": [
+            {
+                "id": gpu.id,
+                "device": gpu.device,
+                "model": gpu.model,
+                "units": gpu.units,
+                "free": len(gpu.free_slots),
+                "usages": [
+                    {"vm": u.vm, "foreign": u.foreign, "profile": u.profile, "units": u.units}
+                    for u in gpu.usages
+                ],
+            }
+            for gpu in host.gpus
+        ],
+    }
+
+
+def _draw(host: HostSupply, record: HostRecord) -> Iterable[str]:
+    note = f"  [{host.blocked}]" if host.blocked else ""
+    seen = f"seen {age(record.observed_at)} ago" if record.observed_at else "never seen"
+    free = f"{host.free_vcpus} vCPUs, {host.free_memory_mib // 1024} GiB free"
+    yield f"{click.style(host.name, bold=True)}  {free}, {seen}{note}"
+    device = max((len(gpu.device) for gpu in host.gpus), default=0)
+    model = max((len(gpu.model) for gpu in host.gpus), default=0)
+    for gpu in host.gpus:
+        used = gpu.units - len(gpu.free_slots)
+        head = f"  {gpu.device:<{device}}  {gpu.model:<{model}}"
+        yield f"{head}  {bar(gpu)}  {used:>3}/{gpu.units:<3} {contents(gpu)}".rstrip()
+
+
+def bar(gpu: GpuSupply, width: int = WIDTH) -> str:
+    """``[AAAABB....]``: the GPU's slots scaled to at most ``width`` cells."""
+    cells = _cells(gpu.usages, gpu.units)
+    if gpu.units > width:
+        cells = [cells[number * gpu.units // width] for number in range(width)]
+    painted = "".join(_paint(owner) for owner in cells)
+    return f"[{painted}]" + " " * (width - len(cells))
+
+
+def _cells(usages: Sequence[Usage], units: int) -> list[int | None]:
+    """Per slot: the index of the VM's usage, -1 for a foreign one, None for free."""
+    cells: list[int | None] = []
+    for number, usage in enumerate(usages):
+        cells += [-1 if usage.foreign else number] * usage.units
+    return (cells + [None] * units)[:units]
+
+
+def _paint(owner: int | None) -> str:
+    if owner is None:
+        return "."
+    if owner < 0:
+        return click.style("#", fg="red")
+    return click.style(chr(ord("A") + owner % 26), fg=COLOURS[owner % len(COLOURS)])
+
+
+def contents(gpu: GpuSupply) -> str:
+    """``T4-4Q ×2``, the VM's name for a whole GPU, what is foreign."""
+    counts: dict[str, int] = {}
+    for usage in gpu.usages:
+        counts[_label(usage)] = counts.get(_label(usage), 0) + 1
+    parts = [label if n == 1 else f"{label} ×{n}" for label, n in counts.items()]
+    if gpu.blocked:
+        parts.append(gpu.blocked)
+    return ", ".join(parts)
+
+
+def _label(usage: Usage) -> str:
+    if usage.foreign:
+        return f"foreign {usage.profile}"
+    if usage.profile == PASSTHROUGH_PROFILE:
+        return f"whole → {usage.vm}"
+    return usage.profile

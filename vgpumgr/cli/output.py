@@ -1,0 +1,169 @@
+"""Data on stdout: aligned tables for people, json, yaml, csv and names for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from vgpumgr import API_VERSION
+from vgpumgr.model.errors import UsageError
+
+FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
+Item = Mapping[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A table column: its title and the item's key, or a function of the item."""
+
+    title: str
+    value: str | Callable[[Item], object]
+    wide: bool = False
+
+    def text(self, item: Item) -> str:
+        """The cell."""
+        found = self.value(item) if callable(self.value) else item.get(self.value)
+        if found is None or found == "":
+            return "-"
+        if isinstance(found, bool):
+            return "yes" if found else "no"
+        if isinstance(found, list | tuple):
+            return ",".join(map(str, found)) or "-"
+        return str(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What the user chose with ``-o`` and ``--columns``."""
+
+    name: str = "table"
+    columns: tuple[str, ...] = ()
+
+
+def output_option(command: F) -> F:
+    """Add ``-o`` and ``--columns``; the command gets them as ``output: Format``."""
+
+    def remember(ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+        chosen: dict[str, Any] = ctx.meta.setdefault("vgpumgr.output", {})
+        chosen[_param.name or ""] = value
+        return value
+
+    command = click.option(
+        "--columns",
+        metavar="A,B",
+        expose_value=False,
+        is_eager=True,
+        callback=remember,
+        help="Only these columns, by title.",
+    )(command)
+    return click.option(
+        "-o",
+        "--output",
+        "format_name",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        expose_value=False,
+        is_eager=True,
+        callback=remember,
+        help="Output format.",
+    )(command)
+
+
+def chosen_format() -> Format:
+    """The ``-o`` and ``--columns`` of the running command."""
+    chosen = click.get_current_context().meta.get("vgpumgr.output", {})
+    columns = tuple(
+        part.strip().upper() for part in (chosen.get("columns") or "").split(",") if part
+    )
+    return Format(chosen.get("format_name") or "table", columns)
+
+
+def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> None:
+    """Print a list in the chosen format."""
+    chosen = chosen_format()
+    match chosen.name:
+        case "json":
+            _echo_json({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": list(items)})
+        case "yaml":
+            _echo_yaml({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": list(items)})
+        case "name":
+            for item in items:
+                click.echo(item["name"])
+        case "csv":
+            _echo_csv(items, _picked(columns, chosen, wide=True))
+        case _:
+            _echo_table(items, _picked(columns, chosen, wide=chosen.name == "wide"))
+
+
+def print_item(kind: str, item: Item, text: str) -> None:
+    """Print one object: ``text`` for people, the item for programs."""
+    match chosen_format().name:
+        case "json":
+            _echo_json({"apiVersion": API_VERSION, "kind": kind, **item})
+        case "yaml":
+            _echo_yaml({"apiVersion": API_VERSION, "kind": kind, **item})
+        case "name":
+            click.echo(item["name"])
+        case _:
+            click.echo(text)
+
+
+def fields(pairs: Sequence[tuple[str, object]]) -> str:
+    """``Label:  value`` lines, aligned; empty values are left out."""
+    shown = [(label, value) for label, value in pairs if value not in (None, "", [], {})]
+    width = max((len(label) for label, _ in shown), default=0) + 1
+    return "\n".join(f"{label + ':':<{width}}  {value}" for label, value in shown)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows aligned in columns, two blanks between."""
+    if not rows:
+        return ""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _picked(columns: Sequence[Column], chosen: Format, *, wide: bool) -> list[Column]:
+    if not chosen.columns:
+        return [column for column in columns if wide or not column.wide]
+    by_title = {column.title: column for column in columns}
+    for title in chosen.columns:
+        if title not in by_title:
+            raise UsageError(f"no column {title}", next=f"columns: {', '.join(by_title)}")
+    return [by_title[title] for title in chosen.columns]
+
+
+def _echo_table(items: Sequence[Item], columns: Sequence[Column]) -> None:
+    if not items:
+        return
+    head = [column.title for column in columns]
+    click.echo(table([head, *([column.text(item) for column in columns] for item in items)]))
+
+
+def _echo_csv(items: Sequence[Item], columns: Sequence[Column]) -> None:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([column.title.lower() for column in columns])
+    writer.writerows([column.text(item) for column in columns] for item in items)
+    click.echo(buffer.getvalue(), nl=False)
+
+
+def _echo_json(data: object) -> None:
+    click.echo(json.dumps(data, indent=2))
+
+
+def _echo_yaml(data: object) -> None:
+    import yaml
+
+    click.echo(yaml.safe_dump(json.loads(json.dumps(data)), sort_keys=False), nl=False)

@@ -1,0 +1,108 @@
+"""The root command. Commands are imported when they are called: ``--help`` loads none."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from itertools import pairwise
+from typing import Any
+
+import click
+
+from vgpumgr import __version__
+from vgpumgr.cli.context import Context
+
+# name → (module:attribute, one line of help), in the order of --help
+COMMANDS: dict[str, tuple[str, str]] = {
+    "apply": ("vgpumgr.cli.apply:apply", "Make the VMs of a YAML file run."),
+    "plan": ("vgpumgr.cli.apply:plan", "Show what apply would do."),
+    "diff": ("vgpumgr.cli.apply:diff", "Exit 10 when apply would change something."),
+    "delete": ("vgpumgr.cli.apply:delete", "Delete the VMs that a YAML file names."),
+    "explain": ("vgpumgr.cli.explain:explain", "Say where a request fits, or why it does not."),
+    "capacity": ("vgpumgr.cli.capacity:capacity", "What still fits, per profile."),
+    "map": ("vgpumgr.cli.map:map_", "Draw every GPU's occupancy."),
+    "host": ("vgpumgr.cli.host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
+    "gpu": ("vgpumgr.cli.gpu:gpu", "GPUs: list, show."),
+    "vm": ("vgpumgr.cli.vm:vm", "VMs: create, list, show, xml, start, stop, reboot, delete."),
+    "allocation": ("vgpumgr.cli.allocation:allocation", "What VMs hold of which GPU."),
+    "operation": ("vgpumgr.cli.operation:operation", "Operations: list, show, resume, undo."),
+    "doctor": ("vgpumgr.cli.doctor:doctor", "Check this machine, the ledger and every host."),
+    "sim": ("vgpumgr.cli.sim:sim", "The simulated fleet: up, down, status, inject."),
+    "schema": ("vgpumgr.cli.schema:schema", "JSON Schema of the YAML documents."),
+    "completion": ("vgpumgr.cli.completion:completion", "Shell completion script."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules that are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command list, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Unknown commands get a suggestion."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="vgpumgr")
+@click.option("--state-dir", metavar="DIR", help="Where ledger and simulated fleet live.")
+@click.option("--ledger", metavar="FILE|URL", help="The ledger, if elsewhere.")
+@click.option("--debug", is_flag=True, help="Show tracebacks and timings.")
+@click.pass_context
+def root(ctx: click.Context, state_dir: str | None, ledger: str | None, debug: bool) -> None:
+    """GPUs for KVM virtual machines: passthrough, vGPU and MIG across a fleet of hosts.
+
+    \b
+    vgpumgr host add gpu1 --address root@10.0.0.11     enrol a host
+    vgpumgr apply -f desktops.yaml                     make the VMs run where they fit
+    vgpumgr map                                        see every GPU's occupancy
+    """
+    overrides = {"state_dir": state_dir, "ledger": ledger}
+    ctx.obj = Context({key: value for key, value in overrides.items() if value}, debug=debug)
+    ctx.call_on_close(ctx.obj.close)
+
+
+def run() -> None:
+    """Run the program and end the process with the exit code of design."""
+    from vgpumgr.cli.failure import report
+
+    try:
+        code = root.main(standalone_mode=False, prog_name="vgpumgr")
+    except BaseException as error:
+        code = report(error, debug="--debug" in sys.argv, as_json=wants_json(sys.argv))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def wants_json(argv: list[str]) -> bool:
+    """Did the user ask for JSON? Errors follow the output's format."""
+    pairs = pairwise(argv)
+    return (
+        "-ojson" in argv
+        or "--output=json" in argv
+        or any(flag in {"-o", "--output"} and value == "json" for flag, value in pairs)
+    )

@@ -1,0 +1,19 @@
+"""``vgpumgr schema``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+KINDS = ("VM", "Host", "Fleet")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS, case_sensitive=False), default="VM")
+def schema(kind: str) -> None:
+    """Print the JSON Schema of a YAML document, for editors and checks."""
+    from vgpumgr.spec import json_schema
+
+    canonical = next(each for each in KINDS if each.lower() == kind.lower())
+    click.echo(json.dumps(json_schema(canonical), indent=2))

@@ -1,0 +1,92 @@
+"""``vgpumgr sim``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import fields, output_option, print_item
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import UsageError
+from vgpumgr.model.host import HostRecord
+
+
+@click.group()
+def sim() -> None:
+    """The simulated fleet: up, down, status, inject."""
+
+
+def _folder(context: Context) -> Path:
+    return context.config.state_dir / "sim"
+
+
+@sim.command()
+@click.option("-f", "--file", "file", help="YAML with a Fleet document; without it a small fleet.")
+@click.option("--enrol/--no-enrol", default=True, help="Enrol its hosts in the ledger.")
+@pass_context
+def up(context: Context, file: str | None, enrol: bool) -> None:
+    """Start the simulated hosts; they stay up until `sim down`."""
+    from vgpumgr.cli.files import load_documents
+    from vgpumgr.sim.control import up as start
+    from vgpumgr.sim.fleets import SMALL
+
+    fleets = load_documents(context, file).fleets if file else (SMALL,)
+    if len(fleets) != 1:
+        raise UsageError(f"{file} must hold exactly one document of kind: Fleet")
+    start(fleets[0], _folder(context))
+    click.echo(f"fleet {fleets[0].name}: {len(fleets[0].hosts)} hosts are up", err=True)
+    if enrol:
+        _enrol(context, [host.name for host in fleets[0].hosts])
+
+
+def _enrol(context: Context, names: list[str]) -> None:
+    ledger = context.app.writable_ledger
+    known = {host.name for host in ledger.hosts()}
+    fresh = [name for name in names if name not in known]
+    for name in fresh:
+        ledger.add_host(HostRecord(name=name, address=f"sim://{name}"))
+    observation = context.app.engine.refresh(names)
+    gpus = sum(len(facts.gpus) for facts in observation.facts.values())
+    click.echo(f"discovered {len(observation.facts)} hosts with {gpus} GPUs", err=True)
+    for name, error in observation.failed.items():
+        click.echo(f"warning: {name}: {error.message}", err=True)
+
+
+@sim.command()
+@pass_context
+def down(context: Context) -> None:
+    """Cut the power of all simulated hosts. Defined domains, volumes and claims stay."""
+    from vgpumgr.sim.control import down as stop
+
+    stop(_folder(context))
+
+
+@sim.command()
+@output_option
+@pass_context
+def status(context: Context) -> None:
+    """Is the simulated fleet up, and what is in it?"""
+    from vgpumgr.sim.control import status as ask
+
+    item: dict[str, Any] = to_plain(ask(_folder(context)))
+    text = fields([(key, ", ".join(v) if isinstance(v, list) else v) for key, v in item.items()])
+    print_item("SimStatus", {"name": "sim", **item}, text)
+
+
+@sim.command()
+@click.argument("host")
+@click.argument("fault", nargs=-1, required=True)
+@pass_context
+def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
+    """Make a simulated host misbehave.
+
+    \b
+    latency SECONDS | hang | unreachable | reboot | clear
+    refuse VERB ERRNO COUNT    the verb fails COUNT times: refuse mdev_create EIO 2
+    """
+    from vgpumgr.sim.control import inject as send
+
+    send(_folder(context), host, list(fault))

@@ -1,0 +1,303 @@
+"""``vgpumgr vm``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from vgpumgr import API_VERSION
+from vgpumgr.cli.ages import observed_states
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import Column, fields, output_option, print_item, print_list
+from vgpumgr.cli.progress import reporting
+from vgpumgr.cli.selectors import matches, selector_option
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.size import format_mib
+from vgpumgr.model.vm import Allocation, VmRecord, VmSpec
+
+COLUMNS = (
+    Column("NAME", "name"),
+    Column("HOST", "host"),
+    Column("STATE", "state"),
+    Column("POWER", "power"),
+    Column("GPUS", lambda vm: ",".join(gpu["profile"] for gpu in vm["gpus"])),
+    Column("VCPUS", "vcpus"),
+    Column("MEMORY", lambda vm: format_mib(vm["memory_mib"])),
+    Column("DEVICES", lambda vm: ",".join(gpu["device"] for gpu in vm["gpus"]), wide=True),
+    Column("TENANT", "tenant", wide=True),
+    Column("ID", "id", wide=True),
+)
+
+
+def vm_item(vm: VmRecord, held: Sequence[Allocation], power: str) -> dict[str, Any]:
+    """The JSON of a VM."""
+    return {
+        "name": vm.name,
+        "id": vm.id,
+        "host": vm.host,
+        "state": str(vm.state),
+        "power": power,
+        "wanted_running": vm.running,
+        "vcpus": vm.spec.vcpus,
+        "memory_mib": vm.spec.memory_mib,
+        "tenant": vm.spec.tenant,
+        "labels": dict(vm.spec.labels),
+        "gpus": [
+            {
+                "profile": each.profile,
+                "framework": each.framework,
+                "gpu": each.gpu,
+                "device": each.device,
+                "parent": each.parent,
+                "state": str(each.state),
+            }
+            for each in held
+        ],
+        "volumes": [{"pool": pool, "name": name} for pool, name in vm.volumes],
+        "cpus": list(vm.cpus),
+        "numa_node": vm.numa_node,
+        "owner": "vgpumgr",
+    }
+
+
+def vm_items(context: Context) -> list[dict[str, Any]]:
+    """Our VMs, then the foreign domains of the last observation."""
+    ledger = context.app.ledger
+    held: dict[str, list[Allocation]] = {}
+    for allocation in ledger.allocations():
+        held.setdefault(allocation.vm_id, []).append(allocation)
+    vms = ledger.vms()
+    states = observed_states(ledger.hosts())
+    ours = {(vm.host, vm.name) for vm in vms}
+    items = [
+        vm_item(vm, held.get(vm.id, ()), states.get((vm.host, vm.name), "unknown")) for vm in vms
+    ]
+    foreign = [
+        _foreign(host.name, domain)
+        for host in ledger.hosts()
+        if host.facts
+        for domain in host.facts.domains
+        if (host.name, domain.name) not in ours
+    ]
+    return [*items, *foreign]
+
+
+def _foreign(host: str, domain: Any) -> dict[str, Any]:
+    return {
+        "name": domain.name,
+        "id": domain.uuid,
+        "host": host,
+        "state": "foreign",
+        "power": str(domain.state),
+        "wanted_running": None,
+        "vcpus": domain.vcpus,
+        "memory_mib": domain.memory_mib,
+        "tenant": "",
+        "labels": {},
+        "gpus": [
+            {"profile": "?", "framework": "", "gpu": "", "device": device, "parent": ""}
+            for device in domain.devices
+        ],
+        "volumes": [],
+        "cpus": [],
+        "numa_node": None,
+        "owner": "foreign",
+    }
+
+
+@click.group()
+def vm() -> None:
+    """VMs: create, list, show, xml, start, stop, reboot, delete."""
+
+
+@vm.command("list")
+@selector_option
+@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@output_option
+@pass_context
+def list_(context: Context, selector: tuple[str, ...], refresh: bool) -> None:
+    """List VMs, foreign domains included."""
+    if refresh:
+        context.app.engine.refresh()
+    items = [item for item in vm_items(context) if matches(item["labels"], selector)]
+    print_list("VM", items, COLUMNS)
+
+
+@vm.command()
+@click.argument("name")
+@output_option
+@pass_context
+def show(context: Context, name: str) -> None:
+    """Show one VM."""
+    ledger = context.app.ledger
+    found = ledger.vm(name)
+    item = next(item for item in vm_items(context) if item["id"] == found.id)
+    text = fields(
+        [
+            ("Name", item["name"]),
+            ("Id", item["id"]),
+            ("Host", item["host"]),
+            ("State", item["state"]),
+            ("Power", item["power"]),
+            ("vCPUs", item["vcpus"]),
+            ("Memory", format_mib(item["memory_mib"])),
+            ("NUMA node", item["numa_node"]),
+            ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
+            *(
+                (
+                    "GPU",
+                    f"{g['profile']} ({g['framework']}) {g['device']} on {g['parent'] or g['gpu']}",
+                )
+                for g in item["gpus"]
+            ),
+            *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
+            ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
+            ("Tenant", item["tenant"]),
+        ]
+    )
+    print_item("VM", item, text)
+
+
+def _parent(part: dict[str, Any]) -> str:
+    return f"on {part['parent'] or part['gpu']}"
+
+
+@vm.command()
+@click.argument("name")
+@pass_context
+def xml(context: Context, name: str) -> None:
+    """Print the domain XML as libvirt on the host has it."""
+    click.echo(context.app.engine.domain_xml(name), nl=False)
+
+
+@vm.command()
+@click.argument("name")
+@click.option("--profile", "profiles", multiple=True, help="A GPU profile; may be repeated.")
+@click.option("--vcpus", type=int, default=2, show_default=True)
+@click.option("--memory", default="4GiB", show_default=True)
+@click.option("--disk", help="Size of a fresh disk, like 20GiB.")
+@click.option("--image", help="Image volume to lay the disk over.")
+@click.option("--network", help="libvirt network for one NIC.")
+@click.option("--firmware", type=click.Choice(["uefi", "bios"]), default="uefi", show_default=True)
+@click.option("--display", is_flag=True, help="Display on the first vGPU.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@output_option
+@pass_context
+def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> None:
+    """Create one VM from flags; apply -f does the same from a file."""
+    from vgpumgr.cli.apply import plan_item, plan_text, warn
+
+    specs = _from_flags(context, name, options)
+    app = context.app
+    app.require_hosts()
+    if name in {known.name for known in app.ledger.vms()}:
+        raise Conflict(f"VM {name} exists already", next=f"vgpumgr vm show {name}")
+    if dry_run:
+        plan = app.engine.plan(specs)
+    else:
+        with context.interruptible(), reporting(app, 1):
+            plan, outcome = app.engine.apply(specs)
+        outcome.raise_for_failure()
+    warn(plan)
+    print_item("Plan", plan_item(plan), plan_text(plan))
+
+
+def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[VmSpec, ...]:
+    """Flags become the same document a file would hold, and go through the same checks."""
+    from vgpumgr.cli.files import known_profiles
+    from vgpumgr.spec import load
+
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "VM",
+        "name": name,
+        "vcpus": options["vcpus"],
+        "memory": options["memory"],
+        "firmware": options["firmware"],
+        "display": options["display"],
+        "gpus": [{"profile": profile} for profile in options["profiles"]],
+    }
+    if options["image"]:
+        disk = {"mode": "overlay", "image": options["image"]}
+        document["disks"] = [{**disk, **({"size": options["disk"]} if options["disk"] else {})}]
+    elif options["disk"]:
+        document["disks"] = [{"size": options["disk"]}]
+    if options["network"]:
+        document["networks"] = [{"network": options["network"]}]
+    text = json.dumps(document).encode()
+    return load(text, "the command line", known_profiles=known_profiles(context)).vms
+
+
+@vm.command()
+@click.argument("names", nargs=-1, required=True)
+@pass_context
+def start(context: Context, names: tuple[str, ...]) -> None:
+    """Start VMs; GPU parts that the host lost come back first, with the same identity."""
+    _power(context, names, lambda engine: engine.start(names))
+
+
+@vm.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Pull the plug.")
+@click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+@pass_context
+def stop(context: Context, names: tuple[str, ...], force: bool, timeout: float) -> None:
+    """Ask the guests to power off. Their GPU parts stay theirs."""
+    _power(context, names, lambda e: e.stop_vms(names, force=force, timeout_s=timeout))
+
+
+@vm.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Power off and on.")
+@pass_context
+def reboot(context: Context, names: tuple[str, ...], force: bool) -> None:
+    """Reboot VMs."""
+    _power(context, names, lambda engine: engine.reboot(names, force=force))
+
+
+def _power(context: Context, names: Sequence[str], act: Callable[[Any], Any]) -> None:
+    with context.interruptible() as app, reporting(app, len(names)):
+        outcome = act(app.engine)
+    outcome.raise_for_failure()
+
+
+@vm.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--keep-disks", is_flag=True, help="Keep the volumes made for the VMs.")
+@click.option("--force", is_flag=True, help="Power running VMs off.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@pass_context
+def delete(
+    context: Context, names: tuple[str, ...], keep_disks: bool, force: bool, yes: bool
+) -> None:
+    """Delete VMs, with the disks and GPU parts made for them."""
+    from vgpumgr.cli.questions import confirm
+
+    for name in names:
+        context.app.ledger.vm(name)
+    delete_vms(context, names, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))
+
+
+def delete_vms(
+    context: Context,
+    names: Sequence[str],
+    *,
+    keep_disks: bool,
+    force: bool,
+    ask: Callable[[str], None],
+) -> None:
+    """List what goes, ask, delete."""
+    ledger = context.app.ledger
+    volumes = [f"{p}/{n}" for vm in ledger.vms() if vm.name in set(names) for p, n in vm.volumes]
+    if volumes and not keep_disks:
+        click.echo(f"volumes that go: {', '.join(volumes[:20])}", err=True)
+        if len(volumes) > 20:
+            click.echo(f"  and {len(volumes) - 20} more", err=True)
+    ask(f"delete {len(names)} VMs: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}?")
+    with context.interruptible() as app, reporting(app, len(names)):
+        outcome = app.engine.delete(names, keep_disks=keep_disks, force=force)
+    outcome.raise_for_failure()
+    click.echo(f"deleted {len(outcome.done) or len(names)} VMs", err=True)

@@ -1,0 +1,9 @@
+"""Model values ↔ libvirt XML, from ``xml-templates/`` with lxml. No policy lives here."""
+
+from vgpumgr.domainxml.compare import differences
+from vgpumgr.domainxml.domain import render
+from vgpumgr.domainxml.facts import parse
+from vgpumgr.domainxml.schema import Validation, validate
+from vgpumgr.domainxml.volume import volume
+
+__all__ = ["Validation", "differences", "parse", "render", "validate", "volume"]

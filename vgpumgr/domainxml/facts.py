@@ -1,0 +1,66 @@
+"""Domain XML, ours or anybody's → facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lxml import etree
+
+from vgpumgr.domainxml import ownership
+from vgpumgr.domainxml.xml import untrusted
+from vgpumgr.model.address import PciAddress
+from vgpumgr.model.domain import DomainFacts, DomainState
+
+# libvirt's units of memory; KiB is meant where none is written.
+_UNIT_BYTES = {
+    "b": 1, "bytes": 1,
+    "KB": 10**3, "k": 2**10, "KiB": 2**10,
+    "MB": 10**6, "M": 2**20, "MiB": 2**20,
+    "GB": 10**9, "G": 2**30, "GiB": 2**30,
+    "TB": 10**12, "T": 2**40, "TiB": 2**40,
+}  # fmt: skip
+
+
+def parse(xml: str) -> DomainFacts:
+    """The facts a domain's XML tells: ``state`` is SHUTOFF, for the caller to replace.
+
+    Raises ValueError for anything that is not a domain libvirt could have printed.
+    """
+    domain = untrusted(xml, "domain")
+    name = domain.findtext("name")
+    if not name:
+        raise ValueError("a domain without a name")
+    return DomainFacts(
+        name=name,
+        uuid=(domain.findtext("uuid") or "").lower(),
+        state=DomainState.SHUTOFF,
+        vcpus=int(domain.findtext("vcpu") or "1"),
+        memory_mib=_memory_mib(domain.find("memory")),
+        devices=tuple(dict.fromkeys(_devices(domain))),
+        ownership=ownership.read(domain),
+    )
+
+
+def _memory_mib(memory: etree._Element | None) -> int:
+    if memory is None:
+        return 0
+    unit = memory.get("unit", "KiB")
+    if unit not in _UNIT_BYTES:
+        raise ValueError(f"memory in {unit!r}")
+    return -(-int(memory.text or "0") * _UNIT_BYTES[unit] // 2**20)
+
+
+def _devices(domain: etree._Element) -> Iterator[str]:
+    """Host devices of any kind: hostdev, NIC on a VF, NVMe disk. USB and SCSI have no slot."""
+    for address in domain.iterfind("devices/*/source/address"):
+        if uuid := address.get("uuid"):
+            yield uuid.lower()
+        elif "slot" in address.attrib:
+            yield str(PciAddress(*(_number(address, part) for part in _PCI_PARTS)))
+
+
+_PCI_PARTS = ("domain", "bus", "slot", "function")
+
+
+def _number(address: etree._Element, part: str) -> int:
+    return int(address.get(part, "0"), 0)

@@ -1,0 +1,40 @@
+"""libvirt's own RNG schema, where it is installed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+from lxml import etree
+
+from vgpumgr.domainxml.xml import untrusted
+
+SCHEMA_DIR = Path("/usr/share/libvirt/schemas")
+_LOCK = Lock()  # a compiled schema keeps the log of its last validation
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """``problems`` with line numbers; ``checked`` is False where there was no schema to ask."""
+
+    problems: tuple[str, ...] = ()
+    checked: bool = True
+
+
+def validate(xml: str, schema_dir: Path = SCHEMA_DIR) -> Validation:
+    """Check domain XML against libvirt's schema; ValueError where it is no domain at all."""
+    domain = untrusted(xml, "domain")
+    with _LOCK:
+        schema = _compiled(schema_dir)
+        if schema is None:
+            return Validation(checked=False)
+        schema.validate(domain)
+        return Validation(tuple(f"line {e.line}: {e.message}" for e in schema.error_log))
+
+
+@cache
+def _compiled(schema_dir: Path) -> etree.RelaxNG | None:
+    path = schema_dir / "domain.rng"
+    return etree.RelaxNG(etree.parse(path)) if path.exists() else None

@@ -1,0 +1,20 @@
+"""What libvirt knows since when. An unknown version counts as the oldest."""
+
+from __future__ import annotations
+
+# Element or value → first libvirt release with it (libvirt's formatdomain documentation).
+_SINCE = {
+    "cpu mode=maximum": (7, 1, 0),
+    "os/firmware/feature": (7, 2, 0),
+    "cpu/maxphysaddr": (8, 7, 0),
+}
+
+
+def knows(libvirt: str, what: str) -> bool:
+    """Does a libvirt of this version (``9.0.0``) know ``what``, a key of the table above?"""
+    return _numbers(libvirt) >= _SINCE[what]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()

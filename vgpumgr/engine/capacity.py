@@ -1,0 +1,72 @@
+"""What still fits, per profile. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vgpumgr.model.gpu import Framework
+from vgpumgr.model.placement import Fleet, Offer
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.placement import headroom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRoom:
+    """How many more VMs with one part of a profile fit, and how many parts are in use."""
+
+    profile: str
+    framework: Framework
+    memory_mib: int
+    fits: int
+    in_use: int
+    verified: bool
+
+
+def capacity(fleet: Fleet, shape: VmSpec, profiles: Iterable[str] = ()) -> tuple[ProfileRoom, ...]:
+    """Headroom of every profile that some GPU of the fleet can make.
+
+    ``shape`` gives the VM's vCPUs, memory and constraints; its GPUs are replaced by one part of
+    the profile. The number is exact: that many more requests succeed and the next is refused.
+    """
+    offers = _offers(fleet)
+    wanted = set(profiles)
+    return tuple(
+        ProfileRoom(
+            profile=name,
+            framework=offer.framework,
+            memory_mib=offer.memory_mib,
+            fits=headroom(fleet, one_of(shape, name)),
+            in_use=_in_use(fleet, name),
+            verified=offer.verified,
+        )
+        for name, offer in sorted(offers.items())
+        if not wanted or name in wanted
+    )
+
+
+def one_of(shape: VmSpec, profile: str) -> VmSpec:
+    """The shape with exactly one part of the profile."""
+    return VmSpec(
+        name=shape.name,
+        vcpus=shape.vcpus,
+        memory_mib=shape.memory_mib,
+        gpus=(GpuRequest(profile=profile),),
+        affinity=shape.affinity,
+        labels=shape.labels,
+    )
+
+
+def _offers(fleet: Fleet) -> dict[str, Offer]:
+    return {
+        offer.profile: offer for host in fleet.hosts for gpu in host.gpus for offer in gpu.offers
+    }
+
+
+def _in_use(fleet: Fleet, profile: str) -> int:
+    return sum(
+        usage.profile == profile
+        for host in fleet.hosts
+        for gpu in host.gpus
+        for usage in gpu.usages
+    )

@@ -1,0 +1,67 @@
+"""What differs between two specs of one VM, and what that takes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.plan import Action
+from vgpumgr.model.vm import VmSpec
+
+# Known only to the ledger and the placement core.
+_BOOKKEEPING = frozenset({"labels", "tenant", "policy", "affinity"})
+# Written into the domain's definition; a running domain takes them at its next start.
+_DEFINITION = frozenset({"vcpus", "memory_mib", "nics", "firmware", "display"})
+# libvirt's own flag beside the definition.
+_FLAGS = frozenset({"autostart"})
+
+
+def changed_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
+    """A line per changed field: ``memory_mib: 4096 → 8192``."""
+    return tuple(f"{name}: {before} → {after}" for name, before, after in _differences(old, new))
+
+
+def needs_restart(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change reach a running domain only through a stop and a start?"""
+    return any(name in _DEFINITION for name, _, _ in _differences(old, new))
+
+
+def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change leave the host alone?"""
+    return all(name in _BOOKKEEPING for name, _, _ in _differences(old, new))
+
+
+def refuse_impossible(action: Action) -> None:
+    """Conflict when a change needs a new VM: other GPUs, disks, pinning or pages."""
+    if action.record is None:
+        return
+    allowed = _BOOKKEEPING | _DEFINITION | _FLAGS
+    stuck = [
+        name for name, _, _ in _differences(action.record.spec, action.vm) if name not in allowed
+    ]
+    if stuck:
+        raise Conflict(
+            f"{action.vm.name} cannot change {', '.join(stuck)} in place",
+            why="they are fixed when a VM is made",
+            next=f"vgpumgr vm delete {action.vm.name}, then apply again",
+        )
+
+
+def refuse_restart(actions: Iterator[Action] | tuple[Action, ...]) -> None:
+    """Conflict when a change needs a stop that the user did not allow."""
+    waiting = [action for action in actions if action.needs_restart]
+    if waiting:
+        names = ", ".join(action.vm.name for action in waiting)
+        raise Conflict(
+            f"the change needs a stop of {names}",
+            why="; ".join(detail for action in waiting for detail in action.details),
+            next="vgpumgr apply -f FILE --restart",
+        )
+
+
+def _differences(old: VmSpec, new: VmSpec) -> Iterator[tuple[str, object, object]]:
+    for field in fields(VmSpec):
+        before, after = getattr(old, field.name), getattr(new, field.name)
+        if before != after:
+            yield field.name, before, after

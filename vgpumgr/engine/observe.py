@@ -1,0 +1,85 @@
+"""Probe hosts side by side and keep what they showed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from vgpumgr import gpu as frameworks
+from vgpumgr.model.errors import HostUnreachable, VgpumgrError
+from vgpumgr.model.gpu import GpuFacts, GpuRecord
+from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.ports import Clock, Hosts, Lanes, Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a round of probes gave: facts per host that answered, an error per host that did not."""
+
+    facts: Mapping[str, HostFacts] = field(default_factory=dict)
+    failed: Mapping[str, VgpumgrError] = field(default_factory=dict)
+
+
+def observe(
+    records: Iterable[HostRecord], hosts: Hosts, ledger: Ledger, lanes: Lanes, clock: Clock
+) -> Observation:
+    """Probe every host and write the answers to the ledger."""
+    records = tuple(records)
+    answers = lanes.run({record.name: hosts.open(record).probe for record in records})
+    seen: dict[str, HostFacts] = {}
+    failed: dict[str, VgpumgrError] = {}
+    known = _by_host(ledger.gpus())
+    for record in records:
+        answer = answers[record.name]
+        if isinstance(answer, HostFacts):
+            answer = _keep(answer, known.get(record.name, {}), ledger, clock)
+        if isinstance(answer, HostFacts):
+            seen[record.name] = answer
+        else:
+            failed[record.name] = _as_error(record.name, answer)
+            ledger.observation_failed(record.name, failed[record.name].message)
+    return Observation(seen, failed)
+
+
+def _keep(
+    facts: HostFacts, known: Mapping[str, GpuRecord], ledger: Ledger, clock: Clock
+) -> HostFacts | VgpumgrError:
+    facts, slots = with_budgets(facts, known)
+    try:
+        ledger.observe(facts, slots, clock.now())
+    except VgpumgrError as error:
+        return error
+    return facts
+
+
+def with_budgets(
+    facts: HostFacts, known: Mapping[str, GpuRecord]
+) -> tuple[HostFacts, dict[str, int]]:
+    """The facts with every GPU's slot sizes, and the slot count per device."""
+    parents = {mdev.parent for mdev in facts.mdevs}
+    gpus: list[GpuFacts] = []
+    slots: dict[str, int] = {}
+    for each in facts.gpus:
+        before = known.get(each.device)
+        empty = each.device not in parents
+        sizes = before.facts.type_units if before else {}
+        filled = frameworks.with_budget(each, sizes, empty=empty)
+        gpus.append(filled)
+        now = frameworks.slots(filled, empty=empty)
+        slots[each.device] = max(now, before.units if before else 0)
+    return replace(facts, gpus=tuple(gpus)), slots
+
+
+def _by_host(records: Iterable[GpuRecord]) -> dict[str, dict[str, GpuRecord]]:
+    found: dict[str, dict[str, GpuRecord]] = {}
+    for record in records:
+        found.setdefault(record.host, {})[record.facts.device] = record
+    return found
+
+
+def _as_error(host: str, answer: object) -> VgpumgrError:
+    if isinstance(answer, VgpumgrError):
+        return answer
+    return HostUnreachable(
+        f"probing {host} failed", why=repr(answer), next=f"vgpumgr --debug host probe {host}"
+    )

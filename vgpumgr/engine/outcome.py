@@ -1,0 +1,77 @@
+"""How an operation ended, VM by VM, and what a user is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpumgr.model.errors import Interrupted, PartlyDone, VgpumgrError
+from vgpumgr.model.journal import OperationState, TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmOutcome:
+    """One VM's end: its task's state, and the error if there was one."""
+
+    vm: str
+    host: str
+    verb: str
+    state: TaskState
+    error: VgpumgrError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One operation's end. ``operation`` is empty when there was nothing to do."""
+
+    operation: str = ""
+    vms: tuple[VmOutcome, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def done(self) -> tuple[VmOutcome, ...]:
+        """The VMs whose task is done."""
+        return tuple(vm for vm in self.vms if vm.state is TaskState.DONE)
+
+    @property
+    def state(self) -> OperationState:
+        """The operation's state that follows from its tasks."""
+        return operation_state([vm.state for vm in self.vms])
+
+    def raise_for_failure(self) -> None:
+        """Interrupted, the one VM's own error, or PartlyDone; nothing when all is done."""
+        if self.interrupted:
+            raise Interrupted(
+                f"interrupted: {len(self.done)} of {len(self.vms)} VMs are done",
+                why="the running host calls were allowed to end",
+                next=f"vgpumgr operation resume {self.operation}"
+                f"   (or: operation undo {self.operation})",
+            )
+        bad = [vm for vm in self.vms if vm.state is not TaskState.DONE]
+        if not bad:
+            return
+        if len(self.vms) == 1 and bad[0].error is not None:
+            raise bad[0].error
+        raise PartlyDone(
+            f"{len(self.done)} of {len(self.vms)} VMs are done",
+            why=_why(bad),
+            next=f"vgpumgr operation show {self.operation}; the same command again goes on",
+        )
+
+
+def operation_state(tasks: Sequence[TaskState]) -> OperationState:
+    """What an operation's tasks make of it."""
+    states = set(tasks)
+    if states & {TaskState.PENDING, TaskState.RUNNING, TaskState.UNDOING}:
+        return OperationState.INTERRUPTED
+    if states <= {TaskState.DONE}:
+        return OperationState.DONE
+    if states == {TaskState.UNDONE}:
+        return OperationState.UNDONE
+    return OperationState.PARTLY if TaskState.DONE in states else OperationState.FAILED
+
+
+def _why(bad: Sequence[VmOutcome], most: int = 5) -> str:
+    lines = [f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in bad[:most]]
+    rest = len(bad) - len(lines)
+    return "; ".join([*lines, *([f"and {rest} more"] if rest > 0 else [])])

@@ -1,0 +1,136 @@
+"""Desired against the ledger and the last observation → a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vgpumgr.engine.changes import changed_fields, needs_restart
+from vgpumgr.engine.supply import build_fleet
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.domain import DomainState
+from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.plan import Action, ActionKind, Plan
+from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
+from vgpumgr.placement import place
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Which domains run, and which are defined at all, per host that answered the probe."""
+
+    running: frozenset[tuple[str, str]]
+    defined: frozenset[tuple[str, str]]
+    hosts: frozenset[str]
+
+
+def reached(view: LedgerView) -> Reached:
+    """Read the domains out of the last observation; a host with an error did not answer."""
+    answered = [host for host in view.hosts if host.facts and not host.last_error]
+    domains = [
+        (host.name, d) for host in answered for d in (host.facts.domains if host.facts else ())
+    ]
+    return Reached(
+        running=frozenset(
+            (host, d.name) for host, d in domains if d.state is not DomainState.SHUTOFF
+        ),
+        defined=frozenset((host, d.name) for host, d in domains),
+        hosts=frozenset(host.name for host in answered),
+    )
+
+
+def make_plan(
+    view: LedgerView,
+    desired: Sequence[VmSpec],
+    policy: PlacementPolicy,
+    warnings: Iterable[str] = (),
+) -> Plan:
+    """What apply would do for these VMs. It never deletes what the file no longer names."""
+    known = {vm.name: vm for vm in view.vms}
+    seen = reached(view)
+    fresh = [spec for spec in desired if spec.name not in known]
+    decisions = dict(
+        zip((s.name for s in fresh), place(build_fleet(view), fresh, policy), strict=True)
+    )
+    actions: list[Action] = []
+    unplaced: list[NotPlaced] = []
+    unchanged: list[str] = []
+    for spec in desired:
+        step = (
+            _known(spec, known[spec.name], seen)
+            if spec.name in known
+            else _new(decisions[spec.name])
+        )
+        match step:
+            case Action():
+                actions.append(step)
+            case NotPlaced():
+                unplaced.append(step)
+            case None:
+                unchanged.append(spec.name)
+    return Plan(
+        actions=tuple(actions),
+        unplaced=tuple(unplaced),
+        unchanged=tuple(unchanged),
+        warnings=tuple(warnings),
+    )
+
+
+def _new(decision: Decision) -> Action | NotPlaced:
+    if isinstance(decision, NotPlaced):
+        return decision
+    return Action(
+        kind=ActionKind.CREATE,
+        vm=decision.request,
+        host=decision.host,
+        placed=decision,
+        details=tuple(describe(decision)),
+    )
+
+
+def describe(placed: Placed) -> Iterable[str]:
+    """A line per GPU part, and one for pinned CPUs."""
+    for part in placed.assignments:
+        where = "" if len(part.slots) == 0 else f" (slots {_range(part.slots)})"
+        yield f"{part.offer.profile} on {part.device}{where}"
+    if placed.cpus:
+        yield f"pinned to CPUs {_range(placed.cpus)}"
+
+
+def _range(numbers: tuple[int, ...]) -> str:
+    low, high = min(numbers), max(numbers)
+    if high - low + 1 == len(numbers):
+        return str(low) if low == high else f"{low}-{high}"
+    return ",".join(map(str, numbers))
+
+
+def _known(spec: VmSpec, record: VmRecord, seen: Reached) -> Action | None:
+    where = (record.host, record.name)
+    if record.state is not VmState.ACTIVE:
+        return Action(
+            kind=ActionKind.RESUME,
+            vm=spec,
+            host=record.host,
+            record=record,
+            details=(f"unfinished: {record.state}",),
+        )
+    fields = changed_fields(record.spec, spec)
+    if fields:
+        return Action(
+            kind=ActionKind.CHANGE,
+            vm=spec,
+            host=record.host,
+            record=record,
+            details=tuple(fields),
+            needs_restart=needs_restart(record.spec, spec) and where in seen.running,
+        )
+    if record.running and record.host in seen.hosts and where not in seen.running:
+        lost = "" if where in seen.defined else ", not even defined"
+        return Action(
+            kind=ActionKind.START,
+            vm=spec,
+            host=record.host,
+            record=record,
+            details=(f"is not running{lost}",),
+        )
+    return None

@@ -1,0 +1,77 @@
+"""Checks that need the host, made before anything is reserved: the disk images."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.ports import Hosts, Lanes
+from vgpumgr.model.vm import DiskSpec
+
+
+def check_images(
+    placed: Iterable[Placed], records: Mapping[str, HostRecord], hosts: Hosts, lanes: Lanes
+) -> None:
+    """Look at the header of every image on every host that will use it; raises the first fault."""
+    wanted: dict[str, set[DiskSpec]] = {}
+    for each in placed:
+        images = {disk for disk in each.request.disks if disk.image}
+        if images:
+            wanted.setdefault(each.host, set()).update(images)
+    results = lanes.run(
+        {
+            host: partial(_check_host, records[host], disks, hosts)
+            for host, disks in sorted(wanted.items())
+        }
+    )
+    for result in results.values():
+        if isinstance(result, Exception):
+            raise result
+
+
+def _check_host(record: HostRecord, disks: Iterable[DiskSpec], hosts: Hosts) -> None:
+    facts = record.facts
+    pools = {pool.name: pool.path for pool in facts.pools} if facts else {}
+    host = hosts.open(record)
+    for disk in sorted(disks, key=lambda each: (each.pool, each.image or "")):
+        path = f"{pools[disk.pool].rstrip('/')}/{disk.image}"
+        try:
+            seen = host.helper.call("image_inspect", {"path": path, "pool_path": pools[disk.pool]})
+        except NotFound as error:
+            raise NotFound(
+                f"disk image {disk.image} is not in pool {disk.pool} on {record.name}",
+                why=error.message,
+                next=f"copy it to {pools[disk.pool]} on {record.name}",
+            ) from error
+        _judge(disk, seen, pools[disk.pool], record.name)
+
+
+def _judge(disk: DiskSpec, seen: Mapping[str, object], pool_path: str, host: str) -> None:
+    where = f"image {disk.image} in pool {disk.pool} on {host}"
+    if seen["format"] != disk.image_format:
+        raise UsageError(
+            f"{where} is {seen['format']}, not {disk.image_format}",
+            why="the format is declared, never guessed",
+            next=f"write image_format: {seen['format']}",
+        )
+    if seen.get("data_file"):
+        raise Conflict(
+            f"{where} keeps its data in another file", next="flatten it with qemu-img convert"
+        )
+    backing = seen.get("backing")
+    if isinstance(backing, str) and not _inside(backing, pool_path):
+        raise Conflict(
+            f"{where} has a backing file outside the pool: {backing}",
+            why="a disk may only read volumes of its own pool",
+            next="flatten it with qemu-img convert, or copy the backing file into the pool",
+        )
+
+
+def _inside(path: str, pool_path: str) -> bool:
+    """A plain file name, or a path whose folder is the pool itself."""
+    folder = posixpath.dirname(posixpath.join(pool_path, path))
+    return ":" not in path and posixpath.normpath(folder) == posixpath.normpath(pool_path)

@@ -1,0 +1,56 @@
+"""GPU parts on the host: made under a claim, taken back by presenting it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpumgr import gpu
+from vgpumgr.engine.steps.base import Step
+from vgpumgr.model.observed import Differs, InState, Observed
+from vgpumgr.model.ports import Clock, Host
+from vgpumgr.model.vm import Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class RealiseDevice(Step):
+    """Make the device of an allocation."""
+
+    allocation: Allocation
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"make {self.allocation.profile} on {self.allocation.parent or 'the bus'}"
+
+    def look(self, host: Host) -> Observed:
+        """Is it there under our claim?"""
+        return gpu.framework(self.allocation.framework).look(host.helper, self.allocation)
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Make it; the helper reads back before it answers."""
+        gpu.framework(self.allocation.framework).realise(host.helper, self.allocation)
+
+    def undo(self, host: Host) -> None:
+        """Take it back."""
+        gpu.framework(self.allocation.framework).release(host.helper, self.allocation)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseDevice(Step):
+    """Take the device of an allocation back."""
+
+    allocation: Allocation
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"release {self.allocation.profile} {self.allocation.device}"
+
+    def look(self, host: Host) -> Observed:
+        """Is it gone?"""
+        seen = gpu.framework(self.allocation.framework).look(host.helper, self.allocation)
+        return InState() if isinstance(seen, Differs) else Differs("still there")
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Release it; the helper reads back before it answers."""
+        gpu.framework(self.allocation.framework).release(host.helper, self.allocation)

@@ -1,0 +1,125 @@
+"""Power: start, stop, reboot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpumgr.engine.steps.base import Step
+from vgpumgr.engine.steps.domain import find_ours
+from vgpumgr.model.domain import DomainState
+from vgpumgr.model.errors import DeadlineExceeded, HostRefused, NotFound
+from vgpumgr.model.observed import Differs, InState, Observed
+from vgpumgr.model.ports import Clock, Host
+
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class StartDomain(Step):
+    """Start the domain and see it run."""
+
+    name: str
+    vm_id: str
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"start domain {self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Does it run?"""
+        return _power(host, self.name, self.vm_id, running=True)
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Start it; a start whose domain does not run afterwards is an error."""
+        host.domains.start(self.name)
+        seen = self.look(host)
+        if isinstance(seen, Differs):
+            raise HostRefused(
+                f"domain {self.name} on {host.name} started and stopped again",
+                why=seen.what,
+                next=f"look at /var/log/libvirt/qemu/{self.name}.log on {host.name}",
+            )
+
+    def undo(self, host: Host) -> None:
+        """Power it off."""
+        if find_ours(host, self.name, self.vm_id):
+            host.domains.destroy(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class StopDomain(Step):
+    """Stop the domain: ask the guest, and with ``force`` pull the plug.
+
+    ``timeout_s`` is how long the guest may take; some guests ignore ACPI.
+    """
+
+    name: str
+    vm_id: str
+    force: bool = False
+    timeout_s: float = 60.0
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"stop domain {self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Is it off, or gone?"""
+        return _power(host, self.name, self.vm_id, running=False)
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Stop it and see it off."""
+        if isinstance(self.look(host), InState):
+            return
+        if self.force:
+            host.domains.destroy(self.name)
+        else:
+            host.domains.shutdown(self.name)
+        self._wait(host, clock)
+
+    def _wait(self, host: Host, clock: Clock) -> None:
+        deadline = clock.monotonic() + self.timeout_s
+        while not isinstance(self.look(host), InState):
+            if clock.monotonic() >= deadline:
+                raise DeadlineExceeded(
+                    f"{self.name} did not power off in {self.timeout_s:g} s",
+                    why="the guest ignores the ACPI power button or is busy",
+                    next=f"vgpumgr vm stop {self.name} --force",
+                )
+            clock.wait(POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class RebootDomain(Step):
+    """Ask the guest to reboot, or with ``force`` power it off and on."""
+
+    name: str
+    vm_id: str
+    force: bool = False
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"reboot domain {self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """A running domain has rebooted, as far as the host can tell."""
+        return _power(host, self.name, self.vm_id, running=True)
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Reboot it."""
+        if find_ours(host, self.name, self.vm_id) is None:
+            raise NotFound(f"domain {self.name} is not defined on {host.name}")
+        if self.force:
+            host.domains.destroy(self.name)
+            host.domains.start(self.name)
+        else:
+            host.domains.reboot(self.name)
+
+
+def _power(host: Host, name: str, vm_id: str, *, running: bool) -> Observed:
+    found = find_ours(host, name, vm_id)
+    state = found.state if found else DomainState.SHUTOFF
+    is_on = state in {DomainState.RUNNING, DomainState.PAUSED}
+    return InState() if is_on == running else Differs(f"domain {name} is {state}")

@@ -1,0 +1,133 @@
+"""Ledger and last observation → what placement may hand out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from vgpumgr.engine.gpu_supply import HostContext, gpu_supply
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.host import HostFacts, HostRecord, NumaNode
+from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
+from vgpumgr.model.vm import Allocation, VmRecord
+
+Row = TypeVar("Row", GpuRecord, VmRecord, Allocation)
+
+# Parts of a probe without which nothing may be placed on a host.
+NEEDED_PARTS = frozenset({"devices", "mdevs", "claims", "libvirt", "domains"})
+
+
+def build_fleet(view: LedgerView) -> Fleet:
+    """Every host's supply after what the ledger holds and what foreigners use."""
+    gpus, vms, held = _group(view.gpus), _group(view.vms), _group(view.allocations)
+    return Fleet(
+        hosts=tuple(
+            _host_supply(
+                host,
+                view.fleet,
+                gpus.get(host.name, []),
+                vms.get(host.name, []),
+                held.get(host.name, []),
+            )
+            for host in view.hosts
+        )
+    )
+
+
+def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.host, []).append(row)
+    return found
+
+
+def _host_supply(
+    host: HostRecord,
+    fleet: str,
+    gpus: list[GpuRecord],
+    vms: list[VmRecord],
+    held: list[Allocation],
+) -> HostSupply:
+    facts = host.facts
+    if facts is None:
+        return HostSupply(
+            name=host.name,
+            free_vcpus=0,
+            free_memory_mib=0,
+            numa=(),
+            gpus=(),
+            labels=host.labels,
+            blocked=host.last_error or "never probed",
+        )
+    ours = {vm.name for vm in vms}
+    foreign = [domain for domain in facts.domains if domain.name not in ours]
+    running = [domain for domain in foreign if domain.state is not DomainState.SHUTOFF]
+    context = HostContext(fleet, facts, held, foreign)
+    return HostSupply(
+        name=host.name,
+        free_vcpus=_free_vcpus(host, facts, vms, running),
+        free_memory_mib=_free_memory(host, facts, vms, running),
+        numa=tuple(_numa_supply(node, facts, vms) for node in facts.numa),
+        gpus=tuple(gpu_supply(gpu, context) for gpu in gpus),
+        labels=host.labels,
+        vm_labels=tuple(vm.spec.labels for vm in vms),
+        networks=facts.networks,
+        bridges=facts.bridges,
+        pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
+        blocked=_blocked(host, facts),
+    )
+
+
+def _blocked(host: HostRecord, facts: HostFacts) -> str:
+    if host.cordoned:
+        return "cordoned"
+    if host.probe_only:
+        return "probe-only: the helper is not installed"
+    if host.last_error:
+        return f"not reached: {host.last_error}"
+    for unknown in facts.unknown:
+        if unknown.part in NEEDED_PARTS:
+            return f"could not read {unknown.part}: {unknown.why}"
+    return ""
+
+
+def _free_vcpus(
+    host: HostRecord, facts: HostFacts, vms: list[VmRecord], running: list[DomainFacts]
+) -> int:
+    used = sum(vm.spec.vcpus for vm in vms) + sum(domain.vcpus for domain in running)
+    return max(0, int(facts.cpus * host.cpu_overcommit) - used)
+
+
+def _free_memory(
+    host: HostRecord, facts: HostFacts, vms: list[VmRecord], running: list[DomainFacts]
+) -> int:
+    ours = sum(vm.spec.memory_mib for vm in vms if vm.spec.hugepage_kib is None)
+    used = ours + sum(domain.memory_mib for domain in running)
+    return max(0, facts.memory_mib - host.reserved_memory_mib - used)
+
+
+def _numa_supply(node: NumaNode, facts: HostFacts, vms: list[VmRecord]) -> NumaSupply:
+    here = [vm for vm in vms if vm.numa_node == node.id]
+    pinned = {cpu for vm in vms for cpu in vm.cpus}
+    ordinary = sum(vm.spec.memory_mib for vm in here if vm.spec.hugepage_kib is None)
+    return NumaSupply(
+        id=node.id,
+        free_cpus=tuple(cpu for cpu in node.cpus if cpu not in pinned),
+        free_memory_mib=max(0, node.memory_mib - ordinary),
+        free_hugepages={
+            size: max(0, free - _pages_reserved(size, here, facts))
+            for size, free in node.hugepages_free.items()
+        },
+    )
+
+
+def _pages_reserved(size_kib: int, vms: list[VmRecord], facts: HostFacts) -> int:
+    """Huge pages of VMs that do not run: the probe still counts them as free."""
+    running = {d.name for d in facts.domains if d.state is not DomainState.SHUTOFF}
+    return sum(
+        vm.spec.memory_mib * 1024 // size_kib
+        for vm in vms
+        if vm.spec.hugepage_kib == size_kib and vm.name not in running
+    )

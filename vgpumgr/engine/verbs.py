@@ -1,0 +1,73 @@
+"""What each verb's end means for the ledger, and what its failure leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpumgr.model.journal import TaskMoved, TaskRecord, TaskState
+from vgpumgr.model.vm import AllocationState, VmState
+
+
+class OnRefusal(StrEnum):
+    """What a refusing host leads to: take back, wait to be resumed, or end as failed."""
+
+    UNDO = "undo"
+    WAIT = "wait"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One kind of task."""
+
+    on_refusal: OnRefusal
+    vm_state: VmState | None = None
+    running: bool | None = None
+    allocations: AllocationState | None = None
+
+
+VERBS = {
+    "create": Verb(
+        OnRefusal.UNDO,
+        vm_state=VmState.ACTIVE,
+        running=True,
+        allocations=AllocationState.ACTIVE,
+    ),
+    "delete": Verb(
+        OnRefusal.WAIT,
+        vm_state=VmState.DELETED,
+        running=False,
+        allocations=AllocationState.RELEASED,
+    ),
+    "change": Verb(OnRefusal.WAIT),
+    "start": Verb(OnRefusal.FAIL, running=True),
+    "stop": Verb(OnRefusal.FAIL, running=False),
+    "reboot": Verb(OnRefusal.FAIL),
+}
+
+
+def finished(task: TaskRecord) -> TaskMoved:
+    """The transition that ends a task well."""
+    verb = VERBS[task.verb]
+    return TaskMoved(
+        task=task.id,
+        state=TaskState.DONE,
+        vm_id=task.vm_id,
+        vm_state=verb.vm_state,
+        vm_running=verb.running,
+        allocations=verb.allocations,
+    )
+
+
+def taken_back(task: TaskRecord, error: str) -> TaskMoved:
+    """The transition that ends a creation that was undone: its units are free again."""
+    return TaskMoved(
+        task=task.id,
+        state=TaskState.UNDONE,
+        error=error,
+        vm_id=task.vm_id,
+        vm_state=VmState.DELETED,
+        vm_running=False,
+        allocations=AllocationState.RELEASED,
+    )

@@ -1,0 +1,51 @@
+"""The life cycle every framework fulfils, and the table of frameworks."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from vgpumgr.gpu.mdev import MdevFramework
+from vgpumgr.gpu.passthrough import PassthroughFramework, companions
+from vgpumgr.model.domain import Hostdev
+from vgpumgr.model.gpu import Framework, GpuFacts
+from vgpumgr.model.observed import Observed
+from vgpumgr.model.placement import Offer
+from vgpumgr.model.ports import Helper
+from vgpumgr.model.vm import Allocation
+
+__all__ = ["GpuFramework", "companions", "framework", "offers"]
+
+
+class GpuFramework(Protocol):
+    """How one framework turns an allocation into a device on a host and back."""
+
+    def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
+        """What this GPU can make through this framework."""
+
+    def realise(self, helper: Helper, allocation: Allocation) -> None:
+        """Make the device, under its claim; already made under the same claim is no error."""
+
+    def look(self, helper: Helper, allocation: Allocation) -> Observed:
+        """Is the device there, under our claim, as wanted?"""
+
+    def release(self, helper: Helper, allocation: Allocation) -> None:
+        """Take the device back, presenting the claim; already gone is no error."""
+
+    def describe(self, allocation: Allocation, *, display: bool) -> Hostdev:
+        """The hostdev that goes into the domain."""
+
+
+_FRAMEWORKS: dict[Framework, GpuFramework] = {
+    Framework.MDEV: MdevFramework(),
+    Framework.PASSTHROUGH: PassthroughFramework(),
+}
+
+
+def framework(name: str) -> GpuFramework:
+    """The framework of that name; ValueError for an unknown one."""
+    return _FRAMEWORKS[Framework(name)]
+
+
+def offers(gpu: GpuFacts) -> tuple[Offer, ...]:
+    """Everything a GPU can make, through every framework."""
+    return tuple(offer for each in _FRAMEWORKS.values() for offer in each.offers(gpu))

@@ -1,0 +1,53 @@
+"""A plan: what apply would do, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.vm import VmRecord, VmSpec
+
+
+class ActionKind(StrEnum):
+    """What happens to one VM."""
+
+    CREATE = "create"
+    START = "start"
+    CHANGE = "change"
+    RESUME = "resume"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One VM's change. ``details`` are lines for people; ``needs_restart`` is set for a change.
+
+    ``placed`` is set for create, ``record`` for every VM the ledger knows already.
+    """
+
+    kind: ActionKind
+    vm: VmSpec
+    host: str
+    details: tuple[str, ...] = ()
+    needs_restart: bool = False
+    placed: Placed | None = None
+    record: VmRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All actions in the order of the file, what could not be placed, and what is as wanted.
+
+    ``warnings`` name hosts that could not be read.
+    """
+
+    actions: tuple[Action, ...] = ()
+    unplaced: tuple[NotPlaced, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> int:
+        """How many VMs would change."""
+        return len(self.actions)

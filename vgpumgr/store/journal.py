@@ -1,0 +1,138 @@
+"""Operations, tasks and steps: rows ↔ values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.journal import (
+    OperationRecord,
+    OperationState,
+    StepRecord,
+    StepState,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.store.codec import dump, load_mapping, printable
+from vgpumgr.store.near import not_found
+from vgpumgr.store.schema import operation, step, task
+
+_OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
+
+
+def list_operations(connection: Connection, *, open_only: bool) -> tuple[OperationRecord, ...]:
+    """Operations, newest first; ``open_only`` leaves those that run or wait."""
+    query = select(operation).order_by(operation.c.number.desc())
+    if open_only:
+        query = query.where(operation.c.state.in_(_OPEN))
+    return tuple(_operation(row) for row in connection.execute(query))
+
+
+def get_operation(connection: Connection, operation_id: str) -> OperationRecord:
+    """One operation by id or unique prefix; NotFound otherwise."""
+    starts = operation.c.id.startswith(operation_id, autoescape=True)
+    rows = connection.execute(select(operation).where(starts).limit(4)).all()
+    found = [row for row in rows if row.id == operation_id] or rows
+    if len(found) > 1 and operation_id:
+        raise NotFound(
+            f"more than one operation starts with {operation_id}",
+            why=", ".join(row.id for row in found),
+            next=f"vgpumgr operation show {found[0].id}",
+        )
+    if len(found) != 1:
+        known = connection.execute(select(operation.c.id)).scalars()
+        raise not_found("operation", operation_id, known)
+    return _operation(found[0])
+
+
+def _operation(row: Row[Any]) -> OperationRecord:
+    return OperationRecord(
+        id=row.id,
+        kind=row.kind,
+        state=OperationState(row.state),
+        epoch=row.epoch,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        by=row.started_by,
+        summary=row.summary,
+    )
+
+
+def operation_row(record: OperationRecord) -> dict[str, object]:
+    """The row of an operation."""
+    return {
+        "id": record.id,
+        "kind": record.kind,
+        "state": record.state.value,
+        "epoch": record.epoch,
+        "started_at": record.started_at,
+        "ended_at": record.ended_at,
+        "started_by": printable(record.by),
+        "summary": printable(record.summary),
+    }
+
+
+def list_tasks(connection: Connection, operation_id: str) -> tuple[TaskRecord, ...]:
+    """The tasks of an operation with their steps, in the order they were written."""
+    steps: dict[str, list[StepRecord]] = {}
+    for row in connection.execute(
+        select(step).join(task).where(task.c.operation == operation_id).order_by(step.c.seq)
+    ):
+        steps.setdefault(row.task, []).append(_step(row))
+    rows = connection.execute(
+        select(task).where(task.c.operation == operation_id).order_by(task.c.position)
+    )
+    return tuple(_task(row, tuple(steps.get(row.id, ()))) for row in rows)
+
+
+def _task(row: Row[Any], steps: tuple[StepRecord, ...]) -> TaskRecord:
+    return TaskRecord(
+        id=row.id,
+        operation=row.operation,
+        vm_id=row.vm_id,
+        vm=row.vm,
+        host=row.host,
+        verb=row.verb,
+        steps=steps,
+        state=TaskState(row.state),
+        error=row.error,
+    )
+
+
+def task_row(record: TaskRecord, position: int) -> dict[str, object]:
+    """The row of a task; ``position`` is its place in the operation."""
+    return {
+        "id": record.id,
+        "operation": record.operation,
+        "position": position,
+        "vm_id": record.vm_id,
+        "vm": record.vm,
+        "host": record.host,
+        "verb": record.verb,
+        "state": record.state.value,
+        "error": printable(record.error),
+    }
+
+
+def _step(row: Row[Any]) -> StepRecord:
+    return StepRecord(
+        seq=row.seq,
+        kind=row.kind,
+        args=load_mapping(row.args),
+        state=StepState(row.state),
+        detail=row.detail,
+    )
+
+
+def step_row(record: StepRecord, task_id: str) -> dict[str, object]:
+    """The row of a task's step."""
+    return {
+        "task": task_id,
+        "seq": record.seq,
+        "kind": record.kind,
+        "args": dump(record.args),
+        "state": record.state.value,
+        "detail": printable(record.detail),
+    }

@@ -1,0 +1,20 @@
+"""NotFound that says which name was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from vgpumgr.model.errors import NotFound
+
+
+def not_found(noun: str, name: str, known: Iterable[str]) -> NotFound:
+    """The error for a name that is not there; ``noun`` is the CLI's word for it."""
+    near = get_close_matches(name, list(known), n=3)
+    if not near:
+        return NotFound(f"no {noun} {name}", next=f"vgpumgr {noun} list")
+    return NotFound(
+        f"no {noun} {name}",
+        why=f"did you mean {' or '.join(near)}?",
+        next=f"vgpumgr {noun} show {near[0]}",
+    )

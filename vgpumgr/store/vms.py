@@ -1,0 +1,122 @@
+"""VMs and allocations: rows ↔ values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmSpec, VmState
+from vgpumgr.store.codec import dump, load
+from vgpumgr.store.near import not_found
+from vgpumgr.store.schema import allocation, vm
+
+_VM = select(
+    vm.c.id,
+    vm.c.spec,
+    vm.c.host,
+    vm.c.state,
+    vm.c.running,
+    vm.c.generation,
+    vm.c.numa_node,
+    vm.c.cpus,
+    vm.c.volumes,
+    vm.c.created_at,
+).where(vm.c.deleted_at.is_(None))
+
+
+def list_vms(connection: Connection) -> tuple[VmRecord, ...]:
+    """VMs that are not deleted, by name."""
+    return tuple(_vm(row) for row in connection.execute(_VM.order_by(vm.c.name)))
+
+
+def get_vm(connection: Connection, name: str) -> VmRecord:
+    """One VM; NotFound suggests near names."""
+    row = connection.execute(_VM.where(vm.c.name == name)).one_or_none()
+    if row is None:
+        names = connection.execute(select(vm.c.name).where(vm.c.deleted_at.is_(None))).scalars()
+        raise not_found("vm", name, names)
+    return _vm(row)
+
+
+def _vm(row: Row[Any]) -> VmRecord:
+    id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at = row
+    return VmRecord(
+        id=id_,
+        spec=load(VmSpec, spec),
+        host=host,
+        state=VmState(state),
+        running=running,
+        generation=generation,
+        numa_node=numa_node,
+        cpus=tuple(json.loads(cpus)),
+        volumes=tuple((pool, name) for pool, name in json.loads(volumes)),
+        created_at=created_at,
+    )
+
+
+def vm_row(record: VmRecord) -> dict[str, object]:
+    """The row of a VM that is not deleted."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "host": record.host,
+        "state": record.state.value,
+        "running": record.running,
+        "generation": record.generation,
+        "spec": dump(record.spec),
+        "numa_node": record.numa_node,
+        "cpus": dump(record.cpus),
+        "volumes": dump(record.volumes),
+        "created_at": record.created_at,
+    }
+
+
+def list_allocations(connection: Connection, *, released: bool) -> tuple[Allocation, ...]:
+    """Allocations that hold units, oldest first; with ``released`` the closed ones too."""
+    query = select(allocation).order_by(allocation.c.created_at, allocation.c.id)
+    if not released:
+        query = query.where(allocation.c.released_at.is_(None))
+    return tuple(_allocation(row) for row in connection.execute(query))
+
+
+def _allocation(row: Row[Any]) -> Allocation:
+    return Allocation(
+        id=row.id,
+        vm_id=row.vm_id,
+        vm=row.vm,
+        host=row.host,
+        gpu=row.gpu,
+        profile=row.profile,
+        framework=row.framework,
+        device=row.device,
+        slots=tuple(json.loads(row.slots)),
+        type_id=row.type_id,
+        parent=row.parent,
+        companions=tuple(json.loads(row.companions)),
+        state=AllocationState(row.state),
+        generation=row.generation,
+        created_at=row.created_at,
+    )
+
+
+def allocation_row(record: Allocation) -> dict[str, object]:
+    """The row of an allocation that holds its units."""
+    return {
+        "id": record.id,
+        "vm_id": record.vm_id,
+        "vm": record.vm,
+        "host": record.host,
+        "gpu": record.gpu,
+        "profile": record.profile,
+        "framework": record.framework,
+        "device": record.device,
+        "slots": dump(record.slots),
+        "type_id": record.type_id,
+        "parent": record.parent,
+        "companions": dump(record.companions),
+        "state": record.state.value,
+        "generation": record.generation,
+        "created_at": record.created_at,
+    }

@@ -1,0 +1,93 @@
+"""Group commit: many threads ask, one writes, one sync serves them all.
+
+A commit costs a disk sync, whatever it holds. While the writer syncs, requests of other lanes
+gather; the next transaction takes all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+Work = TypeVar("Work")
+
+# Bounds the time that the database's write lock is held.
+MOST_PER_COMMIT = 512
+
+
+class _Ticket(Generic[Work]):
+    """One caller's work and its end."""
+
+    __slots__ = ("ended", "error", "work")
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.error: Exception | None = None
+        self.ended = threading.Lock()
+        self.ended.acquire()
+
+
+class GroupWriter(Generic[Work]):
+    """Commits the work of many threads together; ``commit`` makes a batch durable or raises.
+
+    When a batch fails, its members are committed one by one, so that each caller meets only its
+    own error.
+    """
+
+    def __init__(self, commit: Callable[[Sequence[Work]], None]) -> None:
+        self._commit = commit
+        self._queue: SimpleQueue[_Ticket[Work] | None] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Work) -> None:
+        """Return when ``work`` is durable, or raise what its commit raised."""
+        ticket = _Ticket(work)
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+                self._thread.start()
+            self._queue.put(ticket)
+        ticket.ended.acquire()
+        if ticket.error is not None:
+            raise ticket.error
+
+    def close(self) -> None:
+        """Commit what waits and end the thread; a later submit starts a new one."""
+        with self._starting:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._queue.put(None)
+                thread.join()
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            batch = [first]
+            last = self._gather(batch)
+            self._write(batch)
+            if last:
+                return
+
+    def _gather(self, batch: list[_Ticket[Work]]) -> bool:
+        """Take what waits; True when the writer is asked to end after this batch."""
+        while len(batch) < MOST_PER_COMMIT and not self._queue.empty():
+            ticket = self._queue.get()
+            if ticket is None:
+                return True
+            batch.append(ticket)
+        return False
+
+    def _write(self, batch: Sequence[_Ticket[Work]]) -> None:
+        try:
+            self._commit([ticket.work for ticket in batch])
+        except BaseException as error:
+            if len(batch) == 1:
+                batch[0].error = error
+            else:
+                for ticket in batch:
+                    self._write([ticket])
+                return
+        for ticket in batch:
+            ticket.ended.release()

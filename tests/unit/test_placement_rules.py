@@ -200,7 +200,12 @@ def test_a_host_refuses_once_with_its_numbers(
             "in-use",
             "has 1 of 16 units taken",
         ),
-        (holding(WHOLE, 1), VM, "given-whole", "T4 0000:41:00.0 is given whole to a VM"),
+        (
+            holding(WHOLE, 1),
+            VM,
+            "given-whole",
+            "T4 0000:41:00.0 is given whole to old, no room for T4-4Q",
+        ),
         (
             holding(offer(4), 3),
             asking(gpus=gpus(("T4-2Q", 1))),

@@ -14,10 +14,10 @@ from vgpumgr.model.errors import NotFound
 from vgpumgr.model.ports import Ledger
 
 if TYPE_CHECKING:
+    from vgpumgr.app.router import HostRouter
     from vgpumgr.engine.engine import Engine
     from vgpumgr.engine.outcome import VmOutcome
     from vgpumgr.hosts.real import RealHosts
-    from vgpumgr.hosts.router import HostRouter
     from vgpumgr.sim.client import SimHosts
 
 
@@ -72,7 +72,7 @@ class App:
     @cached_property
     def hosts(self) -> HostRouter:
         """Every host by its address: ``sim://NAME``, ``local`` or ``USER@HOST``."""
-        from vgpumgr.hosts.router import HostRouter
+        from vgpumgr.app.router import HostRouter
 
         return HostRouter(simulated=lambda: self.sim_hosts, real=lambda: self.real_hosts)
 

@@ -43,10 +43,10 @@ def examine(app: App) -> tuple[Finding, ...]:
         return tuple(findings)
     observation = app.engine.refresh()
     for host in app.writable_ledger.hosts():
-        error = observation.failed.get(host.name)
-        if error is not None:
+        fault = observation.failed.get(host.name)
+        if fault is not None:
             findings.append(
-                Finding(check=f"host {host.name}", ok=False, text=error.message, next=error.next)
+                Finding(check=f"host {host.name}", ok=False, text=fault.message, next=fault.next)
             )
         elif host.facts is not None:
             findings += _host(host, host.facts)

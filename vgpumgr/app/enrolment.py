@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vgpumgr.app.composition import App
+from vgpumgr.app.router import is_simulated
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord
 
@@ -22,7 +23,7 @@ def enrol(
     """
     ledger = app.writable_ledger
     _refuse_known(record, {host.name: host.address for host in ledger.hosts()})
-    if not record.address.startswith("sim://"):
+    if not is_simulated(record):
         from vgpumgr.hosts import enrol as reach
 
         pinned = reach.pin(app.real_hosts, record, fingerprint, accept)
@@ -66,7 +67,7 @@ def remove(app: App, name: str, *, reach: bool) -> None:
             why=f"{len(vms)} VMs and {len(held)} allocations are on it",
             next=f"vgpumgr vm list, then delete those on {name}",
         )
-    if reach and not record.address.startswith("sim://") and not record.probe_only:
+    if reach and not is_simulated(record) and not record.probe_only:
         from vgpumgr.hosts import enrol as reached
 
         reached.uninstall(app.real_hosts, record)

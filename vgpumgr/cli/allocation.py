@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, output_option, print_list
+from vgpumgr.cli.output import Column, list_options, print_list
 from vgpumgr.model.codec import to_plain
 
 COLUMNS = (
@@ -29,7 +29,7 @@ def allocation() -> None:
 
 @allocation.command("list")
 @click.option("--released", is_flag=True, help="The closed ones too.")
-@output_option
+@list_options
 @pass_context
 def list_(context: Context, released: bool) -> None:
     """List allocations."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, output_option, print_list
+from vgpumgr.cli.output import Column, list_options, print_list
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.size import format_mib, parse_mib
 from vgpumgr.model.vm import VmSpec
@@ -44,7 +44,7 @@ class MemoryType(click.ParamType[int]):
 @click.option("--vcpus", type=click.IntRange(1, 512), default=2, show_default=True)
 @click.option("--memory", type=MemoryType(), default="4GiB", show_default=True)
 @click.option("--refresh", is_flag=True, help="Probe the hosts first.")
-@output_option
+@list_options
 @pass_context
 def capacity(
     context: Context, profiles: tuple[str, ...], vcpus: int, memory: int, refresh: bool

@@ -10,16 +10,11 @@ import click
 
 from vgpumgr.model.errors import Interrupted, VgpumgrError
 
-BROKEN_PIPE = 141
-
 
 def report(error: BaseException, *, debug: bool, as_json: bool) -> int:
     """Print the error on stderr and give the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
-    if isinstance(error, BrokenPipeError):
-        sys.stderr.close()
-        return BROKEN_PIPE
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     if isinstance(error, click.ClickException):

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, fields, output_option, print_item, print_list
+from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.size import format_mib
@@ -72,7 +72,7 @@ def gpu() -> None:
 @gpu.command("list")
 @click.option("--host", "host_name", help="Only of this host.")
 @click.option("--refresh", is_flag=True, help="Probe the hosts first.")
-@output_option
+@list_options
 @pass_context
 def list_(context: Context, host_name: str | None, refresh: bool) -> None:
     """List GPUs."""
@@ -113,10 +113,7 @@ def _text(item: dict[str, Any]) -> str:
             ("IOMMU group", item["iommu_group"]),
             ("State", item["state"]),
             ("Slots", f"{item['units_used']} of {item['units']} in use"),
-            *(
-                ("Type", f"{t['profile']} ({t['type_id']}): {t['available']} free")
-                for t in item["types"]
-            ),
+            *(("Type", _type_text(each)) for each in item["types"]),
             *(
                 ("Held", f"{a['profile']} by {a['vm']} as {a['device']}")
                 for a in item["allocations"]

@@ -11,9 +11,9 @@ import click
 from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, fields, output_option, print_item, print_list
+from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.cli.questions import confirm
-from vgpumgr.cli.selectors import matches, parse_pairs, selector_option
+from vgpumgr.cli.selectors import Selector, matches, parse_pairs, selector_option
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import PartlyDone, UsageError
 from vgpumgr.model.host import HostRecord
@@ -160,9 +160,9 @@ def _summary(record: HostRecord) -> str:
 @host.command("list")
 @selector_option
 @click.option("--refresh", is_flag=True, help="Probe the hosts first.")
-@output_option
+@list_options
 @pass_context
-def list_(context: Context, selector: tuple[str, ...], refresh: bool) -> None:
+def list_(context: Context, selector: Selector, refresh: bool) -> None:
     """List hosts."""
     if refresh:
         context.app.engine.refresh()

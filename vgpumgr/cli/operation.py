@@ -8,7 +8,15 @@ import click
 
 from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, fields, output_option, print_item, print_list, table
+from vgpumgr.cli.output import (
+    Column,
+    fields,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+    table,
+)
 from vgpumgr.cli.progress import reporting
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.journal import OperationRecord, StepState, TaskRecord
@@ -33,7 +41,7 @@ def operation() -> None:
 
 @operation.command("list")
 @click.option("--open", "open_only", is_flag=True, help="Only the unfinished ones.")
-@output_option
+@list_options
 @pass_context
 def list_(context: Context, open_only: bool) -> None:
     """List operations, newest first."""

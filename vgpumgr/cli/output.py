@@ -47,22 +47,25 @@ class Format:
     columns: tuple[str, ...] = ()
 
 
-def output_option(command: F) -> F:
-    """Add ``-o`` and ``--columns``; the command gets them as ``output: Format``."""
+def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    ctx.meta.setdefault("vgpumgr.output", {})[param.name] = value
 
-    def remember(ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-        chosen: dict[str, Any] = ctx.meta.setdefault("vgpumgr.output", {})
-        chosen[_param.name or ""] = value
-        return value
 
+def list_options(command: F) -> F:
+    """Add ``-o`` and ``--columns`` to a command that prints a list."""
     command = click.option(
         "--columns",
         metavar="A,B",
         expose_value=False,
         is_eager=True,
-        callback=remember,
+        callback=_remember,
         help="Only these columns, by title.",
     )(command)
+    return output_option(command)
+
+
+def output_option(command: F) -> F:
+    """Add ``-o`` to a command that prints one object; :func:`chosen_format` reads it."""
     return click.option(
         "-o",
         "--output",
@@ -72,7 +75,7 @@ def output_option(command: F) -> F:
         show_default=True,
         expose_value=False,
         is_eager=True,
-        callback=remember,
+        callback=_remember,
         help="Output format.",
     )(command)
 
@@ -89,6 +92,7 @@ def chosen_format() -> Format:
 def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> None:
     """Print a list in the chosen format."""
     chosen = chosen_format()
+    picked = _picked(columns, chosen)
     match chosen.name:
         case "json":
             _echo_json({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": list(items)})
@@ -98,9 +102,9 @@ def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> N
             for item in items:
                 click.echo(item["name"])
         case "csv":
-            _echo_csv(items, _picked(columns, chosen, wide=True))
+            _echo_csv(items, picked)
         case _:
-            _echo_table(items, _picked(columns, chosen, wide=chosen.name == "wide"))
+            _echo_table(items, picked)
 
 
 def print_item(kind: str, item: Item, text: str) -> None:
@@ -134,9 +138,10 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _picked(columns: Sequence[Column], chosen: Format, *, wide: bool) -> list[Column]:
+def _picked(columns: Sequence[Column], chosen: Format) -> list[Column]:
+    """The columns to print; UsageError for a title that is none, whatever the format."""
     if not chosen.columns:
-        return [column for column in columns if wide or not column.wide]
+        return [column for column in columns if not column.wide or chosen.name in {"wide", "csv"}]
     by_title = {column.title: column for column in columns}
     for title in chosen.columns:
         if title not in by_title:

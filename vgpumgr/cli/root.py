@@ -93,6 +93,8 @@ def run() -> None:
 
     try:
         code = root.main(standalone_mode=False, prog_name="vgpumgr")
+    except SystemExit:  # click itself ends a shell completion, and a run whose reader went away
+        raise
     except BaseException as error:
         code = report(error, debug="--debug" in sys.argv, as_json=wants_json(sys.argv))
     sys.exit(code if isinstance(code, int) else 0)

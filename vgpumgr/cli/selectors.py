@@ -8,9 +8,7 @@ import click
 
 from vgpumgr.model.errors import UsageError
 
-selector_option = click.option(
-    "-l", "--selector", multiple=True, metavar="KEY=VALUE", help="Only with this label."
-)
+Selector = tuple[tuple[str, str], ...]
 
 
 def parse_pairs(texts: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
@@ -22,6 +20,20 @@ def parse_pairs(texts: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def matches(labels: Mapping[str, str], selectors: Iterable[str]) -> bool:
+def _selector(_ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]) -> Selector:
+    return tuple(parse_pairs(texts, "-l"))
+
+
+selector_option = click.option(
+    "-l",
+    "--selector",
+    multiple=True,
+    callback=_selector,
+    metavar="KEY=VALUE",
+    help="Only with this label; may be repeated.",
+)
+
+
+def matches(labels: Mapping[str, str], selector: Selector) -> bool:
     """Do the labels have every pair?"""
-    return all(labels.get(key) == value for key, value in list(parse_pairs(selectors, "-l")))
+    return all(labels.get(key) == value for key, value in selector)

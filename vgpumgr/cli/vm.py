@@ -11,9 +11,9 @@ import click
 from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import observed_states
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, fields, output_option, print_item, print_list
+from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.cli.progress import reporting
-from vgpumgr.cli.selectors import matches, selector_option
+from vgpumgr.cli.selectors import Selector, matches, selector_option
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec
@@ -116,9 +116,9 @@ def vm() -> None:
 @vm.command("list")
 @selector_option
 @click.option("--refresh", is_flag=True, help="Probe the hosts first.")
-@output_option
+@list_options
 @pass_context
-def list_(context: Context, selector: tuple[str, ...], refresh: bool) -> None:
+def list_(context: Context, selector: Selector, refresh: bool) -> None:
     """List VMs, foreign domains included."""
     if refresh:
         context.app.engine.refresh()
@@ -159,10 +159,6 @@ def show(context: Context, name: str) -> None:
         ]
     )
     print_item("VM", item, text)
-
-
-def _parent(part: dict[str, Any]) -> str:
-    return f"on {part['parent'] or part['gpu']}"
 
 
 @vm.command()

@@ -112,12 +112,14 @@ def _numa_supply(node: NumaNode, facts: HostFacts, vms: list[VmRecord]) -> NumaS
     here = [vm for vm in vms if vm.numa_node == node.id]
     pinned = {cpu for vm in vms for cpu in vm.cpus}
     ordinary = sum(vm.spec.memory_mib for vm in here if vm.spec.hugepage_kib is None)
+    # A VM bound to no node may take its pages from any of them.
+    paged = [vm for vm in vms if vm.numa_node in {node.id, None}]
     return NumaSupply(
         id=node.id,
         free_cpus=tuple(cpu for cpu in node.cpus if cpu not in pinned),
         free_memory_mib=max(0, node.memory_mib - ordinary),
         free_hugepages={
-            size: max(0, free - _pages_reserved(size, here, facts))
+            size: max(0, free - _pages_reserved(size, paged, facts))
             for size, free in node.hugepages_free.items()
         },
     )
@@ -127,7 +129,7 @@ def _pages_reserved(size_kib: int, vms: list[VmRecord], facts: HostFacts) -> int
     """Huge pages of VMs that do not run: the probe still counts them as free."""
     running = {d.name for d in facts.domains if d.state is not DomainState.SHUTOFF}
     return sum(
-        vm.spec.memory_mib * 1024 // size_kib
+        -(-vm.spec.memory_mib * 1024 // size_kib)
         for vm in vms
         if vm.spec.hugepage_kib == size_kib and vm.name not in running
     )

@@ -28,6 +28,9 @@ class GpuFramework(Protocol):
     def look(self, helper: Helper, allocation: Allocation) -> Observed:
         """Is the device there, under our claim, as wanted?"""
 
+    def holds(self, helper: Helper, allocation: Allocation) -> bool:
+        """Does the host keep anything under our claim, the device or the claim alone?"""
+
     def release(self, helper: Helper, allocation: Allocation) -> None:
         """Take the device back, presenting the claim; already gone is no error."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpumgr import catalog
-from vgpumgr.gpu.claim import claim_of, require_ours
+from vgpumgr.gpu.claim import claim_of, is_ours, require_ours
 from vgpumgr.model.domain import Hostdev, MdevHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts, MdevType
 from vgpumgr.model.observed import Differs, InState, Observed
@@ -47,6 +47,10 @@ class MdevFramework:
         if (seen["parent"], seen["type"]) != (allocation.parent, allocation.type_id):
             return Differs(f"mdev {allocation.device} is {seen['type']} on {seen['parent']}")
         return InState()
+
+    def holds(self, helper: Helper, allocation: Allocation) -> bool:
+        """A host that rebooted keeps the claim of an mdev that is gone."""
+        return is_ours(helper.call("mdev_look", {"uuid": allocation.device}), allocation)
 
     def release(self, helper: Helper, allocation: Allocation) -> None:
         """Remove the mdev and its claim."""

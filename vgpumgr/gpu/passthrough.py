@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpumgr import catalog
-from vgpumgr.gpu.claim import claim_of, require_ours
+from vgpumgr.gpu.claim import claim_of, is_ours, require_ours
 from vgpumgr.model.address import PciAddress
 from vgpumgr.model.domain import Hostdev, PciHostdev
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework, GpuFacts
@@ -69,6 +69,10 @@ class PassthroughFramework:
             return Differs(f"{allocation.device} is on {seen['driver'] or 'no driver'}")
         require_ours(seen, allocation)
         return InState()
+
+    def holds(self, helper: Helper, allocation: Allocation) -> bool:
+        """The claim goes last, when the original driver is back."""
+        return is_ours(helper.call("vfio_look", {"address": allocation.device}), allocation)
 
     def release(self, helper: Helper, allocation: Allocation) -> None:
         """Give it back to the driver it came from."""

@@ -5,6 +5,7 @@ Each rule returns None, or the Reason with its numbers.
 
 from __future__ import annotations
 
+from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Offer, Reason
 from vgpumgr.model.size import format_mib
 from vgpumgr.placement.demand import Demand, Kind
@@ -85,8 +86,11 @@ def given_whole(gpu: GpuState, offer: Offer) -> Reason | None:
     """No vGPU on a GPU that a VM has as a whole."""
     if not gpu.whole:
         return None
-    text = f"{name(gpu)} is given whole to a VM, no room for {offer.profile}"
-    return no_gpu(gpu, "given-whole", text, profile=offer.profile)
+    usages = gpu.supply.usages
+    holders = (u.vm or u.foreign for u in usages if u.framework is Framework.PASSTHROUGH)
+    holder = next(holders, "") or "a VM placed before"
+    text = f"{name(gpu)} is given whole to {holder}, no room for {offer.profile}"
+    return no_gpu(gpu, "given-whole", text, holder=holder)
 
 
 def same_size(gpu: GpuState, offer: Offer) -> Reason | None:

@@ -1,7 +1,8 @@
 """Values to compact JSON text and back.
 
-What :func:`vgpumgr.model.codec.from_plain` does by looking at types value by value is done here
-by decoders built once per type: a list of a thousand VMs is read in a tenth of the time.
+The text is that of :func:`vgpumgr.model.codec.to_plain`. Where the functions there look at every
+value's type anew, coding here is settled once per type: a list of a thousand VMs is read in a
+tenth of the time.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from vgpumgr.model.codec import to_plain
-
 T = TypeVar("T")
 
 # None stands for "as it is", which spares a call per field.
@@ -24,12 +23,27 @@ Decoder = Callable[[Any], Any] | None
 
 def dump(value: object) -> str:
     """Compact JSON in ASCII: any text survives, lone surrogates and NUL included."""
-    return json.dumps(to_plain(value), separators=(",", ":"))
+    return _ENCODER.encode(value)
+
+
+def _object(value: Any) -> dict[str, object]:
+    """What JSON itself does not know: a dataclass, or a mapping that is no dict."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: getattr(value, name) for name in _names(cast("Any", type(value)))}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_object)
 
 
 def load(kind: type[T], text: str) -> T:
     """The value that :func:`dump` wrote; unknown keys are ignored, missing ones take defaults."""
-    decode = decoder(kind)
+    decode = decoder(cast("Any", kind))
     data = json.loads(text)
     return cast("T", decode(data) if decode else data)
 

@@ -49,7 +49,7 @@ class Database:
 
 
 def sqlite_engine(path: str, busy_timeout_s: float) -> Engine:
-    """SQLite on a file: WAL (a property of the file), every commit synced, foreign keys on."""
+    """SQLite on a file: WAL, every commit synced, foreign keys checked."""
     engine = create_engine(
         URL.create("sqlite", database=path),
         connect_args={"timeout": busy_timeout_s},
@@ -69,6 +69,7 @@ def _with_transactions(engine: Engine) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
         connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL").close()
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
 

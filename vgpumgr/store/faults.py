@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from vgpumgr.model.errors import LedgerError
 
@@ -30,6 +30,10 @@ _KNOWN = (
 )  # fmt: skip
 
 
+class DatabaseFault(LedgerError):
+    """The database itself fails (full, locked, gone), whatever is asked of it."""
+
+
 @contextmanager
 def told(where: str) -> Iterator[None]:
     """Run database work on ``where``; raises LedgerError for whatever the driver refuses."""
@@ -41,12 +45,10 @@ def told(where: str) -> Iterator[None]:
 
 def explain(error: SQLAlchemyError, where: str) -> LedgerError:
     """The LedgerError for a driver's error."""
+    kind = DatabaseFault if isinstance(error, OperationalError) else LedgerError
     cause = str(getattr(error, "orig", None) or error)
     for text, message, why, next_ in _KNOWN:
         if text in cause.lower():
-            return LedgerError(
-                message, why=why.format(where=where), next=next_.format(where=where)
-            )
-    return LedgerError(
-        "the ledger refused the request", why=cause.splitlines()[0], next=f"ls -l {where}"
-    )
+            return kind(message, why=why.format(where=where), next=next_.format(where=where))
+    look = "ls -l" if where.startswith("/") else "psql"
+    return kind("the ledger cannot be used", why=cause.splitlines()[0], next=f"{look} {where}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
@@ -28,7 +27,7 @@ def list_gpus(connection: Connection, name: str | None) -> tuple[GpuRecord, ...]
     return tuple(_gpu(row) for row in connection.execute(query))
 
 
-def _gpu(row: Row[Any]) -> GpuRecord:
+def _gpu(row: Any) -> GpuRecord:
     return GpuRecord(
         id=row.id,
         host=row.host,
@@ -44,7 +43,18 @@ def known_gpus(connection: Connection, facts: HostFacts) -> tuple[Known, ...]:
     uuids = [each.uuid for each in facts.gpus if each.uuid]
     serials = [each.serial for each in facts.gpus if each.serial]
     rows = connection.execute(
-        select(gpu)
+        select(
+            gpu.c.id,
+            gpu.c.host,
+            gpu.c.device,
+            gpu.c.uuid,
+            gpu.c.serial,
+            gpu.c.vendor_device,
+            gpu.c.facts,
+            gpu.c.supply,
+            gpu.c.state,
+            gpu.c.units,
+        )
         .where((gpu.c.host == facts.host) | gpu.c.uuid.in_(uuids) | gpu.c.serial.in_(serials))
         .order_by(gpu.c.first_seen_at, gpu.c.id)
     ).all()
@@ -52,16 +62,18 @@ def known_gpus(connection: Connection, facts: HostFacts) -> tuple[Known, ...]:
     return tuple(_known(row, held.get(row.id, 0)) for row in rows)
 
 
-def _known(row: Row[Any], held_slots: int) -> Known:
+def _known(row: Any, held_slots: int) -> Known:
     return Known(
         id=row.id,
         host=row.host,
         device=row.device,
         uuid=row.uuid,
         serial=row.serial,
-        vendor_device=load(GpuFacts, row.facts).vendor_device,
+        vendor_device=row.vendor_device,
         state=GpuState(row.state),
         units=row.units,
+        facts=row.facts,
+        supply=row.supply,
         held_slots=held_slots,
     )
 
@@ -75,10 +87,10 @@ def _held_slots(connection: Connection, ids: list[str]) -> dict[str, int]:
     return {gpu_id: highest + 1 for gpu_id, highest in rows}
 
 
-def new_gpu_id(connection: Connection, taken: Container[str]) -> str:
+def new_gpu_id(connection: Connection) -> str:
     """An id that no GPU ever had: ``gpu-`` and 8 hexadecimal digits."""
     while True:
         id_ = f"gpu-{uuid.uuid4().hex[:8]}"
         used = connection.execute(select(gpu.c.id).where(gpu.c.id == id_)).first()
-        if used is None and id_ not in taken:
+        if used is None:
             return id_

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.errors import Conflict, StaleGeneration
@@ -47,7 +47,7 @@ def get_host(connection: Connection, name: str) -> HostRecord:
     return _host(row)
 
 
-def _host(row: Row[Any]) -> HostRecord:
+def _host(row: Any) -> HostRecord:
     settings = load(_Settings, row.settings)
     return HostRecord(
         name=row.name,
@@ -136,9 +136,7 @@ def update_host(connection: Connection, record: HostRecord) -> None:
             )
         )
     except IntegrityError as error:
-        raise Conflict(
-            f"{record.address} is already enrolled", next="vgpumgr host list"
-        ) from error
+        raise Conflict(f"{record.address} is already enrolled", next="vgpumgr host list") from error
     if changed.rowcount != 1:
         raise StaleGeneration(
             f"host {record.name} changed since it was read",

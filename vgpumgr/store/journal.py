@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.journal import (
@@ -33,9 +33,10 @@ def list_operations(connection: Connection, *, open_only: bool) -> tuple[Operati
 def get_operation(connection: Connection, operation_id: str) -> OperationRecord:
     """One operation by id or unique prefix; NotFound otherwise."""
     starts = operation.c.id.startswith(operation_id, autoescape=True)
-    rows = connection.execute(select(operation).where(starts).limit(4)).all()
+    query = select(operation).where(starts).order_by(operation.c.id).limit(4)
+    rows = connection.execute(query).all() if operation_id else []
     found = [row for row in rows if row.id == operation_id] or rows
-    if len(found) > 1 and operation_id:
+    if len(found) > 1:
         raise NotFound(
             f"more than one operation starts with {operation_id}",
             why=", ".join(row.id for row in found),
@@ -47,7 +48,7 @@ def get_operation(connection: Connection, operation_id: str) -> OperationRecord:
     return _operation(found[0])
 
 
-def _operation(row: Row[Any]) -> OperationRecord:
+def _operation(row: Any) -> OperationRecord:
     return OperationRecord(
         id=row.id,
         kind=row.kind,
@@ -87,7 +88,7 @@ def list_tasks(connection: Connection, operation_id: str) -> tuple[TaskRecord, .
     return tuple(_task(row, tuple(steps.get(row.id, ()))) for row in rows)
 
 
-def _task(row: Row[Any], steps: tuple[StepRecord, ...]) -> TaskRecord:
+def _task(row: Any, steps: tuple[StepRecord, ...]) -> TaskRecord:
     return TaskRecord(
         id=row.id,
         operation=row.operation,
@@ -116,7 +117,7 @@ def task_row(record: TaskRecord, position: int) -> dict[str, object]:
     }
 
 
-def _step(row: Row[Any]) -> StepRecord:
+def _step(row: Any) -> StepRecord:
     return StepRecord(
         seq=row.seq,
         kind=row.kind,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, func, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.errors import LedgerError
@@ -70,8 +70,9 @@ VM_MOVES: Moves[VmState] = dict(
 )
 
 
-def _values(states: Iterable[StrEnum]) -> list[str]:
-    return sorted(state.value for state in states)
+def _is_one_of(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
+    """As plain comparisons: an IN list would be expanded anew at every execution."""
+    return or_(*(column == value for value in sorted(state.value for state in states)))
 
 
 # Statements are built once; they run thousands of times.
@@ -80,17 +81,24 @@ _MOVE_STEP = {
     .where(
         step.c.task == bindparam("in_task"),
         step.c.seq == bindparam("in_seq"),
-        step.c.state.in_(_values(before)),
+        _is_one_of(step.c.state, before),
     )
     .values(state=to.value, detail=bindparam("to_detail"))
     for to, before in STEP_MOVES.items()
 }
 _MOVE_TASK = {
     to: update(task)
-    .where(task.c.id == bindparam("in_task"), task.c.state.in_(_values(before)))
+    .where(task.c.id == bindparam("in_task"), _is_one_of(task.c.state, before))
     .values(state=to.value, error=bindparam("to_error"))
     for to, before in TASK_MOVES.items()
 }
+_MOVE_VM = {
+    to: update(vm)
+    .where(vm.c.id == bindparam("in_vm"), _is_one_of(vm.c.state, before))
+    .values(state=to.value, deleted_at=func.coalesce(vm.c.deleted_at, bindparam("to_end")))
+    for to, before in VM_MOVES.items()
+}
+_RUN_VM = update(vm).where(vm.c.id == bindparam("in_vm")).values(running=bindparam("to_running"))
 _HELD = (allocation.c.vm_id == bindparam("in_vm"), allocation.c.released_at.is_(None))
 _GIVE_BACK = delete(unit).where(unit.c.allocation_id.in_(select(allocation.c.id).where(*_HELD)))
 _RELEASE = (
@@ -127,9 +135,7 @@ def _step(connection: Connection, moved: StepMoved) -> None:
 def _task(connection: Connection, moved: TaskMoved, now: float) -> None:
     values = {"in_task": moved.task, "to_error": printable(moved.error)}
     if connection.execute(_MOVE_TASK[moved.state], values).rowcount != 1:
-        raise _illegal(
-            connection, task, task.c.id == moved.task, f"task {moved.task}", moved.state
-        )
+        raise _illegal(connection, task, task.c.id == moved.task, f"task {moved.task}", moved.state)
     if moved.vm_state is None and moved.vm_running is None and moved.allocations is None:
         return
     vm_id = moved.vm_id or _vm_of(connection, moved.task)
@@ -138,7 +144,7 @@ def _task(connection: Connection, moved: TaskMoved, now: float) -> None:
     if moved.vm_state is not None:
         _vm_state(connection, vm_id, moved.vm_state, now)
     if moved.vm_running is not None:
-        connection.execute(update(vm).where(vm.c.id == vm_id).values(running=moved.vm_running))
+        connection.execute(_RUN_VM, {"in_vm": vm_id, "to_running": moved.vm_running})
 
 
 def _vm_of(connection: Connection, task_id: str) -> str:
@@ -155,12 +161,8 @@ def _allocations(connection: Connection, vm_id: str, state: AllocationState, now
 
 
 def _vm_state(connection: Connection, vm_id: str, state: VmState, now: float) -> None:
-    closed = func.coalesce(vm.c.deleted_at, now) if state is VmState.DELETED else None
-    changed = connection.execute(
-        update(vm)
-        .where(vm.c.id == vm_id, vm.c.state.in_(_values(VM_MOVES[state])))
-        .values(state=state.value, deleted_at=closed)
-    )
+    closed = now if state is VmState.DELETED else None
+    changed = connection.execute(_MOVE_VM[state], {"in_vm": vm_id, "to_end": closed})
     if changed.rowcount != 1:
         raise _illegal(connection, vm, vm.c.id == vm_id, f"VM {vm_id}", state)
 
@@ -178,7 +180,7 @@ def _operation(connection: Connection, moved: OperationMoved, now: float) -> Non
         update(operation)
         .where(
             operation.c.id == moved.operation,
-            operation.c.state.in_(_values(OPERATION_MOVES[moved.state])),
+            _is_one_of(operation.c.state, OPERATION_MOVES[moved.state]),
         )
         .values(**values)
     )

@@ -13,7 +13,6 @@ from sqlalchemy.exc import ArgumentError
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.database import Database, memory_engine, sqlite_engine
-from vgpumgr.store.faults import told
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, metadata
 
 
@@ -74,9 +73,6 @@ def _make_file(path: Path, busy_timeout_s: float) -> None:
 
 def _fill(path: Path, busy_timeout_s: float) -> None:
     database = Database(sqlite_engine(str(path), busy_timeout_s), str(path))
-    with told(database.where), database.engine.connect() as connection:
-        raw = connection.connection.cursor()
-        raw.execute("PRAGMA journal_mode = WAL")
     with database.write() as connection:
         _create_tables(connection, str(uuid.uuid4()))
     database.close()
@@ -150,7 +146,7 @@ def _schema_version(connection: Connection, where: str) -> int:
     if connection.dialect.name != "sqlite" or _has_meta(connection):
         version = connection.execute(select(meta.c.schema_version)).scalar()
         if version is not None:
-            return version
+            return int(version)
     raise LedgerError(
         f"{where} is not a vgpumgr ledger",
         why="it is a database of something else, or empty",

@@ -16,7 +16,11 @@ from vgpumgr.model.gpu import GpuFacts, GpuState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What the ledger recognises a GPU by. ``held_slots``: one more than its highest held slot."""
+    """What the ledger knows of a GPU: its evidence, its state, and what was last written of it.
+
+    ``held_slots`` is one more than its highest held slot. ``facts`` and ``supply`` are the stored
+    text, to tell whether anything changed.
+    """
 
     id: str
     host: str
@@ -27,6 +31,8 @@ class Known:
     state: GpuState
     units: int
     held_slots: int = 0
+    facts: str = ""
+    supply: str = ""
 
     def place(self) -> str:
         """Where it is, in words."""
@@ -39,8 +45,8 @@ def recognise(host: str, seen: Sequence[GpuFacts], known: Iterable[Known]) -> li
     found = [_match(host, each, known) for each in seen]
     owners: dict[str, GpuFacts] = {}
     for each, match in zip(seen, found, strict=True):
+        _refuse_twice(host, match, each, owners)
         if match is not None:
-            _refuse_twice(host, match, each, owners)
             _refuse_elsewhere(host, match, each)
         _refuse_displaced(host, match, each, known)
     return found
@@ -90,14 +96,17 @@ def _refuse_other_serial(
         )
 
 
-def _refuse_twice(host: str, match: Known, seen: GpuFacts, owners: dict[str, GpuFacts]) -> None:
-    first = owners.setdefault(match.id, seen)
+def _refuse_twice(
+    host: str, match: Known | None, seen: GpuFacts, owners: dict[str, GpuFacts]
+) -> None:
+    key = match.id if match else seen.uuid or seen.device
+    first = owners.setdefault(key, seen)
     if first is not seen:
         raise _conflict(
             host,
             seen,
-            f"{first.device} and {seen.device} both show the evidence of {match.id} "
-            f"(UUID {match.uuid or seen.uuid}, serial {match.serial or seen.serial})",
+            f"{first.device} and {seen.device} both show the evidence of {key} "
+            f"(UUID {seen.uuid}, serial {seen.serial})",
         )
 
 

@@ -90,6 +90,7 @@ gpu = Table(
     _text("device"),
     Column("uuid", Text, unique=True),
     Column("serial", Text, index=True),
+    _text("vendor_device"),
     _text("facts"),
     _text("supply"),
     _integer("units"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmSpec, VmState
 from vgpumgr.store.codec import dump, load
@@ -40,7 +40,7 @@ def get_vm(connection: Connection, name: str) -> VmRecord:
     return _vm(row)
 
 
-def _vm(row: Row[Any]) -> VmRecord:
+def _vm(row: Any) -> VmRecord:
     id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at = row
     return VmRecord(
         id=id_,
@@ -81,7 +81,7 @@ def list_allocations(connection: Connection, *, released: bool) -> tuple[Allocat
     return tuple(_allocation(row) for row in connection.execute(query))
 
 
-def _allocation(row: Row[Any]) -> Allocation:
+def _allocation(row: Any) -> Allocation:
     return Allocation(
         id=row.id,
         vm_id=row.vm_id,

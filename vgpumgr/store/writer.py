@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from vgpumgr.store.faults import DatabaseFault
+
 Work = TypeVar("Work")
 
 # Bounds the time that the database's write lock is held.
@@ -33,7 +35,7 @@ class GroupWriter(Generic[Work]):
     """Commits the work of many threads together; ``commit`` makes a batch durable or raises.
 
     When a batch fails, its members are committed one by one, so that each caller meets only its
-    own error.
+    own error; a database that fails (full, locked, gone) fails all of them at once.
     """
 
     def __init__(self, commit: Callable[[Sequence[Work]], None]) -> None:
@@ -80,14 +82,18 @@ class GroupWriter(Generic[Work]):
         return False
 
     def _write(self, batch: Sequence[_Ticket[Work]]) -> None:
+        error = self._attempt(batch)
+        if error is not None and len(batch) > 1 and not isinstance(error, DatabaseFault):
+            for ticket in batch:
+                self._write([ticket])
+            return
+        for ticket in batch:
+            ticket.error = error
+            ticket.ended.release()
+
+    def _attempt(self, batch: Sequence[_Ticket[Work]]) -> Exception | None:
         try:
             self._commit([ticket.work for ticket in batch])
-        except BaseException as error:
-            if len(batch) == 1:
-                batch[0].error = error
-            else:
-                for ticket in batch:
-                    self._write([ticket])
-                return
-        for ticket in batch:
-            ticket.ended.release()
+        except Exception as error:
+            return error  # raised again in its caller
+        return None

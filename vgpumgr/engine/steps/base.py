@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.observed import Observed
@@ -18,7 +19,13 @@ class UndoNotPossible(VgpumgrError):
 
 @dataclass(frozen=True, slots=True)
 class Step(ABC):
-    """One effect on one host. Acting on a host that is already in state changes nothing."""
+    """One effect on one host. Acting on a host that is already in state changes nothing.
+
+    ``atomic`` False: a cut call may leave half of it behind, which a look cannot tell from the
+    whole; the engine then takes it back and acts anew.
+    """
+
+    atomic: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -31,8 +31,10 @@ class RealiseDevice(Step):
         gpu.framework(self.allocation.framework).realise(host.helper, self.allocation)
 
     def undo(self, host: Host) -> None:
-        """Take it back."""
-        gpu.framework(self.allocation.framework).release(host.helper, self.allocation)
+        """Take back what stands under our claim; without one, nothing there is ours."""
+        framework = gpu.framework(self.allocation.framework)
+        if framework.holds(host.helper, self.allocation):
+            framework.release(host.helper, self.allocation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,10 @@ class ReleaseDevice(Step):
         return f"release {self.allocation.profile} {self.allocation.device}"
 
     def look(self, host: Host) -> Observed:
-        """Is it gone?"""
-        seen = gpu.framework(self.allocation.framework).look(host.helper, self.allocation)
-        return InState() if isinstance(seen, Differs) else Differs("still there")
+        """Is it gone, and its claim with it?"""
+        framework = gpu.framework(self.allocation.framework)
+        held = framework.holds(host.helper, self.allocation)
+        return Differs(f"{self.allocation.device} is still claimed") if held else InState()
 
     def act(self, host: Host, clock: Clock) -> None:
         """Release it; the helper reads back before it answers."""

@@ -27,9 +27,8 @@ class DefineDomain(Step):
         return f"define domain {self.name}"
 
     def look(self, host: Host) -> Observed:
-        """Is a domain of ours of that name defined?"""
-        found = find_ours(host, self.name, self.vm_id)
-        return InState() if found else Differs(f"domain {self.name} is not defined")
+        """Is a domain of ours of that name defined, and flagged as wanted?"""
+        return _look(host, self)
 
     def act(self, host: Host, clock: Clock) -> None:
         """Define; what libvirt dropped without a word is an error, and the domain goes again."""
@@ -41,7 +40,7 @@ class DefineDomain(Step):
 
     def undo(self, host: Host) -> None:
         """Undefine it, if it is ours."""
-        if find_ours(host, self.name, self.vm_id):
+        if is_ours(host, self.name, self.vm_id):
             host.domains.destroy(self.name)
             host.domains.undefine(self.name)
 
@@ -63,8 +62,9 @@ class RedefineDomain(Step):
 
     def look(self, host: Host) -> Observed:
         """Does the definition say what we sent?"""
-        if find_ours(host, self.name, self.vm_id) is None:
-            return Differs(f"domain {self.name} is not defined")
+        seen = _look(host, self)
+        if not isinstance(seen, InState):
+            return seen
         found = domainxml.differences(self.xml, host.domains.xml(self.name))
         return Differs("; ".join(found)) if found else InState()
 
@@ -77,13 +77,13 @@ class RedefineDomain(Step):
 
     def undo(self, host: Host) -> None:
         """Define the former XML again."""
-        if find_ours(host, self.name, self.vm_id):
+        if is_ours(host, self.name, self.vm_id):
             host.domains.define(self.old_xml)
 
 
 @dataclass(frozen=True, slots=True)
 class UndefineDomain(Step):
-    """Forget the domain."""
+    """Power the domain off and forget it."""
 
     name: str
     vm_id: str
@@ -94,13 +94,14 @@ class UndefineDomain(Step):
         return f"undefine domain {self.name}"
 
     def look(self, host: Host) -> Observed:
-        """Is it gone?"""
-        found = find_ours(host, self.name, self.vm_id)
-        return Differs("still defined") if found else InState()
+        """Is it gone? A stranger that took its name is no concern of ours."""
+        ours = is_ours(host, self.name, self.vm_id)
+        return Differs("still defined") if ours else InState()
 
     def act(self, host: Host, clock: Clock) -> None:
-        """Undefine it, if it is ours and there."""
-        if find_ours(host, self.name, self.vm_id):
+        """Power it off and undefine it, if it is ours and there."""
+        if is_ours(host, self.name, self.vm_id):
+            host.domains.destroy(self.name)
             host.domains.undefine(self.name)
 
 
@@ -114,9 +115,25 @@ def define(host: Host, step: DefineDomain | RedefineDomain) -> HostRefused | Non
             why="; ".join(dropped),
             next=f"look at {host.name}'s libvirt version: vgpumgr host show {host.name}",
         )
-    if step.autostart:
-        host.domains.set_autostart(step.name, on=True)
+    found = host.domains.look(step.name)
+    if found is None or found.autostart != step.autostart:
+        host.domains.set_autostart(step.name, on=step.autostart)
     return None
+
+
+def _look(host: Host, step: DefineDomain | RedefineDomain) -> Observed:
+    found = find_ours(host, step.name, step.vm_id)
+    if found is None:
+        return Differs(f"domain {step.name} is not defined")
+    if found.autostart != step.autostart:
+        return Differs(f"autostart of {step.name} is {'on' if found.autostart else 'off'}")
+    return InState()
+
+
+def is_ours(host: Host, name: str, vm_id: str) -> bool:
+    """Is there a domain of that name, and is it this VM's?"""
+    found = host.domains.look(name)
+    return _belongs(found, vm_id) if found else False
 
 
 def find_ours(host: Host, name: str, vm_id: str) -> DomainFacts | None:
@@ -124,10 +141,14 @@ def find_ours(host: Host, name: str, vm_id: str) -> DomainFacts | None:
     found = host.domains.look(name)
     if found is None:
         return None
-    if found.ownership is None or found.ownership.vm_id != vm_id:
+    if not _belongs(found, vm_id):
         raise Conflict(
             f"domain {name} on {host.name} is not ours",
             why="its metadata does not name this VM",
             next="rename the VM, or remove that domain with virsh",
         )
     return found
+
+
+def _belongs(found: DomainFacts, vm_id: str) -> bool:
+    return found.ownership is not None and found.ownership.vm_id == vm_id

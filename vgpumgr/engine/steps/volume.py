@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from vgpumgr import domainxml
 from vgpumgr.engine.seed import build_seed
@@ -16,7 +17,9 @@ from vgpumgr.model.vm import CloudInit
 
 @dataclass(frozen=True, slots=True)
 class CreateVolume(Step):
-    """Make a fresh, copied or overlay volume."""
+    """Make a fresh, copied or overlay volume. Half a copy looks like a volume."""
+
+    atomic: ClassVar[bool] = False
 
     plan: VolumePlan
 
@@ -44,6 +47,8 @@ class CreateVolume(Step):
 class CreateSeed(Step):
     """Make the cloud-init seed volume and fill it."""
 
+    atomic: ClassVar[bool] = False
+
     plan: VolumePlan
     instance_id: str
     hostname: str
@@ -55,12 +60,12 @@ class CreateSeed(Step):
         return f"create cloud-init seed {self.plan.pool}/{self.plan.name}"
 
     def look(self, host: Host) -> Observed:
-        """A seed whose upload may have been cut is written again: it is small."""
-        return Differs("seeds are always written anew")
+        """Is the volume there?"""
+        return _look(host, self.plan.pool, self.plan.name)
 
     def act(self, host: Host, clock: Clock) -> None:
-        """Create and upload."""
-        host.storage.delete(self.plan.pool, self.plan.name)
+        """Create it and upload; a volume of that name that we did not make is refused."""
+        _refuse_foreign(host, self.plan.pool, self.plan.name)
         host.storage.create(self.plan.pool, domainxml.volume(self.plan))
         host.storage.upload(self.plan.pool, self.plan.name, seed_image(self))
 

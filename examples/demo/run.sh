@@ -1,0 +1,19 @@
+#!/bin/bash
+# The main job on the simulated fleet: discover, place, create, run, show the map, explain a refusal.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export VGPUMGR_STATE_DIR="${VGPUMGR_DEMO_DIR:-$PWD/.demo}"
+
+# Typed in this clone, `.venv/bin/vgpumgr …` shows the demo fleet afterwards.
+if [ ! -e vgpumgr.yaml ]; then
+  (umask 022; printf '# Made by "make demo"; removed by "make demo-down".\nstate_dir: %s\n' "$VGPUMGR_STATE_DIR" >vgpumgr.yaml)
+fi
+
+step() { printf '\n\033[1m$ vgpumgr %s\033[0m\n' "$*"; .venv/bin/vgpumgr "$@"; }
+
+step sim up -f examples/demo/fleet.yaml
+step apply -f examples/demo/vms.yaml
+step map
+step capacity
+step explain -f examples/demo/too-big.yaml || [ $? -eq 5 ]
+printf '\nThe fleet stays up: try .venv/bin/vgpumgr vm list; stop it with: make demo-down\n'

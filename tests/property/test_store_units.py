@@ -1,0 +1,137 @@
+"""Whatever is reserved, activated and released: a unit has one owner, and none is lost."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from sqlalchemy import select
+
+from tests.unit.store_values import SLOTS, allocation, board, fleet, see, start, vm
+from vgpumgr.model.errors import Conflict, StaleGeneration
+from vgpumgr.model.journal import TaskMoved, TaskRecord, TaskState
+from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.store import open_ledger
+from vgpumgr.store.schema import unit
+
+GPUS = 2
+
+
+class Units(RuleBasedStateMachine):
+    """A model of who holds what, beside the ledger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "l"
+        self.ledger = fleet(self.path, gpus=GPUS)
+        self.held: dict[str, set[tuple[str, int]]] = {}
+        self.open: dict[str, TaskRecord] = {}
+
+    def free(self) -> set[tuple[str, int]]:
+        every = {(gpu.id, slot) for gpu in self.ledger.gpus() for slot in range(SLOTS)}
+        return every.difference(*self.held.values())
+
+    @rule(
+        name=st.sampled_from("abcdef"),
+        wanted=st.sets(
+            st.tuples(st.integers(0, GPUS - 1), st.integers(0, SLOTS)), min_size=1, max_size=6
+        ),
+        stale=st.booleans(),
+    )
+    def reserve(self, name: str, wanted: set[tuple[int, int]], stale: bool) -> None:
+        gpus = self.ledger.gpus()
+        desk = vm(name)
+        parts = {
+            number: sorted(slot for other, slot in wanted if other == number)
+            for number, _ in wanted
+        }
+        made = start(
+            *(allocation(desk, gpus[number], slots) for number, slots in parts.items()),
+            vms=[desk],
+            gpu_generations={
+                gpus[number].id: gpus[number].generation - (1 if stale else 0) for number in parts
+            },
+        )
+        units = {(gpus[number].id, slot) for number, slot in wanted}
+        fits = units <= self.free() and not stale and name not in self.held
+        try:
+            self.ledger.reserve(made)
+        except (StaleGeneration, Conflict):
+            assert not fits
+        else:
+            assert fits
+            self.held[name] = units
+            self.open[name] = made.tasks[0]
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def activate(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.open)))
+        task = self.open.pop(name)
+        self.ledger.record(
+            TaskMoved(task=task.id, state=TaskState.RUNNING),
+            TaskMoved(
+                task=task.id,
+                state=TaskState.DONE,
+                vm_id=task.vm_id,
+                vm_state=VmState.ACTIVE,
+                allocations=AllocationState.ACTIVE,
+            ),
+        )
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def undo(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.open)))
+        task = self.open.pop(name)
+        self.ledger.record(
+            TaskMoved(task=task.id, state=TaskState.UNDOING),
+            TaskMoved(
+                task=task.id,
+                state=TaskState.UNDONE,
+                vm_id=task.vm_id,
+                vm_state=VmState.DELETED,
+                allocations=AllocationState.RELEASED,
+            ),
+        )
+        del self.held[name]
+
+    @rule(shown=st.sets(st.integers(1, GPUS), min_size=1))
+    def observe(self, shown: set[int]) -> None:
+        """A GPU that is gone for a while frees nothing."""
+        see(self.ledger, "h1", *(board("h1", number) for number in sorted(shown)))
+
+    @rule()
+    def reopen(self) -> None:
+        self.ledger.close()
+        self.ledger = open_ledger(self.path)
+
+    @invariant()
+    def every_unit_has_the_owner_it_was_given_to(self) -> None:
+        names = {each.id: each.vm for each in self.ledger.allocations()}
+        with self.ledger._database.read() as connection:
+            rows = connection.execute(select(unit)).all()
+        owned: dict[str, set[tuple[str, int]]] = {}
+        for row in rows:
+            owned.setdefault(names[row.allocation_id], set()).add((row.gpu_id, row.slot))
+        assert owned == self.held
+        listed = sum(len(each.slots) for each in self.ledger.allocations())
+        assert len(self.free()) == GPUS * SLOTS - len(rows) == GPUS * SLOTS - listed
+        assert {each.name for each in self.ledger.vms()} == set(self.held)
+
+    def teardown(self) -> None:
+        self.ledger.close()
+        self.folder.cleanup()
+
+
+Units.TestCase.settings = settings(
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestUnits = Units.TestCase

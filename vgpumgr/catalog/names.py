@@ -1,0 +1,29 @@
+"""Profile names: which exist, and which is near a misspelt one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from functools import cache
+
+from vgpumgr.catalog.boards import boards
+from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, profile_name
+
+
+@cache
+def profiles() -> frozenset[str]:
+    """Every vGPU profile of every board, and ``passthrough``."""
+    names = {each.profile for board in boards() for each in board.types}
+    return frozenset(names | {PASSTHROUGH_PROFILE})
+
+
+def normalise(name: str) -> str:
+    """``GRID T4-4Q`` and ``NVIDIA T4-4Q`` → ``T4-4Q``; any other name as it is."""
+    return profile_name(name, "nvidia-")
+
+
+def suggest(name: str, also: Iterable[str] = ()) -> tuple[str, ...]:
+    """At most three known profiles near ``name``, nearest first; ``also`` adds learned ones."""
+    wanted = normalise(name).casefold()
+    by_folded = {known.casefold(): known for known in sorted({*profiles(), *also})}
+    return tuple(by_folded[near] for near in difflib.get_close_matches(wanted, by_folded, n=3))

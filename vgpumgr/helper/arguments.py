@@ -1,0 +1,108 @@
+"""The helper's own checks of everything a caller says; a failed one is ``bad-argument``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from vgpumgr.helper.errors import BAD_ARGUMENT, HelperError
+
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# A directory name in sysfs: no slash, no leading dot.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,127}")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+_PATH = re.compile(r"(/[^/\x00]+)+/?")
+
+_MAX_NUMBER = 2**63 - 1
+_MAX_FUNCTIONS = 8  # of one PCI slot
+_MAX_PATH = 4096
+
+
+@dataclass(frozen=True)
+class Presented:
+    """The claim as a caller presents it."""
+
+    allocation: str
+    generation: int
+    vm: str
+
+
+def bad(name: str, what: str) -> NoReturn:
+    """Refuse an argument by name."""
+    raise HelperError(BAD_ARGUMENT, f"argument {name!r} is {what}")
+
+
+def known(given: Mapping[str, object], allowed: Sequence[str]) -> None:
+    """Refuse arguments the verb does not take."""
+    for name in given:
+        if name not in allowed:
+            bad(name, f"not one this verb takes ({', '.join(allowed) or 'it takes none'})")
+
+
+def pci(args: Mapping[str, Any], name: str) -> str:
+    """A PCI address as the kernel prints it, lower case."""
+    return _matching(args, name, _PCI, "no PCI address like 0000:41:00.0")
+
+
+def pci_list(args: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Distinct PCI addresses; none when the argument is absent."""
+    given = args.get(name, [])
+    if not isinstance(given, list) or len(given) >= _MAX_FUNCTIONS:
+        bad(name, f"no list of fewer than {_MAX_FUNCTIONS} PCI addresses")
+    addresses = tuple(pci({name: item}, name) for item in given)
+    if len(set(addresses)) != len(addresses):
+        bad(name, "a list that names an address twice")
+    return addresses
+
+
+def uuid(args: Mapping[str, Any], name: str) -> str:
+    """A UUID of 36 characters, lower case (the kernel prints it so)."""
+    return _matching(args, name, _UUID, "no lower-case UUID of 36 characters")
+
+
+def sysfs_name(args: Mapping[str, Any], name: str) -> str:
+    """One name in a sysfs directory: a parent or a type id."""
+    return _matching(args, name, _NAME, "no name that sysfs could list")
+
+
+def path(args: Mapping[str, Any], name: str) -> str:
+    """An absolute path without ``.`` or ``..`` components."""
+    value = _matching(args, name, _PATH, "no absolute path")
+    if len(value) > _MAX_PATH or {".", ".."} & set(value.split("/")):
+        bad(name, "too long, or has . or .. in it")
+    return value.rstrip("/")
+
+
+def identifier(args: Mapping[str, Any], name: str) -> str:
+    """An id that the ledger made."""
+    return _matching(args, name, _ID, "no id of letters, digits and -_.:")
+
+
+def number(args: Mapping[str, Any], name: str) -> int:
+    """A whole number from 0."""
+    value = args.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_NUMBER:
+        bad(name, "no whole number from 0")
+    return value
+
+
+def claim(args: Mapping[str, Any], name: str) -> Presented:
+    """The claim object of a verb that changes."""
+    given = args.get(name)
+    if not isinstance(given, dict):
+        bad(name, "no object")
+    known(given, ("allocation", "generation", "vm"))
+    vm = given.get("vm")
+    if not isinstance(vm, str) or not vm.isprintable() or not 0 < len(vm) <= 255:
+        bad("vm", "no printable name of at most 255 characters")
+    return Presented(identifier(given, "allocation"), number(given, "generation"), vm)
+
+
+def _matching(args: Mapping[str, Any], name: str, form: re.Pattern[str], what: str) -> str:
+    value = args.get(name)
+    if not isinstance(value, str) or not form.fullmatch(value):
+        bad(name, what)
+    return value

@@ -1,0 +1,133 @@
+"""Claims: who holds a unit of this host, written durably before the unit is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from vgpumgr.helper import errors, state, wanted
+from vgpumgr.helper.arguments import Presented
+from vgpumgr.helper.call import Call
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.system import System
+
+Claim = dict[str, Any]
+
+_SUFFIX = ".json"
+_FIELDS = {
+    "unit": str,
+    "fleet": str,
+    "epoch": int,
+    "allocation": str,
+    "generation": int,
+    "vm": str,
+    "wanted": dict,
+}
+
+
+def load(system: System, unit: str) -> Claim | None:
+    """The claim on a unit, or None; ``unknown`` when it is there but cannot be understood."""
+    try:
+        text = system.read(_path(unit))
+    except FileNotFoundError:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(unit, str(error)) from error
+    if not isinstance(found, dict):
+        raise _damaged(unit, "no object")
+    for name, kind in _FIELDS.items():
+        if not isinstance(found.get(name), kind):
+            raise _damaged(unit, f"field {name!r} is missing or of another type")
+    if found["unit"] != unit:
+        raise _damaged(unit, f"it speaks of {found['unit']}")
+    try:
+        wanted.check(found["wanted"])
+    except HelperError as error:
+        raise _damaged(unit, error.message) from error
+    return found
+
+
+def units(system: System) -> tuple[str, ...]:
+    """The units that carry a claim, sorted."""
+    if not system.exists(state.CLAIMS):
+        return ()
+    names = system.list(state.CLAIMS)
+    return tuple(name[: -len(_SUFFIX)] for name in names if name.endswith(_SUFFIX))
+
+
+def every(system: System) -> Iterator[tuple[str, Claim | None, str]]:
+    """Each unit with its claim, or with None and why it could not be read."""
+    for unit in units(system):
+        try:
+            yield unit, load(system, unit), ""
+        except HelperError as error:
+            yield unit, None, f"{error.message}: {error.why}"
+        except OSError as error:
+            yield unit, None, errors.reason(error)
+
+
+def answer(call: Call) -> dict[str, Any]:
+    """The ``claims`` verb; one damaged claim makes the answer unknown."""
+    return {"claims": [load(call.system, unit) for unit in units(call.system)]}
+
+
+def may_take(call: Call, unit: str, presented: Presented) -> Claim | None:
+    """Our own claim on the unit, None when it is free; refuse anybody else's."""
+    found = load(call.system, unit)
+    if found is not None and not _ours(call, found, presented):
+        raise _mismatch(unit, presented, found)
+    return found
+
+
+def must_hold(call: Call, unit: str, presented: Presented) -> Claim:
+    """Our own claim on the unit; refuse an absent one and anybody else's."""
+    found = may_take(call, unit, presented)
+    if found is None:
+        raise HelperError(
+            errors.CLAIM_MISMATCH, f"{unit} carries no claim of ours", "it was made by another hand"
+        )
+    return found
+
+
+def put(call: Call, unit: str, presented: Presented, want: dict[str, Any]) -> None:
+    """Write the claim; it is on disk when this returns."""
+    claim = {
+        "unit": unit,
+        "fleet": call.fleet,
+        "epoch": call.epoch,
+        "allocation": presented.allocation,
+        "generation": presented.generation,
+        "vm": presented.vm,
+        "wanted": want,
+    }
+    state.store(call.system, _path(unit), json.dumps(claim, indent=1) + "\n")
+
+
+def drop(system: System, unit: str) -> None:
+    """Forget the claim; a missing one is no error."""
+    state.remove(system, _path(unit))
+
+
+def _path(unit: str) -> str:
+    return f"{state.CLAIMS}/{unit}{_SUFFIX}"
+
+
+def _ours(call: Call, found: Claim, presented: Presented) -> bool:
+    held = (found["fleet"], found["allocation"], found["generation"])
+    return held == (call.fleet, presented.allocation, presented.generation)
+
+
+def _mismatch(unit: str, presented: Presented, found: Claim) -> HelperError:
+    return HelperError(
+        errors.CLAIM_MISMATCH,
+        f"{unit} is claimed otherwise",
+        f"claimed by allocation {found['allocation']} generation {found['generation']} of fleet "
+        f"{found['fleet']}, presented {presented.allocation} generation {presented.generation}",
+    )
+
+
+def _damaged(unit: str, why: str) -> HelperError:
+    return HelperError(errors.UNKNOWN, f"the claim on {unit} is damaged", why)

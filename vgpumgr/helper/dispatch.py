@@ -1,0 +1,113 @@
+"""From a request to an answer: checks, lock, epoch, then the verb. It never raises."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vgpumgr.helper import (
+    VERSION,
+    arguments,
+    claims,
+    epoch,
+    errors,
+    forget,
+    images,
+    kvm,
+    mdev,
+    probe,
+    restore,
+    vfio,
+)
+from vgpumgr.helper.call import Call
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.system import System
+
+LOCK = "/run/vgpumgr/lock"
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """``changes`` takes the host's lock and root; ``controlled`` also needs fleet and epoch."""
+
+    run: Callable[[Call], Answer]
+    takes: tuple[str, ...] = ()
+    changes: bool = False
+    controlled: bool = False
+
+
+def version(_call: Call) -> Answer:
+    """The helper's own version and the Python it runs on."""
+    return {"helper": VERSION, "python": platform.python_version()}
+
+
+VERBS = {
+    "version": Verb(version),
+    "probe": Verb(probe.probe),
+    "mdev_create": Verb(
+        mdev.create, ("parent", "type", "uuid", "claim"), changes=True, controlled=True
+    ),
+    "mdev_look": Verb(mdev.look, ("uuid",)),
+    "mdev_remove": Verb(mdev.remove, ("uuid", "claim"), changes=True, controlled=True),
+    "vfio_bind": Verb(vfio.bind, ("address", "claim", "with"), changes=True, controlled=True),
+    "vfio_look": Verb(vfio.look, ("address",)),
+    "vfio_release": Verb(vfio.release, ("address", "claim"), changes=True, controlled=True),
+    "claims": Verb(claims.answer),
+    "restore": Verb(restore.restore, changes=True),
+    "image_inspect": Verb(images.inspect, ("path", "pool_path")),
+    "kvm_probe": Verb(kvm.kvm_probe),
+    "forget": Verb(forget.forget, changes=True, controlled=True),
+}
+
+
+def handle(request: object, system: System) -> Answer:
+    """Answer one request; every failure is an ``error`` object."""
+    try:
+        return {"ok": True, "result": _answer(request, system)}
+    except HelperError as refusal:
+        error = refusal
+    except OSError as unread:
+        error = errors.from_read(unread, "the host could not be read")
+    except Exception as defect:
+        # The caller has no other channel: a defect of ours, too, must arrive as an answer.
+        why = f"{type(defect).__name__}: {defect}"
+        error = HelperError(errors.UNKNOWN, "the helper failed", why)
+    return {"ok": False, "error": error.as_dict()}
+
+
+def _answer(request: object, system: System) -> Answer:
+    if not isinstance(request, dict):
+        raise HelperError(errors.BAD_ARGUMENT, "the request is no JSON object")
+    arguments.known(request, ("verb", "args", "fleet", "epoch"))
+    name = request.get("verb")
+    verb = VERBS.get(name) if isinstance(name, str) else None
+    if verb is None:
+        raise HelperError(errors.BAD_ARGUMENT, f"no verb {name!r}", f"known: {', '.join(VERBS)}")
+    args = request.get("args", {})
+    if not isinstance(args, dict):
+        arguments.bad("args", "no object")
+    arguments.known(args, verb.takes)
+    if not verb.changes:
+        return verb.run(Call(system, args))
+    return _change(verb, request, Call(system, args))
+
+
+def _change(verb: Verb, request: Mapping[str, Any], call: Call) -> Answer:
+    if verb.controlled:
+        fleet, number = arguments.identifier(request, "fleet"), arguments.number(request, "epoch")
+        call = Call(call.system, call.args, fleet, number)
+    if not call.system.root():
+        raise HelperError(errors.NOT_PERMITTED, "changes need root", "the helper runs without sudo")
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(call.system.lock(LOCK))
+        except OSError as error:
+            raise errors.from_effect(error, "the host's lock could not be taken") from error
+        if verb.controlled:
+            epoch.check(call)
+        return verb.run(call)

@@ -1,0 +1,67 @@
+"""The one exception of the helper, and how the kernel's errno becomes one of its codes."""
+
+from __future__ import annotations
+
+import errno
+
+BAD_ARGUMENT = "bad-argument"
+NOT_PERMITTED = "not-permitted"
+IN_USE = "in-use"
+CLAIM_MISMATCH = "claim-mismatch"
+STALE_EPOCH = "stale-epoch"
+NOT_FOUND = "not-found"
+REFUSED = "refused"
+UNKNOWN = "unknown"
+
+_BY_ERRNO = {
+    errno.EPERM: NOT_PERMITTED,
+    errno.EACCES: NOT_PERMITTED,
+    errno.EBUSY: IN_USE,
+    errno.ENOENT: NOT_FOUND,
+    errno.ENODEV: NOT_FOUND,
+    errno.ENXIO: NOT_FOUND,
+}
+
+
+class HelperError(Exception):
+    """What the caller gets instead of a result. ``errno_name`` is empty where none applies."""
+
+    def __init__(self, code: str, message: str, why: str = "", errno_name: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.why = why
+        self.errno_name = errno_name
+
+    def as_dict(self) -> dict[str, str | None]:
+        """The ``error`` object of an answer."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "why": self.why,
+            "errno": self.errno_name or None,
+        }
+
+
+def errno_name(error: OSError) -> str:
+    """``EBUSY`` and the like; empty when the error carries no number."""
+    return errno.errorcode.get(error.errno or 0, "")
+
+
+def reason(error: OSError) -> str:
+    """The kernel's words and the file they are about."""
+    words = error.strerror or str(error) or type(error).__name__
+    return f"{words}: {error.filename}" if error.filename else words
+
+
+def from_effect(error: OSError, message: str) -> HelperError:
+    """A write that the kernel or a driver answered with an errno: nothing was done."""
+    code = _BY_ERRNO.get(error.errno or 0, REFUSED)
+    return HelperError(code, message, reason(error), errno_name(error))
+
+
+def from_read(error: OSError, message: str) -> HelperError:
+    """Something that had to be read could not be: the state is unknown."""
+    permission = error.errno in (errno.EPERM, errno.EACCES)
+    code = NOT_PERMITTED if permission else UNKNOWN
+    return HelperError(code, message, reason(error), errno_name(error))

@@ -1,0 +1,75 @@
+"""Durable writes, and reads that follow no link."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+TEMPORARY = ".tmp"
+
+
+def store(path: str, text: str) -> None:
+    """Write beside, fsync, rename, fsync the directory: after it returns the file survives."""
+    folder = Path(path).parent
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    beside = path + TEMPORARY
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(beside, flags, 0o644)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(handle)
+    Path(beside).replace(path)
+    _sync(folder)
+
+
+def remove(path: str) -> None:
+    """Remove a file, or an empty directory, durably."""
+    place = Path(path)
+    if place.is_dir() and not place.is_symlink():
+        place.rmdir()
+    else:
+        place.unlink()
+    _sync(place.parent)
+
+
+def head(path: str, limit: int, inside: str) -> tuple[bytes, int]:
+    """The first ``limit`` bytes and the size of a regular file below the directory ``inside``."""
+    *folders, name = _below(path, inside)
+    with contextlib.ExitStack() as opened:
+        folder = _open(inside, os.O_DIRECTORY, None, opened)
+        for part in folders:
+            folder = _open(part, os.O_DIRECTORY | os.O_NOFOLLOW, folder, opened)
+        # O_NONBLOCK: a FIFO in the pool must not hold us.
+        handle = _open(name, os.O_NOFOLLOW | os.O_NONBLOCK, folder, opened)
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return os.read(handle, limit), facts.st_size
+
+
+def _below(path: str, inside: str) -> tuple[str, ...]:
+    try:
+        parts = Path(path).relative_to(inside).parts
+    except ValueError:
+        parts = ()
+    if not parts or ".." in parts:
+        raise OSError(errno.EXDEV, f"not inside {inside}", path)
+    return parts
+
+
+def _open(path: str, flags: int, folder: int | None, opened: contextlib.ExitStack) -> int:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags, dir_fd=folder)
+    opened.callback(os.close, handle)
+    return handle
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,64 @@
+"""One PCI function: what it is bound to, and moving it to another driver."""
+
+from __future__ import annotations
+
+from vgpumgr.helper import errors, sysfs
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.system import System
+
+DRIVERS = "/sys/bus/pci/drivers"
+VFIO = "vfio-pci"
+
+_PROBE = "/sys/bus/pci/drivers_probe"
+
+
+def path(address: str) -> str:
+    """The function's folder."""
+    return f"{sysfs.PCI_DEVICES}/{address}"
+
+
+def exists(system: System, address: str) -> bool:
+    """Whether the function is on the bus."""
+    return system.exists(path(address))
+
+
+def driver(system: System, address: str) -> str | None:
+    """The driver it is bound to, or None."""
+    return sysfs.target(system, f"{path(address)}/driver")
+
+
+def current_override(system: System, address: str) -> str:
+    """Its driver_override; empty when there is none (the kernel prints ``(null)``)."""
+    text = sysfs.optional_text(system, f"{path(address)}/driver_override")
+    return "" if text in (None, "(null)") else str(text)
+
+
+def kind(system: System, address: str) -> str:
+    """Its class as six hexadecimal digits: ``030200``."""
+    return sysfs.text(system, f"{path(address)}/class").removeprefix("0x")
+
+
+def group_members(system: System, address: str) -> tuple[str, ...]:
+    """Every function of its IOMMU group, itself included; none when it is in no group."""
+    folder = f"{path(address)}/iommu_group/devices"
+    return tuple(system.list(folder)) if system.exists(folder) else ()
+
+
+def move(system: System, address: str, wanted: str | None, *, override: str) -> None:
+    """Set driver_override, then have the function on ``wanted`` (None: on no driver); read back.
+
+    Nothing is unbound when it is there already. An empty ``override`` clears it.
+    """
+    refused = f"{address} could not be given to {wanted or 'no driver'}"
+    if override != current_override(system, address):
+        sysfs.effect(system, f"{path(address)}/driver_override", f"{override}\n", refused)
+    now = driver(system, address)
+    if now == wanted:
+        return
+    if now is not None:
+        sysfs.effect(system, f"{DRIVERS}/{now}/unbind", address, refused)
+    if wanted is not None:
+        sysfs.effect(system, _PROBE, address, refused)
+    found = driver(system, address)
+    if found != wanted:
+        raise HelperError(errors.REFUSED, refused, f"it is on {found or 'no driver'} afterwards")

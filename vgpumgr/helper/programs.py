@@ -1,0 +1,39 @@
+"""The closed list of programs that the helper runs, by argv and with a deadline."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Sequence
+
+ALLOWED = ("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm")
+
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+_TIMED_OUT = 124
+
+
+def run(argv: Sequence[str], timeout: float) -> tuple[int, str]:
+    """Exit status and output, stdout and stderr together; 124 when the deadline cut it.
+
+    OSError: EACCES when the program is not on the list, ENOENT when it is not installed.
+    """
+    if argv[0] not in ALLOWED:
+        raise OSError(errno.EACCES, "not a program the helper runs", argv[0])
+    try:
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+            env={**os.environ, **_ENVIRONMENT},
+        )
+    except subprocess.TimeoutExpired as cut:
+        return _TIMED_OUT, _text(cut.output)
+    return done.returncode, _text(done.stdout)
+
+
+def _text(output: object) -> str:
+    return output.decode("utf-8", "replace") if isinstance(output, bytes) else ""

@@ -1,0 +1,139 @@
+"""The seam: everything the helper touches goes through one System. The simulation replaces it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import importlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from vgpumgr.helper import files, programs
+
+_LOCK_POLLS, _LOCK_PAUSE = 600, 0.1
+
+
+class System:
+    """One host's files, programs and libraries; errors arrive as OSError with an errno.
+
+    Paths are absolute. ``prefix`` is put before each of them (a tree in a test), and taken off
+    again by ``real``.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix.rstrip("/")
+
+    def read(self, path: str) -> str:
+        """The whole text of a file."""
+        return Path(self._at(path)).read_text(encoding="utf-8", errors="replace")
+
+    def write(self, path: str, text: str) -> None:
+        """One write to an existing sysfs file; it is never created."""
+        handle = os.open(self._at(path), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        try:
+            os.write(handle, text.encode())
+        finally:
+            os.close(handle)
+
+    def list(self, path: str) -> Sequence[str]:
+        """The names in a directory, sorted."""
+        return sorted(entry.name for entry in Path(self._at(path)).iterdir())
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there, links followed; OSError when that cannot be told."""
+        try:
+            Path(self._at(path)).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def link(self, path: str) -> str | None:
+        """What a symbolic link says, as written; None when there is no link."""
+        try:
+            return str(Path(self._at(path)).readlink())
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EINVAL):
+                return None
+            raise
+
+    def real(self, path: str) -> str:
+        """The path with every link resolved."""
+        real = os.path.realpath(self._at(path))
+        return real[len(os.path.realpath(self._prefix)) :] if self._prefix else real
+
+    def store(self, path: str, text: str) -> None:
+        """Put a file of ours in place durably: fsync, rename, fsync of the directory."""
+        files.store(self._at(path), text)
+
+    def remove(self, path: str) -> None:
+        """Remove a file of ours, or an empty directory, durably."""
+        files.remove(self._at(path))
+
+    def read_bytes(self, path: str, limit: int, inside: str) -> tuple[bytes, int]:
+        """The first ``limit`` bytes of a regular file below ``inside``, and its size in bytes.
+
+        No link is followed below ``inside`` (ELOOP or ENOTDIR); EXDEV when the path leaves it.
+        """
+        return files.head(self._at(path), limit, self._at(inside))
+
+    def busy(self, path: str) -> bool:
+        """Whether opening a VFIO group file says EBUSY; False when there is no such file."""
+        try:
+            os.close(os.open(self._at(path), os.O_RDWR | os.O_CLOEXEC))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+            raise
+        return False
+
+    @contextlib.contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        """Hold an exclusive lock; EAGAIN when another holds it for longer than a minute."""
+        place = Path(self._at(path))
+        place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            self._take(handle)
+            yield
+        finally:
+            os.close(handle)
+
+    def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
+        """Run a program of the closed list; (exit status, output), 124 when it was cut."""
+        return programs.run(argv, timeout)
+
+    def nvml(self) -> Any:
+        """The pynvml module (nvidia-ml-py), or None where it is not installed."""
+        try:
+            return importlib.import_module("pynvml")
+        except ImportError:
+            return None
+
+    def root(self) -> bool:
+        """Whether we may change things."""
+        return os.geteuid() == 0
+
+    def now(self) -> float:
+        """Unix time in seconds."""
+        return time.time()
+
+    def wait(self, seconds: float) -> None:
+        """Pause between two polls."""
+        time.sleep(seconds)
+
+    def _at(self, path: str) -> str:
+        return self._prefix + path
+
+    def _take(self, handle: int) -> None:
+        for _ in range(_LOCK_POLLS):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            self.wait(_LOCK_PAUSE)
+        raise OSError(errno.EAGAIN, "another change is at work on this host")

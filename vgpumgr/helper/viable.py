@@ -1,0 +1,114 @@
+"""What forbids giving a PCI function to a guest; each refusal says which rule and which function.
+
+Linux VFIO owns whole IOMMU groups: every endpoint of one must be on a VFIO driver or on none.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from vgpumgr.helper import claims, clients, errors, mdev, pci, sysfs, wanted
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.system import System
+
+_BRIDGE = "0604"  # PCI-to-PCI bridges may stay on their driver
+
+
+def check(system: System, address: str, companions: tuple[str, ...]) -> None:
+    """Every rule, before anything is written."""
+    functions = (address, *companions)
+    for function in functions:
+        if not pci.exists(system, function):
+            raise HelperError(errors.NOT_FOUND, f"no PCI function {function}", "not on the bus")
+    _check_group(system, functions)
+    for function in functions:
+        _check_function(system, function)
+    check_idle(system, address)
+
+
+def check_unclaimed(system: System, unit: str, functions: tuple[str, ...]) -> None:
+    """No function may be part of another unit's claim; a damaged claim stops as well."""
+    for other in claims.units(system):
+        if other == unit or not other.startswith("pci-"):
+            continue
+        claim = claims.load(system, other)
+        taken = sorted(set(wanted.addresses(claim["wanted"])) & set(functions)) if claim else []
+        if taken:
+            raise HelperError(
+                errors.CLAIM_MISMATCH, f"{taken[0]} is claimed otherwise", f"by the claim {other}"
+            )
+
+
+def check_idle(system: System, address: str) -> None:
+    """No guest may hold the function's group."""
+    group = sysfs.iommu_group(system, pci.path(address))
+    if sysfs.held(system, group):
+        raise HelperError(
+            errors.IN_USE,
+            f"{address} is in use",
+            f"/dev/vfio/{group} is open",
+            errno.errorcode[errno.EBUSY],
+        )
+
+
+def _check_group(system: System, functions: tuple[str, ...]) -> None:
+    members = pci.group_members(system, functions[0])
+    if not members:
+        raise HelperError(
+            errors.REFUSED,
+            f"{functions[0]} has no IOMMU group",
+            "the IOMMU is off: switch it on in the firmware and boot with intel_iommu=on "
+            "(AMD: on by default)",
+        )
+    for function in functions:
+        if function not in members:
+            raise HelperError(
+                errors.REFUSED,
+                f"{function} is not in the IOMMU group of {functions[0]}",
+                f"the group holds {', '.join(members)}",
+            )
+    strangers = [name for name in members if name not in functions and _blocks(system, name)]
+    if strangers:
+        on = ", ".join(f"{name} is on {pci.driver(system, name)}" for name in strangers)
+        raise HelperError(
+            errors.REFUSED, "group not viable", f"the IOMMU group of {functions[0]}: {on}"
+        )
+
+
+def _blocks(system: System, address: str) -> bool:
+    driver = pci.driver(system, address)
+    if driver is None or driver == "pci-stub" or "vfio" in driver:
+        return False
+    return not pci.kind(system, address).startswith(_BRIDGE)
+
+
+def _check_function(system: System, address: str) -> None:
+    folder = pci.path(address)
+    if sysfs.optional_text(system, f"{folder}/boot_vga") == "1":
+        raise HelperError(
+            errors.REFUSED, f"{address} is the boot console", "boot_vga is 1: the host shows on it"
+        )
+    vfs = sysfs.optional_text(system, f"{folder}/sriov_numvfs") or "0"
+    if vfs != "0":
+        raise HelperError(
+            errors.REFUSED,
+            f"{address} has SR-IOV virtual functions",
+            f"sriov_numvfs is {vfs}: vfio-pci refuses such a function",
+            errno.errorcode[errno.EBUSY],
+        )
+    mdevs = _mdevs_on(system, address)
+    if mdevs:
+        raise HelperError(
+            errors.IN_USE,
+            f"{address} carries mediated devices",
+            ", ".join(mdevs),
+            errno.errorcode[errno.EBUSY],
+        )
+    if pci.driver(system, address) == "nvidia":
+        clients.check_none(system, address)
+
+
+def _mdevs_on(system: System, address: str) -> list[str]:
+    if not system.exists(f"{mdev.PARENTS}/{address}"):
+        return []
+    return [uuid for uuid in system.list(mdev.DEVICES) if mdev.parent_of(system, uuid) == address]

@@ -1,0 +1,124 @@
+"""A libvirt connection under deadlines, made anew when it broke."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from vgpumgr import virt
+from vgpumgr.hosts.bridge import Bridge
+from vgpumgr.hosts.deadline import DEADLINES, Deadline
+from vgpumgr.model.errors import (
+    DeadlineExceeded,
+    HostUnreachable,
+    NotPermitted,
+    OutcomeUnknown,
+    VgpumgrError,
+)
+
+T = TypeVar("T")
+
+
+class LibvirtLink:
+    """One connection to one host's libvirt; calls on it run one after another.
+
+    ``open_bridge`` raises HostUnreachable or NotPermitted. Times are seconds.
+    """
+
+    def __init__(
+        self, host: str, open_bridge: Callable[[], Bridge], *, connect_s: float, call_s: float
+    ) -> None:
+        self._host = host
+        self._open_bridge = open_bridge
+        self._connect_s = connect_s
+        self._call_s = call_s
+        self._lock = threading.RLock()
+        self._bridge: Bridge | None = None
+        self._libvirt: virt.Libvirt | None = None
+
+    def read(self, use: Callable[[virt.Libvirt], T]) -> T:
+        """A look. Tried once more when the daemon restarted; DeadlineExceeded when it hangs."""
+        with self._lock:
+            try:
+                return self._call(use)
+            except HostUnreachable:
+                self.close()
+                return self._call(use)
+
+    def change(self, use: Callable[[virt.Libvirt], T]) -> T:
+        """A change. OutcomeUnknown when it was cut: it may or may not have happened."""
+        with self._lock:
+            libvirt, bridge = self._ready()
+            with DEADLINES.within(self._call_s, bridge.cut) as deadline:
+                try:
+                    return use(libvirt)
+                except VgpumgrError as error:
+                    if not deadline.fired:
+                        raise
+                    raise OutcomeUnknown(
+                        f"{error.message} on {self._host}", why=self._silence(), next=self._advice()
+                    ) from error
+
+    def close(self) -> None:
+        """Drop the connection; the next call makes a new one."""
+        with self._lock:
+            bridge, self._bridge = self._bridge, None
+            libvirt, self._libvirt = self._libvirt, None
+            if bridge is not None:
+                # First: saying goodbye to a daemon that hangs would hang, too.
+                bridge.cut()
+            if libvirt is not None:
+                libvirt.close()
+
+    def _call(self, use: Callable[[virt.Libvirt], T]) -> T:
+        libvirt, bridge = self._ready()
+        with DEADLINES.within(self._call_s, bridge.cut) as deadline:
+            try:
+                return use(libvirt)
+            except VgpumgrError as error:
+                if not deadline.fired:
+                    raise
+                raise DeadlineExceeded(
+                    f"{error.message} on {self._host}", why=self._silence(), next=self._advice()
+                ) from error
+
+    def _ready(self) -> tuple[virt.Libvirt, Bridge]:
+        if self._libvirt is None or self._bridge is None or not self._bridge.alive:
+            self.close()
+            self._bridge = self._open_bridge()
+            self._libvirt = self._connect(self._bridge)
+        return self._libvirt, self._bridge
+
+    def _connect(self, bridge: Bridge) -> virt.Libvirt:
+        with DEADLINES.within(self._connect_s, bridge.cut) as deadline:
+            try:
+                return virt.open_uri(bridge.uri)
+            except (HostUnreachable, NotPermitted) as error:
+                bridge.cut()
+                raise self._refusal(error, bridge, deadline) from error
+
+    def _refusal(self, error: VgpumgrError, bridge: Bridge, deadline: Deadline) -> VgpumgrError:
+        if isinstance(error, NotPermitted):
+            return NotPermitted(
+                f"libvirt on {self._host} does not let us in",
+                why=error.why,
+                next="on the host: usermod -aG libvirt USER, then log in anew",
+            )
+        if deadline.fired:
+            return DeadlineExceeded(
+                f"libvirt on {self._host} does not answer",
+                why=f"not connected within {self._connect_s:g} s",
+                next=self._advice(),
+            )
+        return HostUnreachable(
+            f"libvirt on {self._host} cannot be reached",
+            why=bridge.complaint or error.why,
+            next=self._advice(),
+        )
+
+    def _silence(self) -> str:
+        return f"libvirt did not answer within {self._call_s:g} s, and the call was cut"
+
+    def _advice(self) -> str:
+        return f"on {self._host}: systemctl status libvirtd"

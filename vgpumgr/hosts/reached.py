@@ -1,0 +1,91 @@
+"""A host that is reached, by whatever way: a helper and a libvirt make one ``ports.Host``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from vgpumgr.hosts.facts import assemble
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.host import HostFacts, UnknownPart
+from vgpumgr.model.ports import Domains, Helper, Storage
+
+
+class LibvirtLike(Protocol):
+    """What a host needs of libvirt: ``virt.Libvirt``, one under deadlines, or a simulated one."""
+
+    @property
+    def domains(self) -> Domains:
+        """The host's domains."""
+
+    @property
+    def storage(self) -> Storage:
+        """The host's storage."""
+
+    def networks(self) -> tuple[str, ...]:
+        """The names of libvirt's networks."""
+
+    def versions(self) -> tuple[str, str]:
+        """Versions of libvirt and of its hypervisor."""
+
+
+class ReachedHost:
+    """Fulfils ``ports.Host``. ``libvirt`` is called at each use; it keeps its own connection."""
+
+    def __init__(
+        self,
+        name: str,
+        helper: Helper,
+        libvirt: Callable[[], LibvirtLike],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._name = name
+        self._helper = helper
+        self._libvirt = libvirt
+        self._close = close
+
+    @property
+    def name(self) -> str:
+        """The host's name in the ledger."""
+        return self._name
+
+    @property
+    def helper(self) -> Helper:
+        """The helper on it."""
+        return self._helper
+
+    @property
+    def domains(self) -> Domains:
+        """Its domains."""
+        return self._libvirt().domains
+
+    @property
+    def storage(self) -> Storage:
+        """Its storage."""
+        return self._libvirt().storage
+
+    def probe(self) -> HostFacts:
+        """One helper call and libvirt's lists; without libvirt that part is *unknown*."""
+        answer = self._helper.call("probe", {})
+        try:
+            return self._with_libvirt(answer)
+        except VgpumgrError as error:
+            facts = assemble(self._name, answer)
+            missing = UnknownPart(part="libvirt", why=error.why or error.message)
+            return replace(facts, unknown=(*facts.unknown, missing))
+
+    def _with_libvirt(self, answer: dict[str, object]) -> HostFacts:
+        libvirt = self._libvirt()
+        return assemble(
+            self._name,
+            answer,
+            libvirt.domains.list(),
+            libvirt.storage.pools(),
+            libvirt.networks(),
+            libvirt.versions()[0],
+        )
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self._close()

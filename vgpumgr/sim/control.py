@@ -1,0 +1,150 @@
+"""Switching a simulated fleet on and off, asking after it, and making it misbehave."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vgpumgr.model.codec import from_plain, to_plain
+from vgpumgr.model.errors import Conflict, HostUnreachable, VgpumgrError
+from vgpumgr.model.simulated import SimFleet
+from vgpumgr.sim.channel import Channel
+from vgpumgr.sim.server import FLEET, LOCK, SIM
+
+_UP_S, _DOWN_S, _POLL_S = 60.0, 30.0, 0.02
+_ASK_S = 10.0
+_LOG = "server.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimStatus:
+    """Is the fleet up, and what is in it. ``faults`` by host, in the words of ``inject``."""
+
+    up: bool
+    fleet: str = ""
+    pid: int | None = None
+    hosts: tuple[str, ...] = ()
+    running_domains: int = 0
+    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def up(fleet: SimFleet, state: Path) -> None:
+    """Switch the fleet on, and return when it answers. It outlives us.
+
+    The same fleet already up is no error; another one is a Conflict.
+    """
+    found = _ask(state)
+    if found is not None:
+        if from_plain(SimFleet, found["fleet"]) != fleet:
+            raise Conflict(
+                f"another simulated fleet is up: {found['fleet']['name']}",
+                why=f"it has {len(found['fleet']['hosts'])} hosts in {state}",
+                next="vgpumgr sim down",
+            )
+        return
+    state.mkdir(parents=True, exist_ok=True)
+    fresh = state / f"{FLEET}.new"
+    fresh.write_text(json.dumps(to_plain(fleet), indent=1))
+    fresh.replace(state / FLEET)
+    _wait_until_up(state, _start(state))
+
+
+def down(state: Path) -> None:
+    """Cut the power, and return when the process is gone; a fleet that is down is no error."""
+    try:
+        _call(state, "", "stop", {})
+    except HostUnreachable:
+        return
+    except VgpumgrError:
+        pass  # it was cut while it answered
+    deadline = time.monotonic() + _DOWN_S
+    while not _is_gone(state):
+        if time.monotonic() > deadline:
+            raise VgpumgrError("the simulated fleet does not end", why=f"see {state / _LOG}")
+        time.sleep(_POLL_S)
+
+
+def status(state: Path) -> SimStatus:
+    """What is up now."""
+    found = _ask(state)
+    if found is None:
+        return SimStatus(up=False)
+    return SimStatus(
+        up=True,
+        fleet=found["fleet"]["name"],
+        pid=found["pid"],
+        hosts=tuple(host["name"] for host in found["fleet"]["hosts"]),
+        running_domains=found["running_domains"],
+        faults={name: tuple(words) for name, words in found["faults"].items()},
+    )
+
+
+def inject(state: Path, host: str, fault: Sequence[str]) -> None:
+    """Make a host misbehave; UsageError names the forms.
+
+    ``latency SECONDS``, ``hang``, ``unreachable``, ``refuse VERB ERRNO COUNT``, ``reboot`` and
+    ``clear``. VERB is a helper verb (its next write to the kernel fails) or, for libvirt,
+    ``domains.start``, ``storage.create``, …
+    """
+    _call(state, host, "inject", {"words": list(fault)})
+
+
+def _start(state: Path) -> subprocess.Popen[bytes]:
+    with (state / _LOG).open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "vgpumgr.sim.server", str(state.absolute())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+
+
+def _wait_until_up(state: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _UP_S
+    while _ask(state) is None:
+        if process.poll() or time.monotonic() > deadline:
+            log = (state / _LOG).read_text(errors="replace").strip().splitlines()
+            raise VgpumgrError(
+                "the simulated fleet does not come up",
+                why=log[-1] if log else f"see {state / _LOG}",
+            )
+        time.sleep(_POLL_S)
+    # It is nobody's child any more: without this, Popen would warn that it still runs.
+    process.returncode = 0
+
+
+def _ask(state: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = _call(state, "", "status", {})
+    except HostUnreachable:
+        return None
+    return found
+
+
+def _call(state: Path, host: str, method: str, args: dict[str, Any]) -> Any:
+    channel = Channel(state, _ASK_S)
+    try:
+        return channel.call(host, SIM, method, args)
+    finally:
+        channel.close()
+
+
+def _is_gone(state: Path) -> bool:
+    """Nobody holds the lock any more."""
+    try:
+        with (state / LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except FileNotFoundError:
+        return True
+    return True

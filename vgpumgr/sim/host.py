@@ -1,0 +1,122 @@
+"""One simulated host: its kernel, helper, domains and storage behind one door."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vgpumgr import virt
+from vgpumgr.helper.dispatch import VERBS, handle
+from vgpumgr.model.errors import HostRefused, UsageError
+from vgpumgr.model.simulated import SimHost
+from vgpumgr.sim import node
+from vgpumgr.sim.domains import SimDomains
+from vgpumgr.sim.durable import Durable
+from vgpumgr.sim.faults import Faults
+from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.storage import SimStorage
+from vgpumgr.sim.system import SimSystem
+
+
+class SimulatedHost:
+    """Does one call at a time. Use it only while holding ``lock``."""
+
+    def __init__(self, host: SimHost, durable: Durable) -> None:
+        self.host = host
+        self.faults = Faults()
+        self.lock = threading.RLock()
+        self._durable = durable
+        self._connection: virt.Libvirt | None = None
+        self._boot()
+
+    @property
+    def domains(self) -> SimDomains:
+        """Its domains."""
+        return self._domains
+
+    @property
+    def storage(self) -> SimStorage:
+        """Its storage."""
+        return self._storage
+
+    def networks(self) -> tuple[str, ...]:
+        """libvirt's networks."""
+        return self.host.networks
+
+    def versions(self) -> tuple[str, str]:
+        """The libvirt and QEMU it declares."""
+        return self.host.versions.libvirt, self.host.versions.qemu
+
+    def helper(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """One request to the helper and its answer."""
+        self.system.refuse_write = self.faults.refusal_of(str(request.get("verb")))
+        try:
+            return handle(request, self.system)
+        finally:
+            self.system.refuse_write = 0
+
+    def call(self, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
+        """One call of ``domains``, ``storage`` or ``node`` (the connection itself)."""
+        number = self.faults.refusal_of(f"{target}.{method}")
+        if number:
+            raise HostRefused(
+                f"{target} {method} was refused on {self.host.name}",
+                why=os.strerror(number),
+                errno_name=errno.errorcode[number],
+            )
+        part = {"domains": self.domains, "storage": self.storage, "node": self}[target]
+        return getattr(part, method)(**arguments)
+
+    def inject(self, words: Sequence[str]) -> None:
+        """Set a fault, or reboot."""
+        if list(words) == ["reboot"]:
+            self.reboot()
+            return
+        if len(words) > 1 and words[0] == "refuse":
+            _check_verb(words[1])
+        self.faults.inject(words)
+
+    def reboot(self) -> None:
+        """Power off and on: what is not durable is gone."""
+        self.close()
+        self._boot()
+        self._domains.boot()
+
+    def close(self) -> None:
+        """Drop the libvirt connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _boot(self) -> None:
+        self.kernel = Kernel(self.host, self._durable)
+        self._storage = SimStorage(self.host, self._durable, self._libvirt)
+        self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
+        self.system = SimSystem(self.kernel, self._storage.head)
+        if self.host.kvm:
+            # Done on a real host when the helper is installed.
+            handle({"verb": "kvm_probe"}, self.system)
+
+    def _libvirt(self) -> virt.Libvirt:
+        """The test driver, taught all it forgot at the last power cut."""
+        if self._connection is None:
+            self._connection = node.connect(self.host)
+            self._storage.replay(self._connection)
+            self._domains.replay(self._connection)
+        return self._connection
+
+
+def _check_verb(verb: str) -> None:
+    dotted = [
+        f"{name}.{method}"
+        for name, part in (("domains", SimDomains), ("storage", SimStorage))
+        for method in vars(part)
+        if not method.startswith("_")
+    ]
+    if verb not in {*VERBS, *dotted}:
+        raise UsageError(
+            f"no verb {verb!r} to refuse", next=f"one of: {', '.join([*VERBS, *dotted])}"
+        )

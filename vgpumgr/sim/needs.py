@@ -1,0 +1,90 @@
+"""What a domain's XML asks of its host when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+from vgpumgr import domainxml
+from vgpumgr.domainxml.xml import untrusted
+from vgpumgr.model.domain import DomainFacts
+
+_DEFAULT_HUGE_KIB = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A disk image; ``exclusive`` where QEMU takes the write lock."""
+
+    path: str
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """``facts`` as domainxml reads them, and the rest that a start depends on."""
+
+    facts: DomainFacts
+    kvm: bool
+    huge_kib: int | None
+    nodes: frozenset[int]
+    cpus: frozenset[int]
+    disks: tuple[Disk, ...]
+    networks: tuple[str, ...]
+    bridges: tuple[str, ...]
+
+
+def read_needs(xml: str) -> Needs:
+    """Read them; ValueError for what libvirt could not have accepted."""
+    domain = untrusted(xml, "domain")
+    sources = domain.findall("devices/interface/source")
+    return Needs(
+        facts=domainxml.parse(xml),
+        kvm=domain.get("type") == "kvm",
+        huge_kib=_huge_kib(domain),
+        nodes=_numbers(domain, "numatune/memory[@mode='strict']", "nodeset"),
+        cpus=_numbers(domain, "cputune/*", "cpuset"),
+        disks=tuple(_disks(domain)),
+        networks=tuple(name for each in sources if (name := each.get("network"))),
+        bridges=tuple(name for each in sources if (name := each.get("bridge"))),
+    )
+
+
+def _huge_kib(domain: etree._Element) -> int | None:
+    """The page size (x86's default where none is named), or None for ordinary pages."""
+    if domain.find("memoryBacking/hugepages") is None:
+        return None
+    page = domain.find("memoryBacking/hugepages/page")
+    if page is None:
+        return _DEFAULT_HUGE_KIB
+    factor = {"KiB": 1, "MiB": 1 << 10, "M": 1 << 10, "GiB": 1 << 20, "G": 1 << 20}
+    return int(page.get("size", "0")) * factor[page.get("unit", "KiB")]
+
+
+def _disks(domain: etree._Element) -> Iterator[Disk]:
+    for disk in domain.iterfind("devices/disk"):
+        source = disk.find("source")
+        path = None if source is None else source.get("file")
+        if path:
+            shared = disk.find("readonly") is not None or disk.find("shareable") is not None
+            yield Disk(path=path, exclusive=not shared)
+
+
+def _numbers(domain: etree._Element, where: str, attribute: str) -> frozenset[int]:
+    texts = (each.get(attribute) for each in domain.iterfind(where))
+    return frozenset(number for text in texts if text for number in _bitmap(text))
+
+
+def _bitmap(text: str) -> set[int]:
+    """libvirt's ``0-3,^2,8``."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().removeprefix("^").partition("-")
+        named = range(int(first), int(last or first) + 1)
+        if part.strip().startswith("^"):
+            numbers.difference_update(named)
+        else:
+            numbers.update(named)
+    return numbers

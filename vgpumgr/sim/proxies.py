@@ -1,0 +1,122 @@
+"""A simulated host's libvirt as a client sees it: every call goes through one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vgpumgr.model.domain import DomainFacts, VolumeFacts
+from vgpumgr.model.host import StoragePool
+
+# target, method, arguments, kind of the answer
+Call = Callable[[str, str, dict[str, Any], Any], Any]
+
+_FACTS = tuple[DomainFacts, ...]
+_POOLS = tuple[StoragePool, ...]
+_NAMES = tuple[str, ...]
+_VERSIONS = tuple[str, str]
+
+
+class ProxyDomains:
+    """Fulfils ``ports.Domains``."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def list(self) -> _FACTS:
+        """Every domain, foreign ones included."""
+        found: _FACTS = self._call("domains", "list", {}, _FACTS)
+        return found
+
+    def look(self, name: str) -> DomainFacts | None:
+        """One domain, or None."""
+        found: DomainFacts | None = self._call(
+            "domains", "look", {"name": name}, DomainFacts | None
+        )
+        return found
+
+    def xml(self, name: str) -> str:
+        """The inactive XML."""
+        return str(self._call("domains", "xml", {"name": name}, str))
+
+    def define(self, xml: str) -> str:
+        """Define and read back."""
+        return str(self._call("domains", "define", {"xml": xml}, str))
+
+    def start(self, name: str) -> None:
+        """Start."""
+        self._do("start", name=name)
+
+    def shutdown(self, name: str) -> None:
+        """Ask the guest to power off."""
+        self._do("shutdown", name=name)
+
+    def reboot(self, name: str) -> None:
+        """Ask the guest to reboot."""
+        self._do("reboot", name=name)
+
+    def destroy(self, name: str) -> None:
+        """Power off."""
+        self._do("destroy", name=name)
+
+    def undefine(self, name: str) -> None:
+        """Forget it."""
+        self._do("undefine", name=name)
+
+    def set_autostart(self, name: str, on: bool) -> None:
+        """Start with the host, or not."""
+        self._do("set_autostart", name=name, on=on)
+
+    def _do(self, method: str, **arguments: Any) -> None:
+        self._call("domains", method, arguments, None)
+
+
+class ProxyStorage:
+    """Fulfils ``ports.Storage``."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def pools(self) -> _POOLS:
+        """Every storage pool."""
+        found: _POOLS = self._call("storage", "pools", {}, _POOLS)
+        return found
+
+    def look(self, pool: str, volume: str) -> VolumeFacts | None:
+        """One volume, or None."""
+        arguments = {"pool": pool, "volume": volume}
+        found: VolumeFacts | None = self._call("storage", "look", arguments, VolumeFacts | None)
+        return found
+
+    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+        """Create a volume."""
+        arguments = {"pool": pool, "xml": xml, "copy_from": copy_from}
+        made: VolumeFacts = self._call("storage", "create", arguments, VolumeFacts)
+        return made
+
+    def upload(self, pool: str, volume: str, data: bytes) -> None:
+        """Write into a volume."""
+        self._call("storage", "upload", {"pool": pool, "volume": volume, "data": data}, None)
+
+    def delete(self, pool: str, volume: str) -> None:
+        """Delete a volume."""
+        self._call("storage", "delete", {"pool": pool, "volume": volume}, None)
+
+
+class ProxyLibvirt:
+    """Domains, storage and the rest of a connection."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.domains = ProxyDomains(call)
+        self.storage = ProxyStorage(call)
+
+    def networks(self) -> _NAMES:
+        """The names of libvirt's networks."""
+        found: _NAMES = self._call("node", "networks", {}, _NAMES)
+        return found
+
+    def versions(self) -> _VERSIONS:
+        """Versions of libvirt and QEMU."""
+        found: _VERSIONS = self._call("node", "versions", {}, _VERSIONS)
+        return found

@@ -1,0 +1,121 @@
+"""The process that is the hosts: ``python -m vgpumgr.sim.server STATE_DIR``.
+
+It ends when it is told to, or when its state folder is gone; killing it is a power cut.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from vgpumgr.model.codec import from_plain
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.simulated import SimFleet
+from vgpumgr.sim import wire
+from vgpumgr.sim.fleet import SimulatedFleet
+
+FLEET, LOCK = "fleet.json", "lock"
+SIM = "sim"
+
+_LOOK_S = 1.0
+_BACKLOG = 512
+
+
+class Server:
+    """Accepts clients, one thread for each."""
+
+    def __init__(self, fleet: SimulatedFleet, listener: socket.socket) -> None:
+        self._fleet = fleet
+        self._listener = listener
+        self.stopping = threading.Event()
+
+    def accept(self) -> None:
+        """Accept clients for ever."""
+        while True:
+            client, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, client.makefile("rb") as asked, client.makefile("wb") as answers:
+            try:
+                while request := wire.receive(asked):
+                    wire.send(answers, self._answer(request))
+            except ConnectionError:
+                return  # the client gave up waiting; what it asked for was done nevertheless
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"result": self._do(**request)}
+        except VgpumgrError as error:
+            return {"error": wire.error_message(error)}
+        except Exception as defect:
+            traceback.print_exc()
+            why = f"{type(defect).__name__}: {defect}"
+            return {
+                "error": wire.error_message(VgpumgrError("the simulated fleet failed", why=why))
+            }
+
+    def _do(self, host: str, target: str, method: str, args: dict[str, Any]) -> Any:
+        if target != SIM:
+            return self._fleet.call(host, target, method, args)
+        if method == "inject":
+            return self._fleet.inject(host, args["words"])
+        if method == "stop":
+            return self.stopping.set()
+        return self._status()
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "fleet": self._fleet.fleet,
+            "running_domains": self._fleet.running(),
+            "faults": {
+                name: words
+                for name, host in self._fleet.hosts.items()
+                if (words := host.faults.words())
+            },
+        }
+
+
+def main(state: Path) -> int:
+    """Power on and serve until the end."""
+    with (state / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return 0  # another process is these hosts already
+        plain = json.loads((state / FLEET).read_text())
+        fleet = SimulatedFleet(from_plain(SimFleet, plain), state)
+        path = wire.socket_path(state)
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen(_BACKLOG)
+            server = Server(fleet, listener)
+            threading.Thread(target=server.accept, daemon=True).start()
+            identity = _identity(state)
+            while not server.stopping.wait(_LOOK_S) and _identity(state) == identity:
+                pass
+            path.unlink(missing_ok=True)
+    # A power cut: calls that hang or still run are not waited for.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _identity(state: Path) -> tuple[int, int] | None:
+    try:
+        found = state.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

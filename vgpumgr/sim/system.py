@@ -1,0 +1,118 @@
+"""What the helper sees of a simulated host: the one object under it that is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import posixpath
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from vgpumgr.helper.system import System
+from vgpumgr.sim import nvml
+from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.tree import refusal
+
+# A file's first bytes and its size, by its path; FileNotFoundError where there is none.
+ReadHead = Callable[[str, int], tuple[bytes, int]]
+
+
+class SimSystem(System):
+    """The seam over a simulated kernel. ``wait`` takes no time: the clock is put forward.
+
+    ``refuse_write`` is the errno of the next write to the kernel; 0 for none.
+    """
+
+    def __init__(self, kernel: Kernel, read_head: ReadHead) -> None:
+        super().__init__()
+        self._kernel = kernel
+        self._tree = kernel.tree
+        self._read_head = read_head
+        self._waited = 0.0
+        self.refuse_write = 0
+
+    def read(self, path: str) -> str:
+        """The whole text of a file."""
+        return self._tree.read(path)
+
+    def write(self, path: str, text: str) -> None:
+        """One write to an existing sysfs file."""
+        if self.refuse_write:
+            number, self.refuse_write = self.refuse_write, 0
+            raise refusal(number, path)
+        self._tree.write(path, text)
+
+    def list(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+        return self._tree.names(path)
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there, links followed."""
+        return self._tree.exists(path)
+
+    def link(self, path: str) -> str | None:
+        """What a symbolic link says (sysfs links are relative); None when there is no link."""
+        try:
+            target = self._tree.readlink(path)
+        except OSError:
+            return None
+        return posixpath.relpath(target, posixpath.dirname(path))
+
+    def real(self, path: str) -> str:
+        """The path with every link resolved; as it is where it leads nowhere."""
+        try:
+            return self._tree.real(path)
+        except FileNotFoundError:
+            return path
+
+    def store(self, path: str, text: str) -> None:
+        """Put a file in place that survives a power cut."""
+        self._kernel.store(path, text)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or an empty directory."""
+        self._kernel.remove(path)
+
+    def read_bytes(self, path: str, limit: int, inside: str) -> tuple[bytes, int]:
+        """The first bytes of a volume below ``inside``, and its size."""
+        if not path.startswith(f"{inside.rstrip('/')}/"):
+            raise OSError(errno.EXDEV, f"not inside {inside}", path)
+        return self._read_head(path, limit)
+
+    def busy(self, path: str) -> bool:
+        """Whether a running domain has the VFIO group open."""
+        name = posixpath.basename(path)
+        return name.isdigit() and int(name) in self._kernel.busy_groups()
+
+    @contextlib.contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        """Nothing to wait for: a simulated host does one call at a time."""
+        yield
+
+    def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
+        """The programs of the closed list, as far as they matter here."""
+        versions = self._kernel.host.versions
+        if argv[0] == "modprobe":
+            return self._kernel.modprobe(argv[1])
+        if argv[0] != "qemu-system-x86_64" or not versions.qemu:
+            raise refusal(errno.ENOENT, argv[0])
+        if "--version" in argv:
+            return 0, f"QEMU emulator version {versions.qemu}\n"
+        return 0, f"[    0.000000] Linux version {versions.kernel}\n"
+
+    def nvml(self) -> Any:
+        """The real pynvml, over this host's library."""
+        return nvml.module(self._kernel)
+
+    def root(self) -> bool:
+        """We may change everything."""
+        return True
+
+    def now(self) -> float:
+        """Unix time in seconds."""
+        return time.time() + self._waited
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self._waited += seconds

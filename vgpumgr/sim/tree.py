@@ -1,0 +1,164 @@
+"""A file tree in memory whose files may have behaviour, as those of sysfs do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from posixpath import join
+
+Reader = Callable[[], str]
+Writer = Callable[[str], None]
+
+_MAX_LINKS = 40
+
+
+@dataclass(slots=True)
+class Folder:
+    """Name → node."""
+
+    entries: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class File:
+    """A file; without ``reader`` it is write-only, without ``writer`` read-only."""
+
+    reader: Reader | None = None
+    writer: Writer | None = None
+
+
+@dataclass(slots=True)
+class Link:
+    """A symbolic link to an absolute path."""
+
+    target: str
+
+
+Node = Folder | File | Link
+
+
+def refusal(number: int, path: str = "") -> OSError:
+    """The OSError the kernel would answer with."""
+    return OSError(number, os.strerror(number), path or None)
+
+
+class Tree:
+    """Absolute paths → nodes. Every method raises OSError with the kernel's errno."""
+
+    def __init__(self) -> None:
+        self._root = Folder()
+
+    def folder(self, path: str) -> None:
+        """Make a folder and those above it; one that is there stays."""
+        self._make(_parts(path))
+
+    def file(self, path: str, reader: Reader | None = None, writer: Writer | None = None) -> None:
+        """Put a file, with the folders above it."""
+        self._put(path, File(reader, writer))
+
+    def text(self, path: str, content: str) -> None:
+        """Put a read-only file with fixed content."""
+        self._put(path, File(lambda: content))
+
+    def link(self, path: str, target: str) -> None:
+        """Put a symbolic link; ``target`` is absolute."""
+        self._put(path, Link(target))
+
+    def drop(self, path: str) -> None:
+        """Remove a node and all below it; an absent one is no error."""
+        *above, name = _parts(path)
+        self._make(above).entries.pop(name, None)
+
+    def read(self, path: str) -> str:
+        """A file's content."""
+        node = self._file(path)
+        if node.reader is None:
+            raise refusal(errno.EACCES, path)
+        return node.reader()
+
+    def write(self, path: str, text: str) -> None:
+        """Hand ``text`` to the file's behaviour."""
+        node = self._file(path)
+        if node.writer is None:
+            raise refusal(errno.EACCES, path)
+        node.writer(text)
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder."""
+        node, _ = self._walk(path)
+        if not isinstance(node, Folder):
+            raise refusal(errno.ENOTDIR, path)
+        return sorted(node.entries)
+
+    def exists(self, path: str) -> bool:
+        """Does the path lead anywhere?"""
+        try:
+            self._walk(path)
+        except OSError:
+            return False
+        return True
+
+    def readlink(self, path: str) -> str:
+        """Where a link points; EINVAL when it is no link."""
+        *above, name = _parts(path)
+        folder, _ = self._walk("/" + "/".join(above))
+        node = folder.entries.get(name) if isinstance(folder, Folder) else None
+        if node is None:
+            raise refusal(errno.ENOENT, path)
+        if not isinstance(node, Link):
+            raise refusal(errno.EINVAL, path)
+        return node.target
+
+    def real(self, path: str) -> str:
+        """The path with every link followed."""
+        return self._walk(path)[1]
+
+    def _file(self, path: str) -> File:
+        node, _ = self._walk(path)
+        if not isinstance(node, File):
+            raise refusal(errno.EISDIR, path)
+        return node
+
+    def _put(self, path: str, node: Node) -> None:
+        *above, name = _parts(path)
+        self._make(above).entries[name] = node
+
+    def _make(self, parts: list[str]) -> Folder:
+        folder = self._root
+        for part in parts:
+            below = folder.entries.setdefault(part, Folder())
+            if not isinstance(below, Folder):
+                raise refusal(errno.ENOTDIR, part)
+            folder = below
+        return folder
+
+    def _walk(self, path: str) -> tuple[Node, str]:
+        todo = _parts(path)[::-1]
+        trail: list[tuple[Node, str]] = [(self._root, "/")]
+        links = 0
+        while todo:
+            part = todo.pop()
+            if part == "..":
+                trail = trail[:-1] or trail
+                continue
+            node, here = trail[-1]
+            if not isinstance(node, Folder):
+                raise refusal(errno.ENOTDIR, path)
+            below = node.entries.get(part)
+            if below is None:
+                raise refusal(errno.ENOENT, path)
+            if isinstance(below, Link):
+                links += 1
+                if links > _MAX_LINKS:
+                    raise refusal(errno.ELOOP, path)
+                todo += _parts(below.target)[::-1]
+                trail = trail[:1]
+                continue
+            trail.append((below, join(here, part)))
+        return trail[-1]
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in {"", "."}]

@@ -1,0 +1,16 @@
+"""User YAML: documents of ``apiVersion: vgpumgr/v1`` in, model values out, JSON Schema."""
+
+from vgpumgr.spec.dump import vm_document
+from vgpumgr.spec.load import Documents, load
+from vgpumgr.spec.problems import Problem, SpecError, UnknownProfiles
+from vgpumgr.spec.schema import json_schema
+
+__all__ = [
+    "Documents",
+    "Problem",
+    "SpecError",
+    "UnknownProfiles",
+    "json_schema",
+    "load",
+    "vm_document",
+]

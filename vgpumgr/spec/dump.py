@@ -1,0 +1,52 @@
+"""From a model value back to the document a user would write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec, VmSpec
+from vgpumgr.spec.fields import API_VERSION
+
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+_SAME = ("firmware", "display", "autostart", "pin_cpus", "numa", "policy", "labels", "tenant")
+
+
+def vm_document(spec: VmSpec) -> dict[str, Any]:
+    """The ``kind: VM`` document of one VM; what is at its default is left out."""
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "VM",
+        "name": spec.name,
+        "gpus": [_given(each, GpuRequest(profile="")) for each in spec.gpus],
+        "vcpus": spec.vcpus,
+        "memory": _size(spec.memory_mib << 20),
+        "disks": [_disk(each) for each in spec.disks],
+        "networks": [_given(each, NicSpec()) for each in spec.nics],
+        "hugepages": _size(spec.hugepage_kib << 10) if spec.hugepage_kib else None,
+        "affinity": _given(spec.affinity, Affinity()),
+    }
+    document = {key: value for key, value in document.items() if value not in (None, [], {})}
+    if spec.cloud_init is not None:
+        document["cloud_init"] = _given(spec.cloud_init, CloudInit())
+    rest = _given(spec, VmSpec(name="", vcpus=0, memory_mib=0))
+    return document | {key: rest[key] for key in _SAME if key in rest}
+
+
+def _disk(disk: DiskSpec) -> dict[str, Any]:
+    given = _given(disk, DiskSpec())
+    size = given.pop("size_bytes", None)
+    return {**({"size": _size(size)} if size else {}), **given}
+
+
+def _given(value: object, default: object) -> dict[str, Any]:
+    """The fields of a value that are not at their default, as plain data."""
+    plain: Mapping[str, Any] = to_plain(value)
+    usual: Mapping[str, Any] = to_plain(default)
+    return {key: each for key, each in plain.items() if each != usual[key]}
+
+
+def _size(size: int) -> str:
+    factor, unit = next(each for each in _UNITS if size % each[0] == 0)
+    return f"{size // factor}{unit}"

@@ -1,0 +1,139 @@
+"""Field types of the documents: bounded, checked, and described for JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, NoReturn
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
+from pydantic_core import PydanticCustomError
+
+from vgpumgr.model.size import parse_bytes, parse_mib
+
+API_VERSION = "vgpumgr/v1"
+NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
+_SIZE = r"[0-9]{1,15} ?(B|KiB|MiB|GiB|TiB)"
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
+_ADDRESS = (
+    r"local|sim://[a-z0-9][a-z0-9-]{0,62}|([A-Za-z0-9_][A-Za-z0-9_.-]{0,31}@)?[^\s@/-][^\s@/]*"
+)
+_HUGEPAGES = {2 * MIB, 1024 * MIB}
+
+
+class Strict(BaseModel):
+    """No unknown keys, no silent conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def refuse(message: str, at: str = "") -> NoReturn:
+    """Report a rule that this model breaks, at its field ``at``."""
+    # PydanticCustomError fills {…} from its context: the message is such a value, never a template.
+    raise PydanticCustomError("rule", "{message}", {"message": message, "at": at})
+
+
+def _matches(pattern: str, says: str) -> Callable[[str], str]:
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if compiled.fullmatch(text) is None:
+            refuse(says)
+        return text
+
+    return check
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        refuse("holds a line break or another character that cannot be printed")
+    return text
+
+
+def _object_name(text: str) -> str:
+    if "/" in text or text in {".", ".."} or text.startswith("-"):
+        refuse("is no name of a pool, volume or network: no / and no leading -")
+    return _printable(text)
+
+
+def _with_unit(value: object) -> object:
+    if not isinstance(value, str):
+        refuse("is not a size: write a whole number and a unit, like 8GiB")
+    return value
+
+
+def _memory(text: str) -> str:
+    if not 64 <= parse_mib(text) <= 64 * MIB:
+        refuse("must be from 64MiB to 64TiB")
+    return text
+
+
+def _disk_size(text: str) -> str:
+    if not MIB <= parse_bytes(text) <= 1024 * TIB:
+        refuse("must be from 1MiB to 1024TiB")
+    return text
+
+
+def _hugepages(text: str) -> str:
+    if parse_bytes(text) not in _HUGEPAGES:
+        refuse("must be 2MiB or 1GiB")
+    return text
+
+
+_describe = Field(json_schema_extra={"pattern": f"^{_SIZE}$"})
+
+Line = Annotated[str, StringConstraints(min_length=1, max_length=255), AfterValidator(_printable)]
+Text = Annotated[str, StringConstraints(max_length=256 * KIB)]
+Name = Annotated[
+    str,
+    AfterValidator(
+        _matches(
+            NAME,
+            "is no name: at most 63 lower-case letters, digits and hyphens, no leading hyphen",
+        )
+    ),
+    Field(json_schema_extra={"pattern": f"^{NAME}$"}),
+]
+ObjectName = Annotated[
+    str, StringConstraints(min_length=1, max_length=255), AfterValidator(_object_name)
+]
+Bridge = Annotated[
+    str,
+    AfterValidator(
+        _matches(
+            r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}",
+            "is no interface name: at most 15 letters, digits and _ . -",
+        )
+    ),
+    Field(json_schema_extra={"pattern": r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$"}),
+]
+Address = Annotated[
+    str,
+    StringConstraints(max_length=255),
+    AfterValidator(
+        _matches(_ADDRESS, "is no address: write USER@HOST or USER@HOST:PORT, local, or sim://NAME")
+    ),
+    AfterValidator(_printable),
+]
+LabelKey = Annotated[
+    str,
+    AfterValidator(_matches(_LABEL, "is no label name: at most 63 letters, digits and . _ / -")),
+]
+Labels = Annotated[dict[LabelKey, Line], Field(max_length=64)]
+
+Memory = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_memory), _describe]
+DiskSize = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_disk_size), _describe]
+Hugepages = Annotated[
+    str,
+    BeforeValidator(_with_unit),
+    AfterValidator(_hugepages),
+    Field(json_schema_extra={"examples": ["2MiB", "1GiB"]}),
+]

@@ -1,0 +1,174 @@
+"""From the bytes of a file to model values, or to one error with everything that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from pydantic import ValidationError
+
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.spec.fields import API_VERSION
+from vgpumgr.spec.fleet import FleetModel
+from vgpumgr.spec.host import HostModel
+from vgpumgr.spec.problems import Findings, Mark, Path, did_you_mean, either, nearest, shown
+from vgpumgr.spec.translate import report
+from vgpumgr.spec.tree import START, Tree, trees
+from vgpumgr.spec.vm import VmModel
+
+MAX_BYTES = 1 << 20
+MAX_VMS = 10_000
+MAX_NAME = 63
+MAX_HEAD_KEYS = 64
+
+Model = VmModel | HostModel | FleetModel
+
+KINDS: Mapping[str, type[Model]] = MappingProxyType(
+    {"Host": HostModel, "VM": VmModel, "Fleet": FleetModel}
+)
+LATER_KINDS = ("Layout", "Pool")
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What a file asks for, in its order, replicas and counts expanded."""
+
+    vms: tuple[VmSpec, ...] = ()
+    hosts: tuple[HostRecord, ...] = ()
+    fleets: tuple[SimFleet, ...] = ()
+
+
+def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:
+    """Read YAML documents; ``source`` is the file's name in messages.
+
+    ``known_profiles`` are profile names learned from probed hosts, beside the catalogue's. Raises
+    SpecError with every problem found (UnknownProfiles when that is all that is wrong).
+    """
+    findings = Findings(source)
+    text = _decoded(data, findings)
+    findings.raise_if_any()
+    reader = _Reader(known_profiles, findings)
+    for tree in trees(text, findings):
+        reader.take(tree)
+    findings.raise_if_any()
+    return Documents(tuple(reader.vms()), tuple(reader.hosts), tuple(reader.fleets))
+
+
+def _decoded(data: bytes | str, findings: Findings) -> str:
+    if len(data) > MAX_BYTES:
+        findings.add(START, "the file is larger than 1 MiB: split it")
+        return ""
+    if isinstance(data, str):
+        data = data.encode(errors="surrogatepass")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        mark = Mark(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
+        findings.add(mark, f"not UTF-8 text: byte 0x{data[error.start]:02x}")
+        return ""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes documents one by one; names must be unique among all of a kind."""
+
+    known_profiles: frozenset[str]
+    findings: Findings
+    hosts: list[HostRecord] = field(default_factory=list)
+    fleets: list[SimFleet] = field(default_factory=list)
+    _vms: list[VmModel] = field(default_factory=list)
+    _vm_count: int = 0
+    _named: dict[tuple[str, str], Mark] = field(default_factory=dict)
+
+    def take(self, tree: Tree) -> None:
+        kind = _kind_of(tree, self.findings)
+        if kind is None:
+            return
+        try:
+            model = KINDS[kind].model_validate(tree.data, context={"profiles": self.known_profiles})
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            report(errors, KINDS[kind], tree, self.known_profiles, self.findings)
+        else:
+            self._keep(model, tree)
+
+    def vms(self) -> Iterable[VmSpec]:
+        """The VMs, replicas expanded."""
+        for model in self._vms:
+            value = model.value()
+            yield from (replace(value, name=name) for name in model.names())
+
+    def _keep(self, model: Model, tree: Tree) -> None:
+        match model:
+            case VmModel():
+                self._keep_vm(model, tree)
+            case HostModel():
+                self._name("host name", [model.name], tree, ("name",))
+                self.hosts.append(model.value())
+            case FleetModel():
+                self._keep_fleet(model, tree)
+
+    def _keep_vm(self, model: VmModel, tree: Tree) -> None:
+        self._vm_count += model.replicas or 1
+        if self._vm_count > MAX_VMS:
+            mark = tree.value_mark(("replicas",))
+            self.findings.add(mark, f"a file asks for at most {MAX_VMS} VMs in all", ("replicas",))
+            return
+        self._name("VM name", model.names(), tree, ("name",))
+        self._vms.append(model)
+
+    def _keep_fleet(self, model: FleetModel, tree: Tree) -> None:
+        self._name("fleet name", [model.name], tree, ("name",))
+        for number, entry in enumerate(model.hosts):
+            path = ("hosts", number, "name")
+            self._name(f"host name in fleet {model.name},", entry.names(), tree, path)
+        self.fleets.append(model.value())
+
+    def _name(self, what: str, names: list[str], tree: Tree, path: Path) -> None:
+        """Each name must be new among its kind, and short enough with its number."""
+        mark = tree.value_mark(path)
+        if len(names[-1]) > MAX_NAME:
+            message = f"{names[-1]} is longer than {MAX_NAME} characters"
+            self.findings.add(mark, message, path)
+        for name in names:
+            first = self._named.setdefault((what, name), mark)
+            if first is not mark:
+                message = f"duplicate {what} {name}, first on line {first.line}"
+                self.findings.add(mark, message, path)
+                return
+
+
+def _kind_of(tree: Tree, findings: Findings) -> str | None:
+    """The document's kind, or None after saying what is wrong with its head."""
+    if not isinstance(tree.data, dict):
+        findings.add(tree.start, "a document must be a mapping with apiVersion, kind and name")
+        return None
+    kind = tree.data.get("kind")
+    if kind in LATER_KINDS:
+        message = f"{kind} documents are not supported by this version yet"
+        findings.add(tree.value_mark(("kind",)), message, ("kind",))
+        return None
+    version_ok = _one_of("apiVersion", [API_VERSION], tree, findings)
+    kind_ok = _one_of("kind", [*KINDS, *LATER_KINDS], tree, findings)
+    return kind if version_ok and kind_ok else None
+
+
+def _one_of(key: str, known: list[str], tree: Tree, findings: Findings) -> bool:
+    """Whether a key of the head has a known value; what is wrong goes to ``findings``."""
+    words = either(known)
+    value = tree.data.get(key)
+    if key in tree.data:
+        if value in known:
+            return True
+        message = f"must be {words}, not {shown(value)}{did_you_mean(value, known)}"
+        findings.add(tree.value_mark((key,)), message, (key,))
+    elif misspelt := nearest(key, list(tree.data)[:MAX_HEAD_KEYS]):
+        message = f"unknown key; did you mean {key}?"
+        findings.add(tree.key_mark((misspelt,)), message, (misspelt,))
+    else:
+        findings.add(tree.start, f"is missing: {words}", (key,))
+    return False

@@ -1,0 +1,141 @@
+"""What is wrong with a file: every finding with its place, and one error that holds them all."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from vgpumgr.model.errors import UnknownProfile, UsageError
+
+MAX_PROBLEMS = 50
+MAX_SHOWN = 60
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """A place in a file; both numbers count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding. ``path`` is the key path (``gpus[0].profile``), empty for a whole document."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}"
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+class SpecError(UsageError):
+    """A file that cannot be used; ``problems`` are its findings in the order of the file."""
+
+    code = "usage.spec"
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(_summary(problems), next="correct the file and run the command again")
+        self.problems = problems
+
+    def as_dict(self) -> dict[str, object]:
+        """The error's JSON with the findings as objects."""
+        keys = ("file", "line", "column", "path", "message")
+        found = [{key: getattr(each, key) for key in keys} for each in self.problems]
+        return {**super().as_dict(), "problems": found}
+
+
+class UnknownProfiles(SpecError, UnknownProfile):
+    """A file whose only fault is profile names that nobody knows."""
+
+    code = UnknownProfile.code
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects problems of one file; after ``MAX_PROBLEMS`` further ones are only counted."""
+
+    file: str
+    found: list[Problem] = field(default_factory=list)
+    more: int = 0
+    profiles: int = 0
+
+    def add(self, mark: Mark, message: str, path: Path = ()) -> None:
+        """Record one finding."""
+        if self.full:
+            self.more += 1
+        else:
+            where = (self.file, mark.line, mark.column)
+            self.found.append(Problem(*where, dotted(path), message))
+
+    @property
+    def full(self) -> bool:
+        """Whether further findings are only counted: their texts need not be made."""
+        return len(self.found) >= MAX_PROBLEMS
+
+    def raise_if_any(self) -> None:
+        """Raise SpecError with all findings, in the order of the file."""
+        if not self.found:
+            return
+        found = sorted(self.found, key=lambda each: (each.line, each.column))
+        if self.more:
+            last = found[-1]
+            message = f"and {self.more} more"
+            found.append(Problem(last.file, last.line, last.column, "", message))
+        kind = UnknownProfiles if self.profiles == len(self.found) else SpecError
+        raise kind(tuple(found))
+
+
+def dotted(path: Path) -> str:
+    """``("gpus", 0, "profile")`` → ``gpus[0].profile``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{_key(part)}" if text else _key(part)
+    return text
+
+
+def _key(text: str) -> str:
+    """A user's key as it stands, or escaped and cut where it is none that we know."""
+    return text if text.isprintable() and len(text) <= MAX_SHOWN else shown(text)
+
+
+def shown(value: object) -> str:
+    """A user's value, quoted, escaped and cut, as an error may print it."""
+    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
+def either(words: Sequence[str]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
+def nearest(value: object, known: Iterable[str]) -> str | None:
+    """The known word that a misspelt one most likely means."""
+    by_folded = {each.casefold(): each for each in known}
+    folded = str(value)[:MAX_SHOWN].casefold()
+    return next((by_folded[near] for near in difflib.get_close_matches(folded, by_folded, 1)), None)
+
+
+def did_you_mean(value: object, known: Iterable[str]) -> str:
+    """``; did you mean …?`` for a value near a known one, else nothing."""
+    near = nearest(value, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _summary(problems: tuple[Problem, ...]) -> str:
+    if len(problems) == 1:
+        return str(problems[0])
+    lines = "\n".join(f"  {each}" for each in problems)
+    return f"{problems[0].file} has {len(problems)} problems\n{lines}"

@@ -1,0 +1,19 @@
+"""JSON Schema (draft 2020-12) of the documents, for editors and checks before vgpumgr."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpumgr.model.errors import UsageError
+from vgpumgr.spec.load import KINDS
+from vgpumgr.spec.problems import did_you_mean
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """The schema of ``VM``, ``Host`` or ``Fleet``; UsageError for another kind."""
+    if kind not in KINDS:
+        why = f"known are {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
+        raise UsageError(f"no schema for kind {kind}", why=why)
+    return {"$schema": DIALECT, **KINDS[kind].model_json_schema(), "title": kind}

@@ -1,0 +1,129 @@
+"""Keep what a probe saw: refresh facts, give new GPUs a key, mark those that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.gpu import GpuFacts, GpuState
+from vgpumgr.model.host import HostFacts
+from vgpumgr.store.codec import dump
+from vgpumgr.store.gpus import known_gpus, new_gpu_id
+from vgpumgr.store.hosts import get_host
+from vgpumgr.store.recognise import Known, recognise
+from vgpumgr.store.schema import gpu, host
+from vgpumgr.store.supply import gpu_supply, host_supply
+
+# Parts of a probe without which a GPU that is not listed may still be there.
+_INVENTORY_PARTS = frozenset({"devices", "parents", "helper"})
+
+
+def observe(
+    connection: Connection, facts: HostFacts, units: Mapping[str, int], at: float, fleet: str
+) -> None:
+    """Keep one probe. Conflict (nothing written) when the evidence of a GPU disagrees.
+
+    A GPU that was known stays known by its UUID and serial where a probe could not read them
+    (a GPU bound to vfio-pci is invisible to NVML).
+    """
+    _keep_host(connection, facts, at, fleet)
+    known = known_gpus(connection, facts)
+    found = recognise(facts.host, facts.gpus, known)
+    try:
+        for seen, match in zip(facts.gpus, found, strict=True):
+            count = units.get(seen.device, 1)
+            if match is None:
+                _add(connection, facts.host, seen, count, at)
+            else:
+                _refresh(connection, facts.host, seen, match, count)
+    except IntegrityError as error:
+        raise Conflict(
+            f"another host shows a GPU of {facts.host} at this moment",
+            why=str(error.orig),
+            next=f"vgpumgr host probe {facts.host}",
+        ) from error
+    if not _INVENTORY_PARTS & {unknown.part for unknown in facts.unknown}:
+        _mark_missing(connection, facts.host, known, found)
+
+
+def _keep_host(connection: Connection, facts: HostFacts, at: float, fleet: str) -> None:
+    is_it = (host.c.name == facts.host) & host.c.removed_at.is_(None)
+    old = connection.execute(select(host.c.supply).where(is_it).with_for_update()).scalar()
+    if old is None:
+        get_host(connection, facts.host)  # NotFound, with near names
+    supply = host_supply(facts, fleet)
+    raised = 0 if old == supply else 1
+    connection.execute(
+        update(host)
+        .where(is_it)
+        .values(
+            facts=dump(facts),
+            supply=supply,
+            observed_at=at,
+            last_error="",
+            generation=host.c.generation + raised,
+        )
+    )
+
+
+def _add(connection: Connection, name: str, seen: GpuFacts, units: int, at: float) -> None:
+    connection.execute(
+        insert(gpu).values(
+            id=new_gpu_id(connection),
+            host=name,
+            device=seen.device,
+            uuid=seen.uuid,
+            serial=seen.serial,
+            vendor_device=seen.vendor_device,
+            facts=dump(seen),
+            supply=gpu_supply(seen),
+            units=max(1, units),
+            state=GpuState.HEALTHY.value,
+            generation=1,
+            first_seen_at=at,
+        )
+    )
+
+
+def _refresh(connection: Connection, name: str, seen: GpuFacts, old: Known, units: int) -> None:
+    seen = replace(seen, uuid=seen.uuid or old.uuid, serial=seen.serial or old.serial)
+    facts, supply = dump(seen), gpu_supply(seen)
+    units = max(1, units, old.held_slots)
+    state = GpuState.HEALTHY if old.state is GpuState.MISSING else old.state
+    moved = (old.host, old.supply, old.units, old.state) != (name, supply, units, state)
+    if not moved and facts == old.facts:
+        return
+    connection.execute(
+        update(gpu)
+        .where(gpu.c.id == old.id)
+        .values(
+            host=name,
+            device=seen.device,
+            uuid=seen.uuid,
+            serial=seen.serial,
+            vendor_device=seen.vendor_device or old.vendor_device,
+            facts=facts,
+            supply=supply,
+            units=units,
+            state=state.value,
+            generation=gpu.c.generation + (1 if moved else 0),
+        )
+    )
+
+
+def _mark_missing(
+    connection: Connection, name: str, known: tuple[Known, ...], found: list[Known | None]
+) -> None:
+    """A complete probe does not show them. Their allocations stay: looking never frees."""
+    seen = {match.id for match in found if match is not None}
+    for old in known:
+        if old.host == name and old.id not in seen and old.state is GpuState.HEALTHY:
+            connection.execute(
+                update(gpu)
+                .where(gpu.c.id == old.id)
+                .values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
+            )

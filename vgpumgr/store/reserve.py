@@ -1,0 +1,203 @@
+"""The start of an operation, in one transaction: compare generations, take units, write steps.
+
+The database is the referee: whatever the caller planned, a unit that has an owner cannot be
+inserted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql import ColumnElement
+
+from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
+from vgpumgr.model.journal import Refusal, Reservation
+from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.store.codec import dump
+from vgpumgr.store.journal import operation_row, step_row, task_row
+from vgpumgr.store.schema import (
+    MEMORY,
+    allocation,
+    gpu,
+    host,
+    operation,
+    request,
+    step,
+    task,
+    unit,
+    vm,
+)
+from vgpumgr.store.vms import allocation_row, vm_row
+
+Row = dict[str, Any]
+
+PLACED = "placed"
+REFUSED = "refused"
+_AGAIN = "the same command again: it plans anew"
+
+
+def reserve(connection: Connection, start: Reservation) -> None:
+    """Write everything, or raise: StaleGeneration (plan again) or Conflict (a name is taken)."""
+    _raise_generations(connection, gpu, _IS_GPU, start.gpu_generations)
+    _raise_generations(connection, host, _IS_HOST, start.host_generations)
+    _check_slots(connection, start.allocations)
+    vms = [vm_row(each) for each in start.vms]
+    _insert_vms(connection, vms)
+    _change_vms(connection, start.changed_vms)
+    _insert_allocations(connection, start.allocations)
+    _insert_journal(connection, start)
+    _keep_requests(connection, vms, start.operation.started_at)
+
+
+def refuse(connection: Connection, refusals: Sequence[Refusal]) -> None:
+    """Keep refused requests for history."""
+    rows = [
+        {
+            "at": each.at,
+            "vm": each.vm,
+            "outcome": REFUSED,
+            "spec": dump(each.spec),
+            "reasons": dump(each.reasons),
+        }
+        for each in refusals
+    ]
+    _insert(connection, request, rows)
+
+
+def _insert(connection: Connection, table: Table, rows: list[Row]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+_IS_GPU = gpu.c.id == bindparam("key")
+_IS_HOST = (host.c.name == bindparam("key")) & host.c.removed_at.is_(None)
+
+
+def _raise_generations(
+    connection: Connection, table: Table, is_it: ColumnElement[bool], read: Mapping[str, int]
+) -> None:
+    """Compare and raise; in one order everywhere, so that two planners never deadlock."""
+    raised = (
+        update(table)
+        .where(is_it, table.c.generation == bindparam("read"))
+        .values(generation=table.c.generation + 1)
+    )
+    for key, generation in sorted(read.items()):
+        if connection.execute(raised, {"key": key, "read": generation}).rowcount != 1:
+            now = connection.execute(select(table.c.generation).where(is_it), {"key": key}).scalar()
+            raise StaleGeneration(
+                f"{table.name} {key} changed since it was read",
+                why=f"generation {'gone' if now is None else now}, {generation} when planned",
+                next=_AGAIN,
+            )
+
+
+def _check_slots(connection: Connection, allocations: Sequence[Allocation]) -> None:
+    """Every allocation takes units that its GPU has: without, nobody would referee it."""
+    wanted = sorted({each.gpu for each in allocations})
+    rows = connection.execute(select(gpu.c.id, gpu.c.units).where(gpu.c.id.in_(wanted)))
+    units = {row.id: row.units for row in rows}
+    for each in allocations:
+        if not each.slots:
+            raise LedgerError(f"the allocation of {each.gpu} to {each.vm} names no units")
+        count = units.get(each.gpu, 0)
+        if not 0 <= min(each.slots) <= max(each.slots) < count:
+            raise StaleGeneration(
+                f"{each.gpu} has no units {each.slots} for {each.vm}",
+                why=f"it has {count}",
+                next=_AGAIN,
+            )
+
+
+def _insert_vms(connection: Connection, rows: list[Row]) -> None:
+    try:
+        _insert(connection, vm, rows)
+    except IntegrityError as error:
+        raise Conflict(
+            "a VM of that name exists",
+            why=f"one of {_some(str(row['name']) for row in rows)} was made since the plan, "
+            "or is named twice",
+            next="vgpumgr vm list",
+        ) from error
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    every = sorted(set(names))
+    rest = len(every) - most
+    return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _change_vms(connection: Connection, changed: Sequence[VmRecord]) -> None:
+    """Write changed records where nobody else changed them since they were read.
+
+    A record with a new spec carries the generation after the one it was made from (its domain's
+    metadata names it); one whose spec is as it was carries the one it was read with. Both leave
+    the row one generation higher.
+    """
+    for record in changed:
+        row = connection.execute(
+            select(vm.c.generation, vm.c.spec)
+            .where(vm.c.id == record.id, vm.c.deleted_at.is_(None))
+            .with_for_update()
+        ).one_or_none()
+        values = vm_row(record)
+        same_spec = row is not None and row.spec == values["spec"]
+        read_at = record.generation if same_spec else record.generation - 1
+        if row is None or row.generation != read_at:
+            raise StaleGeneration(
+                f"VM {record.name} changed since it was read",
+                why="it was deleted" if row is None else f"it is at generation {row.generation}",
+                next=_AGAIN,
+            )
+        values["generation"] = row.generation + 1
+        connection.execute(update(vm).where(vm.c.id == record.id).values(**values))
+
+
+def _insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
+    units = [
+        {"gpu_id": each.gpu, "kind": MEMORY, "slot": slot, "allocation_id": each.id}
+        for each in allocations
+        for slot in each.slots
+    ]
+    try:
+        _insert(connection, allocation, [allocation_row(each) for each in allocations])
+        _insert(connection, unit, units)
+    except IntegrityError as error:
+        raise StaleGeneration(
+            "a unit or device was taken since the plan was made",
+            why=f"on one of {_some(each.gpu for each in allocations)} ({error.orig})",
+            next=_AGAIN,
+        ) from error
+
+
+def _insert_journal(connection: Connection, start: Reservation) -> None:
+    tasks = [task_row(each, position) for position, each in enumerate(start.tasks)]
+    steps = [step_row(each, task_.id) for task_ in start.tasks for each in task_.steps]
+    try:
+        connection.execute(insert(operation), operation_row(start.operation))
+        _insert(connection, task, tasks)
+        _insert(connection, step, steps)
+    except IntegrityError as error:
+        raise LedgerError(
+            f"operation {start.operation.id} cannot be written",
+            why=f"its id or one of its tasks' is not new ({error.orig})",
+            next="vgpumgr operation list",
+        ) from error
+
+
+def _keep_requests(connection: Connection, vms: list[Row], at: float) -> None:
+    rows = [
+        {
+            "at": at,
+            "vm": each["name"],
+            "outcome": PLACED,
+            "spec": each["spec"],
+            "reasons": "[]",
+            "vm_id": each["id"],
+        }
+        for each in vms
+    ]
+    _insert(connection, request, rows)

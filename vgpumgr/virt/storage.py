@@ -1,0 +1,143 @@
+"""Storage pools and volumes by intent: fulfils ``model.ports.Storage``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import libvirt
+
+from vgpumgr.model.domain import VolumeFacts
+from vgpumgr.model.errors import HostRefused, NotFound
+from vgpumgr.model.host import StoragePool
+from vgpumgr.virt.errors import calling, is_absent
+from vgpumgr.virt.storagexml import pool_target, volume_format
+
+_CHUNK_BYTES = 256 * 1024
+
+
+class LibvirtStorage:
+    """The storage of one connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def pools(self) -> tuple[StoragePool, ...]:
+        """Every storage pool by name, inactive ones included."""
+        with calling(self._connection, "list storage pools"):
+            found = [_pool_facts(each) for each in self._connection.listAllStoragePools(0)]
+        return tuple(sorted(found, key=lambda facts: facts.name))
+
+    def look(self, pool: str, volume: str) -> VolumeFacts | None:
+        """One volume, or None when the pool surely has none of that name.
+
+        Raises NotFound when the pool does not exist, HostRefused when it is not active.
+        """
+        with calling(self._connection, f"look at volume {volume} of storage pool {pool}"):
+            found = _find(self._pool(pool), volume)
+            return None if found is None else _volume_facts(pool, found)
+
+    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+        """Create a volume from XML; with ``copy_from`` its data comes from that volume."""
+        with calling(self._connection, f"create a volume in storage pool {pool}", changes=True):
+            home = self._pool(pool)
+            if copy_from is None:
+                made = home.createXML(xml, 0)
+            else:
+                made = home.createXMLFrom(xml, _require(home, pool, copy_from), 0)
+            return _volume_facts(pool, made)
+
+    def upload(self, pool: str, volume: str, data: bytes) -> None:
+        """Write ``data`` at the volume's beginning."""
+        doing = f"write volume {volume} of storage pool {pool}"
+        with calling(self._connection, doing, changes=True):
+            target = _require(self._pool(pool), pool, volume)
+            with self._stream() as stream:
+                target.upload(stream, 0, len(data), 0)
+                for start in range(0, len(data), _CHUNK_BYTES):
+                    _send(stream, data[start : start + _CHUNK_BYTES])
+
+    def delete(self, pool: str, volume: str) -> None:
+        """Delete; an absent volume is no error."""
+        doing = f"delete volume {volume} of storage pool {pool}"
+        with calling(self._connection, doing, changes=True):
+            found = _find(self._pool(pool), volume)
+            if found is not None:
+                found.delete(0)
+
+    @contextmanager
+    def _stream(self) -> Iterator[Any]:
+        stream = self._connection.newStream(0)
+        try:
+            yield stream
+        except BaseException:
+            stream.abort()
+            raise
+        stream.finish()
+
+    def _pool(self, name: str) -> Any:
+        try:
+            pool = self._connection.storagePoolLookupByName(name)
+        except libvirt.libvirtError as error:
+            if is_absent(error):
+                raise NotFound(
+                    f"there is no storage pool {name}", next="virsh pool-list --all"
+                ) from (error)
+            raise
+        if not pool.isActive():
+            raise HostRefused(f"storage pool {name} is not active", next=f"virsh pool-start {name}")
+        return pool
+
+
+def _send(stream: Any, data: bytes) -> None:
+    while data:
+        data = data[stream.send(data) :]
+
+
+def _find(pool: Any, name: str) -> Any:
+    """The volume, looked for once more after a refresh: files may have come by other ways."""
+    for refresh in (False, True):
+        if refresh:
+            pool.refresh(0)
+        try:
+            return pool.storageVolLookupByName(name)
+        except libvirt.libvirtError as error:
+            if not is_absent(error):
+                raise
+    return None
+
+
+def _require(pool: Any, pool_name: str, name: str) -> Any:
+    found = _find(pool, name)
+    if found is None:
+        raise NotFound(
+            f"there is no volume {name} in storage pool {pool_name}",
+            next=f"virsh vol-list {pool_name}",
+        )
+    return found
+
+
+def _pool_facts(pool: Any) -> StoragePool:
+    _, capacity, _, available = pool.info()
+    kind, path = pool_target(pool.XMLDesc(0))
+    return StoragePool(
+        name=pool.name(),
+        kind=kind,
+        path=path,
+        capacity_bytes=capacity,
+        available_bytes=available,
+        active=bool(pool.isActive()),
+    )
+
+
+def _volume_facts(pool: str, volume: Any) -> VolumeFacts:
+    format_name, backing = volume_format(volume.XMLDesc(0))
+    return VolumeFacts(
+        pool=pool,
+        name=volume.name(),
+        path=volume.path(),
+        capacity_bytes=volume.info()[1],
+        format=format_name,
+        backing_path=backing,
+    )

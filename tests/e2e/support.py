@@ -52,6 +52,22 @@ class Ran:
         return [line.split() for line in self.out.splitlines()[1:]]
 
 
+def run_argv(*argv: str, stdin: bytes = b"") -> Ran:
+    """Run the program in this process as if typed; it must never show a traceback."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    given = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
+    with (
+        mock.patch.multiple(sys, argv=list(argv), stdin=given),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        code = _exit_code(run)
+    ran = Ran(code, _text(out), _text(err))
+    assert "Traceback" not in ran.err, ran.err
+    assert "fault of vgpumgr" not in ran.err, ran.err
+    return ran
+
+
 class Cli:
     """One user with one state folder."""
 
@@ -60,20 +76,8 @@ class Cli:
         self.state = folder / "state"
 
     def __call__(self, *args: str, stdin: bytes = b"") -> Ran:
-        """Run a command in this process; it must never show a traceback."""
-        argv = ["vgpumgr", "--state-dir", str(self.state), *args]
-        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
-        given = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
-        with (
-            mock.patch.multiple(sys, argv=argv, stdin=given),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            code = _exit_code(run)
-        ran = Ran(code, _text(out), _text(err))
-        assert "Traceback" not in ran.err, ran.err
-        assert "fault of vgpumgr" not in ran.err, ran.err
-        return ran
+        """Run a command in this process."""
+        return run_argv("vgpumgr", "--state-dir", str(self.state), *args, stdin=stdin)
 
     def ok(self, *args: str, stdin: bytes = b"") -> Ran:
         """Run a command that must succeed."""
@@ -82,7 +86,7 @@ class Cli:
         return ran
 
     def fails(self, code: int, *args: str, stdin: bytes = b"") -> Ran:
-        """Run a command that must fail with this code; the JSON error must agree with it."""
+        """Run a command that must fail with this code."""
         ran = self(*args, stdin=stdin)
         assert ran.code == code, f"{' '.join(args)}: exit {ran.code}\n{ran.out}\n{ran.err}"
         return ran

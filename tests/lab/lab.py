@@ -56,21 +56,29 @@ def recipe_key() -> str:
 
 
 def box() -> Path:
-    """The box of the present recipe, built when it is not there yet."""
+    """The box of the present recipe, built when it is not there yet; .lab/box leads to it."""
     path = LAB / f"box-{recipe_key()}"
-    if path.is_dir():
-        return path
+    if not path.is_dir():
+        build(path)
+    link = LAB / "box"
+    link.unlink(missing_ok=True)
+    link.symlink_to(path.name)
+    return path
+
+
+def build(path: Path) -> None:
+    """Build beside ``path`` and rename, so that half a box is never taken for a whole one."""
     say("building the box, once per recipe: about 2 minutes")
     LAB.mkdir(exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix="building-", dir=LAB))
     try:
         subprocess.run([RECIPE / "build.sh", building], check=True)
+        building.chmod(0o755)
         building.rename(path)
     except subprocess.CalledProcessError as error:
         raise LabError(f"the box could not be built: {error}") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return path
 
 
 def kvm_works(box: Path) -> bool:
@@ -223,6 +231,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="build the box if needed, start the host, wait for it")
+    commands.add_parser("box", help="build the box if needed, print where it is")
     commands.add_parser("down", help="stop it and forget its disk")
     commands.add_parser("status", help="address, key, fingerprint").add_argument(
         "--json", action="store_true"
@@ -233,6 +242,8 @@ def main() -> int:
         match arguments.command:
             case "up":
                 up()
+            case "box":
+                print(box())
             case "down":
                 down()
             case "status":

@@ -140,8 +140,8 @@ def test_the_claim_stays_where_the_read_back_fails(host: FakeHost) -> None:
 
 
 def test_a_driver_that_makes_something_else_is_noticed(host: FakeHost) -> None:
-    host.hooks["/sys/devices/virtual/mtty/mtty/mdev_supported_types/mtty-2/create"] = (
-        lambda uuid: foreign(host, uuid, "mtty-1")
+    host.hooks["/sys/devices/virtual/mtty/mtty/mdev_supported_types/mtty-2/create"] = lambda uuid: (
+        foreign(host, uuid, "mtty-1")
     )
     error = refused(host, "mdev_create", **CREATE)
     assert error["code"] == "refused"

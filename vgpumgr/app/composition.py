@@ -65,7 +65,7 @@ class App:
         """The simulated fleet of this state folder."""
         from vgpumgr.sim.client import SimHosts
 
-        hosts = SimHosts(self.config.state_dir / "sim")
+        hosts = SimHosts(self.config.state_dir / "sim", self.config.call_timeout_s)
         self._closers.append(hosts.close)
         return hosts
 

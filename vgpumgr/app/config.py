@@ -7,6 +7,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import NoReturn
 
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.vm import PlacementPolicy
@@ -14,6 +15,9 @@ from vgpumgr.model.vm import PlacementPolicy
 SYSTEM_FILE = Path("/etc/vgpumgr/config.yaml")
 LOCAL_FILE = Path("vgpumgr.yaml")
 MAX_BYTES = 64 * 1024
+MAX_NUMBER = 1e6
+DEFAULT_LANES = 32
+MAX_LANES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,22 +30,32 @@ class Config:
     connect_timeout_s: float = 10.0
     call_timeout_s: float = 30.0
     ssh_config: Path | None = None
-    lanes: int = 32
+    lanes: int = DEFAULT_LANES
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """One value as text, and where it was written."""
+
+    text: str
+    source: str
+
+    def refuse(self, key: str, problem: str, next: str = "") -> NoReturn:
+        raise UsageError(f"{self.source}: {key}: {self.text} {problem}", next=next)
 
 
 def load_config(
     environ: Mapping[str, str], folder: Path, overrides: Mapping[str, str] | None = None
 ) -> Config:
     """Merge all sources, the strongest last. UsageError names the source of a bad value."""
-    merged: dict[str, str] = {}
-    for source, values in _sources(environ, folder):
+    merged: dict[str, _Setting] = {}
+    for source, values in [*_sources(environ, folder), ("the command line", overrides or {})]:
         _check_keys(source, values)
-        merged.update(values)
-    merged.update(overrides or {})
+        merged.update({key: _Setting(text, source) for key, text in values.items()})
     return _build(merged, environ)
 
 
-def _sources(environ: Mapping[str, str], folder: Path) -> list[tuple[str, dict[str, str]]]:
+def _sources(environ: Mapping[str, str], folder: Path) -> list[tuple[str, Mapping[str, str]]]:
     user = Path(environ.get("XDG_CONFIG_HOME") or _home(environ) / ".config")
     files = [SYSTEM_FILE, user / "vgpumgr" / "config.yaml"]
     local = folder / LOCAL_FILE
@@ -76,14 +90,18 @@ def _read(path: Path) -> dict[str, str]:
 
     try:
         with path.open("rb") as file:
-            data = yaml.safe_load(file.read(MAX_BYTES))
+            text = file.read(MAX_BYTES + 1)
+        data = yaml.safe_load(text) if len(text) <= MAX_BYTES else None
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read", why=str(error)) from error
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
+    if len(text) > MAX_BYTES:
+        raise UsageError(f"{path} is larger than {MAX_BYTES // 1024} KiB")
+    if not isinstance(data, dict | None):
         raise UsageError(f"{path} is not a mapping of settings")
-    return {str(key): str(value) for key, value in data.items()}
+    for key, value in (data or {}).items():
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"{path}: {key}: is no text or number")
+    return {str(key): str(value) for key, value in (data or {}).items()}
 
 
 def _check_keys(source: str, values: Mapping[str, str]) -> None:
@@ -95,35 +113,44 @@ def _check_keys(source: str, values: Mapping[str, str]) -> None:
             )
 
 
-def _build(values: Mapping[str, str], environ: Mapping[str, str]) -> Config:
+def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Config:
     base = Path(environ.get("XDG_STATE_HOME") or _home(environ) / ".local" / "state")
-    state_dir = Path(values.get("state_dir") or base / "vgpumgr").absolute()
-    ssh_config = values.get("ssh_config")
+    texts = {key: setting.text for key, setting in settings.items() if setting.text}
+    state_dir = Path(texts.get("state_dir", base / "vgpumgr")).absolute()
     return Config(
-        ledger=values.get("ledger") or str(state_dir / "ledger.sqlite"),
+        ledger=texts.get("ledger", str(state_dir / "ledger.sqlite")),
         state_dir=state_dir,
-        policy=_policy(values.get("policy", PlacementPolicy.BREADTH_FIRST)),
-        connect_timeout_s=_seconds(values, "connect_timeout_s", 10.0),
-        call_timeout_s=_seconds(values, "call_timeout_s", 30.0),
-        ssh_config=Path(ssh_config) if ssh_config else None,
-        lanes=int(_seconds(values, "lanes", 32)),
+        policy=_policy(settings.get("policy")),
+        connect_timeout_s=_number(settings, "connect_timeout_s", 10.0),
+        call_timeout_s=_number(settings, "call_timeout_s", 30.0),
+        ssh_config=Path(texts["ssh_config"]) if "ssh_config" in texts else None,
+        lanes=_lanes(settings),
     )
 
 
-def _policy(text: str) -> PlacementPolicy:
-    try:
-        return PlacementPolicy(text)
-    except ValueError:
-        raise UsageError(
-            f"policy: {text} is not a policy", next="breadth-first or depth-first"
-        ) from None
+def _policy(setting: _Setting | None) -> PlacementPolicy:
+    if setting is None:
+        return PlacementPolicy.BREADTH_FIRST
+    if setting.text not in list(PlacementPolicy):
+        setting.refuse("policy", "is not a policy", next="breadth-first or depth-first")
+    return PlacementPolicy(setting.text)
 
 
-def _seconds(values: Mapping[str, str], key: str, default: float) -> float:
+def _number(settings: Mapping[str, _Setting], key: str, default: float) -> float:
+    setting = settings.get(key)
+    if setting is None:
+        return default
     try:
-        number = float(values.get(key, default))
+        number = float(setting.text)
     except ValueError:
-        raise UsageError(f"{key}: {values[key]} is not a number") from None
-    if not 0 < number < 1e6:
-        raise UsageError(f"{key}: {values[key]} is out of range")
+        setting.refuse(key, "is not a number")
+    if not 0 < number < MAX_NUMBER:
+        setting.refuse(key, "is out of range")
     return number
+
+
+def _lanes(settings: Mapping[str, _Setting]) -> int:
+    lanes = _number(settings, "lanes", float(DEFAULT_LANES))
+    if not lanes.is_integer() or lanes > MAX_LANES:
+        settings["lanes"].refuse("lanes", f"is not a whole number up to {MAX_LANES}")
+    return int(lanes)

@@ -18,6 +18,11 @@ def observed_states(hosts: Iterable[HostRecord]) -> dict[tuple[str, str], str]:
     }
 
 
+def observed_ats(hosts: Iterable[HostRecord]) -> dict[str, float | None]:
+    """When each host was last seen, in Unix seconds."""
+    return {host.name: host.observed_at for host in hosts}
+
+
 def age(observed_at: float | None) -> str:
     """``12s``, ``5m``, ``3h``, ``2d``; a dash for never."""
     if observed_at is None:

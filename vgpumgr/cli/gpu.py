@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from vgpumgr.cli.ages import age, observed_ats
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.model.errors import NotFound
@@ -22,6 +23,7 @@ COLUMNS = (
     Column("USED", lambda gpu: f"{gpu['units_used']}/{gpu['units']}"),
     Column("VMS", lambda gpu: len(gpu["allocations"])),
     Column("STATE", "state"),
+    Column("SEEN", lambda gpu: age(gpu["observed_at"])),
     Column("NUMA", "numa_node", wide=True),
     Column("IOMMU", "iommu_group", wide=True),
     Column("UUID", "uuid", wide=True),
@@ -29,8 +31,8 @@ COLUMNS = (
 )
 
 
-def gpu_item(gpu: GpuRecord, held: list[Allocation]) -> dict[str, Any]:
-    """The JSON of a GPU."""
+def gpu_item(gpu: GpuRecord, held: list[Allocation], observed_at: float | None) -> dict[str, Any]:
+    """The JSON of a GPU, as its host showed it at ``observed_at``."""
     facts = gpu.facts
     return {
         "name": gpu.id,
@@ -44,6 +46,7 @@ def gpu_item(gpu: GpuRecord, held: list[Allocation]) -> dict[str, Any]:
         "numa_node": facts.numa_node,
         "iommu_group": facts.iommu_group,
         "state": str(gpu.state),
+        "observed_at": observed_at,
         "units": gpu.units,
         "units_used": sum(len(each.slots) for each in held),
         "types": [
@@ -59,9 +62,11 @@ def gpu_item(gpu: GpuRecord, held: list[Allocation]) -> dict[str, Any]:
 def gpu_items(context: Context) -> list[dict[str, Any]]:
     """All GPUs with what they hold."""
     held: dict[str, list[Allocation]] = {}
-    for allocation in context.app.ledger.allocations():
+    ledger = context.app.ledger
+    for allocation in ledger.allocations():
         held.setdefault(allocation.gpu, []).append(allocation)
-    return [gpu_item(gpu, held.get(gpu.id, [])) for gpu in context.app.ledger.gpus()]
+    seen = observed_ats(ledger.hosts())
+    return [gpu_item(gpu, held.get(gpu.id, []), seen.get(gpu.host)) for gpu in ledger.gpus()]
 
 
 @click.group()
@@ -112,6 +117,7 @@ def _text(item: dict[str, Any]) -> str:
             ("NUMA node", item["numa_node"]),
             ("IOMMU group", item["iommu_group"]),
             ("State", item["state"]),
+            ("Seen", f"{age(item['observed_at'])} ago"),
             ("Slots", f"{item['units_used']} of {item['units']} in use"),
             *(("Type", _type_text(each)) for each in item["types"]),
             *(

@@ -141,7 +141,7 @@ def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
         "labels": dict(parse_pairs(options["labels"], "--label")),
         "accelerator": options["accelerator"],
     }
-    return load(json.dumps(document).encode(), "the command line").hosts[0]
+    return load(json.dumps(document, ensure_ascii=False).encode(), "the command line").hosts[0]
 
 
 def _accept_key(host_name: str, fingerprint: str) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from vgpumgr import API_VERSION
-from vgpumgr.cli.ages import observed_states
+from vgpumgr.cli.ages import age, observed_ats, observed_states
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.cli.progress import reporting
 from vgpumgr.cli.selectors import Selector, matches, selector_option
+from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.host import HostRecord
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec
 
@@ -26,20 +28,24 @@ COLUMNS = (
     Column("GPUS", lambda vm: ",".join(gpu["profile"] for gpu in vm["gpus"])),
     Column("VCPUS", "vcpus"),
     Column("MEMORY", lambda vm: format_mib(vm["memory_mib"])),
+    Column("SEEN", lambda vm: age(vm["observed_at"])),
     Column("DEVICES", lambda vm: ",".join(gpu["device"] for gpu in vm["gpus"]), wide=True),
     Column("TENANT", "tenant", wide=True),
     Column("ID", "id", wide=True),
 )
 
 
-def vm_item(vm: VmRecord, held: Sequence[Allocation], power: str) -> dict[str, Any]:
-    """The JSON of a VM."""
+def vm_item(
+    vm: VmRecord, held: Sequence[Allocation], power: str, observed_at: float | None
+) -> dict[str, Any]:
+    """The JSON of a VM. ``power`` is what its host showed at ``observed_at``."""
     return {
         "name": vm.name,
         "id": vm.id,
         "host": vm.host,
         "state": str(vm.state),
         "power": power,
+        "observed_at": observed_at,
         "wanted_running": vm.running,
         "vcpus": vm.spec.vcpus,
         "memory_mib": vm.spec.memory_mib,
@@ -69,15 +75,21 @@ def vm_items(context: Context) -> list[dict[str, Any]]:
     held: dict[str, list[Allocation]] = {}
     for allocation in ledger.allocations():
         held.setdefault(allocation.vm_id, []).append(allocation)
-    vms = ledger.vms()
-    states = observed_states(ledger.hosts())
+    vms, hosts = ledger.vms(), ledger.hosts()
+    states, seen = observed_states(hosts), observed_ats(hosts)
     ours = {(vm.host, vm.name) for vm in vms}
     items = [
-        vm_item(vm, held.get(vm.id, ()), states.get((vm.host, vm.name), "unknown")) for vm in vms
+        vm_item(
+            vm,
+            held.get(vm.id, ()),
+            states.get((vm.host, vm.name), "unknown"),
+            seen.get(vm.host),
+        )
+        for vm in vms
     ]
     foreign = [
-        _foreign(host.name, domain)
-        for host in ledger.hosts()
+        _foreign(host, domain)
+        for host in hosts
         if host.facts
         for domain in host.facts.domains
         if (host.name, domain.name) not in ours
@@ -85,13 +97,14 @@ def vm_items(context: Context) -> list[dict[str, Any]]:
     return [*items, *foreign]
 
 
-def _foreign(host: str, domain: Any) -> dict[str, Any]:
+def _foreign(host: HostRecord, domain: DomainFacts) -> dict[str, Any]:
     return {
         "name": domain.name,
         "id": domain.uuid,
-        "host": host,
+        "host": host.name,
         "state": "foreign",
         "power": str(domain.state),
+        "observed_at": host.observed_at,
         "wanted_running": None,
         "vcpus": domain.vcpus,
         "memory_mib": domain.memory_mib,
@@ -141,7 +154,7 @@ def show(context: Context, name: str) -> None:
             ("Id", item["id"]),
             ("Host", item["host"]),
             ("State", item["state"]),
-            ("Power", item["power"]),
+            ("Power", f"{item['power']} (seen {age(item['observed_at'])} ago)"),
             ("vCPUs", item["vcpus"]),
             ("Memory", format_mib(item["memory_mib"])),
             ("NUMA node", item["numa_node"]),
@@ -223,7 +236,7 @@ def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[V
         document["disks"] = [{"size": options["disk"]}]
     if options["network"]:
         document["networks"] = [{"network": options["network"]}]
-    text = json.dumps(document).encode()
+    text = json.dumps(document, ensure_ascii=False).encode()
     return load(text, "the command line", known_profiles=known_profiles(context)).vms
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 
-from vgpumgr.model.errors import Conflict
+from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.plan import Action
 from vgpumgr.model.vm import VmSpec
 
@@ -48,7 +48,19 @@ def refuse_impossible(action: Action) -> None:
         )
 
 
-def refuse_restart(actions: Iterator[Action] | tuple[Action, ...]) -> None:
+def refuse_unreached(action: Action, reached: Collection[str]) -> None:
+    """HostUnreachable when a definition would change on a host that did not answer."""
+    if action.record is None or action.host in reached:
+        return
+    if not only_bookkeeping(action.record.spec, action.vm):
+        raise HostUnreachable(
+            f"{action.vm.name} cannot be changed",
+            why=f"host {action.host} did not answer",
+            next=f"vgpumgr host probe {action.host}",
+        )
+
+
+def refuse_restart(actions: Iterable[Action]) -> None:
     """Conflict when a change needs a stop that the user did not allow."""
     waiting = [action for action in actions if action.needs_restart]
     if waiting:

@@ -24,6 +24,7 @@ from vgpumgr.model.domain import (
     Ownership,
     VolumePlan,
 )
+from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.placement import Assignment, Placed
@@ -226,5 +227,11 @@ def _disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
 
 
 def _path(facts: HostFacts, pool: str, name: str) -> str:
-    target = next(each.path for each in facts.pools if each.name == pool)
+    target = next((each.path for each in facts.pools if each.name == pool), None)
+    if target is None:
+        raise NotFound(
+            f"host {facts.host} shows no storage pool {pool}",
+            why=f"it has: {', '.join(each.name for each in facts.pools) or 'none'}",
+            next=f"vgpumgr host probe {facts.host}",
+        )
     return f"{target.rstrip('/')}/{name}"

@@ -10,7 +10,6 @@ from vgpumgr.engine.steps import (
     ReleaseDevice,
     StartDomain,
     Step,
-    StopDomain,
     UndefineDomain,
 )
 from vgpumgr.model.vm import Allocation, VmRecord
@@ -22,7 +21,6 @@ def delete_steps(
     """Power off, forget, delete the volumes made for it, give the devices back."""
     volumes = () if keep_disks else vm.volumes
     return (
-        StopDomain(name=vm.name, vm_id=vm.id, force=True),
         UndefineDomain(name=vm.name, vm_id=vm.id),
         *(DeleteVolume(pool=pool, name=name) for pool, name in volumes),
         *(ReleaseDevice(allocation=allocation) for allocation in allocations),

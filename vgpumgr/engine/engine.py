@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from vgpumgr.engine import reservations
-from vgpumgr.engine.changes import refuse_impossible, refuse_restart
+from vgpumgr.engine import leftovers, reservations
+from vgpumgr.engine.changes import refuse_impossible, refuse_restart, refuse_unreached
 from vgpumgr.engine.execute import Executor, Progress
 from vgpumgr.engine.observe import Observation, observe
 from vgpumgr.engine.outcome import Outcome
-from vgpumgr.engine.planning import make_plan
+from vgpumgr.engine.planning import make_plan, reached
 from vgpumgr.engine.preflight import check_images
 from vgpumgr.engine.view import LedgerView, read_view
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import (
     Conflict,
     HostUnreachable,
+    Interrupted,
     NoPlacement,
     StaleGeneration,
     VgpumgrError,
 )
-from vgpumgr.model.journal import FINAL_TASKS, Refusal, Reservation, TaskRecord
+from vgpumgr.model.journal import Refusal, Reservation, TaskRecord
 from vgpumgr.model.placement import NotPlaced
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.ports import Clock, Hosts, Lanes, Ledger
-from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.model.vm import PlacementPolicy, VmSpec, VmState
 
 # How often apply plans anew when somebody else was faster.
 PLAN_ATTEMPTS = 5
+
+# A start or stop that was cut off is not gone on with: planning sees what runs.
+RESUMED_BY_APPLY = frozenset({"create", "delete", "change"})
 
 
 def _silent(_: object) -> None:
@@ -63,8 +67,7 @@ class Engine:
 
     def plan(self, desired: Sequence[VmSpec]) -> Plan:
         """Probe, then say what apply would do."""
-        warnings = [f"{host}: {error.message}" for host, error in self.refresh().failed.items()]
-        return make_plan(self.view(), desired, self.policy, warnings)
+        return self._plan(desired)[0]
 
     def domain_xml(self, name: str) -> str:
         """A VM's XML as libvirt on its host has it."""
@@ -77,35 +80,42 @@ class Engine:
         self, desired: Sequence[VmSpec], *, partial: bool = False, restart: bool = False
     ) -> tuple[Plan, Outcome]:
         """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing."""
-        self._finish_leftovers({spec.name for spec in desired})
+        before = self._finish_leftovers({spec.name: spec for spec in desired}, RESUMED_BY_APPLY)
         for attempt in range(PLAN_ATTEMPTS):
-            plan = self.plan(desired)
-            self._refuse(plan, partial=partial, restart=restart)
+            plan, view = self._plan(desired)
+            self._refuse(plan, view, partial=partial, restart=restart)
             if not plan.changes:
-                return plan, Outcome()
+                return plan, before
             try:
-                return plan, self._carry_out(plan)
+                return plan, before.then(self._carry_out(plan, view))
             except StaleGeneration:
                 if attempt == PLAN_ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
     def delete(self, names: Sequence[str], *, keep_disks: bool, force: bool) -> Outcome:
-        """Delete VMs. A running one needs ``force``."""
-        self._finish_leftovers(set(names), verbs=frozenset({"delete"}))
-        known = {vm.name for vm in self.ledger.vms()}
-        vms = [self.ledger.vm(name) for name in names if name in known or len(names) == 1]
-        reservations.refuse_unfinished(vms)
-        view = self.view()
-        if not force:
-            reservations.refuse_running(vms, view)
+        """Delete VMs. A running one needs ``force``; an interrupted deletion goes on."""
+        wanted = {name: self.ledger.vm(name).spec for name in names}
+        before = self._finish_leftovers(wanted, {"delete"})
+        still = [vm for vm in self.ledger.vms() if vm.name in wanted]
+        vms = [vm for vm in still if vm.state is not VmState.DELETING]
+        leftovers.refuse_unfinished(self.ledger, vms)
+        if vms and not force:
+            self.refresh({vm.host for vm in vms})
+            reservations.refuse_running(vms, self.view())
         start = reservations.deletion(
-            vms, view, self.ledger.epoch(), self.new_uuid, self.clock.now(), keep_disks=keep_disks
+            vms,
+            self.view(),
+            self.ledger.epoch(),
+            self.new_uuid,
+            self.clock.now(),
+            keep_disks=keep_disks,
         )
-        return self._reserve_and_run(start)
+        return before.then(self._reserve_and_run(start))
 
     def start(self, names: Sequence[str]) -> Outcome:
-        """Start VMs, their devices first."""
+        """Start VMs, their devices first, and what else their hosts lost."""
+        self.refresh({self.ledger.vm(name).host for name in names})
         return self._power(names, "start")
 
     def stop_vms(self, names: Sequence[str], *, force: bool, timeout_s: float) -> Outcome:
@@ -119,7 +129,8 @@ class Engine:
     def resume(self, operation: str) -> Outcome:
         """Finish an interrupted operation: look first, then go on."""
         found = self.ledger.operation(operation)
-        return self._run(found.id, self._claimed(found.id))
+        tasks = leftovers.close_overtaken(self.ledger, self._claimed(found.id), {})
+        return self._run(found.id, tasks)
 
     def undo(self, operation: str) -> Outcome:
         """Take back the unfinished creations of an operation; what is done stays."""
@@ -129,10 +140,17 @@ class Engine:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _refuse(self, plan: Plan, *, partial: bool, restart: bool) -> None:
+    def _plan(self, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
+        """The plan with the reading it was made from: its generations referee the reservation."""
+        warnings = [f"{host}: {error.message}" for host, error in self.refresh().failed.items()]
+        view = self.view()
+        return make_plan(view, desired, self.policy, warnings), view
+
+    def _refuse(self, plan: Plan, view: LedgerView, *, partial: bool, restart: bool) -> None:
         for action in plan.actions:
             if action.kind is ActionKind.CHANGE:
                 refuse_impossible(action)
+                refuse_unreached(action, reached(view).hosts)
         if not restart:
             refuse_restart(plan.actions)
         if plan.unplaced:
@@ -148,8 +166,7 @@ class Engine:
             reasons=tuple(reason.text for reason in refused.reasons),
         )
 
-    def _carry_out(self, plan: Plan) -> Outcome:
-        view = self.view()
+    def _carry_out(self, plan: Plan, view: LedgerView) -> Outcome:
         placed = [action.placed for action in plan.actions if action.placed]
         check_images(placed, {host.name: host for host in view.hosts}, self.hosts, self.lanes)
         start = reservations.application(
@@ -161,7 +178,7 @@ class Engine:
         self, names: Sequence[str], verb: str, *, force: bool = False, timeout_s: float = 60.0
     ) -> Outcome:
         vms = [self.ledger.vm(name) for name in names]
-        reservations.refuse_unfinished(vms)
+        leftovers.refuse_unfinished(self.ledger, vms)
         start = reservations.power(
             vms,
             self.view(),
@@ -177,8 +194,10 @@ class Engine:
     def _reserve_and_run(self, start: Reservation) -> Outcome:
         if not start.tasks:
             return Outcome()
+        if self.stop.is_set():
+            raise Interrupted("interrupted", why="nothing was changed yet")
         self.ledger.reserve(start)
-        self.ledger.claim_operation(start.operation.id)
+        self._claim(start.operation.id)
         return self._run(start.operation.id, start.tasks)
 
     def _run(self, operation: str, tasks: Sequence[TaskRecord]) -> Outcome:
@@ -188,22 +207,35 @@ class Engine:
         return executor.run(operation, tasks, self.ledger.hosts())
 
     def _claimed(self, operation: str) -> tuple[TaskRecord, ...]:
+        self._claim(operation)
+        return self.ledger.tasks(operation)
+
+    def _claim(self, operation: str) -> None:
         if not self.ledger.claim_operation(operation):
             raise Conflict(
                 f"operation {operation[:8]} is running",
                 why="another process is working on it",
                 next=f"vgpumgr operation show {operation[:8]}",
             )
-        return self.ledger.tasks(operation)
 
-    def _finish_leftovers(
-        self, names: set[str], verbs: frozenset[str] = frozenset({"create", "delete", "change"})
-    ) -> None:
-        """Operations that a crash or an interruption left behind, if they touch these VMs."""
-        for operation in reversed(self.ledger.operations(open_only=True)):
-            tasks = [t for t in self.ledger.tasks(operation.id) if t.state not in FINAL_TASKS]
-            if any(task.vm in names and task.verb in verbs for task in tasks):
-                self._run(operation.id, self._claimed(operation.id)).raise_for_failure()
+    def _finish_leftovers(self, desired: Mapping[str, VmSpec], verbs: Collection[str]) -> Outcome:
+        """Go on with what a crash or an interruption left behind on these VMs."""
+        ended = Outcome()
+        for operation, waits in leftovers.left_behind(self.ledger, desired, verbs):
+            if waits:
+                ended = ended.then(self._go_on(operation.id, desired))
+            elif self.ledger.claim_operation(operation.id):
+                self._run(operation.id, self.ledger.tasks(operation.id))
+        return ended
+
+    def _go_on(self, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
+        """The outcome speaks of what went on now, not of what had ended before."""
+        tasks = leftovers.close_overtaken(self.ledger, self._claimed(operation), desired)
+        outcome = self._run(operation, tasks)
+        if outcome.interrupted:
+            outcome.raise_for_failure()
+        now = {task.vm for task in leftovers.unfinished(tasks)}
+        return replace(outcome, vms=tuple(vm for vm in outcome.vms if vm.vm in now))
 
 
 def no_placement(unplaced: Sequence[NotPlaced], most: int = 8) -> VgpumgrError:

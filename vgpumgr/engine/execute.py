@@ -18,6 +18,8 @@ from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
     HostUnreachable,
+    InUse,
+    LedgerError,
     OutcomeUnknown,
     VgpumgrError,
 )
@@ -134,22 +136,25 @@ class TaskRun:
                 return _outcome(task, TaskState.RUNNING)
             try:
                 self._step(record)
+            except LedgerError:
+                raise  # what cannot be written down must not go on
             except VgpumgrError as error:
                 return self._refused(record, error)
         self._flush(finished(task))
         return _outcome(task, TaskState.DONE)
 
-    def undo(self, why: str, untouched: int | None = None) -> VmOutcome:
-        """Take back, in reverse, whatever may have happened; ``untouched`` is left alone."""
+    def undo(self, why: str) -> VmOutcome:
+        """Take back, in reverse, whatever may have happened."""
         task = self._task
         self._waiting.append(TaskMoved(task=task.id, state=TaskState.UNDOING, error=why))
         for record in reversed(task.steps):
-            state = self._states[record.seq]
-            if state in {StepState.PLANNED, StepState.UNDONE} or record.seq == untouched:
+            if self._states[record.seq] in {StepState.PLANNED, StepState.UNDONE}:
                 continue
             try:
                 self._flush(self._moved(record, StepState.UNDO_INTENT))
                 steps.from_record(record).undo(self._host)
+            except LedgerError:
+                raise
             except VgpumgrError as error:
                 self._flush(TaskMoved(task=task.id, state=TaskState.UNDOING, error=str(error)))
                 return _outcome(task, TaskState.UNDOING, error)
@@ -161,21 +166,25 @@ class TaskRun:
         step = steps.from_record(record)
         if record.state is StepState.PLANNED:
             self._flush(self._moved(record, StepState.INTENT))
-        else:
-            match step.look(self._host):
-                case InState():
-                    if record.state is StepState.INTENT:
-                        self._waiting.append(self._moved(record, StepState.DONE))
-                    return
-                case Unknown(why):
-                    raise OutcomeUnknown(
-                        f"{step.summary}: cannot tell whether it happened", why=why
-                    )
-                case Differs():
-                    pass
+        elif record.state is StepState.INTENT and not step.atomic:
+            step.undo(self._host)
+        elif self._happened(step):
+            if record.state is StepState.INTENT:
+                self._waiting.append(self._moved(record, StepState.DONE))
+            return
         step.act(self._host, self._clock)
         if record.state is not StepState.DONE:
             self._waiting.append(self._moved(record, StepState.DONE))
+
+    def _happened(self, step: steps.Step) -> bool:
+        """After a crash or a cut call the host is asked; what it cannot tell stops the task."""
+        match step.look(self._host):
+            case InState():
+                return True
+            case Differs():
+                return False
+            case Unknown(why):
+                raise OutcomeUnknown(f"{step.summary}: cannot tell whether it happened", why=why)
 
     def _refused(self, record: StepRecord, error: VgpumgrError) -> VmOutcome:
         """The host said no, or did not answer: undo, wait to be resumed, or fail."""
@@ -187,10 +196,15 @@ class TaskRun:
         if policy is OnRefusal.WAIT or isinstance(error, CUT):
             self._flush(TaskMoved(task=task.id, state=TaskState.RUNNING, error=str(error)))
             return _outcome(task, TaskState.RUNNING, error)
-        # A conflict means that the thing is somebody else's: our undo must not touch it.
-        untouched = record.seq if isinstance(error, Conflict) else None
-        undone = self.undo(str(error), untouched)
+        if isinstance(error, Conflict) and not isinstance(error, InUse):
+            self._leave(record)
+        undone = self.undo(str(error))
         return _outcome(task, undone.state, error)
+
+    def _leave(self, record: StepRecord) -> None:
+        """The thing is somebody else's: no undo, now or later, may touch it."""
+        self._waiting.append(self._moved(record, StepState.UNDO_INTENT))
+        self._waiting.append(self._moved(record, StepState.UNDONE))
 
     def _moved(self, record: StepRecord, state: StepState) -> StepMoved:
         self._states[record.seq] = state

@@ -132,6 +132,8 @@ def _blocked(gpu: GpuRecord) -> str:
 def _passthrough_blocked(gpu: GpuFacts, facts: HostFacts) -> str:
     if not facts.iommu or gpu.iommu_group is None:
         return "the IOMMU is off"
+    if gpu.device not in gpu.group_devices:
+        return f"the members of IOMMU group {gpu.iommu_group} could not be read"
     if gpu.boot_vga:
         return "it is the host's console"
     _, strangers = frameworks.companions(gpu)

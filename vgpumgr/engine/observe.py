@@ -57,11 +57,12 @@ def with_budgets(
 ) -> tuple[HostFacts, dict[str, int]]:
     """The facts with every GPU's slot sizes, and the slot count per device."""
     parents = {mdev.parent for mdev in facts.mdevs}
+    unread = any(unknown.part.split(" ")[0] == "mdevs" for unknown in facts.unknown)
     gpus: list[GpuFacts] = []
     slots: dict[str, int] = {}
     for each in facts.gpus:
         before = known.get(each.device)
-        empty = each.device not in parents
+        empty = not unread and each.device not in parents
         sizes = before.facts.type_units if before else {}
         filled = frameworks.with_budget(each, sizes, empty=empty)
         gpus.append(filled)

@@ -38,6 +38,15 @@ class Outcome:
         """The operation's state that follows from its tasks."""
         return operation_state([vm.state for vm in self.vms])
 
+    def then(self, later: Outcome) -> Outcome:
+        """Both, where the later one has the last word on a VM."""
+        vms = {vm.vm: vm for vm in (*self.vms, *later.vms)}
+        return Outcome(
+            operation=later.operation or self.operation,
+            vms=tuple(vms.values()),
+            interrupted=later.interrupted or self.interrupted,
+        )
+
     def raise_for_failure(self) -> None:
         """Interrupted, the one VM's own error, or PartlyDone; nothing when all is done."""
         if self.interrupted:

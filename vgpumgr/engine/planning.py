@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vgpumgr.engine.changes import changed_fields, needs_restart
+from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.domain import DomainState
+from vgpumgr.model.host import HostFacts
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
 from vgpumgr.model.plan import Action, ActionKind, Plan
 from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
@@ -25,18 +26,22 @@ class Reached:
 
 
 def reached(view: LedgerView) -> Reached:
-    """Read the domains out of the last observation; a host with an error did not answer."""
-    answered = [host for host in view.hosts if host.facts and not host.last_error]
-    domains = [
-        (host.name, d) for host in answered for d in (host.facts.domains if host.facts else ())
-    ]
+    """Read the domains out of the last observation, of the hosts whose libvirt answered."""
+    answered = {
+        host.name: host.facts.domains
+        for host in view.hosts
+        if host.facts and not host.last_error and not _lacks_domains(host.facts)
+    }
+    domains = [(host, domain) for host, found in answered.items() for domain in found]
     return Reached(
-        running=frozenset(
-            (host, d.name) for host, d in domains if d.state is not DomainState.SHUTOFF
-        ),
+        running=frozenset((host, d.name) for host, d in domains if d.state not in OFF),
         defined=frozenset((host, d.name) for host, d in domains),
-        hosts=frozenset(host.name for host in answered),
+        hosts=frozenset(answered),
     )
+
+
+def _lacks_domains(facts: HostFacts) -> bool:
+    return any(unknown.part in {"libvirt", "domains"} for unknown in facts.unknown)
 
 
 def make_plan(

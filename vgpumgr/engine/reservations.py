@@ -15,12 +15,11 @@ from vgpumgr.engine.steps import (
     DefineDomain,
     RebootDomain,
     RedefineDomain,
-    StartDomain,
     Step,
     StopDomain,
 )
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.errors import Conflict, NotFound
+from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound
 from vgpumgr.model.journal import (
     FINAL_TASKS,
     OperationRecord,
@@ -170,25 +169,22 @@ def _marked_undoing(task: TaskRecord) -> TaskRecord:
 
 
 def refuse_running(vms: Iterable[VmRecord], view: LedgerView) -> None:
-    """Conflict when a VM runs: deleting it needs ``--force``."""
-    running = reached(view).running
-    names = [vm.name for vm in vms if (vm.host, vm.name) in running]
+    """Conflict when a VM runs, or nobody can tell: deleting it needs ``--force``."""
+    vms = tuple(vms)
+    seen = reached(view)
+    for vm in vms:
+        if vm.host not in seen.hosts:
+            raise HostUnreachable(
+                f"cannot tell whether {vm.name} runs",
+                why=f"host {vm.host} did not answer",
+                next=f"vgpumgr host probe {vm.host}, or delete with --force",
+            )
+    names = [vm.name for vm in vms if (vm.host, vm.name) in seen.running]
     if names:
         raise Conflict(
             f"still running: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}",
             next=f"vgpumgr vm stop {names[0]}, or delete with --force",
         )
-
-
-def refuse_unfinished(vms: Iterable[VmRecord]) -> None:
-    """Conflict when a VM is half made or half deleted."""
-    for vm in vms:
-        if vm.state is not VmState.ACTIVE:
-            raise Conflict(
-                f"{vm.name} is {vm.state}",
-                why="an operation on it is not finished",
-                next="vgpumgr operation list --open, then operation resume or undo",
-            )
 
 
 def _operation(kind: str, epoch: int, new_uuid: NewUuid, now: float) -> OperationRecord:
@@ -229,6 +225,10 @@ def _change_steps(action: Action, vm: VmRecord, sites: Sites, view: LedgerView) 
     old = action.record
     if old is None or only_bookkeeping(old.spec, vm.spec):
         return ()
+    restart = needs_restart(old.spec, vm.spec)
+    runs = (vm.host, vm.name) in reached(view).running
+    stop = (StopDomain(name=vm.name, vm_id=vm.id),) if runs and restart else ()
+    start = start_steps(vm, sites.allocations(vm)) if stop or (vm.running and not runs) else ()
     redefine = RedefineDomain(
         name=vm.name,
         vm_id=vm.id,
@@ -236,14 +236,7 @@ def _change_steps(action: Action, vm: VmRecord, sites: Sites, view: LedgerView) 
         old_xml=sites.definition(old),
         autostart=vm.spec.autostart,
     )
-    runs = (vm.host, vm.name) in reached(view).running
-    if not (runs and needs_restart(old.spec, vm.spec)):
-        return (redefine,)
-    return (
-        StopDomain(name=vm.name, vm_id=vm.id),
-        redefine,
-        StartDomain(name=vm.name, vm_id=vm.id),
-    )
+    return (*stop, redefine, *start)
 
 
 def _to_start(plan: Plan) -> list[VmRecord]:

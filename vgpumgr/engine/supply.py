@@ -17,6 +17,8 @@ Row = TypeVar("Row", GpuRecord, VmRecord, Allocation)
 
 # Parts of a probe without which nothing may be placed on a host.
 NEEDED_PARTS = frozenset({"devices", "mdevs", "claims", "libvirt", "domains"})
+# One mdev or claim that could not be read may hold any unit of the host.
+NEEDED_ITEMS = ("mdevs ", "claims ")
 
 
 def build_fleet(view: LedgerView) -> Fleet:
@@ -88,7 +90,7 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
     if host.last_error:
         return f"not reached: {host.last_error}"
     for unknown in facts.unknown:
-        if unknown.part in NEEDED_PARTS:
+        if unknown.part in NEEDED_PARTS or unknown.part.startswith(NEEDED_ITEMS):
             return f"could not read {unknown.part}: {unknown.why}"
     return ""
 

@@ -11,6 +11,7 @@ import socket
 import struct
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +29,7 @@ class Stream(Protocol):
         """All bytes. OSError when broken."""
 
     def complaint(self) -> str:
-        """What the far end said on stderr."""
+        """What the far end said on stderr; it has ended, or was cut."""
 
     def close(self) -> None:
         """Let go; a blocked recv returns."""
@@ -72,51 +73,42 @@ class Bridge:
         _close(self._listener)
         if near is not None:
             _close(near)
-        self._said = self._stream.complaint()
         self._stream.close()
         self._folder.cleanup()
 
     def _serve(self) -> None:
         try:
             near = self._accept()
-            back = threading.Thread(
-                target=self._pump, args=(near.recv, self._stream.sendall), daemon=True
-            )
-            back.start()
-            self._pump(self._stream.recv, near.sendall)
+            threading.Thread(target=self._back, args=(near,), daemon=True).start()
+            _pump(self._stream.recv, near.sendall)
         except OSError:
-            self.cut()
+            pass  # cut, or broken on the way
+        self._said = self._stream.complaint()
+        self.cut()
+
+    def _back(self, near: socket.socket) -> None:
+        try:
+            _pump(near.recv, self._stream.sendall)
+        except OSError:
+            return  # the far end is gone; the other direction sees its end and hears why
+        self.cut()
 
     def _accept(self) -> socket.socket:
         near, _ = self._listener.accept()
         _close(self._listener)
+        self._folder.cleanup()
         with self._lock:
             if self._open and _peer_uid(near) == os.geteuid():
                 self._near = near
                 return near
         _close(near)
-        raise OSError("not ours")
-
-    def _pump(self, receive: Receive, send: Send) -> None:
-        try:
-            while data := receive(_PIECE):
-                send(data)
-        except OSError:
-            pass  # one end is gone: the other follows
-        finally:
-            self.cut()
+        raise OSError("not ours, or too late")
 
 
-class Receive(Protocol):
-    """``socket.recv``."""
-
-    def __call__(self, size: int, /) -> bytes: ...
-
-
-class Send(Protocol):
-    """``socket.sendall``."""
-
-    def __call__(self, data: bytes, /) -> None: ...
+def _pump(receive: Callable[[int], bytes], send: Callable[[bytes], None]) -> None:
+    """Everything from one end to the other, until the first one ends."""
+    while data := receive(_PIECE):
+        send(data)
 
 
 class SocketStream:

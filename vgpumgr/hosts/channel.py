@@ -12,6 +12,7 @@ from vgpumgr.hosts.runner import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CallCut, Com
 from vgpumgr.model.errors import HostUnreachable
 
 _PIECE = 64 << 10
+_LAST_WORDS_S = 1.0
 
 
 class ExecChannel:
@@ -83,11 +84,12 @@ class ExecChannel:
         self._channel.sendall(data)
 
     def complaint(self) -> str:
-        """What it has written to stderr so far."""
-        pieces = bytearray()
-        while self._channel.recv_stderr_ready() and len(pieces) < MAX_ERROR_BYTES:
-            pieces += self._channel.recv_stderr(_PIECE)
-        return readable(bytes(pieces))
+        """What it wrote to stderr, after its output ended."""
+        self._channel.settimeout(_LAST_WORDS_S)
+        try:
+            return readable(self._read_error())
+        except OSError:
+            return ""
 
     def close(self) -> None:
         """End it; a second time does nothing."""

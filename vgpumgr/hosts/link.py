@@ -38,27 +38,21 @@ class LibvirtLink:
         self._libvirt: virt.Libvirt | None = None
 
     def read(self, use: Callable[[virt.Libvirt], T]) -> T:
-        """A look. Tried once more when the daemon restarted; DeadlineExceeded when it hangs."""
+        """A look. Tried once more when the daemon went away; DeadlineExceeded when it hangs."""
         with self._lock:
+            libvirt, bridge = self._ready()
             try:
-                return self._call(use)
+                return self._within(bridge, lambda: use(libvirt), DeadlineExceeded)
             except HostUnreachable:
                 self.close()
-                return self._call(use)
+                again, bridge = self._ready()
+                return self._within(bridge, lambda: use(again), DeadlineExceeded)
 
     def change(self, use: Callable[[virt.Libvirt], T]) -> T:
         """A change. OutcomeUnknown when it was cut: it may or may not have happened."""
         with self._lock:
             libvirt, bridge = self._ready()
-            with DEADLINES.within(self._call_s, bridge.cut) as deadline:
-                try:
-                    return use(libvirt)
-                except VgpumgrError as error:
-                    if not deadline.fired:
-                        raise
-                    raise OutcomeUnknown(
-                        f"{error.message} on {self._host}", why=self._silence(), next=self._advice()
-                    ) from error
+            return self._within(bridge, lambda: use(libvirt), OutcomeUnknown)
 
     def close(self) -> None:
         """Drop the connection; the next call makes a new one."""
@@ -71,29 +65,41 @@ class LibvirtLink:
             if libvirt is not None:
                 libvirt.close()
 
-    def _call(self, use: Callable[[virt.Libvirt], T]) -> T:
-        libvirt, bridge = self._ready()
+    def _within(self, bridge: Bridge, call: Callable[[], T], late: type[VgpumgrError]) -> T:
+        """Run ``call`` under the deadline; when it was cut, raise ``late``."""
         with DEADLINES.within(self._call_s, bridge.cut) as deadline:
             try:
-                return use(libvirt)
+                return call()
             except VgpumgrError as error:
                 if not deadline.fired:
                     raise
-                raise DeadlineExceeded(
-                    f"{error.message} on {self._host}", why=self._silence(), next=self._advice()
+                raise late(
+                    f"{error.message} on {self._host}",
+                    why=f"libvirt did not answer within {self._call_s:g} s, and the call was cut",
+                    next=self._advice(),
                 ) from error
 
     def _ready(self) -> tuple[virt.Libvirt, Bridge]:
+        """A connection that is open as far as we know."""
         if self._libvirt is None or self._bridge is None or not self._bridge.alive:
             self.close()
-            self._bridge = self._open_bridge()
-            self._libvirt = self._connect(self._bridge)
+            try:
+                self._connect()
+            except HostUnreachable:
+                if self._bridge is None:
+                    raise  # not even the host was reached
+                # libvirtd exits when idle and is started by its socket: a call can fall between.
+                self._connect()
+        assert self._libvirt is not None
+        assert self._bridge is not None
         return self._libvirt, self._bridge
 
-    def _connect(self, bridge: Bridge) -> virt.Libvirt:
+    def _connect(self) -> None:
+        self._bridge = None
+        bridge = self._bridge = self._open_bridge()
         with DEADLINES.within(self._connect_s, bridge.cut) as deadline:
             try:
-                return virt.open_uri(bridge.uri)
+                self._libvirt = virt.open_uri(bridge.uri)
             except (HostUnreachable, NotPermitted) as error:
                 bridge.cut()
                 raise self._refusal(error, bridge, deadline) from error
@@ -116,9 +122,6 @@ class LibvirtLink:
             why=bridge.complaint or error.why,
             next=self._advice(),
         )
-
-    def _silence(self) -> str:
-        return f"libvirt did not answer within {self._call_s:g} s, and the call was cut"
 
     def _advice(self) -> str:
         return f"on {self._host}: systemctl status libvirtd"

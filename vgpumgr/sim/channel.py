@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, OutcomeUnknown
+from vgpumgr.hosts.runner import CallCut
+from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.sim import wire
 
 
@@ -47,8 +48,8 @@ class Channel:
     def call(self, host: str, target: str, method: str, args: dict[str, Any]) -> Any:
         """One call and its plain answer; the error it raised there is raised here.
 
-        HostUnreachable when the process is down, DeadlineExceeded when it does not answer in
-        time, OutcomeUnknown when it dies meanwhile.
+        HostUnreachable when the process is down, CallCut when it does not answer in time or dies
+        meanwhile.
         """
         connection = self._take(host)
         try:
@@ -72,25 +73,17 @@ class Channel:
             each.close()
 
     def _ask(self, connection: _Connection, request: dict[str, Any]) -> dict[str, Any]:
-        host = request["host"] or "the simulated fleet"
         connection.socket.settimeout(self._timeout_s)
         try:
             wire.send(connection.asks, request)
             message = wire.receive(connection.answers)
         except TimeoutError:
-            raise DeadlineExceeded(
-                f"{host} did not answer within {self._timeout_s:g} s",
-                why=f"{request['target']} {request['method']} was cut and may still be done",
-                next=f"vgpumgr host probe {host}",
-            ) from None
+            why = f"no answer within {self._timeout_s:g} s"
+            raise CallCut(why, timed_out=True) from None
         except ConnectionError:
             message = None
         if message is None:
-            raise OutcomeUnknown(
-                f"the connection to {host} broke",
-                why="the simulated fleet lost power",
-                next="vgpumgr sim up",
-            )
+            raise CallCut("the simulated fleet lost power meanwhile")
         return message
 
     def _take(self, host: str) -> _Connection:

@@ -21,16 +21,28 @@ from vgpumgr.sim.needs import Needs, read_needs
 from vgpumgr.sim.storage import SimStorage
 
 _DOMAIN = "domain:"
-_OFF = {DomainState.SHUTOFF, DomainState.CRASHED}
 
 
 @dataclass(slots=True)
 class _Domain:
-    """``running`` is what it was started from; None while it is off."""
+    """``running`` is what it was started with; None while it is off."""
 
     xml: str
-    facts: DomainFacts
+    needs: Needs
+    autostart: bool = False
+    persistent: bool = True
     running: Needs | None = None
+
+    @property
+    def facts(self) -> DomainFacts:
+        """What libvirt shows of it: while it runs, what it runs with."""
+        state = DomainState.RUNNING if self.running else DomainState.SHUTOFF
+        return replace(
+            (self.running or self.needs).facts,
+            state=state,
+            autostart=self.autostart,
+            persistent=self.persistent,
+        )
 
 
 class SimDomains:
@@ -50,8 +62,8 @@ class SimDomains:
         self._domains: dict[str, _Domain] = {}
         for name, text in durable.under(_DOMAIN).items():
             record = json.loads(text)
-            facts = replace(domainxml.parse(record["xml"]), autostart=record["autostart"])
-            self._domains[name] = _Domain(record["xml"], facts)
+            needs = read_needs(record["xml"])
+            self._domains[name] = _Domain(record["xml"], needs, record["autostart"])
 
     def replay(self, libvirt: virt.Libvirt) -> None:
         """Define all domains in a fresh connection."""
@@ -61,7 +73,7 @@ class SimDomains:
     def boot(self) -> None:
         """What libvirtd does when the host comes up: start those marked so, as far as it goes."""
         for name, domain in list(self._domains.items()):
-            if domain.facts.autostart:
+            if domain.autostart:
                 with suppress(VgpumgrError):
                     self.start(name)
 
@@ -80,26 +92,22 @@ class SimDomains:
 
     def define(self, xml: str) -> str:
         """Define, validated by libvirt's schema and parser, and return the XML as kept."""
-        self._validate(xml)
+        needs = self._validate(xml)
         read_back = self._libvirt().domains.define(xml, validate=False)
-        found = domainxml.parse(read_back)
-        kept = xml if found.uuid == domainxml.parse(xml).uuid else read_back
-        old = self._domains.get(found.name)
-        domain = _Domain(kept, domainxml.parse(kept), old.running if old else None)
-        if old:
-            domain.facts = replace(
-                domain.facts, state=old.facts.state, autostart=old.facts.autostart
-            )
-        self._domains[found.name] = domain
+        if not needs.facts.uuid:
+            xml, needs = read_back, read_needs(read_back)
+        name = needs.facts.name
+        domain = self._domains.setdefault(name, _Domain(xml, needs))
+        domain.xml, domain.needs, domain.persistent = xml, needs, True
         self._keep(domain)
-        return kept
+        return xml
 
     def start(self, name: str) -> None:
         """Start with what its XML asks for, or refuse as QEMU would; running is no error."""
         domain = self._require(name)
         if domain.running:
             return
-        needs = read_needs(domain.xml)
+        needs = domain.needs
         running = [each.running for each in self._domains.values() if each.running]
         admit(self._kernel, needs, running, self._storage.exists)
         try:
@@ -108,13 +116,12 @@ class SimDomains:
             release(self._kernel, name)
             raise
         domain.running = needs
-        self._read_state(name)
 
     def shutdown(self, name: str) -> None:
         """Ask the guest to power off: simulated guests do so at once."""
         self._require(name)
         self._libvirt().domains.shutdown(name)
-        self._read_state(name)
+        self._is_off(name)
 
     def reboot(self, name: str) -> None:
         """Ask the guest to reboot; refused while it is off."""
@@ -126,7 +133,7 @@ class SimDomains:
         """Power off; a domain that is off is no error."""
         self._require(name)
         self._libvirt().domains.destroy(name)
-        self._read_state(name)
+        self._is_off(name)
 
     def undefine(self, name: str) -> None:
         """Forget it; an absent one is no error. A running one lives on until it is off."""
@@ -136,48 +143,44 @@ class SimDomains:
         self._libvirt().domains.undefine(name)
         self._durable.pop(_DOMAIN + name, None)
         if domain.running:
-            domain.facts = replace(domain.facts, persistent=False, autostart=False)
+            domain.persistent = domain.autostart = False
         else:
             del self._domains[name]
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""
         domain = self._require(name)
-        domain.facts = replace(domain.facts, autostart=on)
+        domain.autostart = on
         self._keep(domain)
 
-    def _validate(self, xml: str) -> None:
+    def _validate(self, xml: str) -> Needs:
         doing = "cannot define the domain"
         try:
             problems = domainxml.validate(xml).problems
-            kvm = read_needs(xml).kvm
+            needs = read_needs(xml)
         except ValueError as error:
             raise HostRefused(doing, why=f"XML error: {error}") from error
         if problems:
             raise HostRefused(
                 doing, why=f"XML document failed to validate against schema: {problems[0]}"
             )
-        if kvm and not self._kernel.host.kvm:
+        if needs.kvm and not self._kernel.host.kvm:
             raise HostRefused(
                 doing,
                 why="invalid argument: could not find capabilities for domaintype=kvm",
             )
+        return needs
 
-    def _read_state(self, name: str) -> None:
-        """Take the state from libvirt, and what a domain that is off had from it."""
+    def _is_off(self, name: str) -> None:
         domain = self._domains[name]
-        found = self._libvirt().domains.look(name)
-        state = found.state if found else DomainState.SHUTOFF
-        if state in _OFF and domain.running:
-            release(self._kernel, name)
-            domain.running = None
-        domain.facts = replace(domain.facts, state=state)
-        if found is None:
+        release(self._kernel, name)
+        domain.running = None
+        if not domain.persistent:
             del self._domains[name]
 
     def _keep(self, domain: _Domain) -> None:
-        record = json.dumps({"xml": domain.xml, "autostart": domain.facts.autostart})
-        self._durable[_DOMAIN + domain.facts.name] = record
+        record = json.dumps({"xml": domain.xml, "autostart": domain.autostart})
+        self._durable[_DOMAIN + domain.needs.facts.name] = record
 
     def _require(self, name: str) -> _Domain:
         domain = self._domains.get(name)

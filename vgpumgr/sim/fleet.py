@@ -35,7 +35,7 @@ class SimulatedFleet:
         host.faults.pass_through(name)
         with host.lock:
             if target == "helper":
-                return host.helper(arguments)
+                return host.helper(arguments["request"])
             return host.call(target, method, arguments)
 
     def inject(self, name: str, words: Sequence[str]) -> None:

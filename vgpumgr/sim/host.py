@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -50,11 +51,12 @@ class SimulatedHost:
         """The libvirt and QEMU it declares."""
         return self.host.versions.libvirt, self.host.versions.qemu
 
-    def helper(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """One request to the helper and its answer."""
-        self.system.refuse_write = self.faults.refusal_of(str(request.get("verb")))
+    def helper(self, request: str) -> str:
+        """Run the helper: one JSON text in, one out."""
+        asked = json.loads(request)
+        self.system.refuse_write = self.faults.refusal_of(asked["verb"])
         try:
-            return handle(request, self.system)
+            return json.dumps(handle(asked, self.system))
         finally:
             self.system.refuse_write = 0
 

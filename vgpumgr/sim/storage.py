@@ -41,13 +41,15 @@ class SimStorage:
         self._seed()
         for text in durable.under(_VOLUME).values():
             facts = from_plain(VolumeFacts, json.loads(text)["facts"])
-            self._by_path[facts.path] = facts
+            if facts.pool in host.pools:
+                self._by_path[facts.path] = facts
 
     def replay(self, libvirt: virt.Libvirt) -> None:
         """Make all volumes known to a fresh connection."""
         for text in self._durable.under(_VOLUME).values():
             record = json.loads(text)
-            libvirt.storage.create(record["facts"]["pool"], record["xml"])
+            if record["facts"]["path"] in self._by_path:
+                libvirt.storage.create(record["facts"]["pool"], record["xml"])
 
     def pools(self) -> tuple[StoragePool, ...]:
         """Every storage pool."""

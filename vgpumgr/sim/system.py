@@ -52,12 +52,11 @@ class SimSystem(System):
         return self._tree.exists(path)
 
     def link(self, path: str) -> str | None:
-        """What a symbolic link says (sysfs links are relative); None when there is no link."""
+        """What a symbolic link says; None when there is no link."""
         try:
-            target = self._tree.readlink(path)
+            return self._tree.readlink(path)
         except OSError:
             return None
-        return posixpath.relpath(target, posixpath.dirname(path))
 
     def real(self, path: str) -> str:
         """The path with every link resolved; as it is where it leads nowhere."""

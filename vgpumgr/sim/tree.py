@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from posixpath import join
+from functools import lru_cache
 
 Reader = Callable[[], str]
 Writer = Callable[[str], None]
@@ -101,19 +101,19 @@ class Tree:
         return True
 
     def readlink(self, path: str) -> str:
-        """Where a link points; EINVAL when it is no link."""
+        """What a link says: relative, as the kernel writes them. EINVAL when it is no link."""
         *above, name = _parts(path)
-        folder, _ = self._walk("/" + "/".join(above))
+        folder, names = self._walk("/" + "/".join(above))
         node = folder.entries.get(name) if isinstance(folder, Folder) else None
         if node is None:
             raise refusal(errno.ENOENT, path)
         if not isinstance(node, Link):
             raise refusal(errno.EINVAL, path)
-        return node.target
+        return "../" * len(names) + node.target.lstrip("/")
 
     def real(self, path: str) -> str:
         """The path with every link followed."""
-        return self._walk(path)[1]
+        return "/" + "/".join(self._walk(path)[1])
 
     def _file(self, path: str) -> File:
         node, _ = self._walk(path)
@@ -125,7 +125,7 @@ class Tree:
         *above, name = _parts(path)
         self._make(above).entries[name] = node
 
-    def _make(self, parts: list[str]) -> Folder:
+    def _make(self, parts: Iterable[str]) -> Folder:
         folder = self._root
         for part in parts:
             below = folder.entries.setdefault(part, Folder())
@@ -134,16 +134,18 @@ class Tree:
             folder = below
         return folder
 
-    def _walk(self, path: str) -> tuple[Node, str]:
-        todo = _parts(path)[::-1]
-        trail: list[tuple[Node, str]] = [(self._root, "/")]
+    def _walk(self, path: str) -> tuple[Node, list[str]]:
+        """The node a path leads to, and the names on the real way there."""
+        todo = list(reversed(_parts(path)))
+        trail: list[Node] = [self._root]
+        names: list[str] = []
         links = 0
         while todo:
             part = todo.pop()
             if part == "..":
-                trail = trail[:-1] or trail
+                del trail[max(1, len(trail) - 1) :], names[-1:]
                 continue
-            node, here = trail[-1]
+            node = trail[-1]
             if not isinstance(node, Folder):
                 raise refusal(errno.ENOTDIR, path)
             below = node.entries.get(part)
@@ -153,12 +155,14 @@ class Tree:
                 links += 1
                 if links > _MAX_LINKS:
                     raise refusal(errno.ELOOP, path)
-                todo += _parts(below.target)[::-1]
-                trail = trail[:1]
+                todo += reversed(_parts(below.target))
+                del trail[1:], names[:]
                 continue
-            trail.append((below, join(here, part)))
-        return trail[-1]
+            trail.append(below)
+            names.append(part)
+        return trail[-1], names
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in {"", "."}]
+@lru_cache(maxsize=65536)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part not in {"", "."})

@@ -6,6 +6,8 @@ MAX_REPLICAS = 10_000
 
 
 def replica_names(name: str, count: int) -> list[str]:
-    """``web`` × 3 → ``web-01`` … ``web-03``: zero-padded to the width of the count, at least 2."""
-    width = max(2, len(str(count)))
-    return [f"{name}-{number:0{width}d}" for number in range(1, count + 1)]
+    """``web`` × 3 → ``web-01`` … ``web-03``.
+
+    Two digits whatever the count: a group that grows past 99 must not rename those it has.
+    """
+    return [f"{name}-{number:02d}" for number in range(1, count + 1)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from vgpumgr.engine.steps.base import Step, UndoNotPossible
 from vgpumgr.engine.steps.device import RealiseDevice, ReleaseDevice
 from vgpumgr.engine.steps.domain import DefineDomain, RedefineDomain, UndefineDomain
-from vgpumgr.engine.steps.power import RebootDomain, StartDomain, StopDomain
+from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain
 from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.journal import StepRecord
 
 __all__ = [
+    "OFF",
     "CreateSeed",
     "CreateVolume",
     "DefineDomain",

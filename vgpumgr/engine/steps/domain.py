@@ -37,6 +37,8 @@ class DefineDomain(Step):
         if dropped:
             host.domains.undefine(self.name)
             raise dropped
+        if self.autostart:
+            host.domains.set_autostart(self.name, on=True)
 
     def undo(self, host: Host) -> None:
         """Undefine it, if it is ours."""
@@ -74,6 +76,7 @@ class RedefineDomain(Step):
         dropped = define(host, self)
         if dropped:
             raise dropped
+        host.domains.set_autostart(self.name, on=self.autostart)
 
     def undo(self, host: Host) -> None:
         """Define the former XML again."""
@@ -115,9 +118,6 @@ def define(host: Host, step: DefineDomain | RedefineDomain) -> HostRefused | Non
             why="; ".join(dropped),
             next=f"look at {host.name}'s libvirt version: vgpumgr host show {host.name}",
         )
-    found = host.domains.look(step.name)
-    if found is None or found.autostart != step.autostart:
-        host.domains.set_autostart(step.name, on=step.autostart)
     return None
 
 

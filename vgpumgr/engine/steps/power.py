@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpumgr.engine.steps.base import Step
-from vgpumgr.engine.steps.domain import find_ours
+from vgpumgr.engine.steps.domain import find_ours, is_ours
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import DeadlineExceeded, HostRefused, NotFound
 from vgpumgr.model.observed import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
 
 POLL_S = 0.2
+
+# Anything else still has a process: a domain that is shutting down is not off yet.
+OFF = frozenset({DomainState.SHUTOFF, DomainState.CRASHED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class StartDomain(Step):
 
     def undo(self, host: Host) -> None:
         """Power it off."""
-        if find_ours(host, self.name, self.vm_id):
+        if is_ours(host, self.name, self.vm_id):
             host.domains.destroy(self.name)
 
 
@@ -121,5 +124,4 @@ class RebootDomain(Step):
 def _power(host: Host, name: str, vm_id: str, *, running: bool) -> Observed:
     found = find_ours(host, name, vm_id)
     state = found.state if found else DomainState.SHUTOFF
-    is_on = state in {DomainState.RUNNING, DomainState.PAUSED}
-    return InState() if is_on == running else Differs(f"domain {name} is {state}")
+    return InState() if (state not in OFF) == running else Differs(f"domain {name} is {state}")

@@ -1,0 +1,92 @@
+"""What a crash, a cut call or Ctrl-C left behind, and what has overtaken it since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.journal import (
+    FINAL_TASKS,
+    OperationRecord,
+    TaskMoved,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.model.ports import Ledger
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+
+
+def unfinished(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
+    """The tasks that have not ended."""
+    return tuple(task for task in tasks if task.state not in FINAL_TASKS)
+
+
+def left_behind(
+    ledger: Ledger, names: Collection[str], verbs: Collection[str]
+) -> Iterator[tuple[OperationRecord, bool]]:
+    """Open operations that touch these VMs, oldest first.
+
+    The second value is False where all tasks have ended and only the operation's own end was
+    lost: whoever comes by may write it down.
+    """
+    for operation in reversed(ledger.operations(open_only=True)):
+        waiting = unfinished(ledger.tasks(operation.id))
+        if not waiting or any(task.vm in names and task.verb in verbs for task in waiting):
+            yield operation, bool(waiting)
+
+
+def close_overtaken(
+    ledger: Ledger, tasks: Sequence[TaskRecord], desired: Mapping[str, VmSpec]
+) -> tuple[TaskRecord, ...]:
+    """End the tasks that must not run any more, and return all with their states.
+
+    A VM that is gone since is not changed or started again; a change gives way to a newer wish.
+    """
+    alive = {vm.id: vm for vm in ledger.vms()}
+    reasons = {task.id: _overtaken(task, alive, desired) for task in unfinished(tasks)}
+    moved = [
+        TaskMoved(task=task, state=TaskState.FAILED, error=reason)
+        for task, reason in reasons.items()
+        if reason
+    ]
+    ledger.record(*moved)
+    return tuple(
+        replace(task, state=TaskState.FAILED, error=reasons[task.id])
+        if reasons.get(task.id)
+        else task
+        for task in tasks
+    )
+
+
+def _overtaken(
+    task: TaskRecord, alive: Mapping[str, VmRecord], desired: Mapping[str, VmSpec]
+) -> str:
+    vm = alive.get(task.vm_id)
+    if vm is None:
+        return "the VM was deleted meanwhile"
+    if task.verb == "change" and desired.get(vm.name, vm.spec) != vm.spec:
+        return "a newer change took its place"
+    return ""
+
+
+def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:
+    """Conflict when a VM is half made or half deleted, with the command that helps."""
+    for vm in vms:
+        if vm.state is not VmState.ACTIVE:
+            operation = _open_operation(ledger, vm)
+            undo = (
+                f", or vgpumgr operation undo {operation}" if vm.state is VmState.RESERVED else ""
+            )
+            raise Conflict(
+                f"{vm.name} is {vm.state}",
+                why="an operation on it is not finished",
+                next=f"vgpumgr operation resume {operation}{undo}",
+            )
+
+
+def _open_operation(ledger: Ledger, vm: VmRecord) -> str:
+    for operation in ledger.operations(open_only=True):
+        if any(task.vm_id == vm.id for task in unfinished(ledger.tasks(operation.id))):
+            return operation.id[:8]
+    return "ID"

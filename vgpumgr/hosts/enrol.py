@@ -1,0 +1,61 @@
+"""Enrolment of real hosts: pin the SSH key, install the helper, take it away again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from vgpumgr.hosts import install as installing
+from vgpumgr.hosts.address import LOCAL
+from vgpumgr.hosts.hostkey import check_fingerprint, known_fingerprints
+from vgpumgr.hosts.real import RealHosts
+from vgpumgr.model.errors import HostKeyChanged
+from vgpumgr.model.host import HostRecord
+
+AcceptKey = Callable[[str, str], None]
+
+
+def pin(hosts: RealHosts, record: HostRecord, fingerprint: str, accept: AcceptKey) -> HostRecord:
+    """The record with the key that the host shows now; nothing but the key exchange is done.
+
+    A given ``fingerprint`` must be among the host's keys. Without one, a key of the user's
+    known_hosts is taken, and for an unknown host ``accept(name, key)`` decides: it raises to
+    refuse. Raises HostKeyChanged, HostUnreachable.
+    """
+    if record.address == LOCAL:
+        return record
+    wanted = check_fingerprint(fingerprint) if fingerprint else ""
+    shown = hosts.fingerprints(record.address)
+    known = known_fingerprints(hosts.target(record.address).known_as)
+    if wanted:
+        _require(record, shown, frozenset({wanted}), "given")
+        return replace(record, host_key=wanted)
+    if known:
+        _require(record, shown, known, "in known_hosts")
+        return replace(record, host_key=next(key for key in shown if key in known))
+    accept(record.name, shown[0])
+    return replace(record, host_key=shown[0])
+
+
+def _require(
+    record: HostRecord, shown: tuple[str, ...], wanted: frozenset[str], source: str
+) -> None:
+    if wanted.isdisjoint(shown):
+        raise HostKeyChanged(
+            f"the SSH key of {record.name} ({record.address}) is not the one {source}",
+            why=f"it shows {', '.join(shown)}; {source}: {', '.join(sorted(wanted))}",
+            next="on the host's console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+        )
+
+
+def install(hosts: RealHosts, record: HostRecord) -> None:
+    """Install the helper and its sudo rule, and check that the new one answers."""
+    helper = hosts.open(record).helper
+    installing.install(record.name, hosts.runner(record), hosts.user(record), helper)
+
+
+def uninstall(hosts: RealHosts, record: HostRecord) -> None:
+    """Take helper, state and sudo rule away. InUse while a claim is left on the host."""
+    hosts.open(record).helper.call("forget", {})
+    installing.remove(record.name, hosts.runner(record), hosts.user(record))
+    hosts.forget(record.name)

@@ -1,0 +1,97 @@
+"""Runs on the host, as root: puts the helper in place, or takes it away.
+
+It is sent as text and imports nothing of ours (Python 3.9 or later). On stdin: one line of JSON,
+then, to install, the zip of ``bundle.py``. On stdout: one line of JSON.
+"""
+
+from __future__ import annotations
+
+import compileall
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+LAUNCHER_TEXT = """\
+#!/usr/bin/python3 -I
+import sys
+sys.path.insert(0, {folder!r})
+from vgpumgr.helper.__main__ import main
+sys.exit(main())
+"""
+
+
+def install(order: dict[str, Any], packed: bytes) -> None:
+    """Replace ``folder`` whole, then write the sudo rule; root owns everything."""
+    folder = Path(order["folder"])
+    fresh = folder.with_name(folder.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o755, parents=True)
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        archive.extractall(fresh)
+    compileall.compile_dir(str(fresh), quiet=2, stripdir=str(fresh), prependdir=str(folder))
+    launcher = fresh / Path(order["launcher"]).name
+    launcher.write_text(LAUNCHER_TEXT.format(folder=str(folder)))
+    launcher.chmod(0o755)
+    _replace(folder, fresh)
+    if order["sudoers_line"]:
+        _allow(Path(order["sudoers"]), order["sudoers_line"])
+
+
+def remove(order: dict[str, Any]) -> None:
+    """Take the rule away, then the files; what is not there is no error."""
+    Path(order["sudoers"]).unlink(missing_ok=True)
+    shutil.rmtree(order["folder"], ignore_errors=True)
+
+
+def _replace(folder: Path, fresh: Path) -> None:
+    old = folder.with_name(folder.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _allow(sudoers: Path, line: str) -> None:
+    """Write the rule only after visudo read it without complaint (sudo skips names with a dot)."""
+    if not sudoers.parent.is_dir():
+        raise OSError(f"{sudoers.parent} does not exist: install sudo, or enrol as root")
+    draft = sudoers.with_name(sudoers.name + ".new")
+    draft.touch(mode=0o440)
+    draft.write_text(line + "\n")
+    draft.chmod(0o440)
+    visudo = shutil.which("visudo", path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if visudo:
+        checked = subprocess.run(
+            [visudo, "-c", "-f", str(draft)], capture_output=True, text=True, check=False
+        )
+        if checked.returncode:
+            draft.unlink()
+            raise OSError(f"visudo refuses the rule: {checked.stdout}{checked.stderr}")
+    draft.rename(sudoers)
+
+
+def main() -> int:
+    """Read the order, do it, answer."""
+    os.umask(0o022)
+    order = json.loads(sys.stdin.buffer.readline())
+    try:
+        if order["do"] == "install":
+            install(order, sys.stdin.buffer.read())
+        else:
+            remove(order)
+        answer = {"ok": True, "why": ""}
+    except (OSError, zipfile.BadZipFile) as error:
+        answer = {"ok": False, "why": str(error)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

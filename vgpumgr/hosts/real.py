@@ -1,0 +1,190 @@
+"""Real hosts: over SSH, and the local one through the same bridge."""
+
+from __future__ import annotations
+
+import getpass
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from vgpumgr.hosts import sshconfig
+from vgpumgr.hosts.address import LOCAL, SshAddress
+from vgpumgr.hosts.bridge import Bridge, SocketStream
+from vgpumgr.hosts.guarded import GuardedLibvirt
+from vgpumgr.hosts.helpercall import HelperCall, Identity
+from vgpumgr.hosts.launch import Launch, installed, streamed
+from vgpumgr.hosts.link import LibvirtLink
+from vgpumgr.hosts.reached import ReachedHost
+from vgpumgr.hosts.runner import LocalRunner, Runner
+from vgpumgr.hosts.ssh import SshConnection, fingerprints, through
+from vgpumgr.hosts.sshconfig import SshTarget
+from vgpumgr.model.errors import HostUnreachable, UsageError
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.ports import Host
+
+LIBVIRT_SOCKETS = (
+    Path("/run/libvirt/libvirt-sock"),
+    Path("/run/libvirt/virtqemud-sock"),
+)
+_VIRT_SSH_HELPER = ("virt-ssh-helper", "qemu:///system")
+_LONG_JOBS = 20
+"""A long job (a volume's copy, a guest's start) may take this many times an ordinary call."""
+
+
+class RealHosts:
+    """Fulfils ``ports.Hosts`` for ``USER@HOST[:PORT]`` and ``local``. Times are seconds.
+
+    ``identity`` gives the fleet's id and the store's epoch for verbs that change.
+    ``local_prefix`` and ``libvirt_sockets`` say where the local host is (tests give it a
+    namespace of its own).
+    """
+
+    def __init__(
+        self,
+        *,
+        ssh_config: Path | None = None,
+        connect_timeout_s: float = 10.0,
+        call_timeout_s: float = 30.0,
+        identity: Identity = lambda: ("", 0),
+        local_prefix: Sequence[str] = (),
+        libvirt_sockets: Sequence[Path] = LIBVIRT_SOCKETS,
+    ) -> None:
+        if ssh_config is not None and not ssh_config.is_file():
+            raise UsageError(f"{ssh_config} does not exist", next="correct ssh_config")
+        self._config = (ssh_config,) if ssh_config else sshconfig.default_files()
+        self._connect_s = connect_timeout_s
+        self._call_s = call_timeout_s
+        self._identity = identity
+        self._local_prefix = tuple(local_prefix)
+        self._sockets = tuple(libvirt_sockets)
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[tuple[str, str, bool], Host, Runner]] = {}
+
+    def open(self, record: HostRecord) -> Host:
+        """The host, connected at first use; made anew when address, key or kind changed."""
+        return self._reached(record)[0]
+
+    def runner(self, record: HostRecord) -> Runner:
+        """What runs programs there, over the same connection as everything else."""
+        return self._reached(record)[1]
+
+    def target(self, address: str) -> SshTarget:
+        """Where and as whom an address leads, by the SSH configuration."""
+        return sshconfig.resolve(SshAddress.parse(address), self._config)
+
+    def user(self, record: HostRecord) -> str:
+        """As whom programs run there."""
+        if record.address == LOCAL:
+            return getpass.getuser()
+        return self.target(record.address).user
+
+    def fingerprints(self, address: str) -> tuple[str, ...]:
+        """The keys that the host shows, the one to pin first, without authenticating."""
+        target = self.target(address)
+        via = self._through(target)
+        try:
+            return fingerprints(target, self._connect_s, via)
+        finally:
+            if via is not None:
+                via.close()
+
+    def forget(self, name: str) -> None:
+        """Close the connections to one host."""
+        with self._lock:
+            _, host, _ = self._open.pop(name, ((), None, None))
+        if host is not None:
+            host.close()
+
+    def close(self) -> None:
+        """Drop all connections."""
+        for name in list(self._open):
+            self.forget(name)
+
+    def _reached(self, record: HostRecord) -> tuple[Host, Runner]:
+        wanted = (record.address, record.host_key, record.probe_only)
+        with self._lock:
+            found = self._open.get(record.name)
+            if found is not None and found[0] == wanted:
+                return found[1], found[2]
+        self.forget(record.name)
+        host, runner = self._local(record) if record.address == LOCAL else self._remote(record)
+        with self._lock:
+            self._open[record.name] = (wanted, host, runner)
+        return host, runner
+
+    def _local(self, record: HostRecord) -> tuple[Host, Runner]:
+        runner = LocalRunner(self._local_prefix)
+        return self._host(record, runner, lambda: self._local_bridge(record.name), _nothing), runner
+
+    def _remote(self, record: HostRecord) -> tuple[Host, Runner]:
+        target = self.target(record.address)
+        connection = SshConnection(
+            target,
+            frozenset({record.host_key} - {""}),
+            timeout_s=self._connect_s,
+            advice=f"vgpumgr host trust {record.name} --fingerprint SHA256:…   "
+            "(after asking the host's owner)",
+            via=self._through(target),
+        )
+        return self._host(
+            record, connection, lambda: _ssh_bridge(connection), connection.close
+        ), connection
+
+    def _host(
+        self,
+        record: HostRecord,
+        runner: Runner,
+        bridge: Callable[[], Bridge],
+        close: Callable[[], None],
+    ) -> Host:
+        launch = streamed() if record.probe_only else self._installed(record)
+        helper = HelperCall(
+            record.name, runner, launch, timeout_s=self._call_s, identity=self._identity
+        )
+        short, long = (
+            LibvirtLink(record.name, bridge, connect_s=self._connect_s, call_s=call_s)
+            for call_s in (self._call_s, self._call_s * _LONG_JOBS)
+        )
+        libvirt = GuardedLibvirt(short, long)
+
+        def close_all() -> None:
+            libvirt.close()
+            close()
+
+        return ReachedHost(record.name, helper, lambda: libvirt, close_all)
+
+    def _installed(self, record: HostRecord) -> Launch:
+        return installed(self.user(record))
+
+    def _through(self, target: SshTarget) -> SshConnection | None:
+        jumps = [sshconfig.resolve(each, self._config) for each in target.jumps]
+        return through(jumps, self._connect_s)
+
+    def _local_bridge(self, name: str) -> Bridge:
+        refused = "there is no socket of libvirtd"
+        for path in self._sockets:
+            try:
+                return Bridge(SocketStream(path, self._connect_s))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                refused = f"{path}: {error.strerror or error}"
+        raise HostUnreachable(
+            f"libvirt on {name} cannot be reached",
+            why=refused,
+            next="systemctl start libvirtd   (Debian: apt install libvirt-daemon-system)",
+        )
+
+
+def _ssh_bridge(connection: SshConnection) -> Bridge:
+    channel = connection.open(_VIRT_SSH_HELPER)
+    try:
+        channel.start()
+        return Bridge(channel)
+    except BaseException:
+        channel.close()
+        raise
+
+
+def _nothing() -> None:
+    """The local host has no connection to close."""

@@ -1,0 +1,109 @@
+"""Simulated hosts as ``ports.Hosts``: over the socket, or in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vgpumgr.hosts.helpercall import HelperCall, Identity
+from vgpumgr.hosts.launch import Launch
+from vgpumgr.hosts.reached import ReachedHost
+from vgpumgr.model.codec import from_plain
+from vgpumgr.model.errors import HostUnreachable
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.ports import Host
+from vgpumgr.model.simulated import SimFleet
+from vgpumgr.sim.channel import Channel
+from vgpumgr.sim.fleet import SimulatedFleet
+from vgpumgr.sim.proxies import Call, ProxyLibvirt, SimRunner, under_deadline
+
+SCHEME = "sim://"
+
+_LAUNCH = Launch(argv=("vgpumgr-helper",))
+
+
+class SimHosts:
+    """The hosts of the process that serves ``state``, by addresses ``sim://NAME``.
+
+    Every call raises HostUnreachable while that process is down; after ``call_timeout_s`` seconds
+    a look raises DeadlineExceeded and a change OutcomeUnknown. ``identity`` gives the fleet's id
+    and the store's epoch for verbs that change.
+    """
+
+    def __init__(
+        self, state: Path, call_timeout_s: float = 30.0, *, identity: Identity = lambda: ("", 0)
+    ) -> None:
+        self._channel = Channel(state, call_timeout_s)
+        self._hosts = _Opened(self._call, identity, call_timeout_s)
+
+    def open(self, record: HostRecord) -> Host:
+        """The host; nothing is connected yet."""
+        return self._hosts.open(record)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._channel.close()
+
+    def _call(
+        self, name: str, target: str, method: str, arguments: dict[str, Any], kind: Any
+    ) -> Any:
+        plain = self._channel.call(name, target, method, arguments)
+        return plain if kind is None else from_plain(kind, plain)
+
+
+class InProcessHosts:
+    """The same hosts without process and socket: for tests, and for runs on virtual time."""
+
+    def __init__(self, fleet: SimFleet, *, identity: Identity = lambda: ("", 0)) -> None:
+        self.fleet = SimulatedFleet(fleet)
+        self._hosts = _Opened(self._call, identity, timeout_s=0.0)
+
+    def open(self, record: HostRecord) -> Host:
+        """The host."""
+        return self._hosts.open(record)
+
+    def close(self) -> None:
+        """Power off."""
+        self.fleet.close()
+
+    def _call(
+        self, name: str, target: str, method: str, arguments: Mapping[str, Any], _kind: Any
+    ) -> Any:
+        return self.fleet.call(name, target, method, arguments)
+
+
+class _Opened:
+    """One host object for each address."""
+
+    def __init__(self, call: Callable[..., Any], identity: Identity, timeout_s: float) -> None:
+        self._call = call
+        self._identity = identity
+        self._timeout_s = timeout_s
+        self._hosts: dict[tuple[str, str], Host] = {}
+        self._lock = threading.Lock()
+
+    def open(self, record: HostRecord) -> Host:
+        if not record.address.startswith(SCHEME):
+            raise HostUnreachable(
+                f"{record.address} is no simulated host", next=f"use {SCHEME}NAME"
+            )
+        with self._lock:
+            key = (record.name, record.address)
+            if key not in self._hosts:
+                self._hosts[key] = self._make(record)
+            return self._hosts[key]
+
+    def _make(self, record: HostRecord) -> Host:
+        call: Call = partial(self._call, record.address.removeprefix(SCHEME))
+        helper = HelperCall(
+            record.name,
+            SimRunner(call),
+            _LAUNCH,
+            timeout_s=self._timeout_s,
+            identity=self._identity,
+        )
+        libvirt = ProxyLibvirt(under_deadline(record.name, call))
+        return ReachedHost(record.name, helper, lambda: libvirt)

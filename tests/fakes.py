@@ -7,18 +7,15 @@ allocation is refused, a domain starts only when its devices are there. Every ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tests.fake_helper import FakeHelper
 from tests.fake_libvirt import FakeDomains, FakeStorage
 from vgpumgr.model.domain import DomainFacts, DomainState, VolumeFacts
 from vgpumgr.model.errors import (
-    Conflict,
     HostRefused,
     HostUnreachable,
-    InUse,
-    NotFound,
     VgpumgrError,
 )
 from vgpumgr.model.gpu import GpuFacts, Mdev, MdevType

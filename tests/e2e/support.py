@@ -24,8 +24,14 @@ from unittest import mock
 import yaml
 
 from vgpumgr.cli.root import run
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.ports import Host
+from vgpumgr.sim.client import SimHosts
 
 DEADLINE_S = 60.0
+# A host remembers for good which epoch it has seen.
+EPOCH_FILE = "file:/var/lib/vgpumgr/epoch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +191,26 @@ def _text(stream: io.TextIOWrapper) -> str:
     stream.flush()
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode()
+
+
+@contextlib.contextmanager
+def sim_host(cli: Cli, name: str) -> Iterator[Host]:
+    """A simulated host as libvirt and the helper know it, past everything that vgpumgr decides."""
+    hosts = SimHosts(cli.state / "sim")
+    try:
+        yield hosts.open(HostRecord(name=name, address=f"sim://{name}"))
+    finally:
+        hosts.close()
+
+
+def host_dumps(cli: Cli) -> list[dict[str, Any]]:
+    """All that is on the simulated hosts: a probe of each, and what they keep on disk."""
+    journal = (cli.state / "sim" / "durable.jsonl").read_text().splitlines()
+    kept = {(of, key): text for of, key, text in map(json.loads, journal) if key != EPOCH_FILE}
+    dumps = []
+    for name in cli.ok("sim", "status", "-o", "json").json["hosts"]:
+        with sim_host(cli, name) as found:
+            probed = to_plain(found.probe())
+        on_disk = {key: text for (of, key), text in kept.items() if of == name and text is not None}
+        dumps.append({**probed, "kept": on_disk})
+    return dumps

@@ -145,10 +145,10 @@ def running_pid() -> int | None:
     return pid if str(STATE / "disk.qcow2").encode() in command else None
 
 
-def ssh_argv(state: dict[str, Any]) -> list[str]:
+def ssh_argv(state: dict[str, Any], user: str = USER) -> list[str]:
     argv = ["ssh", "-q", "-F", "none", "-i", state["key"], "-p", str(state["port"])]
-    argv += ["-o", f"UserKnownHostsFile={STATE / 'known_hosts'}", "-o", "IdentitiesOnly=yes"]
-    return [*argv, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", f"{USER}@127.0.0.1"]
+    argv += ["-o", f"UserKnownHostsFile={state['known_hosts']}", "-o", "IdentitiesOnly=yes"]
+    return [*argv, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", f"{user}@127.0.0.1"]
 
 
 def wait_until_ready(state: dict[str, Any]) -> None:
@@ -184,6 +184,7 @@ def start(box: Path) -> dict[str, Any]:
         "address": f"{USER}@127.0.0.1:{port}",
         "port": port,
         "key": str(box / "id_ed25519"),
+        "known_hosts": str(STATE / "known_hosts"),
         "fingerprint": printed.stdout.split()[1],
     }
     (STATE / "state.json").write_text(json.dumps(state, indent=1))

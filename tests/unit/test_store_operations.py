@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.store_values import fleet, start
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.journal import OperationMoved, OperationState
-from vgpumgr.store import SqlLedger, open_ledger
+from vgpumgr.store import SqlLedger, locks, open_ledger
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -95,6 +97,25 @@ def test_an_odd_id_stays_inside_the_folder_of_locks(ledger: SqlLedger, tmp_path:
     operate(ledger, "../../x")
     assert ledger.claim_operation("../../x")
     assert len(list((tmp_path / "l.locks").iterdir())) == 1
+
+
+def test_a_lock_file_removed_while_it_was_opened_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last owner removes its file between our open and our lock: we lock the new file."""
+    removals = [tmp_path / "op"]
+
+    def flock(descriptor: int, how: int) -> None:
+        if removals:
+            removals.pop().unlink()
+        fcntl.flock(descriptor, how)
+
+    monkeypatch.setattr(locks, "fcntl", SimpleNamespace(**vars(fcntl) | {"flock": flock}))
+    one, two = locks.OperationLocks(tmp_path), locks.OperationLocks(tmp_path)
+    assert one.claim("op")
+    assert not two.claim("op")
+    one.close()
+    two.close()
 
 
 def hold(path: Path, told: Connection) -> None:

@@ -56,6 +56,7 @@ class App:
             ssh_config=self.config.ssh_config,
             connect_timeout_s=self.config.connect_timeout_s,
             call_timeout_s=self.config.call_timeout_s,
+            identity=lambda: self._identity,
         )
         self._closers.append(hosts.close)
         return hosts
@@ -65,9 +66,18 @@ class App:
         """The simulated fleet of this state folder."""
         from vgpumgr.sim.client import SimHosts
 
-        hosts = SimHosts(self.config.state_dir / "sim", self.config.call_timeout_s)
+        hosts = SimHosts(
+            self.config.state_dir / "sim",
+            self.config.call_timeout_s,
+            identity=lambda: self._identity,
+        )
         self._closers.append(hosts.close)
         return hosts
+
+    @cached_property
+    def _identity(self) -> tuple[str, int]:
+        """Who changes hosts: fleet and epoch, read once, so that a take-over fences us off."""
+        return self.writable_ledger.fleet_id(), self.writable_ledger.epoch()
 
     @cached_property
     def hosts(self) -> HostRouter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import file_option, load_vms
 from vgpumgr.cli.output import output_option, print_item, table
-from vgpumgr.cli.progress import reporting
+from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.model.errors import NoPlacement, PartlyDone
 from vgpumgr.model.plan import Plan
@@ -131,8 +132,12 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
         return
     vms = load_vms(context, file)
     context.app.require_hosts()
-    with context.interruptible() as app, reporting(app, len(vms)):
-        done, outcome = app.engine.apply(vms, partial=partial, restart=restart)
+    try:
+        with changing(context, len(vms)) as engine:
+            done, outcome = engine.apply(vms, partial=partial, restart=restart)
+    except NoPlacement as error:
+        error.next = explain_command(file)
+        raise
     warn(done)
     _print_outcome(done, outcome)
     outcome.raise_for_failure()
@@ -140,8 +145,13 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
         raise PartlyDone(
             f"{len(done.unplaced)} of {len(vms)} VMs could not be placed",
             why=", ".join(refused.request.name for refused in done.unplaced[:10]),
-            next=f"vgpumgr explain -f {file}",
+            next=explain_command(file),
         )
+
+
+def explain_command(file: str) -> str:
+    """What to type to learn why a VM of this file fits nowhere."""
+    return f"vgpumgr explain -f {shlex.quote(file)}"
 
 
 def _print_outcome(done: Plan, outcome: Outcome) -> None:

@@ -17,7 +17,7 @@ from vgpumgr.cli.output import (
     print_list,
     table,
 )
-from vgpumgr.cli.progress import reporting
+from vgpumgr.cli.progress import changing
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.journal import OperationRecord, StepState, TaskRecord
 
@@ -75,8 +75,8 @@ def _task_row(task: TaskRecord) -> list[str]:
 @pass_context
 def resume(context: Context, id_: str) -> None:
     """Finish an interrupted operation: look at the host first, then go on."""
-    with context.interruptible() as app, reporting(app, _size(context, id_)):
-        outcome = app.engine.resume(id_)
+    with changing(context, _size(context, id_)) as engine:
+        outcome = engine.resume(id_)
     outcome.raise_for_failure()
     click.echo(f"{len(outcome.done)} of {len(outcome.vms)} VMs done", err=True)
 
@@ -86,8 +86,8 @@ def resume(context: Context, id_: str) -> None:
 @pass_context
 def undo(context: Context, id_: str) -> None:
     """Take back the unfinished part of an operation; finished VMs stay."""
-    with context.interruptible() as app, reporting(app, _size(context, id_)):
-        outcome = app.engine.undo(id_)
+    with changing(context, _size(context, id_)) as engine:
+        outcome = engine.undo(id_)
     for each in outcome.vms:
         click.echo(f"{each.vm}: {each.state}{f': {each.error}' if each.error else ''}", err=True)
 

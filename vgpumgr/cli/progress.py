@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a counter at a terminal, a line per failure elsewhere."""
+"""Changing the fleet: progress on stderr, Ctrl-C, and a fresh look at what was touched."""
 
 from __future__ import annotations
 
@@ -14,32 +14,52 @@ from vgpumgr.model.journal import TaskState
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
+    from vgpumgr.cli.context import Context
+    from vgpumgr.engine.engine import Engine
     from vgpumgr.engine.outcome import VmOutcome
 
 
 @contextmanager
-def reporting(app: App, total: int) -> Iterator[None]:
-    """Report every VM's end while the block runs. Lanes call from their own threads."""
+def changing(context: Context, total: int) -> Iterator[Engine]:
+    """The engine, for a change of ``total`` VMs.
+
+    Every VM's end is reported, the first Ctrl-C lets the running host call end, and the hosts
+    that were touched and answered are probed afterwards, so that lists show what the change did.
+    """
+    from vgpumgr.engine.execute import CUT
+
+    with context.interruptible() as app:
+        with _reporting(app, total) as ended:
+            yield app.engine
+        touched = {outcome.host for outcome in ended} - {
+            outcome.host for outcome in ended if isinstance(outcome.error, CUT)
+        }
+        if touched and not app.stop.is_set():
+            app.engine.refresh(touched)
+
+
+@contextmanager
+def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
+    """A counter at a terminal, a line per failure elsewhere. Lanes call from their own threads."""
     lock = threading.Lock()
-    count = 0
+    ended: list[VmOutcome] = []
     live = sys.stderr.isatty()
 
     def report(outcome: VmOutcome) -> None:
-        nonlocal count
         with lock:
-            count += 1
+            ended.append(outcome)
             if outcome.state is not TaskState.DONE:
                 reason = f": {outcome.error}" if outcome.error else ""
                 _line(f"{outcome.vm} on {outcome.host}: {outcome.verb} {outcome.state}{reason}")
             if live:
-                click.echo(f"\r{count}/{total} {outcome.vm:<40.40}", nl=False, err=True)
+                click.echo(f"\r{len(ended)}/{total} {outcome.vm:<40.40}", nl=False, err=True)
 
     app.progress = report
     try:
-        yield
+        yield ended
     finally:
         app.progress = lambda _: None
-        if live and count:
+        if live and ended:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 

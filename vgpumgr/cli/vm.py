@@ -12,10 +12,10 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import age, observed_ats, observed_states
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
-from vgpumgr.cli.progress import reporting
+from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
 from vgpumgr.model.domain import DomainFacts
-from vgpumgr.model.errors import Conflict
+from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec
@@ -207,8 +207,12 @@ def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> Non
     if dry_run:
         plan = app.engine.plan(specs)
     else:
-        with context.interruptible(), reporting(app, 1):
-            plan, outcome = app.engine.apply(specs)
+        try:
+            with changing(context, 1) as engine:
+                plan, outcome = engine.apply(specs)
+        except NoPlacement as error:
+            error.next = "vgpumgr capacity"
+            raise
         outcome.raise_for_failure()
     warn(plan)
     print_item("Plan", plan_item(plan), plan_text(plan))
@@ -268,8 +272,8 @@ def reboot(context: Context, names: tuple[str, ...], force: bool) -> None:
 
 
 def _power(context: Context, names: Sequence[str], act: Callable[[Any], Any]) -> None:
-    with context.interruptible() as app, reporting(app, len(names)):
-        outcome = act(app.engine)
+    with changing(context, len(names)) as engine:
+        outcome = act(engine)
     outcome.raise_for_failure()
 
 
@@ -306,7 +310,7 @@ def delete_vms(
         if len(volumes) > 20:
             click.echo(f"  and {len(volumes) - 20} more", err=True)
     ask(f"delete {len(names)} VMs: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}?")
-    with context.interruptible() as app, reporting(app, len(names)):
-        outcome = app.engine.delete(names, keep_disks=keep_disks, force=force)
+    with changing(context, len(names)) as engine:
+        outcome = engine.delete(names, keep_disks=keep_disks, force=force)
     outcome.raise_for_failure()
     click.echo(f"deleted {len(outcome.done) or len(names)} VMs", err=True)

@@ -81,8 +81,9 @@ class Engine:
     ) -> tuple[Plan, Outcome]:
         """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing."""
         before = self._finish_leftovers({spec.name: spec for spec in desired}, RESUMED_BY_APPLY)
+        ready = [spec for spec in desired if spec.name not in before.waiting]
         for attempt in range(PLAN_ATTEMPTS):
-            plan, view = self._plan(desired)
+            plan, view = self._plan(ready)
             self._refuse(plan, view, partial=partial, restart=restart)
             if not plan.changes:
                 return plan, before

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpumgr.model.errors import Interrupted, PartlyDone, VgpumgrError
-from vgpumgr.model.journal import OperationState, TaskState
+from vgpumgr.model.journal import FINAL_TASKS, OperationState, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,11 @@ class Outcome:
     def done(self) -> tuple[VmOutcome, ...]:
         """The VMs whose task is done."""
         return tuple(vm for vm in self.vms if vm.state is TaskState.DONE)
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The VMs whose task has not ended: their hosts refuse, or do not answer."""
+        return frozenset(vm.vm for vm in self.vms if vm.state not in FINAL_TASKS)
 
     @property
     def state(self) -> OperationState:

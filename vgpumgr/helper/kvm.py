@@ -76,6 +76,7 @@ def _version(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def _boot(system: System, program: str, image: str) -> dict[str, Any]:
+    # -cpu host, as our domains have it: that, too, fails on some machines.
     argv = (
         *(program, "-accel", "kvm", "-cpu", "host", "-m", "512", "-nodefaults"),
         *("-no-user-config", "-nographic", "-serial", "stdio", "-no-reboot"),

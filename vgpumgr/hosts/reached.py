@@ -67,13 +67,26 @@ class ReachedHost:
 
     def probe(self) -> HostFacts:
         """One helper call and libvirt's lists; without libvirt that part is *unknown*."""
-        answer = self._helper.call("probe", {})
+        answer = self._with_kvm(self._helper.call("probe", {}))
         try:
             return self._with_libvirt(answer)
         except VgpumgrError as error:
             facts = assemble(self._name, answer)
             missing = UnknownPart(part="libvirt", why=error.why or error.message)
             return replace(facts, unknown=(*facts.unknown, missing))
+
+    def _with_kvm(self, answer: dict[str, object]) -> dict[str, object]:
+        """Where KVM was never tried with this kernel and QEMU, try it; the host remembers."""
+        unknown = answer.get("unknown")
+        parts = unknown if isinstance(unknown, list) else []
+        others = [each for each in parts if not _names(each, "kvm")]
+        if len(others) == len(parts):
+            return answer
+        try:
+            verdict = self._helper.call("kvm_probe", {})
+        except VgpumgrError:
+            return answer  # it stays unknown, as the answer says
+        return {**answer, "kvm": verdict.get("kvm"), "unknown": others}
 
     def _with_libvirt(self, answer: dict[str, object]) -> HostFacts:
         libvirt = self._libvirt()
@@ -89,3 +102,7 @@ class ReachedHost:
     def close(self) -> None:
         """Drop the connections."""
         self._close()
+
+
+def _names(unknown: object, part: str) -> bool:
+    return isinstance(unknown, dict) and unknown.get("part") == part

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ class RealHosts:
     def user(self, record: HostRecord) -> str:
         """As whom programs run there."""
         if record.address == LOCAL:
-            return getpass.getuser()
+            return pwd.getpwuid(os.geteuid()).pw_name
         return self.target(record.address).user
 
     def fingerprints(self, address: str) -> tuple[str, ...]:

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vgpumgr.hosts.runner import CallCut
 from vgpumgr.model.codec import from_plain, to_plain
-from vgpumgr.model.errors import Conflict, HostUnreachable, VgpumgrError
+from vgpumgr.model.errors import Conflict, HostUnreachable, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.channel import Channel
+from vgpumgr.sim.hardware import hardware
 from vgpumgr.sim.server import FLEET, LOCK, SIM
 
 _UP_S, _DOWN_S, _POLL_S = 60.0, 30.0, 0.02
 _ASK_S = 10.0
-_LOG = "server.log"
+_LOG, _UP_LOCK = "server.log", "up.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,18 @@ class SimStatus:
 def up(fleet: SimFleet, state: Path) -> None:
     """Switch the fleet on, and return when it answers. It outlives us.
 
-    The same fleet already up is no error; another one is a Conflict.
+    The same fleet already up is no error; another one is a Conflict, and one that cannot exist a
+    UsageError.
     """
+    for host in fleet.hosts:
+        hardware(host)
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / _UP_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _up(fleet, state)
+
+
+def _up(fleet: SimFleet, state: Path) -> None:
     found = _ask(state)
     if found is not None:
         if from_plain(SimFleet, found["fleet"]) != fleet:
@@ -49,10 +61,7 @@ def up(fleet: SimFleet, state: Path) -> None:
                 next="vgpumgr sim down",
             )
         return
-    state.mkdir(parents=True, exist_ok=True)
-    fresh = state / f"{FLEET}.new"
-    fresh.write_text(json.dumps(to_plain(fleet), indent=1))
-    fresh.replace(state / FLEET)
+    (state / FLEET).write_text(json.dumps(to_plain(fleet), indent=1))
     _wait_until_up(state, _start(state))
 
 
@@ -62,8 +71,8 @@ def down(state: Path) -> None:
         _call(state, "", "stop", {})
     except HostUnreachable:
         return
-    except VgpumgrError:
-        pass  # it was cut while it answered
+    except OutcomeUnknown:
+        pass  # it was gone before it had answered
     deadline = time.monotonic() + _DOWN_S
     while not _is_gone(state):
         if time.monotonic() > deadline:
@@ -134,6 +143,10 @@ def _call(state: Path, host: str, method: str, args: dict[str, Any]) -> Any:
     channel = Channel(state, _ASK_S)
     try:
         return channel.call(host, SIM, method, args)
+    except CallCut as cut:
+        raise OutcomeUnknown(
+            "the simulated fleet does not answer", why=cut.why, next="vgpumgr sim status"
+        ) from cut
     finally:
         channel.close()
 

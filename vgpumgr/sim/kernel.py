@@ -107,7 +107,8 @@ class Kernel:
     def _plug(self) -> None:
         parts = hardware(self.host)
         boards = {gpu.address: gpu.board for gpu in parts.gpus}
-        self.pci.add_driver(Nvidia(self.mdevs, boards))
+        if boards:
+            self.pci.add_driver(Nvidia(self.mdevs, boards))
         self.pci.add_driver(HdAudio())
         for gpu in parts.gpus:
             for function in self._functions(gpu):

@@ -89,14 +89,6 @@ def _by_index(index: Any, handle: Any) -> None:
     _point(handle, _gpus()[index.value])
 
 
-def _by_bus_id(bus_id: Any, handle: Any) -> None:
-    wanted = bus_id.value.decode().lower()
-    for gpu in _gpus():
-        if wanted.removeprefix("0000") == gpu.address or wanted == gpu.address:
-            return _point(handle, gpu)
-    raise _Failed(pynvml.NVML_ERROR_NOT_FOUND)
-
-
 def _point(handle: Any, gpu: Gpu) -> None:
     pointer = pynvml.cast(gpu.bus, type(handle._obj))
     pynvml.memmove(handle, pynvml.byref(pointer), pynvml.sizeof(pointer))
@@ -153,7 +145,6 @@ _FUNCTIONS: dict[str, Callable[..., None]] = {
     "nvmlSystemGetDriverVersion": _driver_version,
     "nvmlDeviceGetCount_v2": _count,
     "nvmlDeviceGetHandleByIndex_v2": _by_index,
-    "nvmlDeviceGetHandleByPciBusId_v2": _by_bus_id,
     "nvmlDeviceGetName": _name,
     "nvmlDeviceGetUUID": _uuid,
     "nvmlDeviceGetSerial": _serial,

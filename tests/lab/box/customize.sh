@@ -7,8 +7,10 @@ tree=$1 public_key=$2
 in_tree() { chroot "$tree" "$@"; }
 
 in_tree useradd --create-home --shell /bin/bash --groups libvirt gpuadm
-install -d -m 700 "$tree/home/gpuadm/.ssh"
-install -m 600 "$public_key" "$tree/home/gpuadm/.ssh/authorized_keys"
+for home in /home/gpuadm /root; do # root's login is for looking from outside; vgpumgr comes as gpuadm
+  install -d -m 700 "$tree$home/.ssh"
+  install -m 600 "$public_key" "$tree$home/.ssh/authorized_keys"
+done
 in_tree chown -R gpuadm:gpuadm /home/gpuadm/.ssh
 chmod 440 "$tree/etc/sudoers.d/gpuadm"
 

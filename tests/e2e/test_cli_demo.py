@@ -1,0 +1,72 @@
+"""The demo, as `make demo` types it, and back again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.support import Cli, host_dumps, names, new_cli
+
+VMS = "examples/demo/vms.yaml"
+
+
+@pytest.fixture
+def cli() -> Iterator[Cli]:
+    with new_cli() as found:
+        yield found
+
+
+def test_the_demo_discovers_places_runs_explains_and_takes_all_back(cli: Cli) -> None:
+    up = cli.ok("sim", "up", "-f", "examples/demo/fleet.yaml")
+    assert "discovered 6 hosts with 24 GPUs" in up.err
+    before = host_dumps(cli)
+
+    assert cli.fails(10, "plan", "-f", VMS, "--detailed-exitcode").out.count("create") == 49
+    assert cli.ok("plan", "-f", VMS).out == cli.fails(10, "diff", "-f", VMS).out
+    assert cli.items("vm", "list") == []
+
+    applied = cli.ok("apply", "-f", VMS, "-o", "json").json
+    assert applied["kind"] == "Apply"
+    assert applied["changes"] == len(applied["vms"]) == 49
+    assert {vm["state"] for vm in applied["vms"]} == {"done"}
+
+    again = cli.ok("apply", "-f", VMS)
+    assert again.out == "nothing to change: 49 VMs are as wanted\n"
+    assert cli.ok("plan", "-f", VMS, "--detailed-exitcode").out == again.out
+    assert cli.ok("diff", "-f", VMS).out == again.out
+    _shown_as_made(cli)
+
+    explained = cli.fails(5, "explain", "-f", "examples/demo/too-big.yaml", "-o", "json").json
+    (giant,) = explained["items"]
+    assert giant["host"] is None
+    assert {reason["host"] for reason in giant["reasons"]} == {item["host"] for item in before}
+    assert any("2 of 5 passthrough" in reason["text"] for reason in giant["reasons"])
+
+    cli.ok("delete", "-f", VMS, "--force", "-y")
+    assert cli.items("vm", "list") == []
+    assert cli.items("allocation", "list") == []
+    assert all(gpu["units_used"] == 0 for gpu in cli.items("gpu", "list"))
+    assert "foreign" not in cli.ok("map").out
+    assert host_dumps(cli) == before
+    assert "nothing to delete" in cli.ok("delete", "-f", VMS, "--force", "-y").err
+
+
+def _shown_as_made(cli: Cli) -> None:
+    vms = cli.items("vm", "list")
+    assert len(vms) == 49
+    assert {vm["power"] for vm in vms} == {"running"}
+    assert {vm["owner"] for vm in vms} == {"vgpumgr"}
+    allocations = cli.items("allocation", "list")
+    assert len(allocations) == 48
+    assert {each["state"] for each in allocations} == {"active"}
+    whole = [each for each in allocations if each["profile"] == "passthrough"]
+    assert sorted(each["vm"] for each in whole) == ["training-01", "training-02"]
+    assert {gpu["model"] for gpu in cli.items("gpu", "list") if gpu["units_used"] == 80} == {
+        "H100-SXM5-80GB"
+    }
+    (operation,) = cli.items("operation", "list")
+    assert (operation["kind"], operation["state"]) == ("apply", "done")
+    assert names(cli.items("host", "list")) == sorted(names(cli.items("host", "list")))
+    display = cli.ok("vm", "xml", "designer-01").out
+    assert display.count('display="on"') == display.count('ramfb="on"') == 1

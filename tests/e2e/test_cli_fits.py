@@ -1,0 +1,55 @@
+"""\"Fits N more\" at its word: N more VMs succeed, and the next is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.support import Cli, host, new_cli, vm
+
+BOARDS = ("T4", 2), ("A100-PCIE-80GB", 1)
+
+
+@pytest.fixture(scope="module", params=["breadth-first", "depth-first"])
+def cli(request: pytest.FixtureRequest) -> Iterator[Cli]:
+    """A host with two T4s and a passthrough board; one vGPU is there, the other GPUs are empty."""
+    with pytest.MonkeyPatch.context() as patch, new_cli() as found:
+        patch.setenv("VGPUMGR_POLICY", request.param)
+        found.policy = request.param
+        found.sim_up(host("one", *BOARDS, cpus=8, memory="64GiB"))
+        found.ok("apply", "-f", found.documents(vm("there", "T4-4Q")))
+        yield found
+
+
+def test_for_every_profile_that_many_more_succeed_and_the_next_is_refused(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VGPUMGR_POLICY", cli.policy)
+    rooms = cli.items("capacity", "--vcpus", "1", "--memory", "1GiB")
+    assert {room["name"] for room in rooms} >= {"T4-4Q", "T4-1B", "T4-16Q", "passthrough"}
+    for room in rooms:
+        profile, fits = room["name"], room["fits"]
+        if fits:
+            more = cli.documents(vm("more", profile, replicas=fits))
+            cli.ok("apply", "-f", more)
+        one = cli.documents(vm("next", profile), name="next.yaml")
+        refused = cli.fails(5, "apply", "-f", one, "-o", "json")
+        assert refused.error["code"] == "placement.none", profile
+        assert cli.items("capacity", profile, "--vcpus", "1", "--memory", "1GiB")[0]["fits"] == 0
+        if fits:
+            cli.ok("delete", "-f", more, "--force", "-y")
+    assert cli.items("capacity", "--vcpus", "1", "--memory", "1GiB") == rooms
+
+
+def test_the_processors_and_memory_of_the_host_bound_it_too(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VGPUMGR_POLICY", cli.policy)
+    (room,) = cli.items("capacity", "T4-4Q", "--vcpus", "12", "--memory", "16GiB")
+    assert room["fits"] == 2
+    big = {"vcpus": 12, "memory": "16GiB"}
+    more = cli.documents(vm("big", "T4-4Q", replicas=2, **big))
+    cli.ok("apply", "-f", more)
+    cli.fails(5, "apply", "-f", cli.documents(vm("next", "T4-4Q", **big), name="next.yaml"))
+    cli.ok("delete", "-f", more, "--force", "-y")

@@ -1,0 +1,498 @@
+"""Delete, start, stop, reboot, and operations that are interrupted, resumed or undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import FakeHost, t4, t4_parent
+from tests.world import World, vm, with_disk
+from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.lanes import SerialLanes, ThreadLanes
+from vgpumgr.model.domain import DomainState
+from vgpumgr.model.errors import (
+    Conflict,
+    DeadlineExceeded,
+    HostRefused,
+    HostUnreachable,
+    Interrupted,
+    NoPlacement,
+    NotFound,
+    OutcomeUnknown,
+)
+from vgpumgr.model.journal import OperationState, Reservation, TaskState
+from vgpumgr.model.vm import AllocationState, VmState
+
+FULL = with_disk("web", "T4-4Q")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def empty(world: World) -> dict[str, object]:
+    return world.host.left()
+
+
+def effects(host: FakeHost) -> list[str]:
+    looks = {"probe", "look", "mdev_look", "vfio_look", "volume_look", "image_inspect"}
+    return [name for name, _ in host.calls if name not in looks]
+
+
+# -- delete ------------------------------------------------------------------------------------
+
+
+def test_a_deleted_vm_leaves_nothing_behind_but_history(
+    world: World, empty: dict[str, object]
+) -> None:
+    world.engine.apply([FULL, vm("big")])
+    world.engine.delete(["web", "big"], keep_disks=False, force=True).raise_for_failure()
+    assert world.host.left() == empty
+    assert (world.names(), world.free_slots()) == ([], 16)
+    (closed,) = world.ledger.allocations(released=True)
+    assert (closed.vm, closed.state) == ("web", AllocationState.RELEASED)
+    assert [op.kind for op in world.ledger.operations()] == ["delete", "apply"]
+
+
+def test_a_running_vm_is_not_deleted_without_force(world: World) -> None:
+    """It was started after the last observation: the host is asked anew."""
+    world.engine.apply([FULL])
+    with pytest.raises(Conflict, match="still running: web") as caught:
+        world.engine.delete(["web"], keep_disks=False, force=False)
+    assert (caught.value.exit_status, "--force" in caught.value.next) == (4, True)
+    assert world.host.left()["domains"] == {"web": "running"}
+    world.engine.stop_vms(["web"], force=False, timeout_s=5)
+    world.engine.delete(["web"], keep_disks=False, force=False).raise_for_failure()
+
+
+def test_a_vm_that_nobody_can_look_at_is_not_deleted_without_force(world: World) -> None:
+    world.engine.apply([FULL])
+    world.host.down = True
+    with pytest.raises(HostUnreachable, match="cannot tell whether web runs"):
+        world.engine.delete(["web"], keep_disks=False, force=False)
+    assert world.vm("web").state is VmState.ACTIVE
+
+
+def test_disks_stay_where_asked(world: World) -> None:
+    world.engine.apply([FULL])
+    world.engine.delete(["web"], keep_disks=True, force=True).raise_for_failure()
+    assert len(world.host.volumes) == 2
+    assert (world.host.domains_by_name, world.host.mdevs) == ({}, {})
+
+
+def test_only_volumes_made_for_the_vm_go(world: World) -> None:
+    world.engine.apply([FULL, with_disk("other", "T4-4Q")])
+    world.engine.delete(["web"], keep_disks=False, force=True)
+    assert {name.split("-")[0] for _, name in world.host.volumes} == {"other"}
+
+
+def test_an_unknown_name_deletes_nothing_at_all(world: World) -> None:
+    world.engine.apply([vm("web")])
+    with pytest.raises(NotFound):
+        world.engine.delete(["web", "wob"], keep_disks=False, force=True)
+    assert world.names() == ["web"]
+
+
+def test_a_half_made_vm_is_not_deleted_and_the_error_says_what_to_type(world: World) -> None:
+    world.host.refuse("start", OutcomeUnknown("cut"))
+    _, outcome = world.engine.apply([FULL])
+    with pytest.raises(Conflict, match="web is reserved") as caught:
+        world.engine.delete(["web"], keep_disks=False, force=True)
+    short = outcome.operation[:8]
+    assert caught.value.next == (
+        f"vgpumgr operation resume {short}, or vgpumgr operation undo {short}"
+    )
+    world.engine.undo(short)
+    assert world.names() == []
+
+
+@pytest.mark.parametrize("verb", ["destroy", "undefine", "volume_delete", "mdev_remove"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("error", [HostRefused("no"), OutcomeUnknown("cut")], ids=type)
+def test_an_interrupted_delete_goes_on_with_the_same_command(
+    world: World, empty: dict[str, object], verb: str, after: bool, error: HostRefused
+) -> None:
+    world.engine.apply([FULL])
+    world.host.refuse(verb, error, after=after)
+    outcome = world.engine.delete(["web"], keep_disks=False, force=True)
+    with pytest.raises(type(error)):
+        outcome.raise_for_failure()
+    assert world.vm("web").state is VmState.DELETING
+    assert world.free_slots() == 12, "units are free when the devices surely are"
+    again = world.engine.delete(["web"], keep_disks=False, force=True)
+    assert [each.state for each in again.vms] == [TaskState.DONE]
+    assert world.host.left() == empty
+    assert (world.names(), world.free_slots()) == ([], 16)
+
+
+def test_a_delete_stuck_on_one_host_does_not_hold_up_another(tmp_path: Path) -> None:
+    hosts = [FakeHost(name=f"h{n}", gpus=[t4(n)], parents=[t4_parent(n)]) for n in range(2)]
+    world = World(tmp_path, *hosts)
+    world.engine.apply([vm("a", "passthrough"), vm("b", "passthrough")])
+    stuck = world.hosts[world.vm("a").host]
+    stuck.down = True
+    with pytest.raises(HostUnreachable):
+        world.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+    outcome = world.engine.delete(["a", "b"], keep_disks=False, force=True)
+    assert [(each.vm, each.state) for each in outcome.done] == [("b", TaskState.DONE)]
+    stuck.down = False
+    world.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+    assert world.names() == []
+    world.close()
+
+
+def test_apply_makes_anew_what_an_interrupted_delete_was_taking_away(world: World) -> None:
+    world.engine.apply([FULL])
+    first = world.vm("web").id
+    world.host.refuse("undefine", OutcomeUnknown("cut"))
+    world.engine.delete(["web"], keep_disks=False, force=True)
+    world.engine.apply([FULL])[1].raise_for_failure()
+    assert world.vm("web").id != first
+    assert (len(world.host.mdevs), len(world.host.volumes)) == (1, 2)
+
+
+def test_deleting_after_a_host_reboot_clears_the_claims(
+    world: World, empty: dict[str, object]
+) -> None:
+    """The mdev is gone, its claim is not; a delete that is cut and resumed must see that."""
+    world.engine.apply([FULL])
+    world.host.reboot()
+    world.host.refuse("mdev_remove", OutcomeUnknown("cut"))
+    world.engine.delete(["web"], keep_disks=False, force=True)
+    world.engine.delete(["web"], keep_disks=False, force=True).raise_for_failure()
+    assert world.host.left() == empty
+
+
+def test_a_domain_that_took_the_name_meanwhile_survives_the_delete(world: World) -> None:
+    world.engine.apply([vm("web", "T4-4Q")])
+    world.host.foreign_domain("web")
+    world.engine.delete(["web"], keep_disks=False, force=True).raise_for_failure()
+    assert world.host.left()["domains"] == {"web": "running"}
+    assert (world.host.mdevs, world.names()) == ({}, [])
+
+
+# -- power -------------------------------------------------------------------------------------
+
+
+def test_a_start_after_a_host_reboot_makes_the_same_mdev_again(world: World) -> None:
+    world.engine.apply([vm("web", "T4-4Q")])
+    before = dict(world.host.mdevs)
+    world.host.reboot()
+    world.host.calls.clear()
+    world.engine.start(["web"]).raise_for_failure()
+    assert world.host.mdevs == before
+    assert effects(world.host) == ["mdev_create", "start"]
+
+
+def test_a_lost_domain_is_defined_again_before_the_start(world: World) -> None:
+    world.engine.apply([FULL])
+    xml = world.host.xml_by_name["web"]
+    world.host.domains_by_name.clear()
+    world.host.xml_by_name.clear()
+    world.host.calls.clear()
+    world.engine.start(["web"]).raise_for_failure()
+    assert effects(world.host) == ["mdev_create", "define", "start"]
+    assert world.host.xml_by_name["web"] == xml
+
+
+def test_a_start_of_a_defined_domain_leaves_its_definition_alone(world: World) -> None:
+    """It was defined after the last observation: the host is asked anew."""
+    world.engine.apply([vm("web")])
+    world.host.calls.clear()
+    world.engine.start(["web"]).raise_for_failure()
+    assert effects(world.host) == ["start"]
+
+
+def test_stop_waits_for_the_guest(world: World) -> None:
+    world.engine.apply([vm("web")])
+    world.engine.stop_vms(["web"], force=False, timeout_s=5).raise_for_failure()
+    assert world.host.left()["domains"] == {"web": "shutoff"}
+    assert world.vm("web").running is False
+    world.engine.start(["web"])
+    assert world.vm("web").running is True
+
+
+def test_a_guest_that_ignores_acpi_needs_force(world: World) -> None:
+    world.engine.apply([vm("web")])
+    world.host.guests_ignore_acpi = True
+    started = world.clock.now()
+    with pytest.raises(DeadlineExceeded, match="did not power off in 7 s") as caught:
+        world.engine.stop_vms(["web"], force=False, timeout_s=7).raise_for_failure()
+    assert caught.value.next == "vgpumgr vm stop web --force"
+    assert 7 <= world.clock.now() - started < 8
+    assert world.vm("web").running is True
+    world.engine.stop_vms(["web"], force=True, timeout_s=7).raise_for_failure()
+
+
+def test_a_domain_that_is_shutting_down_is_not_off_yet(world: World) -> None:
+    world.engine.apply([vm("web")])
+    domain = world.host.domains_by_name["web"]
+    world.host.domains_by_name["web"] = replace(domain, state=DomainState.OTHER)
+    with pytest.raises(Conflict, match="still running"):
+        world.engine.delete(["web"], keep_disks=False, force=False)
+    world.engine.stop_vms(["web"], force=True, timeout_s=1).raise_for_failure()
+    assert "destroy" in effects(world.host)
+
+
+@pytest.mark.parametrize(("force", "calls"), [(False, ["reboot"]), (True, ["destroy", "start"])])
+def test_reboot(world: World, force: bool, calls: list[str]) -> None:
+    world.engine.apply([vm("web")])
+    world.host.calls.clear()
+    world.engine.reboot(["web"], force=force).raise_for_failure()
+    assert effects(world.host) == calls
+
+
+def test_a_foreign_domain_is_never_stopped(world: World) -> None:
+    world.engine.apply([vm("web")])
+    world.host.foreign_domain("web")
+    with pytest.raises(Conflict, match="not ours"):
+        world.engine.stop_vms(["web"], force=True, timeout_s=1).raise_for_failure()
+    assert world.host.left()["domains"] == {"web": "running"}
+
+
+def test_a_start_that_ends_at_once_is_a_refusal(world: World) -> None:
+    world.engine.apply([vm("web")])
+    world.engine.stop_vms(["web"], force=True, timeout_s=1)
+    world.host.domains._start = lambda name: None  # type: ignore[method-assign]
+    with pytest.raises(HostRefused, match="started and stopped again"):
+        world.engine.start(["web"]).raise_for_failure()
+
+
+def test_a_pool_that_vanished_is_told_and_no_traceback(world: World) -> None:
+    world.engine.apply([FULL])
+    world.host.domains_by_name.clear()
+    world.host.pools = ()
+    with pytest.raises(NotFound, match="shows no storage pool default"):
+        world.engine.start(["web"])
+
+
+# -- operations --------------------------------------------------------------------------------
+
+
+def cut_apply(world: World) -> str:
+    """An apply that a cut call left open; its operation."""
+    world.host.refuse("define", OutcomeUnknown("cut"))
+    _, outcome = world.engine.apply([FULL])
+    return outcome.operation
+
+
+def test_resume_finishes(world: World) -> None:
+    operation = cut_apply(world)
+    assert world.ledger.operation(operation).state is OperationState.INTERRUPTED
+    world.engine.resume(operation[:8]).raise_for_failure()
+    assert world.settled()
+    assert world.ledger.operation(operation).state is OperationState.DONE
+    world.engine.resume(operation).raise_for_failure()
+
+
+def test_undo_takes_back(world: World, empty: dict[str, object]) -> None:
+    world.engine.undo(cut_apply(world))
+    assert world.host.left() == empty
+    assert (world.names(), world.free_slots()) == ([], 16)
+
+
+def test_undo_leaves_what_is_done(world: World) -> None:
+    world.host.refuse("define", OutcomeUnknown("cut"), about=">b<")
+    _, outcome = world.engine.apply([vm("a"), vm("b")])
+    undone = world.engine.undo(outcome.operation)
+    assert [each.state for each in undone.vms] == [TaskState.DONE, TaskState.UNDONE]
+    assert world.names() == ["a"]
+
+
+def test_a_delete_cannot_be_undone(world: World) -> None:
+    world.engine.apply([FULL])
+    world.host.refuse("undefine", OutcomeUnknown("cut"))
+    outcome = world.engine.delete(["web"], keep_disks=False, force=True)
+    with pytest.raises(Conflict, match="cannot be taken back"):
+        world.engine.undo(outcome.operation)
+
+
+def test_an_operation_that_another_live_process_works_on_is_left_to_it(world: World) -> None:
+    operation = cut_apply(world)
+    other = world.engine_over(world.open())
+    for attempt in (
+        lambda: other.resume(operation),
+        lambda: other.undo(operation),
+        lambda: other.apply([FULL]),
+    ):
+        with pytest.raises(Conflict, match="is running"):
+            attempt()
+    world.restart().resume(operation).raise_for_failure()
+
+
+def test_a_start_that_was_left_open_is_not_gone_on_with_after_a_delete(
+    world: World, empty: dict[str, object]
+) -> None:
+    """Its device would be made again, for nobody."""
+
+    class Killed(BaseException):
+        pass
+
+    def die(name: str) -> None:
+        if name == "mdev_create":
+            raise Killed
+
+    world.engine.apply([FULL])
+    world.host.reboot()
+    world.host.on_call = die
+    with pytest.raises(Killed):
+        world.engine.start(["web"])
+    world.host.on_call = lambda _: None
+    engine = world.restart()
+    (open_,) = world.ledger.operations(open_only=True)
+    engine.delete(["web"], keep_disks=False, force=True).raise_for_failure()
+    resumed = engine.resume(open_.id)
+    assert [each.state for each in resumed.vms] == [TaskState.FAILED]
+    assert world.host.left() == empty
+    assert world.settled()
+
+
+def test_ctrl_c_lets_the_running_call_end_and_begins_nothing_new(world: World) -> None:
+    engine = world.engine
+
+    def interrupt(name: str) -> None:
+        if name == "volume_create":
+            engine.stop.set()
+
+    world.host.on_call = interrupt
+    _, outcome = engine.apply([FULL, vm("later")])
+    assert outcome.interrupted
+    with pytest.raises(Interrupted) as caught:
+        outcome.raise_for_failure()
+    assert caught.value.exit_status == 130
+    assert f"vgpumgr operation resume {outcome.operation}" in caught.value.next
+    assert f"operation undo {outcome.operation}" in caught.value.next
+    assert effects(world.host) == ["mdev_create", "volume_create"]
+    assert len(world.host.volumes) == 1
+    assert world.ledger.operation(outcome.operation).state is OperationState.INTERRUPTED
+
+    world.host.on_call = lambda _: None
+    again = world.restart()
+    again.resume(outcome.operation).raise_for_failure()
+    assert world.names() == ["later", "web"]
+    assert world.settled()
+    assert effects(world.host).count("mdev_create") == 1
+
+
+def test_ctrl_c_before_anything_was_reserved_changes_nothing(world: World) -> None:
+    world.engine.stop.set()
+    with pytest.raises(Interrupted):
+        world.engine.apply([FULL])
+    assert (world.names(), world.ledger.operations()) == ([], ())
+
+
+def test_lanes_of_several_hosts_stop_together(tmp_path: Path) -> None:
+    hosts = [FakeHost(name=f"h{n}", gpus=[], parents=[]) for n in range(3)]
+    world = World(tmp_path, *hosts)
+    world.engine.refresh()
+    engine = replace(world.engine, lanes=ThreadLanes())
+    for host in hosts:
+        host.on_call = lambda name: engine.stop.set() if name == "define" else None
+    _, outcome = engine.apply([vm(f"v{n}") for n in range(30)])
+    assert outcome.interrupted
+    assert len(outcome.done) < 30
+    world.restart().apply([vm(f"v{n}") for n in range(30)])[1].raise_for_failure()
+    assert len(world.names()) == 30
+    assert world.settled()
+    world.close()
+
+
+def test_an_error_in_one_lane_is_that_hosts_value() -> None:
+    def bad() -> int:
+        raise ValueError("bad")
+
+    for lanes in (SerialLanes(), ThreadLanes()):
+        found = lanes.run({"a": lambda: 1, "b": bad})
+        assert found["a"] == 1
+        assert isinstance(found["b"], ValueError)
+        assert lanes.run({}) == {}
+
+
+# -- races -------------------------------------------------------------------------------------
+
+
+class Racing:
+    """A ledger before whose first ``reserve`` somebody else acts."""
+
+    def __init__(self, ledger: object, other: object) -> None:
+        self._ledger = ledger
+        self._other = other
+        self.tries = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._ledger, name)
+
+    def reserve(self, reservation: Reservation) -> None:
+        self.tries += 1
+        if self.tries == 1:
+            self._other()  # type: ignore[operator]
+        self._ledger.reserve(reservation)  # type: ignore[attr-defined]
+
+
+def racing(world: World, other: object) -> tuple[Engine, Racing]:
+    ledger = Racing(world.ledger, other)
+    return world.engine_over(ledger), ledger  # type: ignore[arg-type]
+
+
+def test_two_engines_after_the_last_unit_and_one_wins(world: World) -> None:
+    rival = world.engine_over(world.open())
+    engine, ledger = racing(world, lambda: rival.apply([vm("theirs", "passthrough")]))
+    with pytest.raises(NoPlacement):
+        engine.apply([vm("ours", "passthrough")])
+    assert ledger.tries == 1, "planned anew, and saw that it was gone"
+    assert world.names() == ["theirs"]
+    assert world.free_slots() == 0
+    assert list(world.host.domains_by_name) == ["theirs"]
+
+
+def test_the_loser_of_a_race_takes_what_is_left(world: World) -> None:
+    rival = world.engine_over(world.open())
+    engine, ledger = racing(world, lambda: rival.apply([vm("theirs", "T4-8Q")]))
+    engine.apply([vm("ours", "T4-8Q")])[1].raise_for_failure()
+    assert ledger.tries == 2
+    assert world.free_slots() == 0
+    assert len(world.host.mdevs) == 2
+
+
+def test_two_engines_after_the_last_memory_of_a_host(tmp_path: Path) -> None:
+    """No GPU referees here, only the host's generation."""
+    world = World(tmp_path, FakeHost(gpus=[], parents=[], memory_mib=4096))
+    rival = world.engine_over(world.open())
+    engine, _ = racing(world, lambda: rival.apply([vm("theirs", memory_mib=2048)]))
+    with pytest.raises(NoPlacement, match="ours"):
+        engine.apply([vm("ours", memory_mib=2048)])
+    assert world.names() == ["theirs"]
+    world.close()
+
+
+def test_a_rival_between_the_look_and_the_plan_is_noticed(world: World) -> None:
+    """The generations that referee are those of the very reading the plan was made from."""
+    rival = world.engine_over(world.open())
+    refused: list[object] = []
+
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            return getattr(world.ledger, name)
+
+        def epoch(self) -> int:
+            if not refused:
+                refused.append(rival.apply([vm("theirs", memory_mib=40_000)]))
+            return world.ledger.epoch()
+
+    with pytest.raises(NoPlacement):
+        world.engine_over(Slow()).apply([vm("ours", memory_mib=40_000)])  # type: ignore[arg-type]
+    assert world.names() == ["theirs"]
+
+
+def test_merely_looking_fails_nobodys_plan(world: World) -> None:
+    rival = world.engine_over(world.open())
+    engine, ledger = racing(world, rival.refresh)
+    engine.apply([vm("web", "T4-4Q")])[1].raise_for_failure()
+    assert ledger.tries == 1

@@ -52,7 +52,7 @@ class NamespaceHost:
         self.name = f"h{number}"
         self.private_key = fleet.folder / f"{self.name}-host-key"
         _keygen(self.private_key)
-        self.fingerprint = _fingerprint(self.private_key)
+        self.fingerprint = fingerprint(self.private_key.with_suffix(".pub"))
         order = {
             "address": self.ip,
             "uid": UID,
@@ -183,6 +183,10 @@ class NamespaceFleet:
             f"link set {name} master br0 up",
         )
 
+    def cable(self, name: str, state: str) -> None:
+        """Pull a host's cable (``down``), or plug it in again (``up``)."""
+        self._ip(f"link set {name} {state}")
+
     def close(self) -> None:
         """End all hosts and come back to the machine's own network namespace."""
         for host in self.hosts:
@@ -241,8 +245,9 @@ def _keygen(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
 
 
-def _fingerprint(key: Path) -> str:
-    blob = base64.b64decode(key.with_suffix(".pub").read_text().split()[1])
+def fingerprint(public: Path) -> str:
+    """``SHA256:…`` of a public key file."""
+    blob = base64.b64decode(public.read_text().split()[1])
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 

@@ -27,6 +27,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 SSHD = """\
 Port 22
 HostKey /etc/ssh/host_key
+HostKey /etc/ssh/host_key_ecdsa
 PidFile /run/sshd.pid
 AuthorizedKeysFile /etc/ssh/authorized_keys
 PermitRootLogin yes
@@ -120,6 +121,7 @@ def write(path: str, text: str, mode: int = 0o600) -> None:
 def configure(order: dict[str, str]) -> None:
     write("/etc/ssh/sshd_config", SSHD)
     write("/etc/ssh/host_key", order["host_key"])
+    run("ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", "/etc/ssh/host_key_ecdsa")
     write("/etc/ssh/authorized_keys", order["authorized_keys"], 0o644)
     write("/etc/libvirt/libvirtd.conf", LIBVIRTD.format(uuid=order["uuid"]))
     write("/etc/libvirt/qemu.conf", QEMU)

@@ -105,3 +105,11 @@ def with_disk(name: str = "web", profile: str = "T4-4Q", **fields: object) -> Vm
     nic = NicSpec(network="default")
     seed = CloudInit(user_data="#cloud-config\n")
     return vm(name, profile, disks=(disk,), nics=(nic,), cloud_init=seed, **fields)
+
+
+LOOKS = frozenset({"probe", "look", "mdev_look", "vfio_look", "volume_look", "image_inspect"})
+
+
+def effects(host: FakeHost) -> list[str]:
+    """The calls that changed something, or tried to, in order."""
+    return [name for name, _ in host.calls if name not in LOOKS]

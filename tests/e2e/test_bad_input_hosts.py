@@ -18,6 +18,7 @@ from vgpumgr.model.domain import VolumePlan
 
 OVERLAY = {"mode": "overlay", "image": "debian-12.qcow2"}
 GIVEN = "given.qcow2"
+ON_ONE = {"affinity": {"hosts": ["one"]}}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_a_host_that_does_not_resolve_is_unreachable(cli: Cli) -> None:
         ({"hugepages": "1GiB"}, "huge"),
         ({"vcpus": 512}, "vCPU"),
         ({"memory": "2TiB"}, "memory"),
-        ({"affinity": {"hosts": ["nobody"]}}, "affinity"),
+        ({"affinity": {"hosts": ["nobody"]}}, "not one of nobody"),
         ({"affinity": {"host_labels": {"rack": "7"}}}, "rack"),
     ],
 )
@@ -104,13 +105,13 @@ def test_an_image_of_another_format_is_refused(cli: Cli) -> None:
 @pytest.mark.parametrize("backing", ["/etc/shadow", "../secret.qcow2", "nbd:host:10809"])
 def test_an_image_with_a_backing_file_outside_the_pool_is_refused(cli: Cli, backing: str) -> None:
     with image(cli, qcow2(backing=backing)) as name:
-        error = refused(cli, 4, vm("a", disks=[{"mode": "overlay", "image": name}]))
+        error = refused(cli, 4, vm("a", disks=[{"mode": "overlay", "image": name}], **ON_ONE))
     assert f"backing file outside the pool: {backing}" in error["message"]
 
 
 def test_an_image_with_a_data_file_is_refused(cli: Cli) -> None:
     with image(cli, qcow2(data_file="/dev/sda")) as name:
-        error = refused(cli, 4, vm("a", disks=[{"mode": "copy", "image": name}]))
+        error = refused(cli, 4, vm("a", disks=[{"mode": "copy", "image": name}], **ON_ONE))
     assert "another file" in error["message"]
 
 
@@ -140,6 +141,7 @@ def qcow2(backing: str = "", data_file: str = "") -> bytes:
     name = data_file.encode()
     padded = name.ljust(-(-len(name) // 8) * 8, b"\0")
     extension = struct.pack(">II", 0x44415441, len(name)) + padded if name else b""
+    extension += struct.pack(">II8s", 0xE2792ACA, 5, b"qcow2") if backing else b""
     extension += struct.pack(">II", 0, 0)
     where = 104 + len(extension) if backing else 0
     head = struct.pack(
@@ -173,7 +175,7 @@ def test_a_gpu_in_a_foreign_domain_is_shown_left_alone_and_not_given(cli: Cli) -
             assert (shown["name"], shown["owner"]) == ("theirs", "foreign")
             assert "#" in cli.ok("map").out
             cli.fails(3, "vm", "delete", "theirs", "--force", "-y")
-            cli.fails(4, "apply", "-f", cli.documents(vm("theirs")))
+            cli.fails(4, "apply", "-f", cli.documents(vm("theirs", **ON_ONE)))
             assert found.domains.look("theirs") is not None
         finally:
             found.domains.undefine("theirs")

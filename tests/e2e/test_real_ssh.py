@@ -15,6 +15,7 @@ import pytest
 from tests import nshosts
 from vgpumgr.hosts import enrol
 from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts.runner import CallCut
 from vgpumgr.hosts.ssh import SshConnection
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
@@ -24,6 +25,7 @@ from vgpumgr.model.errors import (
     HostUnreachable,
     NotPermitted,
     OutcomeUnknown,
+    UsageError,
     VgpumgrError,
 )
 from vgpumgr.model.host import HostRecord
@@ -236,6 +238,18 @@ def test_a_changed_host_key_is_refused_until_it_is_trusted(
     assert hosts.open(trusted).probe().unknown == ()
 
 
+def test_a_host_may_be_pinned_by_any_of_its_keys(
+    reach: Callable[..., RealHosts],
+    fleet: nshosts.NamespaceFleet,
+    enrolled: tuple[HostRecord, ...],
+) -> None:
+    other = nshosts.fingerprint(fleet.hosts[0].path("/etc/ssh/host_key_ecdsa.pub"))
+    hosts = reach()
+    pinned = enrol.pin(hosts, enrolled[0], other, _never)
+    assert pinned.host_key == other != fleet.hosts[0].fingerprint
+    assert hosts.open(pinned).probe().unknown == ()
+
+
 def test_an_unknown_key_is_shown_and_asked_for(
     reach: Callable[..., RealHosts], fleet: nshosts.NamespaceFleet
 ) -> None:
@@ -383,3 +397,88 @@ def test_a_host_that_dies_in_the_middle_is_reported_not_waited_for(
         host.domains.list()
     with pytest.raises((HostUnreachable, DeadlineExceeded)):
         host.probe()
+
+
+def test_a_pulled_cable_is_cut_at_the_deadline_and_healed_by_the_next_call(
+    reach: Callable[..., RealHosts],
+    fleet: nshosts.NamespaceFleet,
+    enrolled: tuple[HostRecord, ...],
+) -> None:
+    """Packets vanish without a word: only our own clock notices."""
+    host = reach(call_timeout_s=1.0, connect_timeout_s=1.0).open(enrolled[1])
+    host.probe()
+    fleet.cable(enrolled[1].name, "down")
+    try:
+        start = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            host.domains.list()
+        with pytest.raises((DeadlineExceeded, HostUnreachable)):
+            host.helper.call("version", {})
+        assert time.monotonic() - start < 10
+    finally:
+        fleet.cable(enrolled[1].name, "up")
+    nshosts.poll(lambda: _succeeds(host.probe), "the host to be reached again")
+
+
+def _succeeds(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except VgpumgrError:
+        return False
+    return True
+
+
+def test_at_most_eight_channels_are_open_at_once(
+    reach: Callable[..., RealHosts], enrolled: tuple[HostRecord, ...]
+) -> None:
+    """sshd admits ten sessions; the ninth of ours waits, and says so when none becomes free."""
+    connection = reach(connect_timeout_s=1.0).runner(enrolled[0])
+    assert isinstance(connection, SshConnection)
+    channels = [connection.open(("cat",)) for _ in range(8)]
+    with pytest.raises(HostUnreachable, match="all 8 SSH channels"):
+        connection.open(("cat",))
+    channels[0].close()
+    channels[0].close()
+    assert connection.run(("cat",), b"x" * 3_000_000, 10.0).out == b"x" * 3_000_000
+    for each in channels:
+        each.close()
+
+
+def test_an_endless_answer_is_cut(
+    reach: Callable[..., RealHosts], enrolled: tuple[HostRecord, ...]
+) -> None:
+    with pytest.raises(CallCut, match="bytes of output"):
+        reach().runner(enrolled[0]).run(("cat", "/dev/zero"), b"", 60.0)
+
+
+def test_a_user_outside_the_group_libvirt_is_told_so(
+    reach: Callable[..., RealHosts], fleet: nshosts.NamespaceFleet
+) -> None:
+    where = fleet.hosts[0]
+    record = _pinned(reach(), where, "gpuadm")
+    where.path("/run/libvirt/libvirt-sock").chmod(0o700)
+    try:
+        with pytest.raises(NotPermitted, match="does not let us in") as caught:
+            reach().open(record).domains.list()
+        assert "usermod -aG libvirt" in caught.value.next
+    finally:
+        where.path("/run/libvirt/libvirt-sock").chmod(0o770)
+
+
+def test_a_host_whose_ssh_configuration_is_refused_does_not_harm_others(
+    reach: Callable[..., RealHosts],
+    fleet: nshosts.NamespaceFleet,
+    enrolled: tuple[HostRecord, ...],
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host odd\n  ProxyCommand nc %h %p\nHost *\n  IdentityFile {fleet.key}\n"
+        "  IdentitiesOnly yes\n"
+    )
+    hosts = reach(ssh_config=config)
+    odd = hosts.open(HostRecord(name="odd", address="root@odd", host_key="SHA256:x"))
+    for use in (odd.probe, odd.domains.list, lambda: odd.storage.pools()):
+        with pytest.raises(UsageError, match="ProxyCommand is not supported"):
+            use()
+    assert hosts.open(enrolled[0]).probe().unknown == ()

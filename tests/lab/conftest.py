@@ -55,7 +55,7 @@ def enrolled(
     yield vgpumgr, lab.dump()
     lab.may_use_sudo(True)
     vgpumgr("host", "remove", "lab", "-y")
-    assert lab.root("ls -A /var/lib/vgpumgr /usr/lib/vgpumgr 2>/dev/null; true") == ""
+    assert lab.root("ls -A /var/lib/vgpumgr /usr/local/lib/vgpumgr 2>/dev/null; true") == ""
 
 
 @pytest.fixture

@@ -131,7 +131,9 @@ class Vgpumgr:
         """A YAML file (JSON is YAML) with one small VM per argument."""
         small = {"apiVersion": "vgpumgr/v1", "kind": "VM", "vcpus": 1, "memory": "256MiB"}
         path = self._folder / "vms.yaml"
-        path.write_text("\n---\n".join(json.dumps({**small, "firmware": "bios", **vm}) for vm in vms))
+        path.write_text(
+            "\n---\n".join(json.dumps({**small, "firmware": "bios", **vm}) for vm in vms)
+        )
         return str(path)
 
     def vms(self) -> dict[str, dict[str, Any]]:

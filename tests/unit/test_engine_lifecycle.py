@@ -1,4 +1,4 @@
-"""Delete, start, stop, reboot, and operations that are interrupted, resumed or undone."""
+"""Delete, start, stop and reboot."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
-from tests.world import World, vm, with_disk
-from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes, ThreadLanes
+from tests.world import World, effects, vm, with_disk
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
     HostRefused,
     HostUnreachable,
-    Interrupted,
-    NoPlacement,
     NotFound,
     OutcomeUnknown,
 )
-from vgpumgr.model.journal import OperationState, Reservation, TaskState
+from vgpumgr.model.journal import TaskState
 from vgpumgr.model.vm import AllocationState, VmState
 
 FULL = with_disk("web", "T4-4Q")
@@ -39,11 +35,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def empty(world: World) -> dict[str, object]:
     return world.host.left()
-
-
-def effects(host: FakeHost) -> list[str]:
-    looks = {"probe", "look", "mdev_look", "vfio_look", "volume_look", "image_inspect"}
-    return [name for name, _ in host.calls if name not in looks]
 
 
 # -- delete ------------------------------------------------------------------------------------
@@ -271,228 +262,3 @@ def test_a_pool_that_vanished_is_told_and_no_traceback(world: World) -> None:
     world.host.pools = ()
     with pytest.raises(NotFound, match="shows no storage pool default"):
         world.engine.start(["web"])
-
-
-# -- operations --------------------------------------------------------------------------------
-
-
-def cut_apply(world: World) -> str:
-    """An apply that a cut call left open; its operation."""
-    world.host.refuse("define", OutcomeUnknown("cut"))
-    _, outcome = world.engine.apply([FULL])
-    return outcome.operation
-
-
-def test_resume_finishes(world: World) -> None:
-    operation = cut_apply(world)
-    assert world.ledger.operation(operation).state is OperationState.INTERRUPTED
-    world.engine.resume(operation[:8]).raise_for_failure()
-    assert world.settled()
-    assert world.ledger.operation(operation).state is OperationState.DONE
-    world.engine.resume(operation).raise_for_failure()
-
-
-def test_undo_takes_back(world: World, empty: dict[str, object]) -> None:
-    world.engine.undo(cut_apply(world))
-    assert world.host.left() == empty
-    assert (world.names(), world.free_slots()) == ([], 16)
-
-
-def test_undo_leaves_what_is_done(world: World) -> None:
-    world.host.refuse("define", OutcomeUnknown("cut"), about=">b<")
-    _, outcome = world.engine.apply([vm("a"), vm("b")])
-    undone = world.engine.undo(outcome.operation)
-    assert [each.state for each in undone.vms] == [TaskState.DONE, TaskState.UNDONE]
-    assert world.names() == ["a"]
-
-
-def test_a_delete_cannot_be_undone(world: World) -> None:
-    world.engine.apply([FULL])
-    world.host.refuse("undefine", OutcomeUnknown("cut"))
-    outcome = world.engine.delete(["web"], keep_disks=False, force=True)
-    with pytest.raises(Conflict, match="cannot be taken back"):
-        world.engine.undo(outcome.operation)
-
-
-def test_an_operation_that_another_live_process_works_on_is_left_to_it(world: World) -> None:
-    operation = cut_apply(world)
-    other = world.engine_over(world.open())
-    for attempt in (
-        lambda: other.resume(operation),
-        lambda: other.undo(operation),
-        lambda: other.apply([FULL]),
-    ):
-        with pytest.raises(Conflict, match="is running"):
-            attempt()
-    world.restart().resume(operation).raise_for_failure()
-
-
-def test_a_start_that_was_left_open_is_not_gone_on_with_after_a_delete(
-    world: World, empty: dict[str, object]
-) -> None:
-    """Its device would be made again, for nobody."""
-
-    class Killed(BaseException):
-        pass
-
-    def die(name: str) -> None:
-        if name == "mdev_create":
-            raise Killed
-
-    world.engine.apply([FULL])
-    world.host.reboot()
-    world.host.on_call = die
-    with pytest.raises(Killed):
-        world.engine.start(["web"])
-    world.host.on_call = lambda _: None
-    engine = world.restart()
-    (open_,) = world.ledger.operations(open_only=True)
-    engine.delete(["web"], keep_disks=False, force=True).raise_for_failure()
-    resumed = engine.resume(open_.id)
-    assert [each.state for each in resumed.vms] == [TaskState.FAILED]
-    assert world.host.left() == empty
-    assert world.settled()
-
-
-def test_ctrl_c_lets_the_running_call_end_and_begins_nothing_new(world: World) -> None:
-    engine = world.engine
-
-    def interrupt(name: str) -> None:
-        if name == "volume_create":
-            engine.stop.set()
-
-    world.host.on_call = interrupt
-    _, outcome = engine.apply([FULL, vm("later")])
-    assert outcome.interrupted
-    with pytest.raises(Interrupted) as caught:
-        outcome.raise_for_failure()
-    assert caught.value.exit_status == 130
-    assert f"vgpumgr operation resume {outcome.operation}" in caught.value.next
-    assert f"operation undo {outcome.operation}" in caught.value.next
-    assert effects(world.host) == ["mdev_create", "volume_create"]
-    assert len(world.host.volumes) == 1
-    assert world.ledger.operation(outcome.operation).state is OperationState.INTERRUPTED
-
-    world.host.on_call = lambda _: None
-    again = world.restart()
-    again.resume(outcome.operation).raise_for_failure()
-    assert world.names() == ["later", "web"]
-    assert world.settled()
-    assert effects(world.host).count("mdev_create") == 1
-
-
-def test_ctrl_c_before_anything_was_reserved_changes_nothing(world: World) -> None:
-    world.engine.stop.set()
-    with pytest.raises(Interrupted):
-        world.engine.apply([FULL])
-    assert (world.names(), world.ledger.operations()) == ([], ())
-
-
-def test_lanes_of_several_hosts_stop_together(tmp_path: Path) -> None:
-    hosts = [FakeHost(name=f"h{n}", gpus=[], parents=[]) for n in range(3)]
-    world = World(tmp_path, *hosts)
-    world.engine.refresh()
-    engine = replace(world.engine, lanes=ThreadLanes())
-    for host in hosts:
-        host.on_call = lambda name: engine.stop.set() if name == "define" else None
-    _, outcome = engine.apply([vm(f"v{n}") for n in range(30)])
-    assert outcome.interrupted
-    assert len(outcome.done) < 30
-    world.restart().apply([vm(f"v{n}") for n in range(30)])[1].raise_for_failure()
-    assert len(world.names()) == 30
-    assert world.settled()
-    world.close()
-
-
-def test_an_error_in_one_lane_is_that_hosts_value() -> None:
-    def bad() -> int:
-        raise ValueError("bad")
-
-    for lanes in (SerialLanes(), ThreadLanes()):
-        found = lanes.run({"a": lambda: 1, "b": bad})
-        assert found["a"] == 1
-        assert isinstance(found["b"], ValueError)
-        assert lanes.run({}) == {}
-
-
-# -- races -------------------------------------------------------------------------------------
-
-
-class Racing:
-    """A ledger before whose first ``reserve`` somebody else acts."""
-
-    def __init__(self, ledger: object, other: object) -> None:
-        self._ledger = ledger
-        self._other = other
-        self.tries = 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._ledger, name)
-
-    def reserve(self, reservation: Reservation) -> None:
-        self.tries += 1
-        if self.tries == 1:
-            self._other()  # type: ignore[operator]
-        self._ledger.reserve(reservation)  # type: ignore[attr-defined]
-
-
-def racing(world: World, other: object) -> tuple[Engine, Racing]:
-    ledger = Racing(world.ledger, other)
-    return world.engine_over(ledger), ledger  # type: ignore[arg-type]
-
-
-def test_two_engines_after_the_last_unit_and_one_wins(world: World) -> None:
-    rival = world.engine_over(world.open())
-    engine, ledger = racing(world, lambda: rival.apply([vm("theirs", "passthrough")]))
-    with pytest.raises(NoPlacement):
-        engine.apply([vm("ours", "passthrough")])
-    assert ledger.tries == 1, "planned anew, and saw that it was gone"
-    assert world.names() == ["theirs"]
-    assert world.free_slots() == 0
-    assert list(world.host.domains_by_name) == ["theirs"]
-
-
-def test_the_loser_of_a_race_takes_what_is_left(world: World) -> None:
-    rival = world.engine_over(world.open())
-    engine, ledger = racing(world, lambda: rival.apply([vm("theirs", "T4-8Q")]))
-    engine.apply([vm("ours", "T4-8Q")])[1].raise_for_failure()
-    assert ledger.tries == 2
-    assert world.free_slots() == 0
-    assert len(world.host.mdevs) == 2
-
-
-def test_two_engines_after_the_last_memory_of_a_host(tmp_path: Path) -> None:
-    """No GPU referees here, only the host's generation."""
-    world = World(tmp_path, FakeHost(gpus=[], parents=[], memory_mib=4096))
-    rival = world.engine_over(world.open())
-    engine, _ = racing(world, lambda: rival.apply([vm("theirs", memory_mib=2048)]))
-    with pytest.raises(NoPlacement, match="ours"):
-        engine.apply([vm("ours", memory_mib=2048)])
-    assert world.names() == ["theirs"]
-    world.close()
-
-
-def test_a_rival_between_the_look_and_the_plan_is_noticed(world: World) -> None:
-    """The generations that referee are those of the very reading the plan was made from."""
-    rival = world.engine_over(world.open())
-    refused: list[object] = []
-
-    class Slow:
-        def __getattr__(self, name: str) -> object:
-            return getattr(world.ledger, name)
-
-        def epoch(self) -> int:
-            if not refused:
-                refused.append(rival.apply([vm("theirs", memory_mib=40_000)]))
-            return world.ledger.epoch()
-
-    with pytest.raises(NoPlacement):
-        world.engine_over(Slow()).apply([vm("ours", memory_mib=40_000)])  # type: ignore[arg-type]
-    assert world.names() == ["theirs"]
-
-
-def test_merely_looking_fails_nobodys_plan(world: World) -> None:
-    rival = world.engine_over(world.open())
-    engine, ledger = racing(world, rival.refresh)
-    engine.apply([vm("web", "T4-4Q")])[1].raise_for_failure()
-    assert ledger.tries == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
-from tests.world import World, vm, with_disk
+from tests.world import World, effects, vm, with_disk
 from vgpumgr.engine.engine import no_placement
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
@@ -36,11 +36,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def kinds(plan: Plan) -> list[tuple[str, ActionKind]]:
     return [(action.vm.name, action.kind) for action in plan.actions]
-
-
-def effects(host: FakeHost) -> list[str]:
-    looks = {"probe", "look", "mdev_look", "vfio_look", "volume_look", "image_inspect"}
-    return [name for name, _ in host.calls if name not in looks]
 
 
 def test_a_plan_changes_nothing(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from vgpumgr.hosts.facts import assemble
 from vgpumgr.hosts.reached import ReachedHost
-from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown
+from vgpumgr.model.errors import HostUnreachable, NotPermitted, OutcomeUnknown
 from vgpumgr.model.host import ClaimFacts, NumaNode, UnknownPart
 
 T4 = {
@@ -129,15 +129,37 @@ def test_an_empty_answer_reads_as_nothing_known() -> None:
 
 
 class _Helper:
+    """A helper whose KVM verdict is ``kvm``; None = it refuses to try."""
+
+    def __init__(self, kvm: bool | None = None) -> None:
+        self.kvm = kvm
+
     def call(self, verb: str, args: object) -> dict[str, object]:
-        assert (verb, args) == ("probe", {})
-        return PROBE
+        assert args == {}
+        if verb == "probe":
+            return PROBE
+        if self.kvm is None:
+            raise NotPermitted("no sudo rule")
+        return {"kvm": self.kvm, "why": ""}
+
+
+def _absent() -> Any:
+    raise HostUnreachable("cannot connect to libvirt", why="no socket")
 
 
 def test_a_host_without_libvirt_is_probed_in_part() -> None:
-    def absent() -> Any:
-        raise HostUnreachable("cannot connect to libvirt", why="no socket")
-
-    facts = ReachedHost("h1", _Helper(), absent).probe()
+    facts = ReachedHost("h1", _Helper(), _absent).probe()
     assert facts.unknown[-1] == UnknownPart(part="libvirt", why="no socket")
     assert facts.versions.libvirt == "" and len(facts.gpus) == 3
+
+
+@pytest.mark.parametrize("kvm", [True, False])
+def test_kvm_that_was_never_tried_is_tried_at_the_probe(kvm: bool) -> None:
+    facts = ReachedHost("h1", _Helper(kvm), _absent).probe()
+    assert facts.kvm is kvm
+    assert [part.part for part in facts.unknown] == ["libvirt"]
+
+
+def test_kvm_that_cannot_be_tried_stays_unknown() -> None:
+    facts = ReachedHost("h1", _Helper(None), _absent).probe()
+    assert [part.part for part in facts.unknown] == ["kvm", "libvirt"]

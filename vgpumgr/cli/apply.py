@@ -9,6 +9,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import file_option, load_vms
+from vgpumgr.cli.looking import require_all_read
 from vgpumgr.cli.output import output_option, print_item, table
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
@@ -80,6 +81,7 @@ def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
     print_item("Plan", plan_item(shown), plan_text(shown))
     if shown.unplaced:
         raise click.exceptions.Exit(NoPlacement.exit_status)
+    require_all_read(shown.warnings)
     if detailed_exitcode and shown.changes:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
@@ -92,23 +94,16 @@ def diff(context: Context, file: str) -> None:
     """Compare a file with the fleet: exit 0 when it is as wanted, 10 when it is not."""
     shown = make_plan(context, file)
     print_item("Plan", plan_item(shown), plan_text(shown))
+    require_all_read(shown.warnings)
     if shown.changes or shown.unplaced:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
 def make_plan(context: Context, file: str) -> Plan:
-    """Load, probe, plan; warnings go to stderr."""
+    """Load, probe, plan."""
     vms = load_vms(context, file)
     context.app.require_hosts()
-    shown = context.app.engine.plan(vms)
-    warn(shown)
-    return shown
-
-
-def warn(plan: Plan) -> None:
-    """Hosts that could not be read, on stderr."""
-    for warning in plan.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    return context.app.engine.plan(vms)
 
 
 @click.command("apply")
@@ -129,6 +124,7 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
         print_item("Plan", plan_item(shown), plan_text(shown))
         if shown.unplaced and not partial:
             raise click.exceptions.Exit(NoPlacement.exit_status)
+        require_all_read(shown.warnings)
         return
     vms = load_vms(context, file)
     context.app.require_hosts()
@@ -138,7 +134,6 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     except NoPlacement as error:
         error.next = explain_command(file)
         raise
-    warn(done)
     _print_outcome(done, outcome)
     outcome.raise_for_failure()
     if done.unplaced:
@@ -147,6 +142,7 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
             why=", ".join(refused.request.name for refused in done.unplaced[:10]),
             next=explain_command(file),
         )
+    require_all_read(done.warnings)
 
 
 def explain_command(file: str) -> str:

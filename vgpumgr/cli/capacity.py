@@ -7,6 +7,7 @@ from dataclasses import replace
 import click
 
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import Column, list_options, print_list
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.size import format_mib, parse_mib
@@ -43,7 +44,7 @@ class MemoryType(click.ParamType[int]):
 @click.argument("profiles", nargs=-1)
 @click.option("--vcpus", type=click.IntRange(1, 512), default=2, show_default=True)
 @click.option("--memory", type=MemoryType(), default="4GiB", show_default=True)
-@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@refresh_option
 @list_options
 @pass_context
 def capacity(
@@ -58,14 +59,13 @@ def capacity(
     from vgpumgr.engine.view import read_view
     from vgpumgr.model.errors import UnknownProfile
 
-    if refresh:
-        context.app.engine.refresh()
     shape = VmSpec(name="capacity", vcpus=vcpus, memory_mib=memory)
     shape = replace(shape, policy=context.config.policy)
-    rooms = count(build_fleet(read_view(context.app.ledger)), shape, profiles)
-    unknown = set(profiles) - {room.profile for room in rooms}
-    if unknown:
-        raise UnknownProfile(
-            f"no GPU of the fleet can make {', '.join(sorted(unknown))}", next="vgpumgr capacity"
-        )
-    print_list("Capacity", [{"name": room.profile, **to_plain(room)} for room in rooms], COLUMNS)
+    with refreshed(context, refresh):
+        rooms = count(build_fleet(read_view(context.app.ledger)), shape, profiles)
+        unknown = set(profiles) - {room.profile for room in rooms}
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise UnknownProfile(f"no GPU of the fleet can make {names}", next="vgpumgr capacity")
+        items = [{"name": room.profile, **to_plain(room)} for room in rooms]
+        print_list("Capacity", items, COLUMNS)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vgpumgr.cli.output import say
+
 if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.app.config import Config
@@ -49,7 +51,7 @@ class Context:
             if app.stop.is_set():
                 raise KeyboardInterrupt
             app.stop.set()
-            click.echo("interrupting: waiting for the running host calls to end …", err=True)
+            say("interrupting: waiting for the running host calls to end …")
 
         before = signal.signal(signal.SIGINT, on_interrupt)
         try:

@@ -8,6 +8,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import file_option, load_vms
+from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item, table
 from vgpumgr.model.errors import NoPlacement, NotFound
 from vgpumgr.model.placement import NotPlaced, Reason
@@ -17,7 +18,7 @@ from vgpumgr.model.vm import VmSpec
 @click.command()
 @file_option
 @click.option("--vm", "name", help="Only this VM of the file.")
-@click.option("--refresh/--no-refresh", default=False, help="Probe the hosts first.")
+@refresh_option
 @output_option
 @pass_context
 def explain(context: Context, file: str, name: str | None, refresh: bool) -> None:
@@ -34,21 +35,17 @@ def explain(context: Context, file: str, name: str | None, refresh: bool) -> Non
     specs = [spec for spec in load_vms(context, file) if name in {None, spec.name}]
     if not specs:
         raise NotFound(f"{file} names no VM {name}")
-    if refresh:
-        context.app.engine.refresh()
-    fleet = build_fleet(read_view(context.app.ledger))
-    items = []
-    for spec in specs:
-        decision = place(fleet, [spec], context.config.policy)[0]
-        reasons = reasons_for(fleet, spec)
-        items.append(
-            _item(spec, None if isinstance(decision, NotPlaced) else decision.host, reasons)
-        )
-    print_item(
-        "Explanation", {"name": "explain", "items": items}, "\n".join(_text(item) for item in items)
-    )
-    if any(item["host"] is None for item in items):
-        raise click.exceptions.Exit(NoPlacement.exit_status)
+    with refreshed(context, refresh):
+        fleet = build_fleet(read_view(context.app.ledger))
+        items = []
+        for spec in specs:
+            decision = place(fleet, [spec], context.config.policy)[0]
+            host = None if isinstance(decision, NotPlaced) else decision.host
+            items.append(_item(spec, host, reasons_for(fleet, spec)))
+        text = "\n".join(_text(item) for item in items)
+        print_item("Explanation", {"name": "explain", "items": items}, text)
+        if any(item["host"] is None for item in items):
+            raise click.exceptions.Exit(NoPlacement.exit_status)
 
 
 def _item(spec: VmSpec, host: str | None, reasons: tuple[Reason, ...]) -> dict[str, Any]:

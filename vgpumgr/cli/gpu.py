@@ -8,6 +8,7 @@ import click
 
 from vgpumgr.cli.ages import age, observed_ats
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord
@@ -76,15 +77,15 @@ def gpu() -> None:
 
 @gpu.command("list")
 @click.option("--host", "host_name", help="Only of this host.")
-@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@refresh_option
 @list_options
 @pass_context
 def list_(context: Context, host_name: str | None, refresh: bool) -> None:
     """List GPUs."""
-    if refresh:
-        context.app.engine.refresh([host_name] if host_name else [])
-    items = [item for item in gpu_items(context) if host_name in {None, item["host"]}]
-    print_list("GPU", items, COLUMNS)
+    hosts = [context.app.ledger.host(host_name).name] if host_name else []
+    with refreshed(context, refresh, hosts):
+        items = [item for item in gpu_items(context) if not hosts or item["host"] in hosts]
+        print_list("GPU", items, COLUMNS)
 
 
 @gpu.command()

@@ -11,6 +11,7 @@ import click
 from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.selectors import Selector, matches, parse_pairs, selector_option
@@ -159,15 +160,14 @@ def _summary(record: HostRecord) -> str:
 
 @host.command("list")
 @selector_option
-@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@refresh_option
 @list_options
 @pass_context
 def list_(context: Context, selector: Selector, refresh: bool) -> None:
     """List hosts."""
-    if refresh:
-        context.app.engine.refresh()
-    hosts = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
-    print_list("Host", [host_item(each) for each in hosts], COLUMNS)
+    with refreshed(context, refresh):
+        hosts = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
+        print_list("Host", [host_item(each) for each in hosts], COLUMNS)
 
 
 @host.command()

@@ -9,6 +9,7 @@ import click
 
 from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.host import HostRecord
@@ -19,7 +20,7 @@ COLOURS = ("green", "cyan", "yellow", "blue", "magenta", "bright_green", "bright
 
 
 @click.command("map")
-@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@refresh_option
 @output_option
 @pass_context
 def map_(context: Context, refresh: bool) -> None:
@@ -27,14 +28,13 @@ def map_(context: Context, refresh: bool) -> None:
     from vgpumgr.engine.supply import build_fleet
     from vgpumgr.engine.view import read_view
 
-    if refresh:
-        context.app.engine.refresh()
-    view = read_view(context.app.ledger)
-    fleet = build_fleet(view)
-    records = {host.name: host for host in view.hosts}
-    items = [_host_item(host) for host in fleet.hosts]
-    text = "\n".join(line for host in fleet.hosts for line in _draw(host, records[host.name]))
-    print_item("Map", {"name": "map", "items": items}, text or "no host is enrolled")
+    with refreshed(context, refresh):
+        view = read_view(context.app.ledger)
+        fleet = build_fleet(view)
+        records = {host.name: host for host in view.hosts}
+        items = [_host_item(host) for host in fleet.hosts]
+        text = "\n".join(line for host in fleet.hosts for line in _draw(host, records[host.name]))
+        print_item("Map", {"name": "map", "items": items}, text or "no host is enrolled")
 
 
 def _host_item(host: HostSupply) -> dict[str, Any]:

@@ -89,6 +89,12 @@ def chosen_format() -> Format:
     return Format(chosen.get("format_name") or "table", columns)
 
 
+def say(text: str) -> None:
+    """A line for people on stderr; silent with ``-o json``, where stderr holds one error object."""
+    if chosen_format().name != "json":
+        click.echo(text, err=True)
+
+
 def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> None:
     """Print a list in the chosen format."""
     chosen = chosen_format()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vgpumgr.cli.output import chosen_format, say
 from vgpumgr.model.journal import TaskState
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
     """A counter at a terminal, a line per failure elsewhere. Lanes call from their own threads."""
     lock = threading.Lock()
     ended: list[VmOutcome] = []
-    live = sys.stderr.isatty()
+    live = sys.stderr.isatty() and chosen_format().name != "json"
 
     def report(outcome: VmOutcome) -> None:
         with lock:
@@ -65,4 +66,4 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
 
 def _line(text: str) -> None:
     prefix = "\r\x1b[K" if sys.stderr.isatty() else ""
-    click.echo(f"{prefix}{text}", err=True)
+    say(f"{prefix}{text}")

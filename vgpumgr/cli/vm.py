@@ -11,6 +11,7 @@ import click
 from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import age, observed_ats, observed_states
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
@@ -128,15 +129,14 @@ def vm() -> None:
 
 @vm.command("list")
 @selector_option
-@click.option("--refresh", is_flag=True, help="Probe the hosts first.")
+@refresh_option
 @list_options
 @pass_context
 def list_(context: Context, selector: Selector, refresh: bool) -> None:
     """List VMs, foreign domains included."""
-    if refresh:
-        context.app.engine.refresh()
-    items = [item for item in vm_items(context) if matches(item["labels"], selector)]
-    print_list("VM", items, COLUMNS)
+    with refreshed(context, refresh):
+        items = [item for item in vm_items(context) if matches(item["labels"], selector)]
+        print_list("VM", items, COLUMNS)
 
 
 @vm.command()
@@ -197,7 +197,7 @@ def xml(context: Context, name: str) -> None:
 @pass_context
 def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> None:
     """Create one VM from flags; apply -f does the same from a file."""
-    from vgpumgr.cli.apply import plan_item, plan_text, warn
+    from vgpumgr.cli.apply import plan_item, plan_text
 
     specs = _from_flags(context, name, options)
     app = context.app
@@ -214,7 +214,6 @@ def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> Non
             error.next = "vgpumgr capacity"
             raise
         outcome.raise_for_failure()
-    warn(plan)
     print_item("Plan", plan_item(plan), plan_text(plan))
 
 

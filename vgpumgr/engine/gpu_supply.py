@@ -39,7 +39,7 @@ def gpu_supply(gpu: GpuRecord, host: HostContext) -> GpuSupply:
         usages=(*(_our_usage(each, offers) for each in ours), *foreign),
         same_size=any(offer.size_class for offer in offers),
         available=_available(gpu.facts, ours, host),
-        blocked=_blocked(gpu),
+        blocked=_blocked(gpu) or _held_by_others(gpu, host),
         passthrough_blocked=_passthrough_blocked(gpu.facts, host.facts),
     )
 
@@ -127,6 +127,11 @@ def _blocked(gpu: GpuRecord) -> str:
     if gpu.facts.mdev_types and not gpu.facts.type_units and gpu.facts.address is None:
         return "its budget is unknown: it was never seen empty"
     return ""
+
+
+def _held_by_others(gpu: GpuRecord, host: HostContext) -> str:
+    holder = _foreign_holder(gpu.facts.device, host)
+    return f"it is held by {holder}, which is not ours" if holder else ""
 
 
 def _passthrough_blocked(gpu: GpuFacts, facts: HostFacts) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 
 import paramiko
 
@@ -13,16 +14,14 @@ from vgpumgr.model.errors import NotPermitted
 def authenticate(transport: paramiko.Transport, target: SshTarget) -> None:
     """Try each key; NotPermitted names what was tried and what could not be read."""
     tried: list[str] = []
-    for label, key in _keys(target, tried):
-        try:
-            transport.auth_publickey(target.user, key)
-        except paramiko.AuthenticationException:
+    with closing(_keys(target, tried)) as keys:
+        for label, key in keys:
+            if _accepted(transport, target.user, key):
+                return
             tried.append(f"{label} was not accepted")
-        if transport.is_authenticated():
-            return
-        if not transport.is_active():
-            tried.append("the host hung up")
-            break
+            if not transport.is_active():
+                tried.append("the host hung up")
+                break
     raise NotPermitted(
         f"{target} does not let us in",
         why="; ".join(tried) or "there is no key to try",
@@ -30,7 +29,15 @@ def authenticate(transport: paramiko.Transport, target: SshTarget) -> None:
     )
 
 
-def _keys(target: SshTarget, tried: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
+def _accepted(transport: paramiko.Transport, user: str, key: paramiko.PKey) -> bool:
+    try:
+        transport.auth_publickey(user, key)
+    except (paramiko.SSHException, EOFError, OSError):
+        return False
+    return transport.is_authenticated()
+
+
+def _keys(target: SshTarget, tried: list[str]) -> Generator[tuple[str, paramiko.PKey], None, None]:
     """Keys with a label each; files that cannot be used are noted in ``tried``."""
     for path in target.identity_files:
         try:
@@ -41,11 +48,14 @@ def _keys(target: SshTarget, tried: list[str]) -> Iterator[tuple[str, paramiko.P
             # TypeError: how cryptography says that a key is encrypted.
             tried.append(f"{path} cannot be used ({error})")
     if not target.identities_only:
-        yield from ((f"agent key {key.get_name()}", key) for key in _agent_keys())
+        yield from _agent_keys()
 
 
-def _agent_keys() -> tuple[paramiko.PKey, ...]:
+def _agent_keys() -> Generator[tuple[str, paramiko.PKey], None, None]:
+    """The agent's keys; it is asked to sign while the caller uses them."""
     try:
-        return tuple(paramiko.Agent().get_keys())
+        agent = paramiko.Agent()
     except (OSError, paramiko.SSHException):
-        return ()
+        return
+    with closing(agent):
+        yield from ((f"agent key {key.get_name()}", key) for key in agent.get_keys())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import TracebackType
 
@@ -25,6 +26,7 @@ class ExecChannel:
         self._command = command
         self._done: Callable[[], None] | None = done
         self._timeout_s = timeout_s
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Ask the host to run the command; HostUnreachable when it refused or said nothing."""
@@ -93,7 +95,8 @@ class ExecChannel:
 
     def close(self) -> None:
         """End it; a second time does nothing."""
-        done, self._done = self._done, None
+        with self._lock:
+            done, self._done = self._done, None
         if done is not None:
             self._channel.close()
             done()

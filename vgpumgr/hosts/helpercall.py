@@ -25,6 +25,8 @@ Identity = Callable[[], tuple[str, int]]
 CHANGES = frozenset(
     {"mdev_create", "mdev_remove", "vfio_bind", "vfio_release", "restore", "forget"}
 )
+# The verdict of a KVM trial is written down on the host.
+LEAVES_TRACES = CHANGES | {"kvm_probe"}
 _LONG_S = {"kvm_probe": 60.0, "restore": 300.0}
 _KINDS: dict[str, type[VgpumgrError]] = {
     "bad-argument": HostRefused,
@@ -62,7 +64,7 @@ class HelperCall:
 
     def call(self, verb: str, args: Mapping[str, object]) -> dict[str, object]:
         """One verb; a probe without a sudo rule is made as we are, and says so."""
-        if verb in CHANGES and not self._launch.may_change:
+        if verb in LEAVES_TRACES and not self._launch.may_change:
             raise NotPermitted(
                 f"{self._host} is probed only: nothing can be changed there",
                 why="it was enrolled without installing the helper",

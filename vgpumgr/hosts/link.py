@@ -105,12 +105,9 @@ class LibvirtLink:
                 raise self._refusal(error, bridge, deadline) from error
 
     def _refusal(self, error: VgpumgrError, bridge: Bridge, deadline: Deadline) -> VgpumgrError:
-        if isinstance(error, NotPermitted):
-            return NotPermitted(
-                f"libvirt on {self._host} does not let us in",
-                why=error.why,
-                next="on the host: usermod -aG libvirt USER, then log in anew",
-            )
+        why = bridge.complaint or error.why
+        if isinstance(error, NotPermitted) or "Permission denied" in why:
+            return not_let_in(self._host, why)
         if deadline.fired:
             return DeadlineExceeded(
                 f"libvirt on {self._host} does not answer",
@@ -119,9 +116,18 @@ class LibvirtLink:
             )
         return HostUnreachable(
             f"libvirt on {self._host} cannot be reached",
-            why=bridge.complaint or error.why,
+            why=why,
             next=self._advice(),
         )
 
     def _advice(self) -> str:
         return f"on {self._host}: systemctl status libvirtd"
+
+
+def not_let_in(host: str, why: str) -> NotPermitted:
+    """libvirt's socket is for root and the group libvirt, as packaged."""
+    return NotPermitted(
+        f"libvirt on {host} does not let us in",
+        why=why,
+        next=f"on {host}, as root: usermod -aG libvirt USER, then log in anew",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -106,3 +106,20 @@ class ReachedHost:
 
 def _names(unknown: object, part: str) -> bool:
     return isinstance(unknown, dict) and unknown.get("part") == part
+
+
+def unreachable(name: str, error: VgpumgrError) -> ReachedHost:
+    """A host of which every use raises ``error``: nobody knows how to reach it."""
+
+    def libvirt() -> LibvirtLike:
+        raise error
+
+    return ReachedHost(name, _NoHelper(error), libvirt)
+
+
+class _NoHelper:
+    def __init__(self, error: VgpumgrError) -> None:
+        self._error = error
+
+    def call(self, verb: str, args: Mapping[str, object]) -> dict[str, object]:
+        raise self._error

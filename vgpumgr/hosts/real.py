@@ -14,12 +14,12 @@ from vgpumgr.hosts.bridge import Bridge, SocketStream
 from vgpumgr.hosts.guarded import GuardedLibvirt
 from vgpumgr.hosts.helpercall import HelperCall, Identity
 from vgpumgr.hosts.launch import Launch, installed, streamed
-from vgpumgr.hosts.link import LibvirtLink
-from vgpumgr.hosts.reached import ReachedHost
+from vgpumgr.hosts.link import LibvirtLink, not_let_in
+from vgpumgr.hosts.reached import ReachedHost, unreachable
 from vgpumgr.hosts.runner import LocalRunner, Runner
 from vgpumgr.hosts.ssh import SshConnection, fingerprints, through
 from vgpumgr.hosts.sshconfig import SshTarget
-from vgpumgr.model.errors import HostUnreachable, UsageError
+from vgpumgr.model.errors import HostUnreachable, UsageError, VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 
@@ -62,8 +62,15 @@ class RealHosts:
         self._open: dict[str, tuple[tuple[str, str, bool], Host, Runner]] = {}
 
     def open(self, record: HostRecord) -> Host:
-        """The host, connected at first use; made anew when address, key or kind changed."""
-        return self._reached(record)[0]
+        """The host, connected at first use; made anew when address, key or kind changed.
+
+        An address that the SSH configuration makes no sense of is refused at first use, too, so
+        that one such host does not stand in the way of others.
+        """
+        try:
+            return self._reached(record)[0]
+        except VgpumgrError as error:
+            return unreachable(record.name, error)
 
     def runner(self, record: HostRecord) -> Runner:
         """What runs programs there, over the same connection as everything else."""
@@ -107,10 +114,11 @@ class RealHosts:
             found = self._open.get(record.name)
             if found is not None and found[0] == wanted:
                 return found[1], found[2]
-        self.forget(record.name)
-        host, runner = self._local(record) if record.address == LOCAL else self._remote(record)
-        with self._lock:
+            way = self._local if record.address == LOCAL else self._remote
+            host, runner = way(record)
             self._open[record.name] = (wanted, host, runner)
+        if found is not None:
+            found[1].close()
         return host, runner
 
     def _local(self, record: HostRecord) -> tuple[Host, Runner]:
@@ -138,7 +146,7 @@ class RealHosts:
         bridge: Callable[[], Bridge],
         close: Callable[[], None],
     ) -> Host:
-        launch = streamed() if record.probe_only else self._installed(record)
+        launch = streamed() if record.probe_only else installed(self.user(record))
         helper = HelperCall(
             record.name, runner, launch, timeout_s=self._call_s, identity=self._identity
         )
@@ -154,9 +162,6 @@ class RealHosts:
 
         return ReachedHost(record.name, helper, lambda: libvirt, close_all)
 
-    def _installed(self, record: HostRecord) -> Launch:
-        return installed(self.user(record))
-
     def _through(self, target: SshTarget) -> SshConnection | None:
         jumps = [sshconfig.resolve(each, self._config) for each in target.jumps]
         return through(jumps, self._connect_s)
@@ -168,6 +173,8 @@ class RealHosts:
                 return Bridge(SocketStream(path, self._connect_s))
             except FileNotFoundError:
                 continue
+            except PermissionError as error:
+                raise not_let_in(name, f"{path}: {error.strerror}") from error
             except OSError as error:
                 refused = f"{path}: {error.strerror or error}"
         raise HostUnreachable(

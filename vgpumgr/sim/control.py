@@ -69,10 +69,8 @@ def down(state: Path) -> None:
     """Cut the power, and return when the process is gone; a fleet that is down is no error."""
     try:
         _call(state, "", "stop", {})
-    except HostUnreachable:
-        return
-    except OutcomeUnknown:
-        pass  # it was gone before it had answered
+    except (HostUnreachable, OutcomeUnknown):
+        pass  # down already, or gone before it had answered
     deadline = time.monotonic() + _DOWN_S
     while not _is_gone(state):
         if time.monotonic() > deadline:
@@ -120,7 +118,7 @@ def _start(state: Path) -> subprocess.Popen[bytes]:
 def _wait_until_up(state: Path, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _UP_S
     while _ask(state) is None:
-        if process.poll() or time.monotonic() > deadline:
+        if process.poll() is not None or time.monotonic() > deadline:
             log = (state / _LOG).read_text(errors="replace").strip().splitlines()
             raise VgpumgrError(
                 "the simulated fleet does not come up",
@@ -144,7 +142,8 @@ def _call(state: Path, host: str, method: str, args: dict[str, Any]) -> Any:
     try:
         return channel.call(host, SIM, method, args)
     except CallCut as cut:
-        raise OutcomeUnknown(
+        kind = OutcomeUnknown if cut.timed_out else HostUnreachable
+        raise kind(
             "the simulated fleet does not answer", why=cut.why, next="vgpumgr sim status"
         ) from cut
     finally:

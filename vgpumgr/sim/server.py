@@ -11,9 +11,10 @@ import os
 import socket
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import VgpumgrError
@@ -25,6 +26,7 @@ FLEET, LOCK = "fleet.json", "lock"
 SIM = "sim"
 
 _LOOK_S = 1.0
+_LOCK_S, _LOCK_POLL_S = 10.0, 0.02
 _BACKLOG = 512
 
 
@@ -84,13 +86,11 @@ class Server:
         }
 
 
-def main(state: Path) -> int:
+def main(state: Path) -> NoReturn:
     """Power on and serve until the end."""
     with (state / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return 0  # another process is these hosts already
+        if not _locked(lock):
+            sys.exit(f"another process is the hosts of {state}")
         plain = json.loads((state / FLEET).read_text())
         fleet = SimulatedFleet(from_plain(SimFleet, plain), state)
         path = wire.socket_path(state)
@@ -104,9 +104,21 @@ def main(state: Path) -> int:
             while not server.stopping.wait(_LOOK_S) and _identity(state) == identity:
                 pass
             path.unlink(missing_ok=True)
-    # A power cut: calls that hang or still run are not waited for.
-    sys.stderr.flush()
-    os._exit(0)
+            # A power cut: calls that hang or still run are not waited for.
+            os._exit(0)
+
+
+def _locked(lock: TextIO) -> bool:
+    """Wait a little: a process that was killed holds on until its last thread is gone."""
+    deadline = time.monotonic() + _LOCK_S
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return True
+    return False
 
 
 def _identity(state: Path) -> tuple[int, int] | None:
@@ -118,4 +130,4 @@ def _identity(state: Path) -> tuple[int, int] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    main(Path(sys.argv[1]))

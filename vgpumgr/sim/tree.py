@@ -49,6 +49,8 @@ class Tree:
 
     def __init__(self) -> None:
         self._root = Folder()
+        # Paths walked since the tree last changed its shape.
+        self._known: dict[str, tuple[Node, tuple[str, ...]]] = {}
 
     def folder(self, path: str) -> None:
         """Make a folder and those above it; one that is there stays."""
@@ -70,6 +72,7 @@ class Tree:
         """Remove a node and all below it; an absent one is no error."""
         *above, name = _parts(path)
         self._make(above).entries.pop(name, None)
+        self._known.clear()
 
     def read(self, path: str) -> str:
         """A file's content."""
@@ -124,43 +127,46 @@ class Tree:
     def _put(self, path: str, node: Node) -> None:
         *above, name = _parts(path)
         self._make(above).entries[name] = node
+        self._known.clear()
 
     def _make(self, parts: Iterable[str]) -> Folder:
         folder = self._root
         for part in parts:
-            below = folder.entries.setdefault(part, Folder())
+            below = folder.entries.get(part)
+            if below is None:
+                below = folder.entries[part] = Folder()
+                self._known.clear()
             if not isinstance(below, Folder):
                 raise refusal(errno.ENOTDIR, part)
             folder = below
         return folder
 
-    def _walk(self, path: str) -> tuple[Node, list[str]]:
+    def _walk(self, path: str, links: int = 0) -> tuple[Node, tuple[str, ...]]:
         """The node a path leads to, and the names on the real way there."""
-        todo = list(reversed(_parts(path)))
-        trail: list[Node] = [self._root]
-        names: list[str] = []
-        links = 0
-        while todo:
-            part = todo.pop()
-            if part == "..":
-                del trail[max(1, len(trail) - 1) :], names[-1:]
-                continue
-            node = trail[-1]
-            if not isinstance(node, Folder):
-                raise refusal(errno.ENOTDIR, path)
-            below = node.entries.get(part)
-            if below is None:
-                raise refusal(errno.ENOENT, path)
-            if isinstance(below, Link):
-                links += 1
-                if links > _MAX_LINKS:
-                    raise refusal(errno.ELOOP, path)
-                todo += reversed(_parts(below.target))
-                del trail[1:], names[:]
-                continue
-            trail.append(below)
-            names.append(part)
-        return trail[-1], names
+        found = self._known.get(path)
+        if found is None:
+            found = self._known[path] = self._last_step(path, links)
+        return found
+
+    def _last_step(self, path: str, links: int) -> tuple[Node, tuple[str, ...]]:
+        above, _, name = path.rpartition("/")
+        if not above and not name:
+            return self._root, ()
+        folder, names = self._walk(above, links)
+        if name in {"", "."}:
+            return folder, names
+        if name == "..":
+            return self._walk("/" + "/".join(names[:-1]), links)
+        if not isinstance(folder, Folder):
+            raise refusal(errno.ENOTDIR, path)
+        below = folder.entries.get(name)
+        if below is None:
+            raise refusal(errno.ENOENT, path)
+        if not isinstance(below, Link):
+            return below, (*names, name)
+        if links == _MAX_LINKS:
+            raise refusal(errno.ELOOP, path)
+        return self._walk(below.target, links + 1)
 
 
 @lru_cache(maxsize=65536)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from sqlalchemy import select
@@ -142,9 +143,7 @@ class SqlLedger:
 
     def _commit(self, batch: Sequence[Sequence[Transition]]) -> None:
         with self._database.write() as connection:
-            now = self._now()
-            for transitions in batch:
-                moves.apply(connection, transitions, now)
+            moves.apply(connection, chain.from_iterable(batch), self._now())
 
     def operations(self, *, open_only: bool = False) -> tuple[OperationRecord, ...]:
         """Operations, newest first; ``open_only`` leaves those that run or wait."""

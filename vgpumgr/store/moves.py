@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, Table, Update, bindparam, delete, func, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.errors import LedgerError
@@ -24,6 +24,7 @@ from vgpumgr.store.codec import printable
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
 State = TypeVar("State", bound=StrEnum)
+Item = TypeVar("Item")
 Moves = Mapping[State, frozenset[State]]
 
 OPERATION_ENDS = frozenset(
@@ -110,61 +111,106 @@ _KEEP = update(allocation).where(*_HELD).values(state=bindparam("to_state"))
 
 
 def apply(connection: Connection, transitions: Iterable[Transition], now: float) -> None:
-    """Write the transitions in order; LedgerError at the first that is not legal."""
-    for moved in transitions:
-        match moved:
-            case StepMoved():
-                _step(connection, moved)
-            case TaskMoved():
-                _task(connection, moved, now)
-            case OperationMoved():
-                _operation(connection, moved, now)
+    """Write the transitions; LedgerError when one is not legal.
+
+    Moves of one kind into one state go to the database together: a commit that serves many lanes
+    holds hundreds of them. Kinds touch different rows, and states are written in the order of a
+    life, so nothing depends on the order of the callers.
+    """
+    moves = list(transitions)
+    _steps(connection, [moved for moved in moves if isinstance(moved, StepMoved)])
+    _tasks(connection, [moved for moved in moves if isinstance(moved, TaskMoved)], now)
+    for moved in moves:
+        if isinstance(moved, OperationMoved):
+            _operation(connection, moved, now)
 
 
-def _step(connection: Connection, moved: StepMoved) -> None:
-    values = {
-        "in_task": moved.task,
-        "in_seq": moved.seq,
-        "to_detail": printable(moved.detail),
-    }
-    if connection.execute(_MOVE_STEP[moved.state], values).rowcount != 1:
-        where = (step.c.task == moved.task) & (step.c.seq == moved.seq)
-        raise _illegal(connection, step, where, f"step {moved.seq} of {moved.task}", moved.state)
+def _steps(connection: Connection, moves: Iterable[StepMoved]) -> None:
+    for state, group in _by_state(moves, StepState, lambda moved: moved.state):
+        values = [
+            {"in_task": moved.task, "in_seq": moved.seq, "to_detail": printable(moved.detail)}
+            for moved in group
+        ]
+        for number in _refused(connection, _MOVE_STEP[state], values):
+            moved = group[number]
+            where = (step.c.task == moved.task) & (step.c.seq == moved.seq)
+            raise _illegal(connection, step, where, f"step {moved.seq} of {moved.task}", state)
 
 
-def _task(connection: Connection, moved: TaskMoved, now: float) -> None:
-    values = {"in_task": moved.task, "to_error": printable(moved.error)}
-    if connection.execute(_MOVE_TASK[moved.state], values).rowcount != 1:
-        raise _illegal(connection, task, task.c.id == moved.task, f"task {moved.task}", moved.state)
-    if moved.vm_state is None and moved.vm_running is None and moved.allocations is None:
-        return
-    vm_id = moved.vm_id or _vm_of(connection, moved.task)
-    if moved.allocations is not None:
-        _allocations(connection, vm_id, moved.allocations, now)
-    if moved.vm_state is not None:
-        _vm_state(connection, vm_id, moved.vm_state, now)
-    if moved.vm_running is not None:
-        connection.execute(_RUN_VM, {"in_vm": vm_id, "to_running": moved.vm_running})
+def _tasks(connection: Connection, moves: Sequence[TaskMoved], now: float) -> None:
+    for state, group in _by_state(moves, TaskState, lambda moved: moved.state):
+        values = [{"in_task": moved.task, "to_error": printable(moved.error)} for moved in group]
+        for number in _refused(connection, _MOVE_TASK[state], values):
+            id_ = group[number].task
+            raise _illegal(connection, task, task.c.id == id_, f"task {id_}", state)
+    with_effect = [moved for moved in moves if _has_effect(moved)]
+    named = [(moved.vm_id or _vm_of(connection, moved.task), moved) for moved in with_effect]
+    _allocations(connection, named, now)
+    _vm_states(connection, named, now)
+    runs = [
+        {"in_vm": vm_id, "to_running": moved.vm_running}
+        for vm_id, moved in named
+        if moved.vm_running is not None
+    ]
+    if runs:
+        connection.execute(_RUN_VM, runs)
+
+
+def _has_effect(moved: TaskMoved) -> bool:
+    return (moved.vm_state, moved.vm_running, moved.allocations) != (None, None, None)
 
 
 def _vm_of(connection: Connection, task_id: str) -> str:
     return str(connection.execute(select(task.c.vm_id).where(task.c.id == task_id)).scalar_one())
 
 
-def _allocations(connection: Connection, vm_id: str, state: AllocationState, now: float) -> None:
-    """Move what the VM holds; what was released before stays as history."""
-    if state is AllocationState.RELEASED:
-        connection.execute(_GIVE_BACK, {"in_vm": vm_id})
-        connection.execute(_RELEASE, {"in_vm": vm_id, "to_end": now})
-    else:
-        connection.execute(_KEEP, {"in_vm": vm_id, "to_state": state.value})
+def _allocations(
+    connection: Connection, named: Iterable[tuple[str, TaskMoved]], now: float
+) -> None:
+    """Move what the VMs hold; what was released before stays as history."""
+    wanted = [(vm_id, moved.allocations) for vm_id, moved in named if moved.allocations]
+    for state, group in _by_state(wanted, AllocationState, lambda pair: pair[1]):
+        if state is AllocationState.RELEASED:
+            connection.execute(_GIVE_BACK, [{"in_vm": vm_id} for vm_id, _ in group])
+            connection.execute(_RELEASE, [{"in_vm": vm_id, "to_end": now} for vm_id, _ in group])
+        else:
+            values = [{"in_vm": vm_id, "to_state": state.value} for vm_id, _ in group]
+            connection.execute(_KEEP, values)
 
 
-def _vm_state(connection: Connection, vm_id: str, state: VmState, now: float) -> None:
-    closed = now if state is VmState.DELETED else None
-    changed = connection.execute(_MOVE_VM[state], {"in_vm": vm_id, "to_end": closed})
-    if changed.rowcount != 1:
-        raise _illegal(connection, vm, vm.c.id == vm_id, f"VM {vm_id}", state)
+def _vm_states(connection: Connection, named: Iterable[tuple[str, TaskMoved]], now: float) -> None:
+    wanted = [(vm_id, moved.vm_state) for vm_id, moved in named if moved.vm_state]
+    for state, group in _by_state(wanted, VmState, lambda pair: pair[1]):
+        closed = now if state is VmState.DELETED else None
+        values = [{"in_vm": vm_id, "to_end": closed} for vm_id, _ in group]
+        for number in _refused(connection, _MOVE_VM[state], values):
+            id_ = group[number][0]
+            raise _illegal(connection, vm, vm.c.id == id_, f"VM {id_}", state)
+
+
+def _by_state(
+    items: Iterable[Item], states: Iterable[State], state_of: Callable[[Item], State]
+) -> Iterator[tuple[State, list[Item]]]:
+    """The items grouped by state, in the order in which the states are declared."""
+    groups: dict[State, list[Item]] = {}
+    for item in items:
+        groups.setdefault(state_of(item), []).append(item)
+    return ((state, groups[state]) for state in states if state in groups)
+
+
+def _refused(
+    connection: Connection, move: Update, values: Sequence[dict[str, Any]]
+) -> Iterator[int]:
+    """Run a move for many rows; the numbers of those that it did not change.
+
+    Only when some were refused are they tried one by one: a move into the state that a row is in
+    already changes nothing.
+    """
+    if connection.execute(move, values).rowcount == len(values):
+        return
+    for number, each in enumerate(values):
+        if connection.execute(move, each).rowcount != 1:
+            yield number
 
 
 def _operation(connection: Connection, moved: OperationMoved, now: float) -> None:

@@ -1,0 +1,224 @@
+"""The product on one host with real kernel devices, used only by its command line.
+
+Everything else here is done with the host's own tools: looking at sysfs, virsh and mdevctl. The
+``vgpumgr`` fixture deletes all VMs after each test and compares the host with the dump taken
+after ``host add``: drivers, overrides, VFs, types, mdevs, domains, node devices, volumes, claims.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.lab.labhost import LabHost, Vgpumgr
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
+
+DISPLAY_MODEL = "1234:1111"
+FIRST, SECOND = "0000:01:00.0", "0000:02:00.0"
+CANNOT_BE_PLACED = 5
+NOT_FOUND = 3
+
+
+def wants(name: str, profile: str, count: int = 1, **more: object) -> dict[str, object]:
+    return {"name": name, "gpus": [{"profile": profile, "count": count}], **more}
+
+
+def whole(name: str) -> dict[str, object]:
+    return {"name": name, "gpus": [{"profile": "passthrough", "model": DISPLAY_MODEL}]}
+
+
+def devices(vgpumgr: Vgpumgr, name: str) -> list[str]:
+    return [gpu["device"] for gpu in vgpumgr.vms()[name]["gpus"]]
+
+
+def available(lab: LabHost, parent: str) -> dict[str, int]:
+    found = lab.dump()["available"]
+    names = {key.split()[1]: int(value) for key, value in found.items() if key.startswith(parent)}
+    assert names
+    return names
+
+
+def vfio_groups_of(lab: LabHost, domain: str) -> set[str]:
+    """The VFIO groups that the domain's QEMU has open."""
+    pid = lab.root(f"cat /run/libvirt/qemu/{domain}.pid")
+    held = lab.root(f"readlink /proc/{pid}/fd/* | grep ^/dev/vfio/ | grep -v vfio/vfio || true")
+    return {path.removeprefix("/dev/vfio/") for path in held.splitlines()}
+
+
+def group_of(lab: LabHost, path: str) -> str:
+    return lab.root(f"basename $(readlink {path}/iommu_group)")
+
+
+@pytest.mark.parametrize(
+    ("parent", "profile"), [("mbochs", "mbochs-medium"), ("mtty", "mtty-2")], ids=["mbochs", "mtty"]
+)
+def test_a_vm_gets_a_real_mediated_device(
+    lab: LabHost, vgpumgr: Vgpumgr, parent: str, profile: str
+) -> None:
+    before = available(lab, parent)
+    file = vgpumgr.file(wants("desk", profile, disks=[{"size": "64MiB"}]))
+    vgpumgr("apply", "-f", file)
+
+    (device,) = devices(vgpumgr, "desk")
+    path = f"/sys/bus/mdev/devices/{device}"
+    assert lab.root(f"realpath {path}") == f"/sys/devices/virtual/{parent}/{parent}/{device}"
+    assert lab.root(f"basename $(readlink {path}/mdev_type)") == profile
+    assert available(lab, parent)[profile] == before[profile] - 1
+    assert lab.virsh("domstate desk") == "running"
+    assert device in lab.virsh("dumpxml desk")
+    assert vfio_groups_of(lab, "desk") == {group_of(lab, path)}
+    assert "nothing to change" in vgpumgr("apply", "-f", file).out
+
+    vgpumgr("vm", "stop", "desk", "--force")
+    assert lab.virsh("domstate desk") == "shut off"
+    assert lab.dump()["mdevs"] == [device], "a stopped VM keeps its GPU part"
+    vgpumgr("vm", "start", "desk")
+    assert vfio_groups_of(lab, "desk") == {group_of(lab, path)}
+
+    vgpumgr("delete", "-f", file, "-y", "--force")
+    assert vgpumgr.vms() == {}
+    assert available(lab, parent) == before
+
+
+def test_two_vms_share_one_budget_and_the_third_is_refused_before_the_kernel_would(
+    lab: LabHost, vgpumgr: Vgpumgr
+) -> None:
+    """Four large and sixteen medium make the same 256 MiB: 2 large + (1 large + 4 medium)."""
+    mixed = {
+        "name": "mixed",
+        "gpus": [{"profile": "mbochs-large"}, {"profile": "mbochs-medium", "count": 4}],
+    }
+    both = [wants("large", "mbochs-large", 2), mixed]
+    vgpumgr("apply", "-f", vgpumgr.file(*both))
+    assert set(available(lab, "mbochs").values()) == {0}
+    held = lab.dump()
+
+    file = vgpumgr.file(*both, wants("late", "mbochs-small"))
+    plan = vgpumgr("plan", "-f", file, "-o", "json", code=CANNOT_BE_PLACED).json
+    (refused,) = plan["unplaced"]
+    reasons = {
+        each["code"]: each["text"] for each in refused["reasons"] if "mbochs" in each["text"]
+    }
+    assert refused["vm"] == "late"
+    assert {"driver-available", "free-slots"} & set(reasons), reasons
+    assert any("0" in text and "mbochs-small" in text for text in reasons.values())
+    vgpumgr("apply", "-f", file, code=CANNOT_BE_PLACED)
+    assert lab.dump() == held, "a refused apply changes nothing"
+    assert set(vgpumgr.vms()) == {"large", "mixed"}
+
+    by_hand = lab.attempt(f"echo {uuid.uuid4()} > {lab.create_file('mbochs', 'mbochs-small')}")
+    assert by_hand.returncode != 0, "the kernel refuses as well"
+    assert lab.dump() == held
+
+    vgpumgr("vm", "delete", "mixed", "-y", "--force")
+    vgpumgr("apply", "-f", vgpumgr.file(both[0], wants("late", "mbochs-small")))
+    assert set(vgpumgr.vms()) == {"large", "late"}
+
+
+def test_a_whole_display_goes_into_a_vm_and_back_to_its_driver(
+    lab: LabHost, vgpumgr: Vgpumgr
+) -> None:
+    vgpumgr("apply", "-f", vgpumgr.file(whole("one")))
+    (address,) = devices(vgpumgr, "one")
+    seen = lab.dump()["functions"]
+    assert address in {FIRST, SECOND}
+    assert seen[address]["driver"] == seen[address]["driver_override"] == "vfio-pci"
+    assert lab.virsh("domstate one") == "running"
+    path = f"/sys/bus/pci/devices/{address}"
+    assert vfio_groups_of(lab, "one") == {group_of(lab, path)}
+
+    file = vgpumgr.file(whole("one"), whole("two"), whole("three"))
+    (refused,) = vgpumgr("plan", "-f", file, "-o", "json", code=CANNOT_BE_PLACED).json["unplaced"]
+    assert sum(each["code"] == "in-use" for each in refused["reasons"]) == 2
+    vgpumgr("apply", "-f", vgpumgr.file(whole("one"), whole("two")))
+    assert {*devices(vgpumgr, "one"), *devices(vgpumgr, "two")} == {FIRST, SECOND}
+
+    vgpumgr("vm", "delete", "one", "two", "-y", "--force")
+    seen = lab.dump()["functions"]
+    assert [seen[each]["driver"] for each in (FIRST, SECOND)] == ["bochs-drm", "bochs-drm"]
+
+
+FOREIGN_DOMAIN = """
+<domain type='qemu'>
+  <name>stranger</name>
+  <memory unit='MiB'>128</memory>
+  <vcpu>1</vcpu>
+  <os><type machine='q35'>hvm</type></os>
+  <features><acpi/></features>
+  <devices>
+    <video><model type='none'/></video>
+    <hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>
+      <source><address uuid='{mdev}'/></source>
+    </hostdev>
+    <hostdev mode='subsystem' type='pci' managed='yes'>
+      <source><address domain='0' bus='{bus}' slot='0' function='0'/></source>
+    </hostdev>
+  </devices>
+</domain>
+"""
+
+
+@contextmanager
+def strangers(lab: LabHost) -> Iterator[tuple[str, str, str]]:
+    """Made by hand: an mdev in a running domain that also has a whole display, an mdev that
+    nobody uses, and one that is only defined. Yields the three UUIDs."""
+    held, idle, defined = (str(uuid.uuid4()) for _ in range(3))
+    lab.make_mdev("mbochs", "mbochs-large", held)
+    lab.root(f"mdevctl start --uuid {idle} --parent mtty --type mtty-2")
+    lab.root(f"mdevctl define --uuid {defined} --parent mtty --type mtty-1")
+    lab.virsh("define /dev/stdin", stdin=FOREIGN_DOMAIN.format(mdev=held, bus=2))
+    lab.virsh("start stranger")
+    yield held, idle, defined
+    lab.virsh("destroy stranger")
+    lab.virsh("undefine stranger")
+    lab.root(f"mdevctl undefine --uuid {defined}")
+    lab.drop_mdev(idle)
+    lab.drop_mdev(held)
+
+
+def test_what_others_made_is_shown_as_foreign_and_left_alone(
+    lab: LabHost, vgpumgr: Vgpumgr
+) -> None:
+    with strangers(lab) as (held, idle, defined):
+        vgpumgr("host", "probe", "lab")
+        with_strangers = lab.dump()
+        assert {held, idle} == set(with_strangers["mdevs"])
+        assert defined in str(with_strangers["mdev definitions"])
+
+        domain = vgpumgr.vms()["stranger"]
+        assert (domain["owner"], domain["power"]) == ("foreign", "running")
+        assert {gpu["device"] for gpu in domain["gpus"]} == {held, SECOND}
+        assert [(u["foreign"], u["units"]) for u in vgpumgr.usages("mbochs")] == [
+            (f"mdev {held}", 16)
+        ]
+        assert [(u["foreign"], u["units"]) for u in vgpumgr.usages("mtty")] == [(f"mdev {idle}", 2)]
+        assert "stranger" in vgpumgr.usages(SECOND)[0]["foreign"]
+
+        vgpumgr("vm", "delete", "stranger", "-y", "--force", code=NOT_FOUND)
+        file = vgpumgr.file(wants("ours", "mbochs-large", 3), wants("port", "mtty-1"), whole("gpu"))
+        vgpumgr("apply", "-f", file)
+        assert devices(vgpumgr, "gpu") == [FIRST]
+        too_much = vgpumgr.file(wants("more", "mbochs-small"), whole("gpu2"))
+        plan = vgpumgr("plan", "-f", too_much, "-o", "json", code=CANNOT_BE_PLACED).json
+        assert [each["vm"] for each in plan["unplaced"]] == ["more", "gpu2"]
+
+        vgpumgr("vm", "delete", "ours", "port", "gpu", "-y", "--force")
+        assert lab.settled(with_strangers) == with_strangers
+        assert lab.virsh("domstate stranger") == "running"
+        assert vfio_groups_of(lab, "stranger") >= {group_of(lab, f"/sys/bus/mdev/devices/{held}")}
+    vgpumgr("host", "probe", "lab")
+    assert vgpumgr.vms() == {}
+
+
+def test_after_enrolment_the_helpers_own_sudo_rule_is_all_that_is_left(
+    lab: LabHost, vgpumgr: Vgpumgr
+) -> None:
+    rules = lab.root("sudo -l -U gpuadm | grep NOPASSWD")
+    assert rules.split() == ["(root)", "NOPASSWD:", "/usr/local/lib/vgpumgr/vgpumgr-helper", '""']
+    vgpumgr("host", "probe", "lab")
+    (host,) = vgpumgr("host", "list", "-o", "json").json["items"]
+    assert (host["state"], host["unknown"], host["iommu"]) == ("ready", [], True)

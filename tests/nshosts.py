@@ -24,7 +24,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
-PR_SET_PDEATHSIG = 1
 UID = 64999
 NEEDS = (
     "/usr/sbin/sshd",
@@ -214,18 +213,14 @@ def poll(check: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
 
 
 def _spawn(*argv: str) -> subprocess.Popen[str]:
+    """A process that ends with this one, whatever ends this one."""
     return subprocess.Popen(
-        argv,
+        ["setpriv", "--pdeathsig", "KILL", "--", *argv],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=_die_with_parent,
     )
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _enter_net(path: str) -> None:

@@ -49,8 +49,8 @@ class Ran:
 
     @property
     def error(self) -> dict[str, Any]:
-        """The one error object on standard error; progress lines before it are skipped."""
-        return json.loads(self.err.strip().splitlines()[-1])
+        """The one error object on standard error."""
+        return json.loads(self.err)
 
     @property
     def rows(self) -> list[list[str]]:

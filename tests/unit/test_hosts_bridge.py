@@ -127,6 +127,33 @@ def test_a_libvirt_that_never_answers_is_cut_at_the_deadline(far: Far) -> None:
     link.close()
 
 
+def test_closing_does_not_wait_for_a_call_that_hangs() -> None:
+    made: list[Far] = []
+    opened = threading.Event()
+
+    def silent() -> Bridge:
+        made.append(Far())
+        opened.set()
+        return Bridge(made[-1])
+
+    link = LibvirtLink("h1", silent, connect_s=60, call_s=60)
+    errors: list[Exception] = []
+
+    def look() -> None:
+        try:
+            link.read(lambda libvirt: libvirt.versions())
+        except HostUnreachable as error:
+            errors.append(error)
+
+    caller = threading.Thread(target=look)
+    caller.start()
+    assert opened.wait(20) and made[0].ours.recv(1), "libvirt has begun to talk"
+    link.close()
+    caller.join(timeout=20)
+    assert len(errors) == 1 and len(made) == 1
+    made[0].ours.close()
+
+
 def test_a_libvirt_that_hangs_up_is_unreachable_with_its_reason() -> None:
     made: list[Far] = []
 

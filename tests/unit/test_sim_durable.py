@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgpumgr.sim.durable import Durable, Journal
@@ -20,6 +20,7 @@ def reopened(path: Path) -> dict[str, str]:
     return found
 
 
+@settings(deadline=None)
 @given(changes=CHANGES)
 def test_the_journal_gives_back_what_was_last_written(
     changes: list[tuple[str, str | None]], tmp_path_factory: object

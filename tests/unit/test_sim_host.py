@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from tests.unit.sim_values import (
+    A6000,
+    AUDIO,
+    CLAIM,
+    H100,
+    MDEV,
+    PLAN,
+    POOL,
+    SIM,
+    bind,
+    define,
+    make_mdev,
+    make_volume,
+    named,
+    refused,
+)
 from vgpumgr import domainxml
 from vgpumgr.model.domain import (
     DomainDisk,
     DomainNic,
-    DomainPlan,
     DomainState,
     MdevHostdev,
-    Ownership,
     PciHostdev,
-    VolumePlan,
 )
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimBoard, SimFleet, SimHost
+from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimFleet
 from vgpumgr.sim.client import InProcessHosts
-
-T4, H100, A6000, AUDIO = "0000:41:00.0", "0000:43:00.0", "0000:45:00.0", "0000:45:00.1"
-MDEV = "4b20d080-1b54-4048-85b3-a6a62d165c01"
-POOL = "/var/lib/libvirt/images"
-CLAIM = {"allocation": "a1", "generation": 1, "vm": "vm"}
-SIM = SimHost(
-    name="h1",
-    boards=(
-        SimBoard(board="T4"),
-        SimBoard(board="H100-PCIE-80GB"),
-        SimBoard(board="RTX-A6000"),
-    ),
-    cpus=8,
-    memory_mib=32 * 1024,
-    hugepages_1gib=8,
-)
-PLAN = DomainPlan(
-    name="vm",
-    uuid="11111111-1111-4111-8111-111111111111",
-    vcpus=2,
-    memory_mib=4096,
-    accelerator="kvm",
-    ownership=Ownership(fleet="f", vm="vm", vm_id="id", generation=1),
-)
 
 
 @pytest.fixture
@@ -59,30 +48,6 @@ def hosts() -> Iterator[InProcessHosts]:
 @pytest.fixture
 def host(hosts: InProcessHosts) -> Host:
     return hosts.open(HostRecord(name="h1", address="sim://h1"))
-
-
-def define(host: Host, plan: DomainPlan) -> str:
-    return host.domains.define(domainxml.render(plan, DEFAULT_VERSIONS))
-
-
-def named(plan: DomainPlan, name: str, number: int) -> DomainPlan:
-    return replace(plan, name=name, uuid=f"11111111-1111-4111-8111-{number:012d}")
-
-
-def refused(kind: type[Exception], words: str, act: Callable[[], object]) -> None:
-    with pytest.raises(kind) as caught:
-        act()
-    assert words in str(getattr(caught.value, "why", ""))
-
-
-def bind(host: Host, address: str, *companions: str) -> None:
-    host.helper.call("vfio_bind", {"address": address, "with": list(companions), "claim": CLAIM})
-
-
-def make_mdev(host: Host) -> None:
-    host.helper.call(
-        "mdev_create", {"parent": T4, "type": "nvidia-232", "uuid": MDEV, "claim": CLAIM}
-    )
 
 
 # -- domains
@@ -290,83 +255,6 @@ def test_a_refused_start_takes_nothing(host: Host) -> None:
     with pytest.raises(HostRefused):
         host.domains.start("vm")
     assert host.helper.call("mdev_look", {"uuid": MDEV})["in_use"] is False
-
-
-# -- storage
-
-
-def make_volume(host: Host, name: str, **changes: object) -> None:
-    plan = VolumePlan(pool="default", name=name, capacity_bytes=1 << 30, format="qcow2")
-    host.storage.create("default", domainxml.volume(replace(plan, **changes)))  # type: ignore[arg-type]
-
-
-def inspect(host: Host, name: str) -> dict[str, object]:
-    return host.helper.call("image_inspect", {"path": f"{POOL}/{name}", "pool_path": POOL})
-
-
-def test_the_images_are_there_and_can_be_inspected(host: Host) -> None:
-    found = host.storage.look("default", "debian-12.qcow2")
-    assert found is not None
-    assert (found.path, found.capacity_bytes) == (f"{POOL}/debian-12.qcow2", 10 << 30)
-    assert inspect(host, "debian-12.qcow2") == {
-        "format": "qcow2",
-        "virtual_bytes": 10 << 30,
-        "backing": None,
-        "data_file": None,
-        "encrypted": False,
-    }
-
-
-def test_an_overlay_names_its_backing_file(host: Host) -> None:
-    backing = f"{POOL}/debian-12.qcow2"
-    make_volume(host, "over.qcow2", mode="overlay", source_path=backing, source_format="qcow2")
-    assert inspect(host, "over.qcow2")["backing"] == backing
-
-
-def test_an_overlay_of_nothing_is_refused(host: Host) -> None:
-    with pytest.raises(HostRefused) as caught:
-        make_volume(
-            host,
-            "over.qcow2",
-            mode="overlay",
-            source_path=f"{POOL}/none.qcow2",
-            source_format="qcow2",
-        )
-    assert "No such file" in caught.value.why
-    assert host.storage.look("default", "over.qcow2") is None
-
-
-def test_what_is_uploaded_is_read_and_copied(host: Host) -> None:
-    make_volume(host, "seed.iso", format="raw", capacity_bytes=4096)
-    host.storage.upload("default", "seed.iso", b"QED\0")
-    with pytest.raises(HostRefused, match="cannot be used"):
-        inspect(host, "seed.iso")
-    plan = VolumePlan(pool="default", name="copy.iso", capacity_bytes=4096, format="raw")
-    host.storage.create("default", domainxml.volume(plan), copy_from="seed.iso")
-    with pytest.raises(HostRefused, match="cannot be used"):
-        inspect(host, "copy.iso")
-
-
-def test_volumes_that_are_not_there(host: Host) -> None:
-    assert host.storage.look("default", "none") is None
-    host.storage.delete("default", "none")
-    with pytest.raises(NotFound):
-        host.storage.look("nopool", "none")
-    with pytest.raises(NotFound):
-        host.storage.upload("default", "none", b"x")
-    with pytest.raises(NotFound):
-        inspect(host, "none")
-    with pytest.raises(NotFound):
-        plan = VolumePlan(pool="default", name="copy", capacity_bytes=1, format="raw")
-        host.storage.create("default", domainxml.volume(plan), copy_from="none")
-
-
-def test_a_volumes_name_is_taken_once(host: Host) -> None:
-    make_volume(host, "vm.qcow2")
-    with pytest.raises(Conflict):
-        make_volume(host, "vm.qcow2")
-    host.storage.delete("default", "vm.qcow2")
-    make_volume(host, "vm.qcow2")
 
 
 # -- power

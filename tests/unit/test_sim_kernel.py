@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgpumgr.model.errors import UsageError
@@ -153,6 +153,7 @@ def test_the_description_is_the_drivers_line(kernel: Kernel) -> None:
     assert kernel.tree.read(f"{types(T4)}/nvidia-232/name") == "GRID T4-4Q\n"
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["make", "drop"]), max_size=30))
 def test_available_plus_made_is_always_the_maximum(moves: list[str]) -> None:
     kernel = Kernel(SimHost(name="h1", boards=BOARDS), Durable("h1"))

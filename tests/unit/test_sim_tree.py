@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgpumgr.sim.tree import Tree
@@ -51,6 +51,7 @@ def test_a_change_of_shape_is_seen_at_once(tree: Tree) -> None:
     assert tree.read("/sys/bus/gpu/class") == "new"
 
 
+@settings(deadline=None)
 @given(parts=st.lists(NAMES, min_size=1, max_size=8))
 def test_every_walk_ends_where_a_real_one_does(
     parts: list[str], tmp_path_factory: pytest.TempPathFactory

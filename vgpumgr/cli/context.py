@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-
-from vgpumgr.cli.output import say
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
@@ -22,9 +17,8 @@ if TYPE_CHECKING:
 class Context:
     """Made by the root command; closed when the command ends."""
 
-    def __init__(self, overrides: dict[str, str], *, debug: bool) -> None:
+    def __init__(self, overrides: dict[str, str]) -> None:
         self._overrides = overrides
-        self.debug = debug
         self._opened = False
 
     @cached_property
@@ -41,23 +35,6 @@ class Context:
 
         self._opened = True
         return App(self.config)
-
-    @contextmanager
-    def interruptible(self) -> Iterator[App]:
-        """The first Ctrl-C lets the running host call end; a second one breaks off at once."""
-        app = self.app
-
-        def on_interrupt(_signal: int, _frame: object) -> None:
-            if app.stop.is_set():
-                raise KeyboardInterrupt
-            app.stop.set()
-            say("interrupting: waiting for the running host calls to end …")
-
-        before = signal.signal(signal.SIGINT, on_interrupt)
-        try:
-            yield app
-        finally:
-            signal.signal(signal.SIGINT, before)
 
     def close(self) -> None:
         """Close the app if it was opened."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from itertools import pairwise
 
 import click
 
@@ -40,7 +41,7 @@ def _as_known(error: BaseException) -> VgpumgrError:
     if isinstance(error, VgpumgrError):
         return error
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return Interrupted("interrupted", next="vgpumgr operation list --open")
+        return Interrupted("interrupted")
     return VgpumgrError(
         f"an unexpected {type(error).__name__}: {error}",
         why="this is a fault of vgpumgr",
@@ -58,3 +59,13 @@ def _print(error: VgpumgrError) -> None:
             click.echo(f"  {'why: ' if number == 0 else '     '}{line}", err=True)
     if error.next:
         click.echo(f"  next: {error.next}", err=True)
+
+
+def wants_json(argv: list[str]) -> bool:
+    """Did the user ask for JSON? Errors follow the output's format."""
+    pairs = pairwise(argv)
+    return (
+        "-ojson" in argv
+        or "--output=json" in argv
+        or any(flag in {"-o", "--output"} and value == "json" for flag, value in pairs)
+    )

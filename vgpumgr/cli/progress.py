@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vgpumgr.cli.output import chosen_format, say
+from vgpumgr.cli.interrupts import ending_gently
+from vgpumgr.cli.output import chosen_format
 from vgpumgr.model.journal import TaskState
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def changing(context: Context, total: int) -> Iterator[Engine]:
     """
     from vgpumgr.engine.execute import CUT
 
-    with context.interruptible() as app:
+    app = context.app
+    with ending_gently(app.stop):
         with _reporting(app, total) as ended:
             yield app.engine
         touched = {outcome.host for outcome in ended} - {
@@ -44,12 +46,13 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
     """A counter at a terminal, a line per failure elsewhere. Lanes call from their own threads."""
     lock = threading.Lock()
     ended: list[VmOutcome] = []
-    live = sys.stderr.isatty() and chosen_format().name != "json"
+    quiet = chosen_format().name == "json"
+    live = sys.stderr.isatty() and not quiet
 
     def report(outcome: VmOutcome) -> None:
         with lock:
             ended.append(outcome)
-            if outcome.state is not TaskState.DONE:
+            if outcome.state is not TaskState.DONE and not quiet:
                 reason = f": {outcome.error}" if outcome.error else ""
                 _line(f"{outcome.vm} on {outcome.host}: {outcome.verb} {outcome.state}{reason}")
             if live:
@@ -66,4 +69,4 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
 
 def _line(text: str) -> None:
     prefix = "\r\x1b[K" if sys.stderr.isatty() else ""
-    say(f"{prefix}{text}")
+    click.echo(f"{prefix}{text}", err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from itertools import pairwise
 from typing import Any
 
 import click
@@ -72,9 +71,9 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="vgpumgr")
 @click.option("--state-dir", metavar="DIR", help="Where ledger and simulated fleet live.")
 @click.option("--ledger", metavar="FILE|URL", help="The ledger, if elsewhere.")
-@click.option("--debug", is_flag=True, help="Show tracebacks and timings.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 @click.pass_context
-def root(ctx: click.Context, state_dir: str | None, ledger: str | None, debug: bool) -> None:
+def root(ctx: click.Context, state_dir: str | None, ledger: str | None) -> None:
     """GPUs for KVM virtual machines: passthrough, vGPU and MIG across a fleet of hosts.
 
     \b
@@ -83,28 +82,20 @@ def root(ctx: click.Context, state_dir: str | None, ledger: str | None, debug: b
     vgpumgr map                                        see every GPU's occupancy
     """
     overrides = {"state_dir": state_dir, "ledger": ledger}
-    ctx.obj = Context({key: value for key, value in overrides.items() if value}, debug=debug)
+    ctx.obj = Context({key: value for key, value in overrides.items() if value})
     ctx.call_on_close(ctx.obj.close)
 
 
 def run() -> None:
     """Run the program and end the process with the exit code of design."""
-    from vgpumgr.cli.failure import report
+    from vgpumgr.cli.failure import report, wants_json
+    from vgpumgr.cli.interrupts import ending_at_once
 
-    try:
-        code = root.main(standalone_mode=False, prog_name="vgpumgr")
-    except SystemExit:  # click itself ends a shell completion, and a run whose reader went away
-        raise
-    except BaseException as error:
-        code = report(error, debug="--debug" in sys.argv, as_json=wants_json(sys.argv))
+    with ending_at_once():
+        try:
+            code = root.main(standalone_mode=False, prog_name="vgpumgr")
+        except SystemExit:  # click itself ends a completion, and a run whose reader went away
+            raise
+        except BaseException as error:
+            code = report(error, debug="--debug" in sys.argv, as_json=wants_json(sys.argv))
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def wants_json(argv: list[str]) -> bool:
-    """Did the user ask for JSON? Errors follow the output's format."""
-    pairs = pairwise(argv)
-    return (
-        "-ojson" in argv
-        or "--output=json" in argv
-        or any(flag in {"-o", "--output"} and value == "json" for flag, value in pairs)
-    )

@@ -33,7 +33,8 @@ class LibvirtLink:
         self._open_bridge = open_bridge
         self._connect_s = connect_s
         self._call_s = call_s
-        self._lock = threading.RLock()
+        self._closed = False
+        self._lock = threading.Lock()
         self._bridge: Bridge | None = None
         self._libvirt: virt.Libvirt | None = None
 
@@ -44,7 +45,7 @@ class LibvirtLink:
             try:
                 return self._within(bridge, lambda: use(libvirt), DeadlineExceeded)
             except HostUnreachable:
-                self.close()
+                self._drop()
                 again, bridge = self._ready()
                 return self._within(bridge, lambda: use(again), DeadlineExceeded)
 
@@ -55,15 +56,21 @@ class LibvirtLink:
             return self._within(bridge, lambda: use(libvirt), OutcomeUnknown)
 
     def close(self) -> None:
-        """Drop the connection; the next call makes a new one."""
+        """Drop the connection for good; a call that is under way is cut."""
+        self._closed = True
+        if (bridge := self._bridge) is not None:
+            bridge.cut()
         with self._lock:
-            bridge, self._bridge = self._bridge, None
-            libvirt, self._libvirt = self._libvirt, None
-            if bridge is not None:
-                # First: saying goodbye to a daemon that hangs would hang, too.
-                bridge.cut()
-            if libvirt is not None:
-                libvirt.close()
+            self._drop()
+
+    def _drop(self) -> None:
+        bridge, self._bridge = self._bridge, None
+        libvirt, self._libvirt = self._libvirt, None
+        if bridge is not None:
+            # First: saying goodbye to a daemon that hangs would hang, too.
+            bridge.cut()
+        if libvirt is not None:
+            libvirt.close()
 
     def _within(self, bridge: Bridge, call: Callable[[], T], late: type[VgpumgrError]) -> T:
         """Run ``call`` under the deadline; when it was cut, raise ``late``."""
@@ -82,7 +89,7 @@ class LibvirtLink:
     def _ready(self) -> tuple[virt.Libvirt, Bridge]:
         """A connection that is open as far as we know."""
         if self._libvirt is None or self._bridge is None or not self._bridge.alive:
-            self.close()
+            self._drop()
             try:
                 self._connect()
             except HostUnreachable:
@@ -96,6 +103,8 @@ class LibvirtLink:
 
     def _connect(self) -> None:
         self._bridge = None
+        if self._closed:
+            raise HostUnreachable(f"the connection to {self._host} was closed")
         bridge = self._bridge = self._open_bridge()
         with DEADLINES.within(self._connect_s, bridge.cut) as deadline:
             try:

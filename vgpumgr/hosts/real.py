@@ -13,7 +13,7 @@ from vgpumgr.hosts.address import LOCAL, SshAddress
 from vgpumgr.hosts.bridge import Bridge, SocketStream
 from vgpumgr.hosts.guarded import GuardedLibvirt
 from vgpumgr.hosts.helpercall import HelperCall, Identity
-from vgpumgr.hosts.launch import Launch, installed, streamed
+from vgpumgr.hosts.launch import installed, streamed
 from vgpumgr.hosts.link import LibvirtLink, not_let_in
 from vgpumgr.hosts.reached import ReachedHost, unreachable
 from vgpumgr.hosts.runner import LocalRunner, Runner

@@ -13,7 +13,7 @@ SMALL = SimFleet(
         SimHost(
             name="h100-1",
             boards=(SimBoard(board="H100-PCIE-80GB", count=4),),
-            hugepages_1gib=256,
+            hugepages_1gib=64,
         ),
     ),
 )

@@ -1,0 +1,62 @@
+"""Ctrl-C: reading ends at once; a change lets the running host calls end, unless pressed again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from vgpumgr.cli.failure import report, wants_json
+from vgpumgr.cli.output import say
+from vgpumgr.model.errors import Interrupted
+
+AFTER_A_CHANGE = "vgpumgr operation list --open"
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process, also while a lane waits for a host that hangs."""
+    with _on_interrupt(lambda: _end(next="")):
+        yield
+
+
+@contextmanager
+def ending_gently(stop: threading.Event) -> Iterator[None]:
+    """The first Ctrl-C sets ``stop``; the second ends the process.
+
+    Nothing is lost by that: the journal is on disk, and whoever goes on looks at the hosts first.
+    """
+
+    def interrupt() -> None:
+        if stop.is_set():
+            _end(next=AFTER_A_CHANGE)
+        stop.set()
+        say("interrupting: waiting for the running host calls to end …")
+
+    with _on_interrupt(interrupt):
+        yield
+
+
+@contextmanager
+def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
+    def handler(_signal: int, _frame: Any) -> None:
+        act()
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(*, next: str) -> None:
+    """End without waiting for any thread."""
+    code = report(Interrupted("interrupted", next=next), debug=False, as_json=wants_json(sys.argv))
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support import Cli, new_cli
+from tests.e2e.support import Cli, host, new_cli, vm
 
 
 @pytest.fixture
@@ -78,19 +78,49 @@ def test_a_server_that_is_not_there_is_refused_without_its_password(cli: Cli) ->
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one MiB."""
+    """A file system of two MiB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], check=True)
     yield folder
     subprocess.run(["umount", folder], check=True)
 
 
 @pytest.mark.root
 def test_a_full_disk_is_told_when_the_ledger_is_made(cli: Cli, small_disk: Path) -> None:
-    (small_disk / "filler").write_bytes(b"x" * (1 << 20))
+    (small_disk / "filler").write_bytes(b"x" * (2 << 20))
     failed = cli.fails(
         1, "--ledger", str(small_disk / "ledger"), "host", "add", "h", "--address", "sim://h"
     )
     assert "ledger" in failed.err
     assert "full" in failed.err or "No space" in failed.err
+
+
+@pytest.mark.root
+def test_a_disk_that_fills_up_stops_the_apply_which_goes_on_when_there_is_room(
+    cli: Cli, small_disk: Path
+) -> None:
+    ledger = str(small_disk / "ledger")
+    cli.sim_up(host("one", ("T4", 2)))
+    cli.ok("--ledger", ledger, "host", "add", "one", "--address", "sim://one")
+    given = cli.documents(vm("a", "T4-2Q", replicas=16))
+    filler = small_disk / "filler"
+    _fill(filler)
+    failed = cli.fails(1, "--ledger", ledger, "apply", "-f", given, "-o", "json")
+    assert failed.error["code"] == "ledger"
+    assert "full" in f"{failed.error}"
+    assert failed.error["next"]
+    filler.unlink()
+    cli.ok("--ledger", ledger, "apply", "-f", given)
+    assert len(cli.items("--ledger", ledger, "vm", "list")) == 16
+    assert cli.items("--ledger", ledger, "operation", "list", "--open") == []
+
+
+def _fill(path: Path) -> None:
+    """Take all room that is left but one page."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * 4096):
+                pass
+        except OSError:
+            file.truncate(max(0, file.tell() - 4096))

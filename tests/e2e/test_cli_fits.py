@@ -8,16 +8,17 @@ import pytest
 
 from tests.e2e.support import Cli, host, new_cli, vm
 
-BOARDS = ("T4", 2), ("A100-PCIE-80GB", 1)
+A100 = ("A100-PCIE-80GB", 1)
 
 
 @pytest.fixture(scope="module", params=["breadth-first", "depth-first"])
 def cli(request: pytest.FixtureRequest) -> Iterator[Cli]:
-    """A host with two T4s and a passthrough board; one vGPU is there, the other GPUs are empty."""
+    """A host with a T4 or two and a board to give whole; one vGPU is there, the rest is empty."""
     with pytest.MonkeyPatch.context() as patch, new_cli() as found:
         patch.setenv("VGPUMGR_POLICY", request.param)
         found.policy = request.param
-        found.sim_up(host("one", *BOARDS, cpus=8, memory="64GiB"))
+        boards = [("T4", 2), A100] if request.param == "depth-first" else [("T4", 1), A100]
+        found.sim_up(host("one", *boards, cpus=12, memory="64GiB"))
         found.ok("apply", "-f", found.documents(vm("there", "T4-4Q")))
         yield found
 
@@ -46,9 +47,9 @@ def test_the_processors_and_memory_of_the_host_bound_it_too(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VGPUMGR_POLICY", cli.policy)
-    (room,) = cli.items("capacity", "T4-4Q", "--vcpus", "12", "--memory", "16GiB")
+    (room,) = cli.items("capacity", "T4-4Q", "--vcpus", "20", "--memory", "16GiB")
     assert room["fits"] == 2
-    big = {"vcpus": 12, "memory": "16GiB"}
+    big = {"vcpus": 20, "memory": "16GiB"}
     more = cli.documents(vm("big", "T4-4Q", replicas=2, **big))
     cli.ok("apply", "-f", more)
     cli.fails(5, "apply", "-f", cli.documents(vm("next", "T4-4Q", **big), name="next.yaml"))

@@ -194,3 +194,31 @@ def test_the_xml_is_that_of_the_host(cli: Cli) -> None:
     with sim_host(cli, "one") as found:
         assert xml == found.domains.xml("a")
     assert device(cli, "a") in xml
+
+
+def test_a_name_given_twice_counts_once(cli: Cli) -> None:
+    cli.ok("vm", "create", "a")
+    assert "1 of 1 done" in cli.ok("vm", "stop", "a", "a").out
+    assert "1 of 1 done" in cli.ok("vm", "delete", "a", "a", "-y").out
+
+
+def test_a_change_is_printed_as_json_on_request(cli: Cli) -> None:
+    cli.ok("vm", "create", "a")
+    stopped = cli.ok("vm", "stop", "a", "-o", "json")
+    assert stopped.err == ""
+    (outcome,) = stopped.json["vms"]
+    assert outcome == {"name": "a", "host": "one", "verb": "stop", "state": "done"}
+    deleted = cli.ok("vm", "delete", "a", "-y", "-o", "json")
+    assert (deleted.err, deleted.json["kind"]) == ("", "Outcome")
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", ["a"]), ("y", [])])
+def test_a_question_is_answered_at_the_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
+) -> None:
+    cli.ok("vm", "create", "a")
+    monkeypatch.setattr("vgpumgr.cli.questions.at_a_terminal", lambda: True)
+    ran = cli("vm", "delete", "a", "--force", stdin=f"{answer}\n".encode())
+    assert "delete 1 VMs: a?" in ran.err
+    assert ran.code == (0 if answer == "y" else 1)
+    assert names(cli.items("vm", "list")) == left

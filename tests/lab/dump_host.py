@@ -1,4 +1,4 @@
-"""Runs on the lab host, as root: everything that a VM's life may change there, as JSON on stdout."""
+"""Runs on the lab host, as root: all that a VM's life may change there, as JSON on stdout."""
 
 import json
 import subprocess

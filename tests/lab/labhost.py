@@ -130,6 +130,7 @@ class Vgpumgr:
     def file(self, *vms: dict[str, Any]) -> str:
         """A YAML file (JSON is YAML) with one small VM per argument."""
         small = {"apiVersion": "vgpumgr/v1", "kind": "VM", "vcpus": 1, "memory": "256MiB"}
+        documents = [json.dumps({**small, "firmware": "bios", **vm}) for vm in vms]
         path = self._folder / "vms.yaml"
         path.write_text(
             "\n---\n".join(json.dumps({**small, "firmware": "bios", **vm}) for vm in vms)
@@ -140,7 +141,8 @@ class Vgpumgr:
         """What ``vm list`` shows, by name."""
         return {vm["name"]: vm for vm in self("vm", "list", "-o", "json").json["items"]}
 
-    def usages(self, device: str) -> list[dict[str, Any]]:
-        """What ``map`` shows on one GPU."""
+    def strangers_on(self, device: str) -> list[tuple[str, int]]:
+        """What ``map`` shows as foreign on one GPU, with the units it takes."""
         hosts = self("map", "-o", "json").json["items"]
-        return [u for h in hosts for g in h["gpus"] if g["device"] == device for u in g["usages"]]
+        gpus = [gpu for host in hosts for gpu in host["gpus"] if gpu["device"] == device]
+        return [(each["foreign"], each["units"]) for gpu in gpus for each in gpu["usages"]]

@@ -222,7 +222,8 @@ def test_a_folder_that_others_may_enter_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    (tmp_path / "vgpumgr").mkdir(mode=0o755)
+    (tmp_path / "vgpumgr").mkdir()
+    (tmp_path / "vgpumgr").chmod(0o755)
     with pytest.raises(NotPermitted):
         wire.socket_path(tmp_path / "sim")
 

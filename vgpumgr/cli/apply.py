@@ -10,7 +10,8 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import file_option, load_vms
 from vgpumgr.cli.looking import require_all_read
-from vgpumgr.cli.output import output_option, print_item, table
+from vgpumgr.cli.outcomes import outcome_item, outcome_text
+from vgpumgr.cli.output import output_option, print_item, say, table
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.model.errors import NoPlacement, PartlyDone
@@ -151,21 +152,8 @@ def explain_command(file: str) -> str:
 
 
 def _print_outcome(done: Plan, outcome: Outcome) -> None:
-    item = {
-        **plan_item(done),
-        "name": outcome.operation,
-        "operation": outcome.operation,
-        "vms": [
-            {"name": vm.vm, "host": vm.host, "verb": vm.verb, "state": str(vm.state)}
-            for vm in outcome.vms
-        ],
-    }
-    text = plan_text(done)
-    if outcome.operation:
-        text += (
-            f"\n{len(outcome.done)} of {len(outcome.vms)} done (operation {outcome.operation[:8]})"
-        )
-    print_item("Apply", item, text)
+    text = "\n".join(part for part in (plan_text(done), outcome_text(outcome)) if part)
+    print_item("Apply", {**plan_item(done), **outcome_item(outcome)}, text)
 
 
 @click.command("delete")
@@ -173,6 +161,7 @@ def _print_outcome(done: Plan, outcome: Outcome) -> None:
 @click.option("--keep-disks", is_flag=True, help="Keep the volumes made for the VMs.")
 @click.option("--force", is_flag=True, help="Power running VMs off.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
 @pass_context
 def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
     """Delete the VMs that a file names, with the disks and GPU parts made for them."""
@@ -181,6 +170,6 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
     wanted = {spec.name for spec in load_vms(context, file)}
     known = [vm.name for vm in context.app.ledger.vms() if vm.name in wanted]
     if not known:
-        click.echo("nothing to delete", err=True)
+        say("nothing to delete")
         return
     delete_vms(context, known, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))

@@ -12,7 +12,15 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
+from vgpumgr.cli.output import (
+    Column,
+    fields,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+    say,
+)
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.selectors import Selector, matches, parse_pairs, selector_option
 from vgpumgr.model.codec import to_plain
@@ -93,6 +101,7 @@ def host() -> None:
 @click.option("--no-install", is_flag=True, help="Do not install the helper: probe only.")
 @click.option("--accelerator", type=click.Choice(["auto", "kvm", "tcg"]), default="auto")
 @click.option("-f", "--file", "file", help="YAML with Host documents, instead of flags.")
+@output_option
 @pass_context
 def add(context: Context, /, name: str | None, file: str | None, **options: Any) -> None:
     """Enrol hosts: pin the SSH key, install the helper, probe.
@@ -113,7 +122,7 @@ def add(context: Context, /, name: str | None, file: str | None, **options: Any)
             install=not options["no_install"],
             accept=_accept_key,
         )
-        click.echo(f"{enrolled.name}: {_summary(enrolled)}", err=True)
+        say(f"{enrolled.name}: {_summary(enrolled)}")
 
 
 def _from_file(context: Context, file: str) -> list[HostRecord]:
@@ -204,6 +213,7 @@ def show(context: Context, name: str) -> None:
 
 @host.command()
 @click.argument("names", nargs=-1)
+@output_option
 @pass_context
 def probe(context: Context, names: tuple[str, ...]) -> None:
     """Probe hosts (all without names) and keep what they show."""
@@ -213,14 +223,14 @@ def probe(context: Context, names: tuple[str, ...]) -> None:
     app.require_hosts()
     observation = app.engine.refresh(names)
     for name in sorted(observation.facts):
-        click.echo(f"{name}: {_summary(app.writable_ledger.host(name))}", err=True)
+        say(f"{name}: {_summary(app.writable_ledger.host(name))}")
     _fail(observation)
 
 
 def _fail(observation: Observation) -> None:
     failed = dict(observation.failed)
     for name, error in sorted(failed.items()):
-        click.echo(f"{name}: {error.message}{f' ({error.why})' if error.why else ''}", err=True)
+        say(f"{name}: {error.message}{f' ({error.why})' if error.why else ''}")
     if failed and not observation.facts and len(failed) == 1:
         raise next(iter(failed.values()))
     if failed:
@@ -233,17 +243,19 @@ def _fail(observation: Observation) -> None:
 @host.command()
 @click.argument("name")
 @click.option("--fingerprint", required=True, help="The new SSH key, SHA256:…")
+@output_option
 @pass_context
 def trust(context: Context, name: str, fingerprint: str) -> None:
     """Pin a host's new SSH key after it changed for a known reason."""
     from vgpumgr.app.enrolment import trust as pin
 
     pin(context.app, name, fingerprint)
-    click.echo(f"{name}: key pinned", err=True)
+    say(f"{name}: key pinned")
 
 
 @host.command()
 @click.argument("names", nargs=-1, required=True)
+@output_option
 @pass_context
 def cordon(context: Context, names: tuple[str, ...]) -> None:
     """Stop placing VMs on hosts; what runs there stays."""
@@ -252,6 +264,7 @@ def cordon(context: Context, names: tuple[str, ...]) -> None:
 
 @host.command()
 @click.argument("names", nargs=-1, required=True)
+@output_option
 @pass_context
 def uncordon(context: Context, names: tuple[str, ...]) -> None:
     """Place VMs on hosts again."""
@@ -268,6 +281,7 @@ def _set_cordon(context: Context, names: tuple[str, ...], *, cordoned: bool) -> 
 @click.argument("name")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--forget", is_flag=True, help="The host is gone for good: do not reach for it.")
+@output_option
 @pass_context
 def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
     """Take a host out: its helper and pin go; refused while anything is allocated on it."""
@@ -276,4 +290,4 @@ def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
     context.app.ledger.host(name)
     confirm(yes=yes)(f"remove host {name}?")
     take_out(context.app, name, reach=not forget)
-    click.echo(f"{name}: removed", err=True)
+    say(f"{name}: removed")

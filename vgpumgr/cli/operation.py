@@ -8,6 +8,7 @@ import click
 
 from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.outcomes import outcome_item, print_outcome
 from vgpumgr.cli.output import (
     Column,
     fields,
@@ -19,7 +20,8 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.progress import changing
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.journal import OperationRecord, StepState, TaskRecord
+from vgpumgr.model.errors import PartlyDone
+from vgpumgr.model.journal import OperationRecord, StepState, TaskRecord, TaskState
 
 COLUMNS = (
     Column("ID", lambda item: item["name"][:8]),
@@ -72,24 +74,34 @@ def _task_row(task: TaskRecord) -> list[str]:
 
 @operation.command()
 @click.argument("id_", metavar="ID")
+@output_option
 @pass_context
 def resume(context: Context, id_: str) -> None:
     """Finish an interrupted operation: look at the host first, then go on."""
     with changing(context, _size(context, id_)) as engine:
         outcome = engine.resume(id_)
-    outcome.raise_for_failure()
-    click.echo(f"{len(outcome.done)} of {len(outcome.vms)} VMs done", err=True)
+    print_outcome(outcome)
 
 
 @operation.command()
 @click.argument("id_", metavar="ID")
+@output_option
 @pass_context
 def undo(context: Context, id_: str) -> None:
     """Take back the unfinished part of an operation; finished VMs stay."""
     with changing(context, _size(context, id_)) as engine:
         outcome = engine.undo(id_)
-    for each in outcome.vms:
-        click.echo(f"{each.vm}: {each.state}{f': {each.error}' if each.error else ''}", err=True)
+    lines = [f"{vm.vm}: {vm.state}{f': {vm.error}' if vm.error else ''}" for vm in outcome.vms]
+    print_item("Outcome", outcome_item(outcome), "\n".join(lines))
+    if outcome.interrupted:
+        outcome.raise_for_failure()
+    left = [vm for vm in outcome.vms if vm.state not in {TaskState.DONE, TaskState.UNDONE}]
+    if left:
+        raise PartlyDone(
+            f"{len(left)} of {len(outcome.vms)} VMs could not be taken back yet",
+            why="; ".join(f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in left[:5]),
+            next=f"vgpumgr operation undo {outcome.operation}",
+        )
 
 
 def _size(context: Context, id_: str) -> int:

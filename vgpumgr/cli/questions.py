@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import UsageError, VgpumgrError
 
 
 def confirm(*, yes: bool) -> Callable[[str], None]:
@@ -16,8 +16,14 @@ def confirm(*, yes: bool) -> Callable[[str], None]:
     def ask(question: str) -> None:
         if yes:
             return
-        if not sys.stdin.isatty():
+        if not at_a_terminal():
             raise UsageError(question, why="there is no terminal to ask at", next="add -y")
-        click.confirm(question, abort=True, err=True)
+        if not click.confirm(question, err=True):
+            raise VgpumgrError("not confirmed: nothing was changed")
 
     return ask
+
+
+def at_a_terminal() -> bool:
+    """Is there somebody to answer?"""
+    return sys.stdin.isatty()

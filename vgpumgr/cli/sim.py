@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import fields, output_option, print_item
+from vgpumgr.cli.output import fields, output_option, print_item, say
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord
@@ -26,6 +26,7 @@ def _folder(context: Context) -> Path:
 @sim.command()
 @click.option("-f", "--file", "file", help="YAML with a Fleet document; without it a small fleet.")
 @click.option("--enrol/--no-enrol", default=True, help="Enrol its hosts in the ledger.")
+@output_option
 @pass_context
 def up(context: Context, file: str | None, enrol: bool) -> None:
     """Start the simulated hosts; they stay up until `sim down`."""
@@ -37,7 +38,7 @@ def up(context: Context, file: str | None, enrol: bool) -> None:
     if len(fleets) != 1:
         raise UsageError(f"{file} must hold exactly one document of kind: Fleet")
     start(fleets[0], _folder(context))
-    click.echo(f"fleet {fleets[0].name}: {len(fleets[0].hosts)} hosts are up", err=True)
+    say(f"fleet {fleets[0].name}: {len(fleets[0].hosts)} hosts are up")
     if enrol:
         _enrol(context, [host.name for host in fleets[0].hosts])
 
@@ -50,12 +51,13 @@ def _enrol(context: Context, names: list[str]) -> None:
         ledger.add_host(HostRecord(name=name, address=f"sim://{name}"))
     observation = context.app.engine.refresh(names)
     gpus = sum(len(facts.gpus) for facts in observation.facts.values())
-    click.echo(f"discovered {len(observation.facts)} hosts with {gpus} GPUs", err=True)
+    say(f"discovered {len(observation.facts)} hosts with {gpus} GPUs")
     for name, error in observation.failed.items():
-        click.echo(f"warning: {name}: {error.message}", err=True)
+        say(f"warning: {name}: {error.message}")
 
 
 @sim.command()
+@output_option
 @pass_context
 def down(context: Context) -> None:
     """Cut the power of all simulated hosts. Defined domains, volumes and claims stay."""
@@ -79,6 +81,7 @@ def status(context: Context) -> None:
 @sim.command()
 @click.argument("host")
 @click.argument("fault", nargs=-1, required=True)
+@output_option
 @pass_context
 def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
     """Make a simulated host misbehave.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,16 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import age, observed_ats, observed_states
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
+from vgpumgr.cli.outcomes import print_outcome
+from vgpumgr.cli.output import (
+    Column,
+    fields,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+    say,
+)
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
 from vgpumgr.model.domain import DomainFacts
@@ -20,6 +29,10 @@ from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.engine import Engine
+    from vgpumgr.engine.outcome import Outcome
 
 COLUMNS = (
     Column("NAME", "name"),
@@ -245,35 +258,47 @@ def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[V
 
 @vm.command()
 @click.argument("names", nargs=-1, required=True)
+@output_option
 @pass_context
 def start(context: Context, names: tuple[str, ...]) -> None:
     """Start VMs; GPU parts that the host lost come back first, with the same identity."""
-    _power(context, names, lambda engine: engine.start(names))
+    _power(context, names, lambda engine, each: engine.start(each))
 
 
 @vm.command()
 @click.argument("names", nargs=-1, required=True)
 @click.option("--force", is_flag=True, help="Pull the plug.")
-@click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 86400),
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait.",
+)
+@output_option
 @pass_context
 def stop(context: Context, names: tuple[str, ...], force: bool, timeout: float) -> None:
     """Ask the guests to power off. Their GPU parts stay theirs."""
-    _power(context, names, lambda e: e.stop_vms(names, force=force, timeout_s=timeout))
+    _power(context, names, lambda e, each: e.stop_vms(each, force=force, timeout_s=timeout))
 
 
 @vm.command()
 @click.argument("names", nargs=-1, required=True)
 @click.option("--force", is_flag=True, help="Power off and on.")
+@output_option
 @pass_context
 def reboot(context: Context, names: tuple[str, ...], force: bool) -> None:
     """Reboot VMs."""
-    _power(context, names, lambda engine: engine.reboot(names, force=force))
+    _power(context, names, lambda engine, each: engine.reboot(each, force=force))
 
 
-def _power(context: Context, names: Sequence[str], act: Callable[[Any], Any]) -> None:
-    with changing(context, len(names)) as engine:
-        outcome = act(engine)
-    outcome.raise_for_failure()
+def _power(
+    context: Context, names: Sequence[str], act: Callable[[Engine, Sequence[str]], Outcome]
+) -> None:
+    once = tuple(dict.fromkeys(names))
+    with changing(context, len(once)) as engine:
+        outcome = act(engine, once)
+    print_outcome(outcome)
 
 
 @vm.command()
@@ -281,6 +306,7 @@ def _power(context: Context, names: Sequence[str], act: Callable[[Any], Any]) ->
 @click.option("--keep-disks", is_flag=True, help="Keep the volumes made for the VMs.")
 @click.option("--force", is_flag=True, help="Power running VMs off.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
 @pass_context
 def delete(
     context: Context, names: tuple[str, ...], keep_disks: bool, force: bool, yes: bool
@@ -302,14 +328,14 @@ def delete_vms(
     ask: Callable[[str], None],
 ) -> None:
     """List what goes, ask, delete."""
+    names = tuple(dict.fromkeys(names))
     ledger = context.app.ledger
     volumes = [f"{p}/{n}" for vm in ledger.vms() if vm.name in set(names) for p, n in vm.volumes]
     if volumes and not keep_disks:
-        click.echo(f"volumes that go: {', '.join(volumes[:20])}", err=True)
+        say(f"volumes that go: {', '.join(volumes[:20])}")
         if len(volumes) > 20:
-            click.echo(f"  and {len(volumes) - 20} more", err=True)
+            say(f"  and {len(volumes) - 20} more")
     ask(f"delete {len(names)} VMs: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}?")
     with changing(context, len(names)) as engine:
         outcome = engine.delete(names, keep_disks=keep_disks, force=force)
-    outcome.raise_for_failure()
-    click.echo(f"deleted {len(outcome.done) or len(names)} VMs", err=True)
+    print_outcome(outcome)

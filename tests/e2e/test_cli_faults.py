@@ -24,14 +24,14 @@ from tests.e2e.support import (
     vm,
 )
 
-LATENCY_S = "0.04"
+LATENCY_S = "0.08"
 VMS = vm("a", "T4-2Q", replicas=4, disks=[{"size": "1GiB"}])
 
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
-    """Two hosts with a T4 each; a call may take five seconds."""
-    monkeypatch.setenv("VGPUMGR_CALL_TIMEOUT_S", "5")
+    """Two hosts with a T4 each; no call is cut unless a test says so."""
+    monkeypatch.setenv("VGPUMGR_CALL_TIMEOUT_S", "300")
     with new_cli() as found:
         found.sim_up(host("one", ("T4", 1)), host("two", ("T4", 1)))
         yield found
@@ -63,6 +63,14 @@ def in_the_middle(cli: Cli, *args: str) -> subprocess.Popen[str]:
     return process
 
 
+def held_in_the_middle(cli: Cli) -> subprocess.Popen[str]:
+    """The same, with every host call held until ``fast``."""
+    process = in_the_middle(cli)
+    for name in ("one", "two"):
+        cli.ok("sim", "inject", name, "hang")
+    return process
+
+
 def _steps_done(cli: Cli) -> int:
     return sum(
         step["state"] == "done"
@@ -74,14 +82,22 @@ def _steps_done(cli: Cli) -> int:
 
 def interrupted(cli: Cli) -> str:
     """Ctrl-C in the middle of an apply: its exit, its words, and the operation it left."""
-    ran = interrupt(in_the_middle(cli))
+    process = held_in_the_middle(cli)
+    press_ctrl_c(process)
     fast(cli)
+    ran = finish(process)
     assert ran.code == 130, ran.err
-    assert "waiting for the running host calls" in ran.err
     (operation,) = open_operations(cli)
     assert f"next: vgpumgr operation resume {operation}" in ran.err
     assert "Traceback" not in ran.err
     return operation
+
+
+def press_ctrl_c(process: subprocess.Popen[str]) -> None:
+    """Interrupt, and wait until the program has taken note."""
+    process.send_signal(signal.SIGINT)
+    assert process.stderr
+    assert "waiting for the running host calls" in process.stderr.readline()
 
 
 def all_run_and_nothing_is_open(cli: Cli) -> None:
@@ -142,16 +158,9 @@ def test_an_interrupted_apply_is_one_json_object_on_stderr(cli: Cli) -> None:
     assert ran.error["code"] == "interrupted"
 
 
-def test_the_second_interrupt_ends_at_once_even_when_a_host_hangs(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VGPUMGR_CALL_TIMEOUT_S", "300")
-    process = in_the_middle(cli)
-    for name in ("one", "two"):
-        cli.ok("sim", "inject", name, "hang")
-    process.send_signal(signal.SIGINT)
-    assert process.stderr
-    assert "waiting" in process.stderr.readline()
+def test_the_second_interrupt_ends_at_once_even_when_a_host_hangs(cli: Cli) -> None:
+    process = held_in_the_middle(cli)
+    press_ctrl_c(process)
     ran = interrupt(process)
     assert ran.code == 130
     assert "Traceback" not in ran.err
@@ -163,7 +172,7 @@ def test_the_second_interrupt_ends_at_once_even_when_a_host_hangs(
 
 def test_a_killed_apply_is_finished_by_the_same_command(cli: Cli) -> None:
     before = host_dumps(cli)
-    process = in_the_middle(cli)
+    process = held_in_the_middle(cli)
     assert interrupt(process, signal.SIGKILL).code == -signal.SIGKILL
     fast(cli)
     assert "is running" in cli("doctor").out
@@ -172,8 +181,23 @@ def test_a_killed_apply_is_finished_by_the_same_command(cli: Cli) -> None:
     taken_back(cli, before)
 
 
+def test_reading_ends_at_the_first_interrupt_even_when_a_host_hangs(cli: Cli) -> None:
+    cli.ok("sim", "inject", "one", "hang")
+    process = cli.process("host", "probe")
+    until(lambda: _waits_for_the_fleet(process), "the probe to ask the hosts")
+    ran = interrupt(process)
+    assert (ran.code, ran.err) == (130, "error: interrupted\n")
+
+
+def _waits_for_the_fleet(process: subprocess.Popen[str]) -> bool:
+    """It has a lane for each host."""
+    with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
+        threads = next(line for line in status if line.startswith("Threads:"))
+    return int(threads.split()[1]) > 1
+
+
 def test_a_running_operation_can_neither_be_resumed_nor_undone_by_another(cli: Cli) -> None:
-    process = in_the_middle(cli)
+    process = held_in_the_middle(cli)
     (operation,) = open_operations(cli)
     for verb in ("resume", "undo"):
         assert "another process is working on it" in cli.fails(4, "operation", verb, operation).err

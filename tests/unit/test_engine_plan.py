@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from vgpumgr.model.errors import (
     OutcomeUnknown,
 )
 from vgpumgr.model.host import UnknownPart
-from vgpumgr.model.journal import TaskState
+from vgpumgr.model.journal import Refusal, TaskState
 from vgpumgr.model.placement import NotPlaced, Reason
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.vm import VmSpec
@@ -230,6 +230,25 @@ def test_one_misfit_and_nothing_is_made(world: World) -> None:
     assert "passthrough needs an empty GPU" in caught.value.why
     assert (world.names(), world.ledger.operations()) == ([], ())
     assert (world.free_slots(), effects(world.host)) == (16, [])
+
+
+def test_of_a_misfit_the_refusal_is_kept_with_its_reasons(world: World) -> None:
+    kept: list[Refusal] = []
+
+    class Keeping:
+        def __getattr__(self, name: str) -> object:
+            return getattr(world.ledger, name)
+
+        def refuse(self, refusals: Sequence[Refusal]) -> None:
+            kept.extend(refusals)
+            world.ledger.refuse(refusals)
+
+    engine = world.engine_over(Keeping())  # type: ignore[arg-type]
+    with pytest.raises(NoPlacement):
+        engine.apply([vm("a"), vm("b", "A100-40C")])
+    (refusal,) = kept
+    assert (refusal.vm, refusal.spec["name"]) == ("b", "b")
+    assert "cannot make A100-40C" in refusal.reasons[0]
 
 
 def test_with_partial_what_fits_is_made(world: World) -> None:

@@ -213,6 +213,17 @@ def test_pinned_cpus_and_huge_pages_of_our_vms_are_taken(tmp_path: Path) -> None
     world.close()
 
 
+def test_memory_set_aside_for_huge_pages_is_not_offered_as_ordinary_memory(tmp_path: Path) -> None:
+    pages = {"hugepages_free": {1048576: 8}, "hugepages_total": {1048576: 8}}
+    node = NumaNode(id=0, cpus=tuple(range(8)), memory_mib=32768, **pages)
+    world = World(tmp_path, FakeHost(numa=(node,), cpus=8))
+    without = World(tmp_path / "b", FakeHost(numa=(replace(node, hugepages_total={}),), cpus=8))
+    assert supply(world).numa[0].free_memory_mib == 32768 - 8192
+    assert supply(without).free_memory_mib - supply(world).free_memory_mib == 8192
+    world.close()
+    without.close()
+
+
 def test_huge_pages_of_a_running_vm_are_not_counted_twice(tmp_path: Path) -> None:
     node = NumaNode(id=0, cpus=tuple(range(8)), memory_mib=32768, hugepages_free={1048576: 8})
     world = World(tmp_path, FakeHost(numa=(node,), cpus=8))

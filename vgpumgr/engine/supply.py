@@ -106,7 +106,8 @@ def _free_memory(
     host: HostRecord, facts: HostFacts, vms: list[VmRecord], running: list[DomainFacts]
 ) -> int:
     ours = sum(vm.spec.memory_mib for vm in vms if vm.spec.hugepage_kib is None)
-    used = ours + sum(domain.memory_mib for domain in running)
+    pages = sum(node.set_aside_mib for node in facts.numa)
+    used = ours + pages + sum(domain.memory_mib for domain in running)
     return max(0, facts.memory_mib - host.reserved_memory_mib - used)
 
 
@@ -119,7 +120,7 @@ def _numa_supply(node: NumaNode, facts: HostFacts, vms: list[VmRecord]) -> NumaS
     return NumaSupply(
         id=node.id,
         free_cpus=tuple(cpu for cpu in node.cpus if cpu not in pinned),
-        free_memory_mib=max(0, node.memory_mib - ordinary),
+        free_memory_mib=max(0, node.memory_mib - node.set_aside_mib - ordinary),
         free_hugepages={
             size: max(0, free - _pages_reserved(size, paged, facts))
             for size, free in node.hugepages_free.items()

@@ -130,13 +130,13 @@ def _node(number: int | None) -> int | None:
 
 
 def _numa(node: Answer) -> NumaNode:
+    pages = node.objects("hugepages")
     return NumaNode(
         id=node.number("node"),
         cpus=node.numbers("cpus"),
         memory_mib=node.number("memory_mib"),
-        hugepages_free={
-            each.number("size_kib"): each.number("free") for each in node.objects("hugepages")
-        },
+        hugepages_free={page.number("size_kib"): page.number("free") for page in pages},
+        hugepages_total={page.number("size_kib"): page.number("total") for page in pages},
     )
 
 

@@ -11,12 +11,22 @@ from vgpumgr.model.gpu import GpuFacts, Mdev
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaNode:
-    """One NUMA node: its CPUs, memory in MiB, and free huge pages by page size in KiB."""
+    """One NUMA node: its CPUs, memory in MiB, and huge pages by page size in KiB.
+
+    Pages set aside (``hugepages_total``) are part of ``memory_mib`` but no use to a VM that asks
+    for ordinary memory.
+    """
 
     id: int
     cpus: tuple[int, ...]
     memory_mib: int
     hugepages_free: Mapping[int, int] = field(default_factory=dict)
+    hugepages_total: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def set_aside_mib(self) -> int:
+        """Memory that lies in huge pages."""
+        return sum(size * count for size, count in self.hugepages_total.items()) // 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,32 @@
+"""The documents agree with the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_picture_of_the_rooms_is_drawn_from_the_code_as_it_is() -> None:
+    drawn = subprocess.run(
+        [sys.executable, "tools/draw_rooms.py", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert drawn.returncode == 0, f"{drawn.stdout}: run python tools/draw_rooms.py"
+
+
+def test_every_file_that_a_document_links_to_exists() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_every_file_named_on_the_request_page_exists() -> None:
+    text = (ROOT / "docs" / "request.md").read_text()
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|xml))`", text))
+    assert len(named) > 12
+    for name in named:
+        places = [ROOT / name, ROOT / "vgpumgr" / name]
+        assert any(place.is_file() for place in places), name

@@ -132,9 +132,7 @@ class Vgpumgr:
         small = {"apiVersion": "vgpumgr/v1", "kind": "VM", "vcpus": 1, "memory": "256MiB"}
         documents = [json.dumps({**small, "firmware": "bios", **vm}) for vm in vms]
         path = self._folder / "vms.yaml"
-        path.write_text(
-            "\n---\n".join(json.dumps({**small, "firmware": "bios", **vm}) for vm in vms)
-        )
+        path.write_text("\n---\n".join(documents))
         return str(path)
 
     def vms(self) -> dict[str, dict[str, Any]]:

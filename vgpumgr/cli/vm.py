@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr import API_VERSION
-from vgpumgr.cli.ages import age, observed_ats, observed_states
+from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.outcomes import print_outcome
@@ -24,11 +24,10 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
-from vgpumgr.model.domain import DomainFacts
+from vgpumgr.cli.vm_items import vm_items
 from vgpumgr.model.errors import Conflict, NoPlacement
-from vgpumgr.model.host import HostRecord
 from vgpumgr.model.size import format_mib
-from vgpumgr.model.vm import Allocation, VmRecord, VmSpec
+from vgpumgr.model.vm import VmSpec
 
 if TYPE_CHECKING:
     from vgpumgr.engine.engine import Engine
@@ -47,92 +46,6 @@ COLUMNS = (
     Column("TENANT", "tenant", wide=True),
     Column("ID", "id", wide=True),
 )
-
-
-def vm_item(
-    vm: VmRecord, held: Sequence[Allocation], power: str, observed_at: float | None
-) -> dict[str, Any]:
-    """The JSON of a VM. ``power`` is what its host showed at ``observed_at``."""
-    return {
-        "name": vm.name,
-        "id": vm.id,
-        "host": vm.host,
-        "state": str(vm.state),
-        "power": power,
-        "observed_at": observed_at,
-        "wanted_running": vm.running,
-        "vcpus": vm.spec.vcpus,
-        "memory_mib": vm.spec.memory_mib,
-        "tenant": vm.spec.tenant,
-        "labels": dict(vm.spec.labels),
-        "gpus": [
-            {
-                "profile": each.profile,
-                "framework": each.framework,
-                "gpu": each.gpu,
-                "device": each.device,
-                "parent": each.parent,
-                "state": str(each.state),
-            }
-            for each in held
-        ],
-        "volumes": [{"pool": pool, "name": name} for pool, name in vm.volumes],
-        "cpus": list(vm.cpus),
-        "numa_node": vm.numa_node,
-        "owner": "vgpumgr",
-    }
-
-
-def vm_items(context: Context) -> list[dict[str, Any]]:
-    """Our VMs, then the foreign domains of the last observation."""
-    ledger = context.app.ledger
-    held: dict[str, list[Allocation]] = {}
-    for allocation in ledger.allocations():
-        held.setdefault(allocation.vm_id, []).append(allocation)
-    vms, hosts = ledger.vms(), ledger.hosts()
-    states, seen = observed_states(hosts), observed_ats(hosts)
-    ours = {(vm.host, vm.name) for vm in vms}
-    items = [
-        vm_item(
-            vm,
-            held.get(vm.id, ()),
-            states.get((vm.host, vm.name), "unknown"),
-            seen.get(vm.host),
-        )
-        for vm in vms
-    ]
-    foreign = [
-        _foreign(host, domain)
-        for host in hosts
-        if host.facts
-        for domain in host.facts.domains
-        if (host.name, domain.name) not in ours
-    ]
-    return [*items, *foreign]
-
-
-def _foreign(host: HostRecord, domain: DomainFacts) -> dict[str, Any]:
-    return {
-        "name": domain.name,
-        "id": domain.uuid,
-        "host": host.name,
-        "state": "foreign",
-        "power": str(domain.state),
-        "observed_at": host.observed_at,
-        "wanted_running": None,
-        "vcpus": domain.vcpus,
-        "memory_mib": domain.memory_mib,
-        "tenant": "",
-        "labels": {},
-        "gpus": [
-            {"profile": "?", "framework": "", "gpu": "", "device": device, "parent": ""}
-            for device in domain.devices
-        ],
-        "volumes": [],
-        "cpus": [],
-        "numa_node": None,
-        "owner": "foreign",
-    }
 
 
 @click.group()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +11,8 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import file_option, load_vms
 from vgpumgr.cli.looking import require_all_read
 from vgpumgr.cli.outcomes import outcome_item, outcome_text
-from vgpumgr.cli.output import output_option, print_item, say, table
+from vgpumgr.cli.output import output_option, print_item, say
+from vgpumgr.cli.plans import plan_item, plan_text
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.model.errors import NoPlacement, PartlyDone
@@ -21,54 +22,6 @@ if TYPE_CHECKING:
     from vgpumgr.engine.outcome import Outcome
 
 CHANGES_PENDING = 10
-
-
-def plan_item(plan: Plan) -> dict[str, Any]:
-    """The JSON of a plan."""
-    return {
-        "name": "plan",
-        "changes": plan.changes,
-        "actions": [
-            {
-                "kind": str(action.kind),
-                "vm": action.vm.name,
-                "host": action.host,
-                "details": list(action.details),
-                "needs_restart": action.needs_restart,
-            }
-            for action in plan.actions
-        ],
-        "unplaced": [
-            {
-                "vm": refused.request.name,
-                "reasons": [
-                    {"code": r.code, "host": r.host, "gpu": r.gpu, "text": r.text}
-                    for r in refused.reasons
-                ],
-            }
-            for refused in plan.unplaced
-        ],
-        "unchanged": list(plan.unchanged),
-        "warnings": list(plan.warnings),
-    }
-
-
-def plan_text(plan: Plan) -> str:
-    """A plan for people."""
-    if not plan.changes and not plan.unplaced:
-        return f"nothing to change: {len(plan.unchanged)} VMs are as wanted"
-    rows = [[f"  {a.kind}", a.vm.name, a.host, "; ".join(a.details)] for a in plan.actions]
-    lines = [table(rows)] if rows else []
-    for refused in plan.unplaced:
-        lines.append(f"  cannot be placed: {refused.request.name}")
-        lines += [f"      {reason.text}" for reason in refused.reasons[:8]]
-        if len(refused.reasons) > 8:
-            lines.append(f"      and {len(refused.reasons) - 8} more")
-    lines.append(
-        f"{plan.changes} to change, {len(plan.unplaced)} cannot be placed, "
-        f"{len(plan.unchanged)} as wanted"
-    )
-    return "\n".join(lines)
 
 
 @click.command("plan")

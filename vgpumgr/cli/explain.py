@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +10,11 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import file_option, load_vms
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item, table
+from vgpumgr.cli.plans import reason_item, reason_rows
 from vgpumgr.model.errors import NoPlacement, NotFound
-from vgpumgr.model.placement import NotPlaced, Reason
-from vgpumgr.model.vm import VmSpec
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.explain import Explanation
 
 
 @click.command()
@@ -27,47 +29,30 @@ def explain(context: Context, file: str, name: str | None, refresh: bool) -> Non
     VMs that exist already are explained as if they were asked for once more. Exit 5 when one
     fits nowhere.
     """
-    from vgpumgr.engine.supply import build_fleet
+    from vgpumgr.engine.explain import explain as explained
     from vgpumgr.engine.view import read_view
-    from vgpumgr.placement import explain as reasons_for
-    from vgpumgr.placement import place
 
     specs = [spec for spec in load_vms(context, file) if name in {None, spec.name}]
     if not specs:
         raise NotFound(f"{file} names no VM {name}")
     with refreshed(context, refresh):
-        fleet = build_fleet(read_view(context.app.ledger))
-        items = []
-        for spec in specs:
-            decision = place(fleet, [spec], context.config.policy)[0]
-            host = None if isinstance(decision, NotPlaced) else decision.host
-            items.append(_item(spec, host, reasons_for(fleet, spec)))
+        found = explained(read_view(context.app.ledger), specs, context.config.policy)
+        items = [_item(each) for each in found]
         text = "\n".join(_text(item) for item in items)
         print_item("Explanation", {"name": "explain", "items": items}, text)
         if any(item["host"] is None for item in items):
             raise click.exceptions.Exit(NoPlacement.exit_status)
 
 
-def _item(spec: VmSpec, host: str | None, reasons: tuple[Reason, ...]) -> dict[str, Any]:
+def _item(found: Explanation) -> dict[str, Any]:
     return {
-        "vm": spec.name,
-        "host": host,
-        "reasons": [
-            {
-                "code": each.code,
-                "host": each.host,
-                "gpu": each.gpu,
-                "device": each.device,
-                "model": each.model,
-                "text": each.text,
-                "facts": dict(each.facts),
-            }
-            for each in reasons
-        ],
+        "vm": found.vm,
+        "host": found.host,
+        "reasons": [reason_item(reason) for reason in found.reasons],
     }
 
 
 def _text(item: dict[str, Any]) -> str:
     verdict = f"fits: would go to {item['host']}" if item["host"] else "fits nowhere"
-    rows = [[f"  {r['host']}", r["device"] or "-", r["text"]] for r in item["reasons"]]
+    rows = reason_rows(item["reasons"])
     return "\n".join([f"{item['vm']}: {verdict}", *([table(rows)] if rows else [])])

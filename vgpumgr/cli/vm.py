@@ -123,7 +123,7 @@ def xml(context: Context, name: str) -> None:
 @pass_context
 def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> None:
     """Create one VM from flags; apply -f does the same from a file."""
-    from vgpumgr.cli.apply import plan_item, plan_text
+    from vgpumgr.cli.plans import plan_item, plan_text
 
     specs = _from_flags(context, name, options)
     app = context.app

@@ -13,7 +13,10 @@ from vgpumgr.placement import headroom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRoom:
-    """How many more VMs with one part of a profile fit, and how many parts are in use."""
+    """How many more VMs with one part of a profile fit, and how many parts are in use.
+
+    ``memory_mib`` is 0 for whole GPUs: it differs from board to board.
+    """
 
     profile: str
     framework: Framework
@@ -35,7 +38,7 @@ def capacity(fleet: Fleet, shape: VmSpec, profiles: Iterable[str] = ()) -> tuple
         ProfileRoom(
             profile=name,
             framework=offer.framework,
-            memory_mib=offer.memory_mib,
+            memory_mib=_memory(offer),
             fits=headroom(fleet, one_of(shape, name)),
             in_use=_in_use(fleet, name),
             verified=offer.verified,
@@ -70,3 +73,7 @@ def _in_use(fleet: Fleet, profile: str) -> int:
         for gpu in host.gpus
         for usage in gpu.usages
     )
+
+
+def _memory(offer: Offer) -> int:
+    return 0 if offer.framework is Framework.PASSTHROUGH else offer.memory_mib

@@ -1,0 +1,79 @@
+"""Plans and reasons, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from vgpumgr.cli.output import table
+from vgpumgr.model.placement import Reason
+from vgpumgr.model.plan import Plan
+
+
+def reason_item(reason: Reason) -> dict[str, Any]:
+    """The JSON of a reason."""
+    return {
+        "code": reason.code,
+        "host": reason.host,
+        "gpu": reason.gpu,
+        "device": reason.device,
+        "model": reason.model,
+        "text": reason.text,
+        "facts": dict(reason.facts),
+    }
+
+
+def reason_rows(reasons: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Host, device, sentence; what is said of every GPU of a host is said once."""
+    rows = []
+    for (host, text), same in groupby(reasons, key=lambda each: (each["host"], each["text"])):
+        devices = [each["device"] for each in same if each["device"]]
+        where = f"{len(devices)} GPUs" if len(devices) > 1 else "".join(devices) or "-"
+        rows.append([f"  {host}", where, text])
+    return rows
+
+
+def plan_item(plan: Plan) -> dict[str, Any]:
+    """The JSON of a plan."""
+    return {
+        "name": "plan",
+        "changes": plan.changes,
+        "actions": [
+            {
+                "kind": str(action.kind),
+                "vm": action.vm.name,
+                "host": action.host,
+                "details": list(action.details),
+                "needs_restart": action.needs_restart,
+            }
+            for action in plan.actions
+        ],
+        "unplaced": [
+            {
+                "vm": refused.request.name,
+                "reasons": [reason_item(reason) for reason in refused.reasons],
+            }
+            for refused in plan.unplaced
+        ],
+        "unchanged": list(plan.unchanged),
+        "warnings": list(plan.warnings),
+    }
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan for people."""
+    if not plan.changes and not plan.unplaced:
+        return f"nothing to change: {len(plan.unchanged)} VMs are as wanted"
+    rows = [[f"  {a.kind}", a.vm.name, a.host, "; ".join(a.details)] for a in plan.actions]
+    lines = [table(rows)] if rows else []
+    for refused in plan.unplaced:
+        lines.append(f"  cannot be placed: {refused.request.name}")
+        lines += [f"      {reason.text}" for reason in refused.reasons[:8]]
+        if len(refused.reasons) > 8:
+            lines.append(f"      and {len(refused.reasons) - 8} more")
+    lines.append(
+        f"{plan.changes} to change, {len(plan.unplaced)} cannot be placed, "
+        f"{len(plan.unchanged)} as wanted"
+    )
+    return "\n".join(lines)

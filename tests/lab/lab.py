@@ -68,6 +68,8 @@ def box() -> Path:
 
 def build(path: Path) -> None:
     """Build beside ``path`` and rename, so that half a box is never taken for a whole one."""
+    if os.geteuid() != 0:
+        raise LabError("building the box needs root")
     say("building the box, once per recipe: about 2 minutes")
     LAB.mkdir(exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix="building-", dir=LAB))

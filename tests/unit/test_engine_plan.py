@@ -179,7 +179,7 @@ def test_a_change_on_a_host_that_did_not_answer_is_refused(world: World) -> None
 def test_a_refused_change_waits_and_a_newer_one_takes_its_place(world: World) -> None:
     """The way out of a definition that libvirt refuses is to write another one."""
     world.engine.apply([vm("web")])
-    world.host.refuse("define", times=2)
+    world.host.refuse("define", about="4194304", times=99)
     bad, good = vm("web", memory_mib=4096), vm("web", memory_mib=1024)
     for _ in range(2):
         _, outcome = world.engine.apply([bad], restart=True)

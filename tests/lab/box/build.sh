@@ -13,8 +13,10 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 say() { echo "lab box: $*" >&2; }
 
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1)
-[ -n "$mirror" ] || { say "no Debian mirror in this machine's apt sources; run apt-get update"; exit 1; }
+machines_mirror() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1; }
+mirror=$(machines_mirror)
+[ -n "$mirror" ] || { apt-get -qq update; mirror=$(machines_mirror); }
+[ -n "$mirror" ] || { say "no Debian mirror in this machine's apt sources"; exit 1; }
 
 scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/vgpumgr-box.XXXXXX")
 trap 'rm -rf --one-file-system "$scratch"' EXIT

@@ -109,6 +109,11 @@ def test_the_machine(host: FakeHost) -> None:
     ]
 
 
+def test_bridges_of_the_iommu_group_are_no_endpoints_of_it() -> None:
+    devices = done(gpu_host(), "probe")["devices"]
+    assert devices[0]["group_devices"] == [GPU, AUDIO]
+
+
 def test_display_functions_only(host: FakeHost) -> None:
     host.add_function("0000:50:00.0", kind="120000", driver="amdgpu", group=20)
     host.add_function("0000:51:00.0", kind="020000", group=21)

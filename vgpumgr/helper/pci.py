@@ -9,6 +9,7 @@ from vgpumgr.helper.system import System
 DRIVERS = "/sys/bus/pci/drivers"
 VFIO = "vfio-pci"
 
+_BRIDGE = "0604"
 _PROBE = "/sys/bus/pci/drivers_probe"
 
 
@@ -42,6 +43,12 @@ def group_members(system: System, address: str) -> tuple[str, ...]:
     """Every function of its IOMMU group, itself included; none when it is in no group."""
     folder = f"{path(address)}/iommu_group/devices"
     return tuple(system.list(folder)) if system.exists(folder) else ()
+
+
+def group_endpoints(system: System, address: str) -> tuple[str, ...]:
+    """The group's members without PCI-to-PCI bridges, which VFIO lets stay on their driver."""
+    members = group_members(system, address)
+    return tuple(each for each in members if not kind(system, each).startswith(_BRIDGE))
 
 
 def move(system: System, address: str, wanted: str | None, *, override: str) -> None:

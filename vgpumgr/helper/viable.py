@@ -11,8 +11,6 @@ from vgpumgr.helper import claims, clients, errors, mdev, pci, sysfs, wanted
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 
-_BRIDGE = "0604"  # PCI-to-PCI bridges may stay on their driver
-
 
 def check(system: System, address: str, companions: tuple[str, ...]) -> None:
     """Every rule, before anything is written."""
@@ -67,7 +65,8 @@ def _check_group(system: System, functions: tuple[str, ...]) -> None:
                 f"{function} is not in the IOMMU group of {functions[0]}",
                 f"the group holds {', '.join(members)}",
             )
-    strangers = [name for name in members if name not in functions and _blocks(system, name)]
+    others = [name for name in pci.group_endpoints(system, functions[0]) if name not in functions]
+    strangers = [name for name in others if _blocks(system, name)]
     if strangers:
         on = ", ".join(f"{name} is on {pci.driver(system, name)}" for name in strangers)
         raise HelperError(
@@ -77,9 +76,7 @@ def _check_group(system: System, functions: tuple[str, ...]) -> None:
 
 def _blocks(system: System, address: str) -> bool:
     driver = pci.driver(system, address)
-    if driver is None or driver == "pci-stub" or "vfio" in driver:
-        return False
-    return not pci.kind(system, address).startswith(_BRIDGE)
+    return not (driver is None or driver == "pci-stub" or "vfio" in driver)
 
 
 def _check_function(system: System, address: str) -> None:

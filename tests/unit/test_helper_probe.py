@@ -140,7 +140,7 @@ def test_a_device_with_everything_it_has(host: FakeHost) -> None:
         "driver": "nvidia",
         "driver_override": None,
         "iommu_group": 12,
-        "group_devices": ["0000:40:01.0", GPU, AUDIO],
+        "group_devices": [GPU, AUDIO],
         "boot_vga": False,
         "reset_methods": ["flr", "bus"],
         "sriov": {"total": 16, "num": 2, "vfs": ["0000:41:00.6", "0000:41:01.6"]},

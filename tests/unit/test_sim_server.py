@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -218,14 +219,14 @@ def test_two_ups_at_once_make_one_fleet(state: Path) -> None:
     assert control.status(state).up
 
 
-def test_a_folder_that_others_may_enter_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    (tmp_path / "vgpumgr").mkdir()
-    (tmp_path / "vgpumgr").chmod(0o755)
-    with pytest.raises(NotPermitted):
-        wire.socket_path(tmp_path / "sim")
+def test_a_folder_that_others_may_enter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory(dir="/tmp") as runtime:  # short: a long one would not be used at all
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        folder = Path(runtime) / "vgpumgr"
+        folder.mkdir()
+        folder.chmod(0o755)
+        with pytest.raises(NotPermitted):
+            wire.socket_path(Path(runtime) / "sim")
 
 
 def test_a_long_runtime_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ tree=$(mktemp -d "${TMPDIR:-/var/tmp}/vgpumgr-bare.XXXXXX")
 trap 'rm -rf --one-file-system "$tree"' EXIT
 
 say "making a Debian with git and make"
-mmdebstrap --quiet --mode=root --variant=apt --include=git,make,ca-certificates \
+mmdebstrap --quiet --mode=root --variant=minbase --include=git,make,ca-certificates \
   --keyring=/usr/share/keyrings/debian-archive-keyring.gpg "$suite" "$tree" "deb $mirror $suite main"
 git clone -q --no-hardlinks . "$tree/root/vgpumgr"
 
@@ -36,10 +36,11 @@ chmod 755 "$tree/usr/sbin/policy-rc.d"
 install -m 644 /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
 [ ! -f /etc/pip.conf ] || install -m 644 /etc/pip.conf "$tree/etc/pip.conf"
 lent=$({ cat /etc/pip.conf 2>/dev/null; env | grep '^PIP_'; } | grep -oE '(file://|[ =])/[^ ,]+' | sed -E 's,^(file://|[ =]),,' | sort -u || true)
-export lent tree targets
+export lent tree targets HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # Mounts and processes of their own: all is gone when the last command ends.
 unshare --mount --pid --fork --kill-child bash -euo pipefail <<'INSIDE'
+mount --bind "$tree" "$tree"
 mount -t proc proc "$tree/proc"
 mount --rbind /sys "$tree/sys"
 mount --rbind /dev "$tree/dev"
@@ -51,12 +52,18 @@ for folder in $lent; do
   mount --bind -o ro "$folder" "$tree$folder"
 done
 
+# The tree becomes the root of these mounts, as on a machine: in a chroot no mount namespace can be made.
+cd "$tree"
+mkdir -p mnt/machine
+pivot_root . mnt/machine
+cd /root/vgpumgr
+umount --lazy /mnt/machine
+
 failed=0
 for target in $targets; do
   echo "bare check: make $target" >&2
   began=$SECONDS
-  chroot "$tree" env HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    make -C /root/vgpumgr "$target" </dev/null || failed=1
+  make "$target" </dev/null || failed=1
   echo "bare check: make $target took $((SECONDS - began)) s, $([ "$failed" = 0 ] && echo ok || echo FAILED)" >&2
   [ "$failed" = 0 ] || break
 done

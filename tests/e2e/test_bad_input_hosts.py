@@ -175,7 +175,8 @@ def test_a_gpu_in_a_foreign_domain_is_shown_left_alone_and_not_given(cli: Cli) -
             assert (shown["name"], shown["owner"]) == ("theirs", "foreign")
             assert "#" in cli.ok("map").out
             cli.fails(3, "vm", "delete", "theirs", "--force", "-y")
-            cli.fails(4, "apply", "-f", cli.documents(vm("theirs", **ON_ONE)))
+            why = refused_beside_foreign(cli, vm("theirs", **ON_ONE))["why"]
+            assert "one has a foreign domain named theirs" in why
             assert found.domains.look("theirs") is not None
         finally:
             found.domains.undefine("theirs")

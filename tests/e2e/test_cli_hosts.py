@@ -141,7 +141,7 @@ def test_a_fleet_that_is_down_is_unreachable(cli: Cli) -> None:
         assert len(cli.items("vm", "list")) == 0
         failed = cli.fails(6, "apply", "-f", cli.documents(vm("a")), "-o", "json")
         assert failed.error["code"] == "host.unreachable"
-        cli.fails(7, "host", "probe")
+        cli.fails(6, "host", "probe")
         cli.fails(6, "host", "probe", "one")
         assert set(states(cli).values()) == {"unreachable"}
         cli.fails(6, "sim", "inject", "one", "hang")

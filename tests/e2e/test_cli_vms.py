@@ -158,7 +158,7 @@ def test_several_vms_at_once(cli: Cli) -> None:
     cli.ok("vm", "stop", "a-01", "a-02", "a-03")
     assert {item["power"] for item in cli.items("vm", "list")} == {"shutoff"}
     failed = cli.fails(3, "vm", "start", "a-01", "nobody")
-    assert "no vm nobody" in failed.err
+    assert "no VM nobody" in failed.err
     assert power(cli, "a-01") == "shutoff"
 
 

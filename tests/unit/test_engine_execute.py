@@ -165,20 +165,30 @@ def test_one_refused_vm_leaves_the_others_running(world: World) -> None:
     assert world.names() == ["a", "b", "c"]
 
 
+def foreign_domain_appears(world: World, name: str) -> None:
+    """Somebody makes it with virsh after the plan was made."""
+
+    def appear(call: str) -> None:
+        if call == "mdev_create":
+            world.host.foreign_domain(name)
+
+    world.host.on_call = appear
+
+
 def test_a_foreign_domain_of_the_same_name_survives(world: World) -> None:
-    world.host.foreign_domain("web")
     before = world.host.left()
+    foreign_domain_appears(world, "web")
     _, outcome = world.engine.apply([with_disk("web", "T4-4Q")])
     with pytest.raises(Conflict, match="not ours"):
         outcome.raise_for_failure()
-    assert world.host.left() == before
+    assert world.host.left() == {**before, "domains": {"web": "running"}}
     assert world.names() == []
 
 
 def test_a_foreign_thing_stays_untouched_when_the_undo_has_to_be_tried_again(
     world: World,
 ) -> None:
-    world.host.foreign_domain("web")
+    foreign_domain_appears(world, "web")
     world.host.refuse("mdev_remove")
     _, outcome = world.engine.apply([vm("web", "T4-4Q")])
     assert [each.state for each in outcome.vms] == [TaskState.UNDOING]

@@ -45,6 +45,17 @@ def test_a_plan_changes_nothing(world: World) -> None:
     assert (effects(world.host), world.names(), world.ledger.operations()) == ([], [], ())
 
 
+def test_a_name_that_a_foreign_domain_has_is_refused_before_anything_is_made(
+    world: World,
+) -> None:
+    world.host.foreign_domain("web")
+    with pytest.raises(NoPlacement) as caught:
+        world.engine.apply([with_disk("web", "T4-4Q")])
+    assert "h1 has a foreign domain named web" in caught.value.why
+    assert effects(world.host) == []
+    world.engine.apply([with_disk("other", "T4-4Q")])[1].raise_for_failure()
+
+
 def test_the_same_file_again_changes_nothing(world: World) -> None:
     specs = [with_disk("web", "T4-4Q"), vm("plain")]
     world.engine.apply(specs)
@@ -112,7 +123,7 @@ def test_a_change_that_needs_a_stop_is_refused_without_restart(world: World) -> 
     with pytest.raises(Conflict, match="needs a stop of web") as caught:
         world.engine.apply([vm("web", memory_mib=4096)])
     assert caught.value.exit_status == 4
-    assert caught.value.why == "memory_mib: 2048 → 4096"
+    assert caught.value.why == "memory: 2GiB → 4GiB"
     assert "--restart" in caught.value.next
     assert world.vm("web").spec.memory_mib == 2048
 

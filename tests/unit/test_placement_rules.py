@@ -137,6 +137,12 @@ def gpus(*parts: tuple[str, int]) -> tuple[GpuRequest, ...]:
     ("host", "request_", "code", "words"),
     [
         (replace(HOST, blocked="cordoned"), VM, "host-blocked", ["h1", "cordoned"]),
+        (
+            replace(HOST, foreign_domains=frozenset({"vm", "b"})),
+            VM,
+            "name-taken",
+            ["h1", "foreign domain named vm"],
+        ),
         (HOST, asking(affinity=Affinity(hosts=("h2", "h3"))), "affinity-hosts", ["h2, h3"]),
         (
             HOST,

@@ -15,7 +15,8 @@ from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.plans import plan_item, plan_text
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
-from vgpumgr.model.errors import NoPlacement, PartlyDone
+from vgpumgr.cli.surplus import say_surplus
+from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
 from vgpumgr.model.plan import Plan
 
 if TYPE_CHECKING:
@@ -88,7 +89,11 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     except NoPlacement as error:
         error.next = explain_command(file)
         raise
+    except Conflict as error:
+        error.next = error.next.replace("-f FILE", f"-f {shlex.quote(file)}")
+        raise
     _print_outcome(done, outcome)
+    say_surplus(context, vms)
     outcome.raise_for_failure()
     if done.unplaced:
         raise PartlyDone(
@@ -120,9 +125,11 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
     """Delete the VMs that a file names, with the disks and GPU parts made for them."""
     from vgpumgr.cli.vm import delete_vms
 
-    wanted = {spec.name for spec in load_vms(context, file)}
-    known = [vm.name for vm in context.app.ledger.vms() if vm.name in wanted]
-    if not known:
+    wanted = load_vms(context, file)
+    names = {spec.name for spec in wanted}
+    known = [vm.name for vm in context.app.ledger.vms() if vm.name in names]
+    if known:
+        delete_vms(context, known, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))
+    else:
         say("nothing to delete")
-        return
-    delete_vms(context, known, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))
+    say_surplus(context, wanted)

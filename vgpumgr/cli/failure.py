@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import traceback
@@ -42,6 +43,8 @@ def _as_known(error: BaseException) -> VgpumgrError:
         return error
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return Interrupted("interrupted")
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return VgpumgrError("nothing more could be written", why=error.strerror or "", next="df -h")
     return VgpumgrError(
         f"an unexpected {type(error).__name__}: {error}",
         why="this is a fault of vgpumgr",

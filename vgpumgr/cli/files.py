@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,16 +32,20 @@ def load_documents(context: Context, file: str) -> Documents:
     """Read and check a file; profiles of probed hosts are known beside the catalogue's."""
     from vgpumgr.spec import load
 
-    source = "standard input" if file == "-" else file
-    return load(_read(file), source, known_profiles=known_profiles(context))
+    return load(_read(file), _source(file), known_profiles=known_profiles(context))
 
 
 def load_vms(context: Context, file: str) -> tuple[VmSpec, ...]:
     """The VMs of a file; UsageError when it names none."""
     vms = load_documents(context, file).vms
     if not vms:
-        raise UsageError(f"{file} names no VM", next="add a document with kind: VM")
+        source = _source(file)
+        raise UsageError(f"{source} names no VM", next="add a document with kind: VM")
     return vms
+
+
+def _source(file: str) -> str:
+    return "standard input" if file == "-" else file
 
 
 def _read(file: str) -> bytes:
@@ -51,7 +56,9 @@ def _read(file: str) -> bytes:
         with Path(file).open("rb") as opened:
             return opened.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
-        raise NotFound(f"no file {file}") from error
+        raise NotFound(
+            f"no file {file}", next=f"ls {shlex.quote(str(Path(file).parent))}"
+        ) from error
     except OSError as error:
         raise UsageError(f"{file} cannot be read", why=error.strerror or str(error)) from error
 

@@ -24,7 +24,7 @@ from vgpumgr.cli.output import (
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.selectors import Selector, matches, parse_pairs, selector_option
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.errors import HostUnreachable, PartlyDone, UsageError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.size import format_mib
 
@@ -136,7 +136,7 @@ def _from_file(context: Context, file: str) -> list[HostRecord]:
 
 def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
     """Flags become the same document a file would hold, and go through the same checks."""
-    from vgpumgr.spec import load
+    from vgpumgr.spec import COMMAND_LINE, load
 
     if not name or not options["address"]:
         raise UsageError(
@@ -151,7 +151,7 @@ def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
         "labels": dict(parse_pairs(options["labels"], "--label")),
         "accelerator": options["accelerator"],
     }
-    return load(json.dumps(document, ensure_ascii=False).encode(), "the command line").hosts[0]
+    return load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts[0]
 
 
 def _accept_key(host_name: str, fingerprint: str) -> None:
@@ -232,7 +232,17 @@ def _fail(observation: Observation) -> None:
     for name, error in sorted(failed.items()):
         say(f"{name}: {error.message}{f' ({error.why})' if error.why else ''}")
     if failed and not observation.facts and len(failed) == 1:
-        raise next(iter(failed.values()))
+        error = next(iter(failed.values()))
+        error.next = "vgpumgr doctor"
+        raise error
+    if (
+        failed
+        and not observation.facts
+        and all(isinstance(error, HostUnreachable) for error in failed.values())
+    ):
+        raise HostUnreachable(
+            f"none of {len(failed)} hosts could be reached", next="vgpumgr doctor"
+        )
     if failed:
         raise PartlyDone(
             f"{len(failed)} of {len(failed) + len(observation.facts)} hosts could not be probed",
@@ -275,6 +285,7 @@ def _set_cordon(context: Context, names: tuple[str, ...], *, cordoned: bool) -> 
     records = [context.app.ledger.host(name) for name in names]
     for record in records:
         context.app.writable_ledger.update_host(replace(record, cordoned=cordoned))
+        say(f"{record.name}: {'cordoned' if cordoned else 'takes VMs again'}")
 
 
 @host.command()

@@ -157,6 +157,7 @@ def _picked(columns: Sequence[Column], chosen: Format) -> list[Column]:
 
 def _echo_table(items: Sequence[Item], columns: Sequence[Column]) -> None:
     if not items:
+        say("nothing to list")
         return
     head = [column.title for column in columns]
     click.echo(table([head, *([column.text(item) for column in columns] for item in items)]))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
 from vgpumgr.cli.output import table
 from vgpumgr.model.placement import Reason
-from vgpumgr.model.plan import Plan
+from vgpumgr.model.plan import Action, Plan
 
 
 def reason_item(reason: Reason) -> dict[str, Any]:
@@ -65,15 +65,26 @@ def plan_text(plan: Plan) -> str:
     """A plan for people."""
     if not plan.changes and not plan.unplaced:
         return f"nothing to change: {len(plan.unchanged)} VMs are as wanted"
-    rows = [[f"  {a.kind}", a.vm.name, a.host, "; ".join(a.details)] for a in plan.actions]
+    rows = [[f"  {a.kind}", a.vm.name, a.host, _details(a)] for a in plan.actions]
     lines = [table(rows)] if rows else []
-    for refused in plan.unplaced:
-        lines.append(f"  cannot be placed: {refused.request.name}")
-        lines += [f"      {reason.text}" for reason in refused.reasons[:8]]
-        if len(refused.reasons) > 8:
-            lines.append(f"      and {len(refused.reasons) - 8} more")
+    for reasons, alike in groupby(plan.unplaced, key=lambda refused: refused.reasons):
+        names = [refused.request.name for refused in alike]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        lines.append(f"  cannot be placed: {names[0]}{more}")
+        lines += _reason_lines(reasons)
     lines.append(
         f"{plan.changes} to change, {len(plan.unplaced)} cannot be placed, "
         f"{len(plan.unchanged)} as wanted"
     )
     return "\n".join(lines)
+
+
+def _details(action: Action) -> str:
+    stop = ("needs a stop: apply --restart",) if action.needs_restart else ()
+    return "; ".join((*action.details, *stop))
+
+
+def _reason_lines(reasons: Sequence[Reason], most: int = 8) -> list[str]:
+    rows = reason_rows([reason_item(reason) for reason in reasons])
+    lines = table([[f"    {host}", where, text] for host, where, text in rows[:most]]).splitlines()
+    return lines if len(rows) <= most else [*lines, f"      and {len(rows) - most} more"]

@@ -24,17 +24,24 @@ def _folder(context: Context) -> Path:
 
 
 @sim.command()
-@click.option("-f", "--file", "file", help="YAML with a Fleet document; without it a small fleet.")
+@click.option(
+    "-f",
+    "--file",
+    "file",
+    help="YAML with a Fleet document; without it the last fleet, or a small one.",
+)
 @click.option("--enrol/--no-enrol", default=True, help="Enrol its hosts in the ledger.")
 @output_option
 @pass_context
 def up(context: Context, file: str | None, enrol: bool) -> None:
     """Start the simulated hosts; they stay up until `sim down`."""
     from vgpumgr.cli.files import load_documents
+    from vgpumgr.sim.control import last_fleet
     from vgpumgr.sim.control import up as start
     from vgpumgr.sim.fleets import SMALL
 
-    fleets = load_documents(context, file).fleets if file else (SMALL,)
+    last = last_fleet(_folder(context)) or SMALL
+    fleets = load_documents(context, file).fleets if file else (last,)
     if len(fleets) != 1:
         raise UsageError(f"{file} must hold exactly one document of kind: Fleet")
     start(fleets[0], _folder(context))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 
+from vgpumgr.engine import words
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.plan import Action
 from vgpumgr.model.vm import VmSpec
@@ -15,11 +16,17 @@ _BOOKKEEPING = frozenset({"labels", "tenant", "policy", "affinity"})
 _DEFINITION = frozenset({"vcpus", "memory_mib", "nics", "firmware", "display"})
 # libvirt's own flag beside the definition.
 _FLAGS = frozenset({"autostart"})
+_CHANGEABLE = _BOOKKEEPING | _DEFINITION | _FLAGS
+
+MOST_NAMED = 5
 
 
 def changed_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
-    """A line per changed field: ``memory_mib: 4096 → 8192``."""
-    return tuple(f"{name}: {before} → {after}" for name, before, after in _differences(old, new))
+    """A line per changed field: ``memory: 4GiB → 8GiB``; says which ones only a new VM can have."""
+    return tuple(
+        f"{words.change(name, before, after)}{'' if name in _CHANGEABLE else ' (needs a new VM)'}"
+        for name, before, after in _differences(old, new)
+    )
 
 
 def needs_restart(old: VmSpec, new: VmSpec) -> bool:
@@ -36,15 +43,14 @@ def refuse_impossible(action: Action) -> None:
     """Conflict when a change needs a new VM: other GPUs, disks, pinning or pages."""
     if action.record is None:
         return
-    allowed = _BOOKKEEPING | _DEFINITION | _FLAGS
-    stuck = [
-        name for name, _, _ in _differences(action.record.spec, action.vm) if name not in allowed
-    ]
+    differences = _differences(action.record.spec, action.vm)
+    stuck = [name for name, _, _ in differences if name not in _CHANGEABLE]
     if stuck:
+        name = action.vm.name
         raise Conflict(
-            f"{action.vm.name} cannot change {', '.join(stuck)} in place",
-            why="they are fixed when a VM is made",
-            next=f"vgpumgr vm delete {action.vm.name}, then apply again",
+            f"{name} cannot change {', '.join(map(words.key, stuck))} in place",
+            why="; ".join(action.details),
+            next=f"vgpumgr vm delete {name} --force   (its disks go too), then apply again",
         )
 
 
@@ -64,10 +70,11 @@ def refuse_restart(actions: Iterable[Action]) -> None:
     """Conflict when a change needs a stop that the user did not allow."""
     waiting = [action for action in actions if action.needs_restart]
     if waiting:
-        names = ", ".join(action.vm.name for action in waiting)
+        names = ", ".join(action.vm.name for action in waiting[:MOST_NAMED])
+        rest = len(waiting) - MOST_NAMED
         raise Conflict(
-            f"the change needs a stop of {names}",
-            why="; ".join(detail for action in waiting for detail in action.details),
+            f"the change needs a stop of {names}{f' and {rest} more' if rest > 0 else ''}",
+            why="; ".join(dict.fromkeys(detail for each in waiting for detail in each.details)),
             next="vgpumgr apply -f FILE --restart",
         )
 

@@ -13,10 +13,10 @@ from vgpumgr.engine.observe import Observation, observe
 from vgpumgr.engine.outcome import Outcome
 from vgpumgr.engine.planning import make_plan, reached
 from vgpumgr.engine.preflight import check_images
+from vgpumgr.engine.supply import NOT_REACHED, NOT_READ
 from vgpumgr.engine.view import LedgerView, read_view
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import (
-    Conflict,
     HostUnreachable,
     Interrupted,
     NoPlacement,
@@ -24,7 +24,7 @@ from vgpumgr.model.errors import (
     VgpumgrError,
 )
 from vgpumgr.model.journal import Refusal, Reservation, TaskRecord
-from vgpumgr.model.placement import NotPlaced
+from vgpumgr.model.placement import NotPlaced, Reason
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.ports import Clock, Hosts, Lanes, Ledger
 from vgpumgr.model.vm import PlacementPolicy, VmSpec, VmState
@@ -213,11 +213,7 @@ class Engine:
 
     def _claim(self, operation: str) -> None:
         if not self.ledger.claim_operation(operation):
-            raise Conflict(
-                f"operation {operation[:8]} is running",
-                why="another process is working on it",
-                next=f"vgpumgr operation show {operation[:8]}",
-            )
+            raise leftovers.running(operation)
 
     def _finish_leftovers(self, desired: Mapping[str, VmSpec], verbs: Collection[str]) -> Outcome:
         """Go on with what a crash or an interruption left behind on these VMs."""
@@ -242,17 +238,23 @@ class Engine:
 def no_placement(unplaced: Sequence[NotPlaced], most: int = 8) -> VgpumgrError:
     """The error for requests that fit nowhere; unreachable hosts alone make it exit 6."""
     first = unplaced[0]
-    texts = [reason.text for reason in first.reasons[:most]]
+    texts = [_with_host(reason) for reason in first.reasons[:most]]
     rest = len(first.reasons) - len(texts)
     lines = [*texts, *([f"and {rest} more GPUs or hosts"] if rest > 0 else [])]
     others = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
-    kind = (
-        HostUnreachable
-        if first.reasons and all("not reached" in reason.text for reason in first.reasons)
-        else NoPlacement
-    )
+    unread = bool(first.reasons) and all(_unread(reason) for reason in first.reasons)
+    kind = HostUnreachable if unread else NoPlacement
     return kind(
         f"{first.request.name}{others} cannot be placed",
         why="; ".join(lines) or "no host is enrolled",
-        next=f"vgpumgr explain -f FILE --vm {first.request.name}",
+        next="vgpumgr doctor" if unread else f"vgpumgr explain -f FILE --vm {first.request.name}",
     )
+
+
+def _with_host(reason: Reason) -> str:
+    """The sentence of a GPU names no host: PCI addresses repeat on every one."""
+    return reason.text if reason.host in reason.text else f"{reason.host}: {reason.text}"
+
+
+def _unread(reason: Reason) -> bool:
+    return any(words in reason.text for words in (NOT_REACHED, NOT_READ))

@@ -75,18 +75,28 @@ def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:
     for vm in vms:
         if vm.state is not VmState.ACTIVE:
             operation = _open_operation(ledger, vm)
-            undo = (
-                f", or vgpumgr operation undo {operation}" if vm.state is VmState.RESERVED else ""
-            )
+            if operation and not ledger.claim_operation(operation):
+                raise running(operation)
+            short = operation[:8] or "ID"
+            undo = f", or vgpumgr operation undo {short}" if vm.state is VmState.RESERVED else ""
             raise Conflict(
                 f"{vm.name} is {vm.state}",
                 why="an operation on it is not finished",
-                next=f"vgpumgr operation resume {operation}{undo}",
+                next=f"vgpumgr operation resume {short}{undo}",
             )
+
+
+def running(operation: str) -> Conflict:
+    """The error for an operation that another live process works on."""
+    return Conflict(
+        f"operation {operation[:8]} is running",
+        why="another process is working on it",
+        next=f"vgpumgr operation show {operation[:8]}, and the same command when it is done",
+    )
 
 
 def _open_operation(ledger: Ledger, vm: VmRecord) -> str:
     for operation in ledger.operations(open_only=True):
         if any(task.vm_id == vm.id for task in unfinished(ledger.tasks(operation.id))):
-            return operation.id[:8]
-    return "ID"
+            return operation.id
+    return ""

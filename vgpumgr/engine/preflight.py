@@ -10,6 +10,7 @@ from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.ports import Hosts, Lanes
+from vgpumgr.model.size import exact_size
 from vgpumgr.model.vm import DiskSpec
 
 
@@ -61,6 +62,13 @@ def _judge(disk: DiskSpec, seen: Mapping[str, object], pool_path: str, host: str
     if seen.get("data_file"):
         raise Conflict(
             f"{where} keeps its data in another file", next="flatten it with qemu-img convert"
+        )
+    virtual = seen.get("virtual_bytes")
+    if disk.size_bytes and isinstance(virtual, int) and disk.size_bytes < virtual:
+        raise UsageError(
+            f"{where} is {exact_size(virtual)}, its disk only {exact_size(disk.size_bytes)}",
+            why="a disk smaller than its image cuts the end off",
+            next=f"write size: {exact_size(virtual)} or more, or leave size out",
         )
     backing = seen.get("backing")
     if isinstance(backing, str) and not _inside(backing, pool_path):

@@ -20,6 +20,9 @@ NEEDED_PARTS = frozenset({"devices", "mdevs", "claims", "libvirt", "domains"})
 # One mdev or claim that could not be read may hold any unit of the host.
 NEEDED_ITEMS = ("mdevs ", "claims ")
 
+# How a host's refusal begins that says nothing of its room.
+NOT_REACHED, NOT_READ = "not reached", "could not read"
+
 
 def build_fleet(view: LedgerView) -> Fleet:
     """Every host's supply after what the ledger holds and what foreigners use."""
@@ -78,6 +81,7 @@ def _host_supply(
         networks=facts.networks,
         bridges=facts.bridges,
         pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
+        foreign_domains=frozenset(domain.name for domain in foreign),
         blocked=_blocked(host, facts),
     )
 
@@ -88,10 +92,10 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
     if host.probe_only:
         return "probe-only: the helper is not installed"
     if host.last_error:
-        return f"not reached: {host.last_error}"
+        return f"{NOT_REACHED}: {host.last_error}"
     for unknown in facts.unknown:
         if unknown.part in NEEDED_PARTS or unknown.part.startswith(NEEDED_ITEMS):
-            return f"could not read {unknown.part}: {unknown.why}"
+            return f"{NOT_READ} {unknown.part}: {unknown.why}"
     return ""
 
 

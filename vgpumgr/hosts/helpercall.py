@@ -102,7 +102,7 @@ class HelperCall:
     def _cut(self, verb: str, cut: CallCut) -> VgpumgrError:
         message = f"the helper's {verb} on {self._host} was cut"
         if verb in CHANGES:
-            return OutcomeUnknown(message, why=cut.why)
+            return OutcomeUnknown(message, why=cut.why, next=f"vgpumgr host probe {self._host}")
         kind = DeadlineExceeded if cut.timed_out else HostUnreachable
         return kind(message, why=cut.why, next=f"vgpumgr host probe {self._host}")
 

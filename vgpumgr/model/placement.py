@@ -90,6 +90,7 @@ class HostSupply:
     networks: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
+    foreign_domains: frozenset[str] = frozenset()
     blocked: str = ""
 
 

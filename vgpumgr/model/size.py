@@ -29,3 +29,9 @@ def format_mib(mib: int) -> str:
     if mib < 1024:
         return f"{mib} MiB"
     return f"{mib / 1024:.4g} GiB"
+
+
+def exact_size(count: int) -> str:
+    """Bytes as a user would write them, to the byte: 2147483648 → ``2GiB``, 1000 → ``1000B``."""
+    unit = max((u for u, factor in _FACTOR.items() if count % factor == 0), key=_FACTOR.__getitem__)
+    return f"{count // _FACTOR[unit]}{unit}"

@@ -36,7 +36,8 @@ class Demand:
     ``memory_mib`` is ordinary memory (0 when huge pages back the VM), ``pages`` the number of huge
     pages of ``hugepage_kib``. ``kinds`` has whole GPUs first, ``vgpus`` counts the other parts.
     ``founding`` says that the VM is the first of the group it wants to be together with, so any
-    host will do.
+    host will do. ``name`` is empty unless a foreign domain somewhere has the VM's name: names
+    would keep alike requests from being interchangeable.
     """
 
     policy: PlacementPolicy
@@ -56,6 +57,7 @@ class Demand:
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
     pools: tuple[str, ...]
+    name: str
 
     @property
     def parts(self) -> int:
@@ -63,7 +65,9 @@ class Demand:
         return sum(kind.count for kind in self.kinds)
 
 
-def demand_of(request: VmSpec, policy: PlacementPolicy, *, founding: bool) -> Demand:
+def demand_of(
+    request: VmSpec, policy: PlacementPolicy, *, founding: bool, name: str = ""
+) -> Demand:
     """Digest ``request``; its own policy, when set, wins over ``policy``."""
     page = request.hugepage_kib or 0
     affinity = request.affinity
@@ -86,6 +90,7 @@ def demand_of(request: VmSpec, policy: PlacementPolicy, *, founding: bool) -> De
         networks=_unique(nic.network for nic in request.nics),
         bridges=_unique(nic.bridge for nic in request.nics),
         pools=_pools(request),
+        name=name,
     )
 
 

@@ -16,6 +16,7 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
     """The first rule that fails, or None."""
     return (
         blocked(host)
+        or name_taken(host, demand)
         or among_hosts(host, demand)
         or host_labels(host, demand)
         or together(host, demand)
@@ -36,6 +37,14 @@ def blocked(host: HostState) -> Reason | None:
     if not host.supply.blocked:
         return None
     return _no(host, "host-blocked", f"{host.name}: {host.supply.blocked}")
+
+
+def name_taken(host: HostState, demand: Demand) -> Reason | None:
+    """libvirt takes a name once: a foreign domain that has it stays."""
+    if not demand.name or demand.name not in host.supply.foreign_domains:
+        return None
+    text = f"{host.name} has a foreign domain named {demand.name}"
+    return _no(host, "name-taken", text, domain=demand.name)
 
 
 def among_hosts(host: HostState, demand: Demand) -> Reason | None:

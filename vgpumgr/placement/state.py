@@ -138,12 +138,14 @@ class FleetState:
         self.hosts = [HostState(host, order) for order, host in enumerate(fleet.hosts)]
         self.changes: list[int] = []
         self._groups: dict[Labels, bool] = {}
+        self._foreign = frozenset[str]().union(*(host.foreign_domains for host in fleet.hosts))
 
     def digest(self, request: VmSpec, policy: PlacementPolicy) -> Demand:
         """The request's demand on the fleet as it is now."""
         wanted = selector(request.affinity.together_with)
         founding = matches(wanted, request.labels) and not self._has_group(wanted)
-        return demand_of(request, policy, founding=founding)
+        name = request.name if request.name in self._foreign else ""
+        return demand_of(request, policy, founding=founding, name=name)
 
     def changed(self, host: HostState, labels: Mapping[str, str]) -> None:
         """Note that a VM with ``labels`` was placed on ``host``."""

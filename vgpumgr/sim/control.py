@@ -65,6 +65,14 @@ def _up(fleet: SimFleet, state: Path) -> None:
     _wait_until_up(state, _start(state))
 
 
+def last_fleet(state: Path) -> SimFleet | None:
+    """The fleet that was up here last; None where there was none, or its file cannot be read."""
+    try:
+        return from_plain(SimFleet, json.loads((state / FLEET).read_text()))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
 def down(state: Path) -> None:
     """Cut the power, and return when the process is gone; a fleet that is down is no error."""
     try:

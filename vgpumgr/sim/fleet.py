@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import HostUnreachable
+from vgpumgr.model.errors import HostUnreachable, NotFound
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.durable import Durable, Journal
 from vgpumgr.sim.host import SimulatedHost
@@ -40,7 +40,10 @@ class SimulatedFleet:
 
     def inject(self, name: str, words: Sequence[str]) -> None:
         """Make a host misbehave; comes from outside, so no fault stops it."""
-        host = self.host(name)
+        try:
+            host = self.host(name)
+        except HostUnreachable as error:
+            raise NotFound(error.message, why=error.why, next=error.next) from error
         if list(words) == ["reboot"]:
             with host.lock:
                 host.reboot()

@@ -2,10 +2,11 @@
 
 from vgpumgr.spec.dump import vm_document
 from vgpumgr.spec.load import Documents, load
-from vgpumgr.spec.problems import Problem, SpecError, UnknownProfiles
+from vgpumgr.spec.problems import COMMAND_LINE, Problem, SpecError, UnknownProfiles
 from vgpumgr.spec.schema import json_schema
 
 __all__ = [
+    "COMMAND_LINE",
     "Documents",
     "Problem",
     "SpecError",

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from vgpumgr.model.errors import UnknownProfile, UsageError
 
+# The source's name of a document made from flags.
+COMMAND_LINE = "the command line"
 MAX_PROBLEMS = 50
 MAX_SHOWN = 60
 
@@ -33,7 +35,9 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}:{self.column}"
+        # Flags have no lines that the user could look at.
+        place = "" if self.file == COMMAND_LINE else f":{self.line}:{self.column}"
+        where = f"{self.file}{place}"
         return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
 
 
@@ -43,7 +47,8 @@ class SpecError(UsageError):
     code = "usage.spec"
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__(_summary(problems), next="correct the file and run the command again")
+        what = "flags" if problems[0].file == COMMAND_LINE else "file"
+        super().__init__(_summary(problems), next=f"correct the {what} and run the command again")
         self.problems = problems
 
     def as_dict(self) -> dict[str, object]:

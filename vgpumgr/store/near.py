@@ -7,14 +7,17 @@ from difflib import get_close_matches
 
 from vgpumgr.model.errors import NotFound
 
+_WORDS = {"vm": "VM", "gpu": "GPU"}
+
 
 def not_found(noun: str, name: str, known: Iterable[str]) -> NotFound:
     """The error for a name that is not there; ``noun`` is the CLI's word for it."""
+    word = _WORDS.get(noun, noun)
     near = get_close_matches(name, list(known), n=3)
     if not near:
-        return NotFound(f"no {noun} {name}", next=f"vgpumgr {noun} list")
+        return NotFound(f"no {word} {name}", next=f"vgpumgr {noun} list")
     return NotFound(
-        f"no {noun} {name}",
+        f"no {word} {name}",
         why=f"did you mean {' or '.join(near)}?",
         next=f"vgpumgr {noun} show {near[0]}",
     )

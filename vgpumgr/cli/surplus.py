@@ -1,0 +1,41 @@
+"""Replicas that a file no longer names: they stay, and the user is told so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from vgpumgr.cli.output import say
+
+if TYPE_CHECKING:
+    from vgpumgr.cli.context import Context
+    from vgpumgr.model.vm import VmSpec
+
+# As ``replicas`` numbers them: at least two digits.
+_REPLICA = re.compile(r"(.+)-(\d{2,})")
+MOST_NAMED = 10
+
+
+def say_surplus(context: Context, desired: Iterable[VmSpec]) -> None:
+    """Name the VMs that were replicas of the file's VMs once, and how to delete them."""
+    left = surplus([spec.name for spec in desired], [vm.name for vm in context.app.ledger.vms()])
+    if left:
+        more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+        shown = left[:MOST_NAMED]
+        say(f"not in the file, left alone: {', '.join(shown)}{more}")
+        say(f"  next: vgpumgr vm delete {' '.join(shown)}   (a running one needs --force)")
+
+
+def surplus(desired: Iterable[str], existing: Iterable[str]) -> list[str]:
+    """Existing ``name-NN`` beyond the highest number that is desired of the same name."""
+    highest: dict[str, int] = {}
+    for name in desired:
+        if found := _REPLICA.fullmatch(name):
+            highest[found[1]] = max(highest.get(found[1], 0), int(found[2]))
+    return sorted(
+        name
+        for name in existing
+        if (found := _REPLICA.fullmatch(name))
+        and int(found[2]) > highest.get(found[1], int(found[2]))
+    )

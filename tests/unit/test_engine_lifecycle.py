@@ -91,17 +91,45 @@ def test_an_unknown_name_deletes_nothing_at_all(world: World) -> None:
     assert world.names() == ["web"]
 
 
-def test_a_half_made_vm_is_not_deleted_and_the_error_says_what_to_type(world: World) -> None:
+def test_deleting_a_half_made_vm_takes_its_creation_back(
+    world: World, empty: dict[str, object]
+) -> None:
     world.host.refuse("start", OutcomeUnknown("cut"))
-    _, outcome = world.engine.apply([FULL])
-    with pytest.raises(Conflict, match="web is reserved") as caught:
+    world.engine.apply([FULL])
+    world.engine.delete(["web"], keep_disks=False, force=True).raise_for_failure()
+    assert world.host.left() == empty
+    assert (world.names(), world.free_slots()) == ([], 16)
+    assert world.ledger.operations(open_only=True) == ()
+
+
+def test_deleting_one_half_made_vm_leaves_the_others_of_its_operation(world: World) -> None:
+    world.host.refuse("start", OutcomeUnknown("cut"), times=2)
+    _, outcome = world.engine.apply([vm("a"), vm("b")])
+    world.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+    assert [(each.name, each.state) for each in world.ledger.vms()] == [("b", VmState.RESERVED)]
+    world.engine.resume(outcome.operation).raise_for_failure()
+    assert world.vm("b").state is VmState.ACTIVE
+
+
+def test_a_half_made_vm_that_runs_is_deleted_by_force_only(world: World) -> None:
+    world.host.refuse("start", OutcomeUnknown("cut"), after=True)
+    world.engine.apply([vm("web")])
+    with pytest.raises(Conflict, match="still running"):
+        world.engine.delete(["web"], keep_disks=False, force=False)
+    assert world.host.domains_by_name["web"]
+    world.engine.delete(["web"], keep_disks=False, force=True).raise_for_failure()
+    assert (world.names(), world.host.domains_by_name) == ([], {})
+
+
+def test_a_half_made_vm_that_cannot_be_taken_back_stays_and_says_why(world: World) -> None:
+    world.host.refuse("start", OutcomeUnknown("cut"))
+    world.engine.apply([FULL])
+    world.host.refuse("mdev_remove", HostRefused("held"))
+    with pytest.raises(HostRefused, match="held"):
         world.engine.delete(["web"], keep_disks=False, force=True)
-    short = outcome.operation[:8]
-    assert caught.value.next == (
-        f"vgpumgr operation resume {short}, or vgpumgr operation undo {short}"
-    )
-    world.engine.undo(short)
-    assert world.names() == []
+    assert (world.names(), world.free_slots()) == (["web"], 12)
+    world.engine.delete(["web"], keep_disks=False, force=True).raise_for_failure()
+    assert (world.names(), world.free_slots()) == ([], 16)
 
 
 @pytest.mark.parametrize("verb", ["destroy", "undefine", "volume_delete", "mdev_remove"])

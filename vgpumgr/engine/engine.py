@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from vgpumgr.engine import leftovers, reservations
 from vgpumgr.engine.changes import refuse_impossible, refuse_restart, refuse_unreached
@@ -27,7 +27,7 @@ from vgpumgr.model.journal import Refusal, Reservation, TaskRecord
 from vgpumgr.model.placement import NotPlaced, Reason
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.ports import Clock, Hosts, Lanes, Ledger
-from vgpumgr.model.vm import PlacementPolicy, VmSpec, VmState
+from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
 
 # How often apply plans anew when somebody else was faster.
 PLAN_ATTEMPTS = 5
@@ -95,15 +95,17 @@ class Engine:
         raise AssertionError("unreachable")
 
     def delete(self, names: Sequence[str], *, keep_disks: bool, force: bool) -> Outcome:
-        """Delete VMs. A running one needs ``force``; an interrupted deletion goes on."""
+        """Delete VMs. A running one needs ``force``; an interrupted deletion goes on.
+
+        A creation that never ended is taken back: its VM was never there to be deleted.
+        """
         wanted = {name: self.ledger.vm(name).spec for name in names}
         before = self._finish_leftovers(wanted, {"delete"})
-        still = [vm for vm in self.ledger.vms() if vm.name in wanted]
-        vms = [vm for vm in still if vm.state is not VmState.DELETING]
+        if not force:
+            self._refuse_running(self._alive(wanted))
+        self._take_back({vm.name for vm in self._alive(wanted) if vm.state is VmState.RESERVED})
+        vms = self._alive(wanted)
         leftovers.refuse_unfinished(self.ledger, vms)
-        if vms and not force:
-            self.refresh({vm.host for vm in vms})
-            reservations.refuse_running(vms, self.view())
         start = reservations.deletion(
             vms,
             self.view(),
@@ -130,8 +132,10 @@ class Engine:
     def resume(self, operation: str) -> Outcome:
         """Finish an interrupted operation: look first, then go on."""
         found = self.ledger.operation(operation)
-        tasks = leftovers.close_overtaken(self.ledger, self._claimed(found.id), {})
-        return self._run(found.id, tasks)
+        tasks = self._claimed(found.id)
+        waiting = leftovers.unfinished(tasks)
+        tasks = leftovers.close_overtaken(self.ledger, tasks, {})
+        return self._run(found.id, tasks).of(waiting)
 
     def undo(self, operation: str) -> Outcome:
         """Take back the unfinished creations of an operation; what is done stays."""
@@ -201,11 +205,13 @@ class Engine:
         self._claim(start.operation.id)
         return self._run(start.operation.id, start.tasks)
 
-    def _run(self, operation: str, tasks: Sequence[TaskRecord]) -> Outcome:
+    def _run(
+        self, operation: str, tasks: Sequence[TaskRecord], only: Collection[str] | None = None
+    ) -> Outcome:
         executor = Executor(
             self.ledger, self.hosts, self.lanes, self.clock, self.stop, self.progress
         )
-        return executor.run(operation, tasks, self.ledger.hosts())
+        return executor.run(operation, tasks, self.ledger.hosts(), only)
 
     def _claimed(self, operation: str) -> tuple[TaskRecord, ...]:
         self._claim(operation)
@@ -225,14 +231,31 @@ class Engine:
                 self._run(operation.id, self.ledger.tasks(operation.id))
         return ended
 
+    def _alive(self, names: Collection[str]) -> list[VmRecord]:
+        """The VMs of these names that are not on their way out."""
+        found = [vm for vm in self.ledger.vms() if vm.name in names]
+        return [vm for vm in found if vm.state is not VmState.DELETING]
+
+    def _refuse_running(self, vms: Sequence[VmRecord]) -> None:
+        if vms:
+            self.refresh({vm.host for vm in vms})
+            reservations.refuse_running(vms, self.view())
+
+    def _take_back(self, names: Collection[str]) -> None:
+        """Undo the unfinished creations of these VMs, and of no other."""
+        for operation, waits in leftovers.left_behind(self.ledger, names, {"create"}):
+            if waits:
+                tasks = reservations.to_undo(self._claimed(operation.id), names)
+                outcome = self._run(operation.id, tasks, only=names)
+                leftovers.require_taken_back(outcome, names)
+
     def _go_on(self, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
-        """The outcome speaks of what went on now, not of what had ended before."""
+        """Resume what was not overtaken by what is desired now."""
         tasks = leftovers.close_overtaken(self.ledger, self._claimed(operation), desired)
         outcome = self._run(operation, tasks)
         if outcome.interrupted:
             outcome.raise_for_failure()
-        now = {task.vm for task in leftovers.unfinished(tasks)}
-        return replace(outcome, vms=tuple(vm for vm in outcome.vms if vm.vm in now))
+        return outcome.of(leftovers.unfinished(tasks))
 
 
 def no_placement(unplaced: Sequence[NotPlaced], most: int = 8) -> VgpumgrError:

@@ -7,7 +7,7 @@ the next are one commit. After a crash, or a call that was cut, the host is look
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,13 +59,17 @@ class Executor:
     progress: Progress
 
     def run(
-        self, operation: str, tasks: Sequence[TaskRecord], hosts: Iterable[HostRecord]
+        self,
+        operation: str,
+        tasks: Sequence[TaskRecord],
+        hosts: Iterable[HostRecord],
+        only: Collection[str] | None = None,
     ) -> Outcome:
-        """Run every unfinished task and close the operation."""
+        """Run every unfinished task, or ``only`` those of these VMs, and close the operation."""
         records = {host.name: host for host in hosts}
         lanes: dict[str, list[TaskRecord]] = {}
         for task in tasks:
-            if task.state not in FINAL_TASKS:
+            if task.state not in FINAL_TASKS and (only is None or task.vm in only):
                 lanes.setdefault(task.host, []).append(task)
         results = self.lanes.run(
             {name: partial(self._lane, records.get(name), work) for name, work in lanes.items()}

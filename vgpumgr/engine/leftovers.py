@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vgpumgr.model.errors import Conflict
+from vgpumgr.engine.outcome import Outcome
+from vgpumgr.model.errors import Conflict, Interrupted
 from vgpumgr.model.journal import (
     FINAL_TASKS,
     OperationRecord,
@@ -83,6 +84,16 @@ def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:
                 f"{vm.name} is {vm.state}",
                 why="an operation on it is not finished",
                 next=f"vgpumgr operation resume {short}{undo}",
+            )
+
+
+def require_taken_back(outcome: Outcome, names: Collection[str]) -> None:
+    """Raise what kept a creation of these VMs from being taken back."""
+    for vm in outcome.vms:
+        if vm.vm in names and vm.state not in FINAL_TASKS:
+            raise vm.error or Interrupted(
+                f"{vm.vm} is half made",
+                next=f"vgpumgr operation undo {outcome.operation[:8]}",
             )
 
 

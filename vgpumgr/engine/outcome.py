@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from vgpumgr.model.errors import Interrupted, PartlyDone, VgpumgrError
-from vgpumgr.model.journal import FINAL_TASKS, OperationState, TaskState
+from vgpumgr.model.journal import FINAL_TASKS, OperationState, TaskRecord, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,11 @@ class Outcome:
             vms=tuple(vms.values()),
             interrupted=later.interrupted or self.interrupted,
         )
+
+    def of(self, tasks: Iterable[TaskRecord]) -> Outcome:
+        """What became of these tasks: what had ended before is another outcome's matter."""
+        names = {task.vm for task in tasks}
+        return replace(self, vms=tuple(vm for vm in self.vms if vm.vm in names))
 
     def raise_for_failure(self) -> None:
         """Interrupted, the one VM's own error, or PartlyDone; nothing when all is done."""

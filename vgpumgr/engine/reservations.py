@@ -3,7 +3,7 @@ but for the ids, which come from the caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine import steps
@@ -153,9 +153,15 @@ def power(
     return Reservation(operation=operation, tasks=tasks)
 
 
-def to_undo(tasks: Iterable[TaskRecord]) -> tuple[TaskRecord, ...]:
-    """Unfinished creations marked to be taken back; anything else unfinished only goes forward."""
-    return tuple(task if task.state in FINAL_TASKS else _marked_undoing(task) for task in tasks)
+def to_undo(
+    tasks: Iterable[TaskRecord], names: Collection[str] | None = None
+) -> tuple[TaskRecord, ...]:
+    """Unfinished creations (of these VMs) marked to be taken back; the rest only goes forward."""
+
+    def chosen(task: TaskRecord) -> bool:
+        return task.state not in FINAL_TASKS and (names is None or task.vm in names)
+
+    return tuple(_marked_undoing(task) if chosen(task) else task for task in tasks)
 
 
 def _marked_undoing(task: TaskRecord) -> TaskRecord:

@@ -117,8 +117,9 @@ class NamespaceHost:
 
     def stop_libvirtd(self) -> None:
         """End libvirtd and wait until it is gone; its socket stays behind, or not."""
+        pid = self.path("/run/libvirtd.pid").read_text().strip()
         self.signal_libvirtd(signal.SIGTERM)
-        poll(lambda: not self.path("/run/libvirtd.pid").exists(), "libvirtd to end")
+        poll(lambda: not self.path(f"/proc/{pid}/cmdline").is_file(), "libvirtd to end")
 
     def start_libvirtd(self) -> None:
         """Start libvirtd and wait for its socket."""

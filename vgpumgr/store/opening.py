@@ -130,8 +130,12 @@ def _open_server(url: str, *, create: bool) -> Database:
 
 
 def _checked(database: Database) -> Database:
-    with database.read() as connection:
-        version = _schema_version(connection, database.where)
+    try:
+        with database.read() as connection:
+            version = _schema_version(connection, database.where)
+    except LedgerError:
+        database.close()
+        raise
     if version > SCHEMA_VERSION:
         database.close()
         raise LedgerError(

@@ -173,6 +173,9 @@ def test_a_gpu_in_a_foreign_domain_is_shown_left_alone_and_not_given(cli: Cli) -
             assert "theirs" in refused_beside_foreign(cli, vm("a", "T4-4Q"))["why"]
             (shown,) = cli.items("vm", "list")
             assert (shown["name"], shown["owner"]) == ("theirs", "foreign")
+            held = next(each for each in cli.items("gpu", "list") if each["name"] == gpu["name"])
+            assert held["foreign"] == [{"profile": "passthrough", "what": "domain theirs"}]
+            assert held["units_used"] == held["units"]
             assert "#" in cli.ok("map").out
             cli.fails(3, "vm", "delete", "theirs", "--force", "-y")
             why = refused_beside_foreign(cli, vm("theirs", **ON_ONE))["why"]

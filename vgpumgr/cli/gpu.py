@@ -12,6 +12,7 @@ from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.placement import Usage
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.vm import Allocation
 
@@ -32,9 +33,12 @@ COLUMNS = (
 )
 
 
-def gpu_item(gpu: GpuRecord, held: list[Allocation], observed_at: float | None) -> dict[str, Any]:
+def gpu_item(
+    gpu: GpuRecord, held: list[Allocation], foreign: list[Usage], observed_at: float | None
+) -> dict[str, Any]:
     """The JSON of a GPU, as its host showed it at ``observed_at``."""
     facts = gpu.facts
+    used = sum(len(each.slots) for each in held) + sum(each.units for each in foreign)
     return {
         "name": gpu.id,
         "host": gpu.host,
@@ -49,7 +53,7 @@ def gpu_item(gpu: GpuRecord, held: list[Allocation], observed_at: float | None) 
         "state": str(gpu.state),
         "observed_at": observed_at,
         "units": gpu.units,
-        "units_used": sum(len(each.slots) for each in held),
+        "units_used": min(used, gpu.units),
         "types": [
             {"type_id": t.type_id, "profile": t.profile, "available": t.available}
             for t in facts.mdev_types
@@ -57,17 +61,29 @@ def gpu_item(gpu: GpuRecord, held: list[Allocation], observed_at: float | None) 
         "allocations": [
             {"vm": each.vm, "profile": each.profile, "device": each.device} for each in held
         ],
+        "foreign": [{"profile": each.profile, "what": each.foreign} for each in foreign],
     }
 
 
 def gpu_items(context: Context) -> list[dict[str, Any]]:
-    """All GPUs with what they hold."""
+    """All GPUs with what they hold, foreign things included."""
+    from vgpumgr.engine.supply import build_fleet
+    from vgpumgr.engine.view import read_view
+
+    view = read_view(context.app.ledger)
     held: dict[str, list[Allocation]] = {}
-    ledger = context.app.ledger
-    for allocation in ledger.allocations():
+    for allocation in view.allocations:
         held.setdefault(allocation.gpu, []).append(allocation)
-    seen = observed_ats(ledger.hosts())
-    return [gpu_item(gpu, held.get(gpu.id, []), seen.get(gpu.host)) for gpu in ledger.gpus()]
+    foreign = {
+        gpu.id: [usage for usage in gpu.usages if usage.foreign]
+        for host in build_fleet(view).hosts
+        for gpu in host.gpus
+    }
+    seen = observed_ats(view.hosts)
+    return [
+        gpu_item(gpu, held.get(gpu.id, []), foreign.get(gpu.id, []), seen.get(gpu.host))
+        for gpu in view.gpus
+    ]
 
 
 @click.group()
@@ -125,6 +141,7 @@ def _text(item: dict[str, Any]) -> str:
                 ("Held", f"{a['profile']} by {a['vm']} as {a['device']}")
                 for a in item["allocations"]
             ),
+            *(("Foreign", f"{each['profile']}: {each['what']}") for each in item["foreign"]),
         ]
     )
 

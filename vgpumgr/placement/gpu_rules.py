@@ -152,8 +152,9 @@ def free_slots(gpu: GpuState, offer: Offer) -> Reason | None:
 
 
 def name(gpu: GpuState) -> str:
-    """How a sentence names the GPU: model and device."""
-    return f"{gpu.supply.model} {gpu.supply.device}"
+    """How a sentence names the GPU: model and device; a virtual parent has one name for both."""
+    supply = gpu.supply
+    return supply.model if supply.model == supply.device else f"{supply.model} {supply.device}"
 
 
 def no_gpu(gpu: GpuState, code: str, text: str, **facts: int | str) -> Reason:

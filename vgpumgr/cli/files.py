@@ -30,9 +30,18 @@ file_option = click.option(
 
 def load_documents(context: Context, file: str) -> Documents:
     """Read and check a file; profiles of probed hosts are known beside the catalogue's."""
-    from vgpumgr.spec import load
+    return checked(context, _read(file), _source(file))
 
-    return load(_read(file), _source(file), known_profiles=known_profiles(context))
+
+def checked(context: Context, text: bytes, source: str) -> Documents:
+    """The documents of a text. The fleet's own profiles are read only when something is amiss:
+    the catalogue knows most names, and a large fleet takes its time."""
+    from vgpumgr.spec import SpecError, load
+
+    try:
+        return load(text, source)
+    except SpecError:
+        return load(text, source, known_profiles=_known_profiles(context))
 
 
 def load_vms(context: Context, file: str) -> tuple[VmSpec, ...]:
@@ -63,7 +72,7 @@ def _read(file: str) -> bytes:
         raise UsageError(f"{file} cannot be read", why=error.strerror or str(error)) from error
 
 
-def known_profiles(context: Context) -> frozenset[str]:
+def _known_profiles(context: Context) -> frozenset[str]:
     """Profiles that probed hosts offer, beside the catalogue."""
     return frozenset(
         mdev_type.profile for gpu in context.app.ledger.gpus() for mdev_type in gpu.facts.mdev_types

@@ -145,8 +145,8 @@ def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> Non
 
 def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[VmSpec, ...]:
     """Flags become the same document a file would hold, and go through the same checks."""
-    from vgpumgr.cli.files import known_profiles
-    from vgpumgr.spec import COMMAND_LINE, load
+    from vgpumgr.cli.files import checked
+    from vgpumgr.spec import COMMAND_LINE
 
     document: dict[str, Any] = {
         "apiVersion": API_VERSION,
@@ -166,7 +166,7 @@ def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[V
     if options["network"]:
         document["networks"] = [{"network": options["network"]}]
     text = json.dumps(document, ensure_ascii=False).encode()
-    return load(text, COMMAND_LINE, known_profiles=known_profiles(context)).vms
+    return checked(context, text, COMMAND_LINE).vms
 
 
 @vm.command()

@@ -14,21 +14,59 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-FLEET = """
+NEW = "versions: {kernel: 6.12.43, libvirt: 11.3.0, qemu: 10.0.2, driver: 580.105.06}"
+MACHINE = "cpus: 64, memory: 512GiB"
+BIG = "cpus: 192, memory: 2TiB"
+FABRIC = "fabric: HGX-H100-8"
+PLAIN_FLEET = f"""
 apiVersion: vgpumgr/v1
 kind: Fleet
 name: bench
 hosts:
-  - {name: host, count: 100, cpus: 64, memory: 512GiB, gpus: [{board: T4, count: 4}]}
+  - {{name: host, count: 100, {MACHINE}, gpus: [{{board: T4, count: 4}}]}}
 """
-VMS = """
+MIXED_FLEET = f"""
+apiVersion: vgpumgr/v1
+kind: Fleet
+name: bench
+hosts:
+  - {{name: t4, count: 40, {MACHINE}, gpus: [{{board: T4, count: 4}}]}}
+  - {{name: a40, count: 15, {MACHINE}, gpus: [{{board: A40, count: 2}}]}}
+  - {{name: l40s, count: 15, {MACHINE}, gpus: [{{board: L40S, count: 2}}], {NEW}}}
+  - {{name: a100, count: 15, {MACHINE}, gpus: [{{board: A100-PCIE-80GB, count: 2}}], {NEW}}}
+  - {{name: hgx, count: 5, {BIG}, gpus: [{{board: H100-SXM5-80GB, count: 8}}], {FABRIC}, {NEW}}}
+  - {{name: amd, count: 5, {MACHINE}, gpus: [{{board: MI300X, count: 2, vfs: 8}}], {NEW}}}
+  - {{name: intel, count: 5, {MACHINE}, gpus: [{{board: FLEX-170, count: 4}}], {NEW}}}
+"""
+LAYOUT = """
+apiVersion: vgpumgr/v1
+kind: Layout
+name: bench
+hosts: [HOSTS]
+gpus:
+  - {model: A40, vfs: max}
+  - {model: L40S, vfs: max, mixed_size: true}
+  - {model: A100-PCIE-80GB, mig: true, vfs: max}
+  - {model: FLEX-170, vfs: 4}
+"""
+CUT = {"a40": 15, "l40s": 15, "a100": 15, "intel": 5}
+SHAPES = {
+    "T4-2Q": 500,
+    "A40-8Q": 120,
+    "L40S-8Q": 120,
+    "1g.10gb": 150,
+    "passthrough": 20,
+    "MI300X-1of8": 50,
+    "FLEX-170-1of4": 40,
+}
+VM = """
 apiVersion: vgpumgr/v1
 kind: VM
-name: desktop
-replicas: 1000
+name: NAME
+replicas: COUNT
 vcpus: 2
 memory: 4GiB
-gpus: [{profile: T4-2Q}]
+gpus: [{profile: PROFILE}]
 disks: [{size: 20GiB}]
 networks: [{network: default}]
 """
@@ -88,44 +126,69 @@ def profiled(state: Path, file: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def vms_of(shapes: dict[str, int]) -> str:
+    """One document per profile."""
+    documents = []
+    for number, (profile, count) in enumerate(shapes.items()):
+        text = VM.replace("NAME", f"vm{number}").replace("COUNT", str(count))
+        if profile == "passthrough":
+            profile += ", model: H100-SXM5-80GB"
+        documents.append(text.replace("PROFILE", profile))
+    return "---".join(documents)
+
+
+def layout() -> str:
+    """For every host whose GPUs are cut."""
+    hosts = [f"{name}-{n:02d}" for name, count in CUT.items() for n in range(1, count + 1)]
+    return LAYOUT.replace("HOSTS", ", ".join(hosts))
+
+
+def measure(fleet_text: str, vms_text: str, layout_text: str = "") -> dict[str, Any]:
+    """One fleet from nothing: layout, apply, apply again, delete, and a profiled apply."""
     program = str(Path(sys.executable).parent / "vgpumgr")
     with tempfile.TemporaryDirectory() as folder:
-        state, vms = Path(folder) / "state", Path(folder) / "vms.yaml"
-        fleet = Path(folder) / "fleet.yaml"
-        fleet.write_text(FLEET)
-        vms.write_text(VMS)
+        state, vms, fleet, cut = (
+            Path(folder) / name for name in ("state", "vms.yaml", "fleet.yaml", "layout.yaml")
+        )
+        fleet.write_text(fleet_text)
+        vms.write_text(vms_text)
+        cut.write_text(layout_text)
         environ = {**os.environ, "VGPUMGR_STATE_DIR": str(state)}
 
         def run(*words: str) -> float:
             start = time.perf_counter()
             subprocess.run([program, *words], env=environ, check=True, stdout=subprocess.DEVNULL)
-            return time.perf_counter() - start
+            return round(time.perf_counter() - start, 2)
 
+        found: dict[str, Any] = {}
         try:
-            run("sim", "up", "-f", str(fleet))
-            apply_s = run("apply", "-f", str(vms))
-            again_s = run("apply", "-f", str(vms))
-            delete_s = run("delete", "-f", str(vms), "--force", "-y")
-            profile = profiled(state, vms)
+            found["sim_up_s"] = run("sim", "up", "-f", str(fleet))
+            if layout_text:
+                found["layout_apply_s"] = run("layout", "apply", "-f", str(cut), "-y")
+            found["apply_s"] = run("apply", "-f", str(vms))
+            found["apply_again_s"] = run("apply", "-f", str(vms))
+            found["delete_s"] = run("delete", "-f", str(vms), "--force", "-y")
+            found["profile"] = profiled(state, vms)
         finally:
             run("sim", "down")
-    print(
-        json.dumps(
-            {
-                "benchmark": "apply_1000",
-                "hosts": 100,
-                "vms": 1000,
-                "cpus": os.cpu_count(),
-                "apply_s": round(apply_s, 2),
-                "apply_again_s": round(again_s, 2),
-                "delete_s": round(delete_s, 2),
-                "goal": {"apply_s": GOAL_S},
-                "profile": profile,
-            },
-            indent=2,
-        )
-    )
+        return found
+
+
+def main() -> None:
+    plain = measure(PLAIN_FLEET, vms_of({"T4-2Q": 1000}))
+    mixed = measure(MIXED_FLEET, vms_of(SHAPES), layout())
+    result = {
+        "benchmark": "apply_1000",
+        "hosts": 100,
+        "vms": 1000,
+        "cpus": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 1),
+        "goal": {"apply_s": GOAL_S},
+        "plain": plain,
+        "mixed": mixed,
+        "mixed_over_plain": round(mixed["apply_s"] / plain["apply_s"], 2),
+    }
+    print(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":

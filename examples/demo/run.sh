@@ -1,5 +1,5 @@
 #!/bin/bash
-# The main job on the simulated fleet: discover, place, create, run, show the map, explain a refusal.
+# The main job on the simulated fleet: discover, partition, place, create, run, show the map, explain a refusal.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export VGPUMGR_STATE_DIR="${VGPUMGR_DEMO_DIR:-$PWD/.demo}"
@@ -12,6 +12,7 @@ fi
 step() { printf '\n\033[1m$ vgpumgr %s\033[0m\n' "$*"; .venv/bin/vgpumgr "$@"; }
 
 step sim up -f examples/demo/fleet.yaml
+step layout apply -f examples/demo/layout.yaml -y
 step apply -f examples/demo/vms.yaml
 step map
 step capacity

@@ -30,8 +30,8 @@ from vgpumgr.model.ports import Host
 from vgpumgr.sim.client import SimHosts
 
 DEADLINE_S = 60.0
-# A host remembers for good which epoch it has seen.
-EPOCH_FILE = "file:/var/lib/vgpumgr/epoch"
+# A host remembers for good which epoch it has seen, and until the next boot what a guest had.
+REMEMBERED = ("file:/var/lib/vgpumgr/epoch", "file:/run/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ class Cli:
     def documents(self, *documents: dict[str, Any], name: str = "given.yaml") -> str:
         """Write YAML documents; ``apiVersion`` and ``kind: VM`` are filled in."""
         head = {"apiVersion": "vgpumgr/v1", "kind": "VM"}
-        return self.file(yaml.safe_dump_all([{**head, **each} for each in documents]), name)
+        copied = json.loads(json.dumps([{**head, **each} for each in documents]))
+        return self.file(yaml.safe_dump_all(copied), name)  # a copy: no YAML aliases
 
     def sim_up(self, *hosts: dict[str, Any]) -> None:
         """Start and enrol a simulated fleet of these hosts."""
@@ -206,7 +207,8 @@ def sim_host(cli: Cli, name: str) -> Iterator[Host]:
 def host_dumps(cli: Cli) -> list[dict[str, Any]]:
     """All that is on the simulated hosts: a probe of each, and what they keep on disk."""
     journal = (cli.state / "sim" / "durable.jsonl").read_text().splitlines()
-    kept = {(of, key): text for of, key, text in map(json.loads, journal) if key != EPOCH_FILE}
+    rows = map(json.loads, journal)
+    kept = {(of, key): text for of, key, text in rows if not key.startswith(REMEMBERED)}
     dumps = []
     for name in cli.ok("sim", "status", "-o", "json").json["hosts"]:
         with sim_host(cli, name) as found:

@@ -9,6 +9,8 @@ import pytest
 from tests.e2e.support import Cli, host_dumps, names, new_cli
 
 VMS = "examples/demo/vms.yaml"
+LAYOUT = "examples/demo/layout.yaml"
+COUNT = 94
 
 
 @pytest.fixture
@@ -19,20 +21,24 @@ def cli() -> Iterator[Cli]:
 
 def test_the_demo_discovers_places_runs_explains_and_takes_all_back(cli: Cli) -> None:
     up = cli.ok("sim", "up", "-f", "examples/demo/fleet.yaml")
-    assert "discovered 6 hosts with 24 GPUs" in up.err
+    assert "discovered 12 hosts with 42 GPUs" in up.err
+    cli.fails(10, "layout", "assert", "-f", LAYOUT)
+    cli.ok("layout", "apply", "-f", LAYOUT, "-y")
+    cli.ok("layout", "assert")
+    assert "16 GPUs are as declared" in cli.ok("layout", "apply", "-f", LAYOUT, "-y").out
     before = host_dumps(cli)
 
-    assert cli.fails(10, "plan", "-f", VMS, "--detailed-exitcode").out.count("create") == 49
+    assert cli.fails(10, "plan", "-f", VMS, "--detailed-exitcode").out.count("create") == COUNT
     assert cli.ok("plan", "-f", VMS).out == cli.fails(10, "diff", "-f", VMS).out
     assert cli.items("vm", "list") == []
 
     applied = cli.ok("apply", "-f", VMS, "-o", "json").json
     assert applied["kind"] == "Apply"
-    assert applied["changes"] == len(applied["vms"]) == 49
+    assert applied["changes"] == len(applied["vms"]) == COUNT
     assert {vm["state"] for vm in applied["vms"]} == {"done"}
 
     again = cli.ok("apply", "-f", VMS)
-    assert again.out == "nothing to change: 49 VMs are as wanted\n"
+    assert again.out == f"nothing to change: {COUNT} VMs are as wanted\n"
     assert cli.ok("plan", "-f", VMS, "--detailed-exitcode").out == again.out
     assert cli.ok("diff", "-f", VMS).out == again.out
     _shown_as_made(cli)
@@ -41,7 +47,7 @@ def test_the_demo_discovers_places_runs_explains_and_takes_all_back(cli: Cli) ->
     (giant,) = explained["items"]
     assert giant["host"] is None
     assert {reason["host"] for reason in giant["reasons"]} == {item["host"] for item in before}
-    assert any("2 of 5 passthrough" in reason["text"] for reason in giant["reasons"])
+    assert any("partitions of 1, 2, 4, 8 GPUs" in reason["text"] for reason in giant["reasons"])
 
     cli.ok("delete", "-f", VMS, "--force", "-y")
     assert cli.items("vm", "list") == []
@@ -54,19 +60,26 @@ def test_the_demo_discovers_places_runs_explains_and_takes_all_back(cli: Cli) ->
 
 def _shown_as_made(cli: Cli) -> None:
     vms = cli.items("vm", "list")
-    assert len(vms) == 49
+    assert len(vms) == COUNT
     assert {vm["power"] for vm in vms} == {"running"}
     assert {vm["owner"] for vm in vms} == {"vgpumgr"}
     allocations = cli.items("allocation", "list")
-    assert len(allocations) == 48
+    assert len(allocations) == COUNT - 1 + 3  # one VM has no GPU, one has four
     assert {each["state"] for each in allocations} == {"active"}
-    whole = [each for each in allocations if each["profile"] == "passthrough"]
-    assert sorted(each["vm"] for each in whole) == ["training-01", "training-02"]
-    assert {gpu["model"] for gpu in cli.items("gpu", "list") if gpu["units_used"] == 80} == {
-        "H100-SXM5-80GB"
+    assert {each["framework"] for each in allocations} == {
+        "mdev",
+        "vfio-vf",
+        "pci-vf",
+        "passthrough",
     }
-    (operation,) = cli.items("operation", "list")
-    assert (operation["kind"], operation["state"]) == ("apply", "done")
+    engineers = {each["framework"] for each in allocations if each["vm"].startswith("engineer")}
+    assert engineers == {"mdev", "vfio-vf"}
+    whole = [each for each in allocations if each["profile"] == "passthrough"]
+    assert [each["vm"] for each in whole] == ["training"] * 4
+    operations = {(each["kind"], each["state"]) for each in cli.items("operation", "list")}
+    assert operations == {("apply", "done"), ("layout apply", "done")}
     assert names(cli.items("host", "list")) == sorted(names(cli.items("host", "list")))
-    display = cli.ok("vm", "xml", "designer-01").out
-    assert display.count('display="on"') == display.count('ramfb="on"') == 1
+    for engineer in ("engineer-01", "engineer-02"):
+        display = cli.ok("vm", "xml", engineer).out
+        assert display.count('display="on"') == display.count('ramfb="on"') == 1
+    cli.ok("layout", "assert")

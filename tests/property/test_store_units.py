@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,7 @@ from vgpumgr.store import open_ledger
 from vgpumgr.store.schema import unit
 
 GPUS = 2
+VFS = 4
 
 
 class Units(RuleBasedStateMachine):
@@ -28,11 +30,16 @@ class Units(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "l"
         self.ledger = fleet(self.path, gpus=GPUS)
-        self.held: dict[str, set[tuple[str, int]]] = {}
+        self.held: dict[str, set[tuple[str, str, int]]] = {}
         self.open: dict[str, TaskRecord] = {}
 
-    def free(self) -> set[tuple[str, int]]:
-        every = {(gpu.id, slot) for gpu in self.ledger.gpus() for slot in range(SLOTS)}
+    def free(self) -> set[tuple[str, str, int]]:
+        every = {
+            (gpu.id, kind, number)
+            for gpu in self.ledger.gpus()
+            for kind, count in (("memory", SLOTS), ("vf", VFS))
+            for number in range(count)
+        }
         return every.difference(*self.held.values())
 
     @rule(
@@ -40,9 +47,11 @@ class Units(RuleBasedStateMachine):
         wanted=st.sets(
             st.tuples(st.integers(0, GPUS - 1), st.integers(0, SLOTS)), min_size=1, max_size=6
         ),
+        vf=st.none() | st.integers(0, VFS - 1),
         stale=st.booleans(),
     )
-    def reserve(self, name: str, wanted: set[tuple[int, int]], stale: bool) -> None:
+    def reserve(self, name: str, wanted: set[tuple[int, int]], vf: int | None, stale: bool) -> None:
+        """Slots of one or both GPUs, and of each the same VF or none."""
         gpus = self.ledger.gpus()
         desk = vm(name)
         parts = {
@@ -50,13 +59,18 @@ class Units(RuleBasedStateMachine):
             for number, _ in wanted
         }
         made = start(
-            *(allocation(desk, gpus[number], slots) for number, slots in parts.items()),
+            *(
+                replace(allocation(desk, gpus[number], slots), vf=vf)
+                for number, slots in parts.items()
+            ),
             vms=[desk],
             gpu_generations={
                 gpus[number].id: gpus[number].generation - (1 if stale else 0) for number in parts
             },
         )
-        units = {(gpus[number].id, slot) for number, slot in wanted}
+        units = {(gpus[number].id, "memory", slot) for number, slot in wanted}
+        if vf is not None:
+            units |= {(gpus[number].id, "vf", vf) for number in parts}
         fits = units <= self.free() and not stale and name not in self.held
         try:
             self.ledger.reserve(made)
@@ -115,12 +129,14 @@ class Units(RuleBasedStateMachine):
         names = {each.id: each.vm for each in self.ledger.allocations()}
         with self.ledger._database.read() as connection:
             rows = connection.execute(select(unit)).all()
-        owned: dict[str, set[tuple[str, int]]] = {}
+        owned: dict[str, set[tuple[str, str, int]]] = {}
         for row in rows:
-            owned.setdefault(names[row.allocation_id], set()).add((row.gpu_id, row.slot))
+            owned.setdefault(names[row.allocation_id], set()).add((row.gpu_id, row.kind, row.slot))
         assert owned == self.held
-        listed = sum(len(each.slots) for each in self.ledger.allocations())
-        assert len(self.free()) == GPUS * SLOTS - len(rows) == GPUS * SLOTS - listed
+        held = self.ledger.allocations()
+        listed = sum(len(each.slots) + (each.vf is not None) for each in held)
+        every = GPUS * (SLOTS + VFS)
+        assert len(self.free()) == every - len(rows) == every - listed
         assert {each.name for each in self.ledger.vms()} == set(self.held)
 
     def teardown(self) -> None:

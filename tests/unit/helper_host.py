@@ -24,6 +24,10 @@ MDEVS = "/sys/bus/mdev/devices"
 PCI = "/sys/bus/pci"
 
 
+# Exit status and output of a program, by its argv.
+Program = Callable[[Sequence[str]], tuple[int, str]]
+
+
 class PowerCut(BaseException):
     """The host died here."""
 
@@ -44,7 +48,7 @@ class FakeHost(System):
         self.refuse: dict[str, int] = {}  # writes, by path ending
         self.unreadable: dict[str, int] = {}  # reads, by path beginning
         self.open_groups: set[int] = set()
-        self.programs: dict[str, tuple[int, str]] = {}
+        self.programs: dict[str, tuple[int, str] | Program] = {}
         self.waited = 0.0
         self.is_root = True
         self.cut_before: str | None = None
@@ -131,12 +135,13 @@ class FakeHost(System):
 
     def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
         self._note("run", " ".join(argv))
-        if argv[0] == "modprobe" and self.programs.get("modprobe", (1, ""))[0] == 0:
+        if argv[0] == "modprobe" and self.programs.get("modprobe") == (0, ""):
             self.add_driver(argv[1])
         key = f"{argv[0]} {argv[1]}" if f"{argv[0]} {argv[1]}" in self.programs else argv[0]
         if key not in self.programs:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", argv[0])
-        return self.programs[key]
+        found = self.programs[key]
+        return found if isinstance(found, tuple) else found(argv)
 
     def nvml(self) -> Any:
         return self.library
@@ -201,6 +206,13 @@ class FakeHost(System):
     def add_driver(self, name: str) -> None:
         self.files[f"{PCI}/drivers/{name}/."] = ""
         self.hooks[f"{PCI}/drivers/{name}/unbind"] = self._unbind
+
+    def drop_function(self, address: str) -> None:
+        """The function is no longer on the bus."""
+        path = self.links.pop(f"{PCI}/devices/{address}")
+        for known in (self.files, self.links, self.hooks):
+            for name in [name for name in known if name.startswith(f"{path}/")]:
+                del known[name]
 
     def driver_of(self, address: str) -> str | None:
         link = self.link(f"{PCI}/devices/{address}/driver")

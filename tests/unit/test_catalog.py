@@ -19,9 +19,11 @@ def test_the_committed_json_is_what_the_yaml_builds(name: str) -> None:
     assert (build.HERE / "data" / f"{name}.json").read_bytes() == build.built(name)
 
 
-def test_every_source_file_builds() -> None:
-    for source in (build.HERE / "source").glob("*.yaml"):
-        assert build.built(source.stem).startswith(b'{"schema":'), source
+def test_every_source_file_builds_and_ships() -> None:
+    found = {source.stem for source in (build.HERE / "source").glob("*.yaml")}
+    assert found == set(build.SHIPPED)
+    for name in found:
+        assert build.built(name).startswith(b'{"schema":'), name
 
 
 def test_every_board_and_every_type_of_the_sources_is_looked_up() -> None:
@@ -52,6 +54,50 @@ def test_a_type_carries_its_facts_and_their_source() -> None:
     assert (found.fb_mib, found.max_gpu, found.multi_vgpu) == (4096, 4, True)
     assert found.verified
     assert "vgpuConfig.xml" in found.source
+
+
+def test_a_type_carries_what_the_driver_describes_it_by() -> None:
+    by_profile = {each.profile: each for board in catalog.boards() for each in board.types}
+    t4, blackwell = by_profile["T4-4Q"], by_profile["RTX Pro 6000 Blackwell DC-8Q"]
+    assert (t4.guest_fb_mib, t4.heads, t4.resolution, t4.frl_fps) == (3776, 4, "7680x4320", 60)
+    assert (blackwell.guest_fb_mib, blackwell.heads) == (None, None)
+    assert (blackwell.resolution, blackwell.frl_fps) == ("", None)
+    assert (t4.mig, t4.mig_id, t4.max_per_gi) == ("", None, 1)
+    shared = by_profile["RTX Pro 6000 Blackwell DC-1-2Q"]
+    assert (shared.mig, shared.mig_id, shared.max_per_gi) == ("1g.24gb+gfx", 47, 12)
+
+
+def test_a_board_carries_what_the_driver_can_do_with_it() -> None:
+    a40, h100, m60 = catalog.board("A40"), catalog.board("H100-PCIE-80GB"), catalog.board("M60")
+    assert a40 is not None
+    assert h100 is not None
+    assert m60 is not None
+    assert (a40.mixed_size, a40.same_size_ids_reported, a40.region_gib) == (True, False, 48)
+    assert (h100.mixed_size, h100.same_size_ids_reported, h100.region_gib) == (True, True, 80)
+    assert (m60.mixed_size, m60.same_size_ids_reported, m60.region_gib) == (False, False, None)
+    assert [each.fractional_multi_vgpu for each in (a40, h100, m60)] == [True, True, False]
+    assert (a40.fabric, h100.fabric) == ("", "")
+
+
+def test_vfs_are_a_total_or_a_count_that_is_reached() -> None:
+    a40, h100, pro = (catalog.board(each) for each in ("A40", "H100-SXM5-80GB", "RTX-PRO-6000-BSE"))
+    assert a40 is not None
+    assert h100 is not None
+    assert pro is not None
+    assert (a40.sriov_vfs, a40.sriov_vfs_verified, a40.vf_offset) == (32, True, 4)
+    assert (h100.sriov_vfs, h100.sriov_vfs_verified) == (20, False)
+    assert (pro.sriov_vfs, pro.sriov_vfs_verified, pro.vf_offset) == (48, True, 2)
+    for board in (each for each in catalog.boards() if each.types):
+        most = max(each.max_gpu for each in board.types)
+        assert not board.sriov_vfs or board.sriov_vfs >= most, board.key
+
+
+def test_the_rows_agree_on_several_vgpus_smaller_than_the_gpu() -> None:
+    for row in yaml.load(build.built("vgpu_types"), yaml.CSafeLoader)["boards"]:
+        board = catalog.board(row["board"])
+        assert board is not None
+        stated = row["fractional_multi_vgpu"]
+        assert stated in (None, board.fractional_multi_vgpu), board.key
 
 
 def test_numbers_the_source_lacks_are_worked_out_and_never_called_verified() -> None:
@@ -139,6 +185,7 @@ def test_a_board_without_vgpu_types_is_given_whole() -> None:
 
 def test_profile_names_drop_the_leading_grid_or_nvidia() -> None:
     assert {"T4-4Q", "A40-8Q", "passthrough"} <= catalog.profiles()
+    assert {"1g.10gb", "7g.80gb", "2g.48gb+gfx", "MI300X-1of8"} <= catalog.profiles()
     assert not [name for name in catalog.profiles() if name.startswith(("GRID ", "NVIDIA "))]
     assert catalog.normalise("GRID T4-4Q") == catalog.normalise("NVIDIA T4-4Q") == "T4-4Q"
     assert catalog.normalise("mtty-1") == "mtty-1"
@@ -151,6 +198,10 @@ def test_profile_names_drop_the_leading_grid_or_nvidia() -> None:
         ("a40-8q", "A40-8Q"),
         ("GRID T4-4q", "T4-4Q"),
         ("passthru", "passthrough"),
+        ("1g.10g", "1g.10gb"),
+        ("3G.40gb", "3g.40gb"),
+        ("1g.24gb-gfx", "1g.24gb+gfx"),
+        ("mi300x-1of7", "MI300X-1of8"),
     ],
 )
 def test_a_misspelt_profile_has_near_names(typed: str, meant: str) -> None:
@@ -174,6 +225,16 @@ def test_the_catalogue_loads_fast_and_without_heavy_imports() -> None:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
         took.append(float(done.stdout))
     assert min(took) < 0.05
+
+
+def test_a_table_is_read_when_it_is_asked_for() -> None:
+    program = (
+        "from vgpumgr import catalog\nfrom vgpumgr.catalog.tables import table\n"
+        "assert table.cache_info().currsize == 0\ncatalog.boards()\n"
+        "assert table.cache_info().currsize == 2\ncatalog.xid(79)\n"
+        "assert table.cache_info().currsize == 3\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_boards_are_read_once() -> None:

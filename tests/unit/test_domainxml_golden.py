@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import libvirt
 import pytest
 import yaml
 
@@ -29,6 +30,13 @@ def case(name: str) -> tuple[DomainPlan, Versions]:
     )
     plan = replace(from_plain(DomainPlan, data["plan"]), hostdevs=hostdevs)
     return plan, from_plain(Versions, data["versions"])
+
+
+def known_here() -> list[str]:
+    """Cases whose libvirt is not newer than this machine's, which would drop or refuse parts."""
+    number = libvirt.getVersion()
+    here = (number // 1_000_000, number // 1_000 % 1_000, number % 1_000)
+    return [name for name in CASES if tuple(map(int, case(name)[1].libvirt.split("."))) <= here]
 
 
 def define(documents: list[str], *flags: str) -> list[str]:
@@ -57,7 +65,7 @@ def test_a_plan_renders_to_its_golden_xml(name):
 
 
 @pytest.mark.libvirtd
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", known_here())
 def test_golden_xml_satisfies_libvirts_schema(name):
     assert SCHEMA_DIR.is_dir()
     assert domainxml.validate(domainxml.render(*case(name))) == domainxml.Validation()
@@ -66,7 +74,7 @@ def test_golden_xml_satisfies_libvirts_schema(name):
 @pytest.mark.libvirtd
 @pytest.mark.root
 def test_a_real_libvirt_keeps_all_we_ask_for():
-    plans = [case(name) for name in CASES]
+    plans = [case(name) for name in known_here()]
     if not Path("/dev/kvm").exists():
         plans = [(replace(plan, accelerator="tcg"), versions) for plan, versions in plans]
     sent = [domainxml.render(plan, versions) for plan, versions in plans]
@@ -96,3 +104,5 @@ def test_every_device_ends_in_the_facts_read_back():
     assert (facts.vcpus, facts.memory_mib) == (4, 8192)
     facts = domainxml.parse(domainxml.render(*case("passthrough-h100")))
     assert facts.devices == ("0000:41:00.0", "0001:c1:1f.7")
+    facts = domainxml.parse(domainxml.render(*case("passthrough-siblings")))
+    assert facts.devices == tuple(each.address for each in case("passthrough-siblings")[0].hostdevs)

@@ -29,6 +29,7 @@ PLAN = DomainPlan(
 )
 MDEVS = tuple(MdevHostdev(uuid=f"c1b4e2d0-0001-4000-8000-00000000000{n}") for n in (1, 2))
 SHOWN = tuple(replace(mdev, display=True) for mdev in MDEVS)
+VF = PciHostdev(address="0000:41:00.4", display=True)
 
 
 def found(path: str, libvirt: str, **changes: object) -> bool:
@@ -42,6 +43,12 @@ def found(path: str, libvirt: str, **changes: object) -> bool:
         ("cpu/maxphysaddr", {}, "8.6.0", "8.7.0"),
         ("os/firmware/feature", {}, "7.1.0", "7.2.0"),
         ("cpu[@mode='maximum']", {"accelerator": "tcg"}, "7.0.0", "7.1.0"),
+        (
+            "devices/hostdev[@display='on'][@ramfb='on']",
+            {"hostdevs": (VF,), "graphics": True},
+            "10.2.0",
+            "10.3.0",
+        ),
     ],
 )
 def test_what_a_libvirt_does_not_know_is_not_sent_to_it(path, changes, before, since):
@@ -86,6 +93,35 @@ def test_the_console_is_drawn_by_the_vgpu_or_a_plain_card_or_nothing(
     assert found("devices/graphics", "9.0.0", **plan) is graphics
 
 
+def test_a_libvirt_without_display_on_pci_devices_gets_an_emulated_adapter():
+    shown = {"graphics": True, "hostdevs": (VF,)}
+    assert found("devices/video/model[@type='vga']", "10.2.0", **shown)
+    assert found("devices/video/model[@type='none']", "10.3.0", **shown)
+
+
+def test_functions_of_one_gpu_share_a_slot_that_no_other_gpu_has():
+    first, second = "0000:41:00.0", "0000:81:00.0"
+    hostdevs = (
+        PciHostdev(address=first),
+        PciHostdev(address="0000:41:00.1", follows=first),
+        PciHostdev(address="0000:c1:00.0"),
+        PciHostdev(address=second),
+        PciHostdev(address="0000:81:00.1", follows=second),
+    )
+    xml = domainxml.render(replace(PLAN, hostdevs=hostdevs), Versions(libvirt="9.0.0"))
+    places = [each.find("address") for each in etree.fromstring(xml).iterfind("devices/hostdev")]
+    assert [
+        None if p is None else (p.get("bus"), p.get("function"), p.get("multifunction"))
+        for p in places
+    ] == [
+        ("0x01", "0x0", "on"),
+        ("0x01", "0x1", None),
+        None,
+        ("0x02", "0x0", "on"),
+        ("0x02", "0x1", None),
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
@@ -97,6 +133,9 @@ def test_the_console_is_drawn_by_the_vgpu_or_a_plain_card_or_nothing(
         ({"hostdevs": SHOWN, "graphics": True}, "at most one"),
         ({"hostdevs": SHOWN[:1]}, "needs graphics"),
         ({"hostdevs": (PciHostdev(address="41:00.0"),)}, "not a PCI address"),
+        ({"hostdevs": (SHOWN[0], VF), "graphics": True}, "at most one"),
+        ({"hostdevs": (VF,)}, "needs graphics"),
+        ({"hostdevs": (PciHostdev(address="0000:41:00.1", follows="0000:41:00.0"),)}, "follows"),
         ({"hostdevs": (MdevHostdev(uuid="x"),)}, "UUID"),
         ({"nics": (DomainNic(mac="m"),)}, "exactly one"),
         ({"nics": (DomainNic(mac="m", network="n", bridge="b"),)}, "exactly one"),

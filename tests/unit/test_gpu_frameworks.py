@@ -241,10 +241,19 @@ def test_companions_are_bound_with_their_gpu(host: FakeHost) -> None:
 
 
 def test_hostdevs_name_the_device() -> None:
-    assert gpu.framework("mdev").describe(VGPU, display=True) == MdevHostdev(
-        uuid=UUID, display=True
+    assert gpu.framework("mdev").describe(VGPU, display=True) == (
+        MdevHostdev(uuid=UUID, display=True),
     )
-    assert gpu.framework("passthrough").describe(WHOLE, display=True) == PciHostdev(address=GPU)
+    assert gpu.framework("passthrough").describe(WHOLE, display=True) == (PciHostdev(address=GPU),)
+
+
+def test_a_whole_gpus_siblings_follow_it_to_one_guest_slot() -> None:
+    whole = replace(WHOLE, companions=("0000:41:00.1", "0000:41:00.2"))
+    assert gpu.framework("passthrough").describe(whole, display=False) == (
+        PciHostdev(address=GPU),
+        PciHostdev(address="0000:41:00.1", follows=GPU),
+        PciHostdev(address="0000:41:00.2", follows=GPU),
+    )
 
 
 def test_an_unknown_framework_is_an_error() -> None:

@@ -45,7 +45,15 @@ def test_create_answers_what_was_read_back(host: FakeHost) -> None:
         "fleet": FLEET,
         "epoch": 1,
         **CLAIM,
-        "wanted": {"kind": "mdev", "parent": "mtty", "type": "mtty-2", "uuid": UUID},
+        "wanted": {
+            "kind": "mdev",
+            "parent": "mtty",
+            "type": "mtty-2",
+            "uuid": UUID,
+            "instance": None,
+            "placement_id": None,
+            "params": {},
+        },
     }
 
 
@@ -124,6 +132,20 @@ def test_a_refusal_of_the_kernel_carries_its_errno_and_takes_the_claim_away(
     error = refused(host, "mdev_create", **CREATE)
     assert (error["code"], error["errno"]) == (code, errno.errorcode[number])
     assert host.claims() == []
+
+
+def test_an_mdev_that_another_hand_made_in_between_is_left(host: FakeHost) -> None:
+    def raced(uuid: str) -> None:
+        del host.hooks[create]
+        host.hooks[create] = mine
+        foreign(host, uuid, "mtty-2")
+        raise OSError(errno.EEXIST, "File exists")
+
+    create = "/sys/devices/virtual/mtty/mtty/mdev_supported_types/mtty-2/create"
+    mine, host.hooks[create] = host.hooks[create], raced
+    error = refused(host, "mdev_create", **CREATE)
+    assert (error["code"], error["errno"]) == ("refused", "EEXIST")
+    assert done(host, "mdev_look", uuid=UUID)["exists"]
 
 
 def test_the_claim_stays_where_the_read_back_fails(host: FakeHost) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +19,7 @@ from tests.unit.helper_host import (
     gpu_host,
     refused,
 )
+from tests.unit.helper_nvml import FakeGpu, FakeNvml
 
 GPU_PATH = f"/sys/devices/pci0000:40/{GPU}"
 
@@ -33,6 +33,7 @@ def host() -> FakeHost:
         "/proc/sys/kernel/osrelease": "6.1.0-37-amd64\n",
         "/proc/sys/kernel/random/boot_id": "7d2f\n",
         "/proc/meminfo": "MemTotal:       65536000 kB\nMemFree: 1 kB\n",
+        "/proc/cpuinfo": "model name\t: AMD EPYC 7763 64-Core Processor\nflags\t: fpu\n",
         "/sys/devices/system/cpu/online": "0-2,8\n",
         "/sys/devices/system/node/possible": "0\n",
         f"{node}/cpulist": "0-1,8\n",
@@ -49,34 +50,8 @@ def host() -> FakeHost:
         f"{GPU_PATH}/boot_vga": "0\n",
     }
     host.programs["qemu-system-x86_64 --version"] = (0, "QEMU emulator version 7.2.22 (Debian)\n")
-    host.library = nvml()
+    host.library = FakeNvml(FakeGpu(GPU, mig=None))
     return host
-
-
-class NvmlError(Exception):
-    """As pynvml's."""
-
-
-def nvml(**replaced: object) -> SimpleNamespace:
-    """nvidia-ml-py with one GPU; ``replaced`` functions are others."""
-    functions = {
-        "NVMLError": NvmlError,
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlSystemGetDriverVersion": lambda: "550.54.16",
-        "nvmlDeviceGetCount": lambda: 1,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetPciInfo": lambda _: SimpleNamespace(busId=b"00000000:41:00.0"),
-        "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=15360 << 20),
-        "nvmlDeviceGetUUID": lambda _: b"GPU-1",
-        "nvmlDeviceGetSerial": lambda _: "0324",
-        "nvmlDeviceGetName": lambda _: "Tesla T4",
-    }
-    return SimpleNamespace(**{**functions, **replaced})
-
-
-def fails(*_: object) -> None:
-    raise NvmlError("Not Supported")
 
 
 def unknown(answer: dict[str, object]) -> dict[str, str]:
@@ -92,6 +67,7 @@ def test_the_machine(host: FakeHost) -> None:
         "boot_id": "7d2f",
         "qemu": "7.2.22",
         "cpus": 4,
+        "cpu_model": "AMD EPYC 7763 64-Core Processor",
         "memory_mib": 64000,
         "iommu": True,
         "kvm": False,
@@ -128,6 +104,11 @@ def test_a_device_with_everything_it_has(host: FakeHost) -> None:
     host.links[f"{GPU_PATH}/virtfn2"] = "../0000:41:00.6"
     host.files[f"{GPU_PATH}/sriov_totalvfs"] = "16\n"
     host.files[f"{GPU_PATH}/sriov_numvfs"] = "2\n"
+
+    def vf(number: int, address: str) -> dict[str, object]:
+        nothing = {"driver": None, "iommu_group": None, "reset_methods": [], "vgpu": None}
+        return {"number": number, "address": address, **nothing}
+
     [device] = done(host, "probe")["devices"]
     assert device == {
         "address": GPU,
@@ -143,7 +124,12 @@ def test_a_device_with_everything_it_has(host: FakeHost) -> None:
         "group_devices": [GPU, AUDIO],
         "boot_vga": False,
         "reset_methods": ["flr", "bus"],
-        "sriov": {"total": 16, "num": 2, "vfs": ["0000:41:00.6", "0000:41:01.6"]},
+        "siblings": [{"address": AUDIO, "class": "040300", "driver": "snd_hda_intel"}],
+        "sriov": {
+            "total": 16,
+            "num": 2,
+            "vfs": [vf(2, "0000:41:00.6"), vf(10, "0000:41:01.6")],
+        },
     }
 
 
@@ -207,37 +193,6 @@ def test_a_count_that_cannot_be_read_is_null_and_named(host: FakeHost) -> None:
     assert "parents mtty mtty-1" in unknown(seen)
 
 
-def test_nvml(host: FakeHost) -> None:
-    gpu = {"address": GPU, "uuid": "GPU-1", "serial": "0324", "name": "Tesla T4"}
-    expected = {"driver": "550.54.16", "gpus": [{**gpu, "memory_mib": 15360}]}
-    assert done(host, "probe")["nvml"] == expected
-
-
-def test_a_field_that_nvml_refuses_is_null(host: FakeHost) -> None:
-    host.library = nvml(nvmlDeviceGetSerial=fails, nvmlDeviceGetMemoryInfo=fails)
-    seen = done(host, "probe")
-    [gpu] = seen["nvml"]["gpus"]
-    assert (gpu["serial"], gpu["memory_mib"], gpu["uuid"]) == (None, None, "GPU-1")
-    assert unknown(seen) == {}
-
-
-@pytest.mark.parametrize(
-    ("library", "why"),
-    [
-        (None, "nvidia-ml-py is not installed beside the helper"),
-        (nvml(nvmlInit=fails), "libnvidia-ml.so.1: Not Supported"),
-        (nvml(nvmlDeviceGetCount=fails), "the GPUs could not be counted: Not Supported"),
-    ],
-)
-def test_nvml_that_does_not_answer_is_null_and_named(
-    host: FakeHost, library: object, why: str
-) -> None:
-    host.library = library
-    seen = done(host, "probe")
-    assert seen["nvml"] is None
-    assert unknown(seen) == {"nvml": why}
-
-
 def test_nvml_is_not_asked_where_nvidias_driver_holds_nothing(host: FakeHost) -> None:
     host.library = None
     done(host, "vfio_bind", address=GPU, with_=[AUDIO], claim=CLAIM)
@@ -249,6 +204,7 @@ def test_nvml_is_not_asked_where_nvidias_driver_holds_nothing(host: FakeHost) ->
 @pytest.mark.parametrize(
     "part",
     [
+        "/proc/cpuinfo",
         "/proc/sys/kernel/hostname",
         "/proc/sys/kernel/osrelease",
         "/proc/sys/kernel/random",
@@ -410,7 +366,8 @@ def test_forget_refuses_while_a_claim_is_left_and_then_removes_every_trace(host:
     done(host, "vfio_release", address=GPU, claim=CLAIM)
     host.files["/var/lib/vgpumgr/claims/mdev-x.json.tmp"] = "{"  # a write that was cut
     assert done(host, "forget") == {}
-    assert [path for path in host.files if "vgpumgr" in path] == []
+    assert [path for path in host.files if path.startswith("/var/lib/vgpumgr")] == []
+    assert host.files[f"/run/vgpumgr/given/{GPU}"] == "-\n", "until the next boot a reset is due"
     assert done(host, "forget") == {}, "nothing left to forget is no error"
 
 

@@ -178,6 +178,21 @@ def test_only_programs_of_the_closed_list_run(system: System) -> None:
         system.run(("sh", "-c", "true"), 5)
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("nvidia-smi",),
+        ("nvidia-smi", "--gpu-reset"),
+        ("nvidia-smi", "-mig", "1"),
+        ("nvidia-smi", "-i", "0", "--gpu-reset"),
+        ("nvidia-smi", "--gpu-reset", "-i", "0000:41:00.0", "-f"),
+    ],
+)
+def test_nvidia_smi_only_ever_resets_one_gpu(system: System, argv: tuple[str, ...]) -> None:
+    with pytest.raises(PermissionError):
+        system.run(argv, 5)
+
+
 def test_a_program_that_takes_too_long_is_cut(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

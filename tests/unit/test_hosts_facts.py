@@ -11,14 +11,30 @@ import pytest
 from vgpumgr.hosts.facts import assemble
 from vgpumgr.hosts.reached import ReachedHost
 from vgpumgr.model.errors import HostUnreachable, NotPermitted, OutcomeUnknown
-from vgpumgr.model.host import ClaimFacts, NumaNode, UnknownPart
+from vgpumgr.model.gpu import (
+    ComputeInstance,
+    GpuFacts,
+    GpuHealth,
+    GpuInstance,
+    MigFacts,
+    MigProfile,
+    VendorVgpu,
+    VfFacts,
+)
+from vgpumgr.model.host import (
+    ClaimFacts,
+    FabricFacts,
+    FabricPartition,
+    NumaNode,
+    UnknownPart,
+)
 
 T4 = {
     "address": "0000:41:00.0", "path": "/sys/devices/pci0000:40/0000:41:00.0", "class": "030200",
     "vendor": "10de", "device": "1eb8", "subsystem": "10de:12a2", "numa_node": 0,
     "driver": "nvidia", "driver_override": None, "iommu_group": 12,
     "group_devices": ["0000:41:00.0"], "boot_vga": False, "reset_methods": ["flr"],
-    "sriov": {"total": 16, "num": 0, "vfs": []},
+    "siblings": [], "sriov": {"total": 16, "num": 0, "vfs": []},
 }  # fmt: skip
 BOCHS = {
     "address": "0000:01:00.0", "path": "/sys/devices/pci0000:00/0000:01:00.0", "class": "038000",
@@ -93,8 +109,12 @@ def test_a_virtual_parent_is_a_gpu_of_its_own_name() -> None:
 
 def test_a_virtual_function_that_is_a_parent_is_no_gpu_of_its_own() -> None:
     probe = copy.deepcopy(PROBE)
-    probe["devices"][0]["sriov"] = {"total": 16, "num": 1, "vfs": ["0000:41:00.4"]}
+    vf = {"number": 0, "address": "0000:41:00.4", "vgpu": None}
+    probe["devices"][0]["sriov"] = {"total": 16, "num": 1, "vfs": [vf]}
     probe["parents"][0]["name"] = "0000:41:00.4"
+    (function,) = assemble("h1", probe).gpus[0].vfs
+    assert [each.type_id for each in function.mdev_types] == ["nvidia-232"]
+    assert assemble("h1", probe).gpus[0].mdev_types == ()
     assert [gpu.device for gpu in assemble("h1", probe).gpus] == [
         "0000:41:00.0",
         "0000:01:00.0",
@@ -115,12 +135,161 @@ def test_a_virtual_function_that_is_a_parent_is_no_gpu_of_its_own() -> None:
         ("parents", [{"types": [{"available": "4"}]}]),
         ("claims", [{"wanted": "mdev"}]),
         ("unknown", ["nvml"]),
+        ("devices", [{"siblings": ["0000:41:00.1"]}]),
+        ("devices", [{"sriov": {"vfs": ["0000:41:00.4"]}}]),
+        ("devices", [{"sriov": {"vfs": [{"vgpu": {"creatable": ["1145"]}}]}}]),
+        ("cpu_model", 7),
+        ("fabric", {"partitions": [{"gpus": [1]}]}),
+        ("fabric", []),
     ],
 )
 def test_a_malformed_part_is_named(part: str, value: object) -> None:
     with pytest.raises(OutcomeUnknown) as caught:
         assemble("h1", {**PROBE, part: value})
     assert caught.value.why.startswith(part)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("mig", []),
+        ("mig", {"enabled": 1}),
+        ("mig", {"enabled": True, "pending": True, "instances": [{"start": "0"}]}),
+        ("mixed_size", "off"),
+        ("module_id", "3"),
+        ("health", 1),
+        ("health", "poorly"),
+    ],
+)
+def test_a_malformed_answer_of_nvml_is_named(part: str, value: object) -> None:
+    with pytest.raises(OutcomeUnknown) as caught:
+        assemble("h1", with_nvml({part: value}))
+    assert caught.value.why.startswith("nvml.gpus")
+    assert part in caught.value.why
+
+
+def with_nvml(more: dict[str, Any], device: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The probe with these NVML fields of the T4, or of another function at its address."""
+    probe = copy.deepcopy(PROBE)
+    probe["nvml"]["gpus"][0] |= more
+    probe["devices"][0] |= device or {}
+    return probe
+
+
+A100 = {"device": "20b5", "subsystem": "10de:1533"}
+
+
+def gpu(more: dict[str, Any], device: dict[str, Any] | None = None) -> GpuFacts:
+    """The first GPU of such a probe."""
+    return assemble("h1", with_nvml(more, device)).gpus[0]
+
+
+def test_what_nvml_says_of_a_gpu_is_kept() -> None:
+    found = gpu(
+        {
+            "health": "reset-required", "health_detail": "remapped rows", "ecc": True,
+            "module_id": 3, "fabric_state": "completed", "nvlinks": 18, "mixed_size": False,
+            "scheduler": "equal-share", "vgpu_capabilities": ["mixed-size", "mini-quarter"],
+        }
+    )  # fmt: skip
+    assert (found.health, found.health_detail) == (GpuHealth.RESET_REQUIRED, "remapped rows")
+    assert (found.ecc, found.module_id, found.nvlinks) == (True, 3, 18)
+    assert (found.fabric_state, found.mixed_size) == ("completed", False)
+    assert found.scheduler == "equal-share"
+    assert found.vgpu_capabilities == ("mixed-size", "mini-quarter")
+
+
+def test_what_nvml_does_not_say_stays_unknown() -> None:
+    names = ("mig", "ecc", "module_id", "fabric_state", "nvlinks", "mixed_size", "scheduler")
+    silent = gpu({**dict.fromkeys(names), "vgpu_capabilities": None, "health": None})
+    assert all(getattr(silent, name) is None for name in names)
+    assert (silent.vgpu_capabilities, silent.health) == ((), GpuHealth.OK)
+
+
+def test_mig_is_read_with_names_of_the_catalogue_where_the_driver_gives_none() -> None:
+    profile = {"name": None, "id": 19, "slices": 1, "size": 1, "starts": [0, 1], "remaining": None}
+    instance = {"id": 9, "profile": None, "profile_id": 19, "start": 2, "size": 1}
+    odd = {"id": 2, "profile": None, "profile_id": 99, "start": 4, "size": 1,
+           "compute": [{"id": 0, "profile_id": 0}]}  # fmt: skip
+    mig = {"enabled": True, "pending": False, "profiles": [profile], "instances": [instance, odd]}
+    assert gpu({"mig": mig}, A100).mig == MigFacts(
+        enabled=True,
+        pending=False,
+        profiles=(MigProfile(name="1g.10gb", profile_id=19, gpu_slices=1, size=1, starts=(0, 1)),),
+        instances=(
+            GpuInstance(id=9, profile="1g.10gb", profile_id=19, start=2, size=1),
+            GpuInstance(
+                id=2, profile="profile-99", profile_id=99, start=4, size=1,
+                compute=(ComputeInstance(id=0, profile_id=0),),
+            ),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mig", [{"enabled": None, "pending": True}, {"enabled": True}])
+def test_a_mode_that_was_not_read_is_no_mode(mig: dict[str, Any]) -> None:
+    assert gpu({"mig": mig}, A100).mig is None
+
+
+def test_instances_that_could_not_be_read_are_not_none_at_all() -> None:
+    mig: dict[str, Any] = {"enabled": True, "pending": True, "profiles": [], "instances": None}
+    unread, empty = gpu({"mig": mig}, A100).mig, gpu({"mig": {**mig, "instances": []}}, A100).mig
+    assert unread is not None and unread.instances is None
+    assert empty is not None and empty.instances == ()
+
+
+def test_virtual_functions_are_kept_by_number_with_what_the_vendor_shows() -> None:
+    vendor = {"creatable": [1145, 1147], "type": 0, "instance": None, "placement_id": None}
+    carries = {"creatable": None, "type": 1147, "instance": 3, "placement_id": 8}
+    vfs = [
+        {"number": 1, "address": "0000:41:00.5", "driver": "nvidia", "iommu_group": 81,
+         "reset_methods": ["flr"], "vgpu": carries},
+        {"number": 0, "address": "0000:41:00.4", "driver": "vfio-pci", "vgpu": vendor},
+    ]  # fmt: skip
+    found = gpu({}, {"sriov": {"total": 16, "num": 2, "vfs": vfs}})
+    assert found.sriov_total == 16
+    assert found.vfs == (
+        VfFacts(
+            number=0, address="0000:41:00.4", driver="vfio-pci",
+            vendor=VendorVgpu(creatable=(1145, 1147), type_id=0),
+        ),
+        VfFacts(
+            number=1, address="0000:41:00.5", driver="nvidia", iommu_group=81,
+            reset_methods=("flr",),
+            vendor=VendorVgpu(creatable=None, type_id=1147, instance=3, placement_id=8),
+        ),
+    )  # fmt: skip
+
+
+def test_siblings_are_the_other_functions_of_the_slot() -> None:
+    sibling = {"address": "0000:41:00.1", "class": "040300", "driver": "snd_hda_intel"}
+    assert gpu({}, {"siblings": [sibling]}).siblings == ("0000:41:00.1",)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "device", "model"),
+    [("1002", "74a1", "MI300X"), ("8086", "56c0", "FLEX-170"), ("1002", "ffff", "1002:ffff")],
+)
+def test_boards_of_other_vendors_are_named_by_the_catalogue(
+    vendor: str, device: str, model: str
+) -> None:
+    found = gpu({}, {"vendor": vendor, "device": device, "subsystem": "1002:0c34"})
+    assert found.model == model
+
+
+def test_the_processor_and_the_fabric_are_kept() -> None:
+    gpus = [{"physical_id": 1, "uuid": "GPU-1"}, {"physical_id": 3, "uuid": "GPU-3"}]
+    fabric = {"partitions": [{"id": 7, "active": True, "gpus": gpus}, {"id": 8, "gpus": []}]}
+    facts = assemble("h1", {**PROBE, "cpu_model": "AMD EPYC 7763", "fabric": fabric})
+    assert facts.cpu_model == "AMD EPYC 7763"
+    assert facts.fabric == FabricFacts(
+        partitions=(
+            FabricPartition(id=7, gpus=(1, 3), active=True),
+            FabricPartition(id=8, gpus=()),
+        )
+    )
+    assert assemble("h1", {**PROBE, "fabric": {"partitions": []}}).fabric == FabricFacts()
+    assert assemble("h1", {**PROBE, "fabric": None}).fabric is None
 
 
 def test_an_empty_answer_reads_as_nothing_known() -> None:

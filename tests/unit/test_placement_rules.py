@@ -34,19 +34,17 @@ from vgpumgr.placement import FITS, explain, place
 BREADTH = PlacementPolicy.BREADTH_FIRST
 
 
-def offer(gib: int, series: str = "Q", **changes: int) -> Offer:
-    return replace(
-        Offer(
-            profile=f"T4-{gib}{series}",
-            framework=Framework.MDEV,
-            type_id=f"nvidia-{gib}{series}",
-            units=gib,
-            max_instances=16 // gib,
-            memory_mib=gib * 1024,
-            size_class=gib,
-        ),
-        **changes,
+def offer(gib: int, series: str = "Q", **changes: object) -> Offer:
+    made = Offer(
+        profile=f"T4-{gib}{series}",
+        framework=Framework.MDEV,
+        type_id=f"nvidia-{gib}{series}",
+        units=gib,
+        max_instances=16 // gib,
+        memory_mib=gib * 1024,
+        size_class=gib,
     )
+    return replace(made, **changes)  # type: ignore[arg-type]  # the names are Offer's own
 
 
 WHOLE = Offer(
@@ -210,7 +208,7 @@ def test_a_host_refuses_once_with_its_numbers(
             holding(WHOLE, 1),
             VM,
             "given-whole",
-            "T4 0000:41:00.0 is given whole to old, no room for T4-4Q",
+            "T4 0000:41:00.0 is given whole to VM old, no room for T4-4Q",
         ),
         (
             holding(offer(4), 3),

@@ -15,12 +15,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from vgpumgr import domainxml
-from vgpumgr.model.domain import DomainPlan, DomainState, MdevHostdev, Ownership
+from vgpumgr.model.domain import DomainPlan, DomainState, MdevHostdev, Ownership, PciHostdev
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
     HostRefused,
     HostUnreachable,
+    InUse,
     NotFound,
     NotPermitted,
     OutcomeUnknown,
@@ -312,6 +313,8 @@ NO_FAULTS = (
     ["refuse", "mdev_create", "EWHAT", "1"],
     ["refuse", "mdev_create", "EIO", "0"],
     ["refuse", "nothing", "EIO", "1"],
+    ["gpu"],
+    ["gpu", T4, "burn"],
 )
 
 
@@ -328,6 +331,46 @@ def test_a_reboot_is_injected(hosts: SimHosts, state: Path) -> None:
     before = host.probe().boot_id
     control.inject(state, "h1", ["reboot"])
     assert host.probe().boot_id != before
+
+
+def test_a_gpu_misbehaves_until_it_is_cleared(hosts: SimHosts, state: Path) -> None:
+    control.inject(state, "h1", ["gpu", T4, "client", "dcgm-exporter"])
+    control.inject(state, "h2", ["gpu", T4, "lost"])
+    faults = control.status(state).faults
+    assert faults == {"h1": (f"gpu {T4} client dcgm-exporter",), "h2": (f"gpu {T4} lost",)}
+    claim = {"allocation": "a1", "generation": 1, "vm": "vm"}
+    with pytest.raises(InUse) as caught:
+        open_host(hosts).helper.call("vfio_bind", {"address": T4, "with": [], "claim": claim})
+    assert "open in dcgm-exporter" in caught.value.why
+    with pytest.raises(NotFound, match=r"no GPU 0000:99:00\.0"):
+        control.inject(state, "h1", ["gpu", "0000:99:00.0", "lost"])
+    for name in ("h1", "h2"):
+        control.inject(state, name, ["clear"])
+    assert control.status(state).faults == {}
+
+
+def test_status_names_guests_without_their_fabric_partition(state: Path, connect: Connect) -> None:
+    boards = (SimBoard(board="H100-SXM5-80GB", count=8),)
+    host = SimHost(name="h1", boards=boards, fabric="HGX-H100-8")
+    control.up(SimFleet(name="hgx", hosts=(host,)), state)
+    reached = open_host(connect())
+    claim = {"allocation": "a1", "generation": 1, "vm": "vm"}
+    reached.helper.call("vfio_bind", {"address": T4, "with": [], "claim": claim})
+    plan = DomainPlan(
+        name="vm",
+        uuid=uuid_of(1),
+        vcpus=1,
+        memory_mib=1024,
+        accelerator="kvm",
+        hostdevs=(PciHostdev(address=T4),),
+        ownership=Ownership(fleet="fleet", vm="vm", vm_id="vm", generation=1),
+    )
+    reached.domains.define(domainxml.render(plan, DEFAULT_VERSIONS))
+    reached.domains.start("vm")
+    assert control.status(state).without_fabric == {"h1": ("vm",)}
+    alone = {"partition": 11, "gpus": [5], "claim": claim}
+    reached.helper.call("fabric_activate", alone)
+    assert control.status(state).without_fabric == {}
 
 
 def test_a_thousand_vms_on_a_hundred_hosts(state: Path, connect: Connect) -> None:

@@ -51,6 +51,39 @@ def test_a_change_of_shape_is_seen_at_once(tree: Tree) -> None:
     assert tree.read("/sys/bus/gpu/class") == "new"
 
 
+def test_links_of_proc_are_absolute(tree: Tree) -> None:
+    tree.link("/proc/7/fd/3", "/dev/nvidia0", relative=False)
+    assert tree.readlink("/proc/7/fd/3") == "/dev/nvidia0"
+
+
+def test_a_lazy_folder_is_filled_when_it_is_looked_into(tree: Tree) -> None:
+    filled: list[str] = []
+
+    def fill() -> None:
+        filled.append("now")
+        tree.text("/sys/devices/vf/vendor", "0x10de\n")
+
+    tree.lazy("/sys/devices/vf", fill)
+    tree.link("/sys/devices/vf/driver", "/sys/devices/gpu")
+    assert tree.exists("/sys/devices/vf")
+    assert tree.names("/sys/devices") == ["gpu", "vf"]
+    assert filled == []
+    assert tree.names("/sys/devices/vf") == ["driver", "vendor"]
+    assert tree.read("/sys/devices/vf/vendor") == "0x10de\n"
+    assert filled == ["now"]
+
+
+def test_a_replaced_file_is_seen_at_once(tree: Tree) -> None:
+    tree.text("/sys/a/b", "old")
+    tree.link("/sys/l", "/sys/a")
+    assert tree.read("/sys/l/b") == "old"
+    tree.text("/sys/a/b", "new")
+    tree.text("/sys/c/b", "other")
+    assert tree.read("/sys/l/b") == "new"
+    tree.link("/sys/l", "/sys/c")
+    assert tree.read("/sys/l/b") == "other"
+
+
 @settings(deadline=None)
 @given(parts=st.lists(NAMES, min_size=1, max_size=8))
 def test_every_walk_ends_where_a_real_one_does(

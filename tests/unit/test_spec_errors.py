@@ -64,9 +64,37 @@ def test_an_error_names_file_line_column_and_key_path() -> None:
         ("labels: [a]", (4, 9), "labels", "must be a mapping of keys to values, not a list"),
         ("gpus: {profile: T4-4Q}", (4, 7), "gpus", "must be a list, not a mapping"),
         ("gpus: [T4-4Q]", (4, 8), "gpus[0]", "must be a mapping"),
-        ("gpus: [{count: 1}]", (4, 8), "gpus[0].profile", "is missing"),
+        ("gpus: [{count: 1}]", (4, 8), "gpus[0]", "needs exactly one of profile and memory"),
+        ("gpus: [{profile: T4-4Q, memory: 4GiB}]", (4, 8), "gpus[0]", "exactly one of profile and"),
+        ("gpus: [{memory: 8}]", (4, 17), "gpus[0].memory", "like 8GiB"),
+        ("gpus: [{memory: 8GiB, framework: vf}]", (4, 34), "gpus[0].framework", "vfio-vf"),
+        (
+            "gpus: [{profile: passthrough, framework: mdev}]",
+            (4, 42),
+            "gpus[0].framework",
+            "profile passthrough is always passthrough",
+        ),
+        (
+            "gpus: [{profile: MI300X-1of8, framework: vfio-vf}]",
+            (4, 42),
+            "gpus[0].framework",
+            "profile MI300X-1of8 is always pci-vf",
+        ),
+        (
+            "gpus: [{profile: passthrough, frame_rate_limiter: false}]",
+            (4, 51),
+            "gpus[0].frame_rate_limiter",
+            "only a vGPU has one",
+        ),
+        (
+            "gpus: [{profile: T4-4Q, frame_rate_limiter: 60}]",
+            (4, 45),
+            "gpus[0].frame_rate_limiter",
+            "true",
+        ),
         ("gpus: [{profile: T4-4Q, count: 9}, {profile: T4-4Q, count: 9}]", (4, 7), "gpus", "16"),
-        ("gpus: [{profile: 1g.10gb}]", (4, 18), "gpus[0].profile", "not supported by this version"),
+        ("gpus: [{profile: 1g.10gbb}]", (4, 18), "gpus[0].profile", "did you mean 1g.10gb"),
+        ("gpus: [{profile: MI300X-1of9}]", (4, 18), "gpus[0].profile", "did you mean MI300X-1of8"),
         ("queue: true", (4, 1), "queue", "not supported by this version yet"),
         ("disks: [{}]", (4, 9), "disks[0]", "needs a size"),
         ("disks: [{size: 1GiB, image: x}]", (4, 29), "disks[0].image", "a fresh disk has no image"),
@@ -84,6 +112,7 @@ def test_an_error_names_file_line_column_and_key_path() -> None:
         ("networks: [{bridge: <b/>}]", (4, 21), "networks[0].bridge", "is no interface name"),
         ("display: true", (4, 10), "display", "needs at least one vGPU"),
         ("display: true\ngpus: [{profile: passthrough}]", (4, 10), "display", "at least one vGPU"),
+        ("display: true\ngpus: [{profile: MI300X-1of8}]", (4, 10), "display", "least one vGPU"),
         ("firmware: efi", (4, 11), "firmware", "did you mean uefi?"),
         ("name: b", (4, 1), "name", "duplicate key, first on line 3"),
     ],
@@ -186,20 +215,9 @@ def test_learned_profiles_are_suggested() -> None:
         load(text, "f.yaml")
 
 
-def test_requests_by_size_are_refused_by_name() -> None:
-    found = problems(HEAD + "gpus: [{memory: 8GiB, framework: any}]\n")
-    assert [each.path for each in found] == [
-        "gpus[0].profile",
-        "gpus[0].memory",
-        "gpus[0].framework",
-    ]
-    assert "not supported by this version yet: name a profile" in found[1].message
-
-
-@pytest.mark.parametrize("kind", ["Layout", "Pool"])
-def test_kinds_of_later_versions_are_refused_by_name(kind: str) -> None:
-    found = problem(f"apiVersion: vgpumgr/v1\nkind: {kind}\nname: a\nanything: 1\n")
-    assert found.message == f"{kind} documents are not supported by this version yet"
+def test_a_kind_of_a_later_version_is_refused_by_name() -> None:
+    found = problem("apiVersion: vgpumgr/v1\nkind: Pool\nname: a\nanything: 1\n")
+    assert found.message == "Pool documents are not supported by this version yet"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,10 @@ def test_a_vm_without_anything_takes_the_defaults() -> None:
 
 def test_every_key_of_a_vm_reaches_the_model() -> None:
     text = """
-gpus: [{profile: T4-4Q, count: 2, model: T4}, {profile: passthrough}]
+gpus:
+  - {profile: T4-4Q, count: 2, model: T4, framework: mdev, frame_rate_limiter: false}
+  - {profile: passthrough}
+  - {memory: 8GiB, framework: any, model: MI300X}
 vcpus: 8
 memory: 16GiB
 disks:
@@ -70,7 +73,13 @@ tenant: design
         name="a",
         vcpus=8,
         memory_mib=16384,
-        gpus=(GpuRequest(profile="T4-4Q", count=2, model="T4"), GpuRequest(profile="passthrough")),
+        gpus=(
+            GpuRequest(
+                profile="T4-4Q", count=2, model="T4", framework="mdev", frame_rate_limiter=False
+            ),
+            GpuRequest(profile="passthrough"),
+            GpuRequest(memory_mib=8192, model="MI300X"),
+        ),
         disks=(
             DiskSpec(pool="fast", size_bytes=20 << 30, format="raw"),
             DiskSpec(mode=DiskMode.COPY, image="base.img", image_format="raw"),
@@ -118,6 +127,11 @@ def test_a_thousand_replicas_load_in_a_moment() -> None:
 @pytest.mark.parametrize("prefix", ["GRID ", "NVIDIA ", ""])
 def test_a_profile_drops_the_leading_grid_or_nvidia(prefix: str) -> None:
     assert vm(f"gpus: [{{profile: {prefix}T4-4Q}}]").gpus == (GpuRequest(profile="T4-4Q"),)
+
+
+@pytest.mark.parametrize("name", ["1g.10gb", "1g.10gb+me", "1g.24gb+gfx", "MI300X-1of8"])
+def test_mig_profiles_and_parts_of_plain_vfs_are_profiles(name: str) -> None:
+    assert vm(f"gpus: [{{profile: {name}}}]").gpus == (GpuRequest(profile=name),)
 
 
 def test_a_profile_learned_from_a_host_is_known() -> None:
@@ -220,7 +234,7 @@ def test_json_and_a_byte_order_mark_are_read_too() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_load(example: Path) -> None:
     found = load(example.read_bytes(), example.name)
-    assert found.vms or found.hosts or found.fleets
+    assert found.vms or found.hosts or found.fleets or found.layouts
 
 
 def test_the_model_and_the_catalogue_never_import_pydantic() -> None:

@@ -12,8 +12,27 @@ import pytest
 from tests.unit.store_values import SLOTS, allocation, board, facts, fleet, gpu, see, start, vm
 from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
 from vgpumgr.model.errors import Conflict, NotFound
-from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState, Mdev, MdevType
-from vgpumgr.model.host import ClaimFacts, HostFacts, NumaNode, StoragePool, UnknownPart
+from vgpumgr.model.gpu import (
+    GpuFacts,
+    GpuHealth,
+    GpuInstance,
+    GpuRecord,
+    GpuState,
+    Mdev,
+    MdevType,
+    MigFacts,
+    VendorVgpu,
+    VfFacts,
+)
+from vgpumgr.model.host import (
+    ClaimFacts,
+    FabricFacts,
+    FabricPartition,
+    HostFacts,
+    NumaNode,
+    StoragePool,
+    UnknownPart,
+)
 from vgpumgr.store import SqlLedger
 
 COMPLETE: dict[str, object] = {}
@@ -254,16 +273,41 @@ def test_units_grow_and_never_drop_slots_in_use(tmp_path: Path) -> None:
     ledger.close()
 
 
+def vgpu_on(type_id: int) -> VfFacts:
+    creatable = () if type_id else (1145, 1147)
+    return VfFacts(
+        number=0,
+        address="0000:41:00.4",
+        vendor=VendorVgpu(creatable=creatable, type_id=type_id),
+    )
+
+
+def sliced(start: int | None) -> MigFacts:
+    """One GPU instance, or none that could be read."""
+    made = GpuInstance(id=9, profile="1g.10gb", profile_id=19, start=start or 0, size=1)
+    instances = (made,) if start is not None else None
+    return MigFacts(enabled=True, pending=True, instances=instances)
+
+
+def claim(fleet_id: str, unit: str, **wanted: object) -> ClaimFacts:
+    return ClaimFacts(
+        unit=unit, fleet=fleet_id, epoch=1, allocation="a", generation=1, vm="v", wanted=wanted
+    )
+
+
 def ours(fleet_id: str, uuid: str) -> dict[str, object]:
-    """What our own work leaves on a host: a domain, an mdev, its claim, less of everything."""
+    """What our own work leaves on a host: a domain, an mdev, a vGPU in a GPU instance made for
+    it, an active partition, their claims, less of everything."""
+    instance = {"gpu": "0000:41:00.0", "profile_id": 19, "start": 2, "size": 1, "make": True}
     owner = Ownership(fleet=fleet_id, vm="v", vm_id="1", generation=1)
     return {
         "domains": (DomainFacts(name="v", uuid="1", state=DomainState.RUNNING, ownership=owner),),
         "mdevs": (Mdev(uuid=uuid, parent="0000:41:00.0", type_id="nvidia-232"),),
+        "fabric": FabricFacts(partitions=(FabricPartition(id=3, gpus=(1, 2), active=True),)),
         "claims": (
-            ClaimFacts(
-                unit=f"mdev-{uuid}", fleet=fleet_id, epoch=1, allocation="a", generation=1, vm="v"
-            ),
+            claim(fleet_id, f"mdev-{uuid}"),
+            claim(fleet_id, "pci-0000:41:00.4", instance=instance),
+            claim(fleet_id, "fabric-3"),
         ),
         "pools": (pool(5),),
         "numa": (node(3),),
@@ -283,10 +327,12 @@ def node(free: int) -> NumaNode:
 def test_looking_again_raises_no_generation(tmp_path: Path) -> None:
     """Our own VMs, the pool's free bytes and the driver's counts move all the time."""
     ledger = fleet(tmp_path / "l")
-    see(ledger, "h1", board("h1", 1), pools=(pool(9),), numa=(node(9),))
+    idle = FabricFacts(partitions=(FabricPartition(id=3, gpus=(1, 2)),))
+    empty = board("h1", 1, vfs=(vgpu_on(0),), mig=replace(sliced(0), instances=()))
+    see(ledger, "h1", empty, pools=(pool(9),), numa=(node(9),), fabric=idle)
     host, [before] = ledger.host("h1"), ledger.gpus()
     busy = (MdevType(type_id="nvidia-232", name="GRID T4-4Q", available=3),)
-    seen = board("h1", 1, mdev_types=busy, driver="vfio-pci")
+    seen = replace(empty, mdev_types=busy, driver="vfio-pci", vfs=(vgpu_on(1147),), mig=sliced(2))
     ledger.observe(
         facts("h1", seen, boot_id="b2", **ours(ledger.fleet_id(), "u1")), {seen.device: SLOTS}, 999
     )
@@ -307,6 +353,10 @@ def test_looking_again_raises_no_generation(tmp_path: Path) -> None:
         {"networks": ("default",)},
         {"domains": (DomainFacts(name="f", uuid="1", state=DomainState.RUNNING),)},
         {"mdevs": (Mdev(uuid="foreign", parent="0000:41:00.0", type_id="nvidia-232"),)},
+        {"gpus": (board("h1", 1, vfs=(vgpu_on(1147),)),)},
+        {"gpus": (board("h1", 1, mig=sliced(2)),)},
+        {"gpus": (board("h1", 1, mig=sliced(None)),)},
+        {"fabric": FabricFacts(partitions=(FabricPartition(id=3, gpus=(1, 2), active=True),))},
         {"unknown": (UnknownPart(part="domains", why="libvirt is off"),)},
     ],
     ids=lambda change: next(iter(change)),
@@ -316,14 +366,26 @@ def test_a_change_of_supply_raises_the_hosts_generation(
 ) -> None:
     ledger = fleet(tmp_path / "l")
     before = ledger.host("h1").generation
-    see(ledger, "h1", board("h1", 1), **change)
-    see(ledger, "h1", board("h1", 1), **change)
+    for _ in range(2):
+        ledger.observe(facts("h1", **({"gpus": (board("h1", 1),)} | change)), {}, 100.0)
     assert ledger.host("h1").generation == before + 1
     ledger.close()
 
 
 @pytest.mark.parametrize(
-    "change", [{"memory_mib": 1}, {"mdev_types": ()}, {"iommu_group": 7}, {"type_units": {}}]
+    "change",
+    [
+        {"memory_mib": 1},
+        {"mdev_types": ()},
+        {"iommu_group": 7},
+        {"type_units": {}},
+        {"vfs": (VfFacts(number=0, address="0000:41:00.4"),)},
+        {"mig": MigFacts(enabled=True, pending=True)},
+        {"mixed_size": True},
+        {"health": GpuHealth.LOST},
+        {"module_id": 3},
+    ],
+    ids=lambda change: next(iter(change)),
 )
 def test_a_change_of_a_gpu_raises_its_generation(tmp_path: Path, change: dict[str, object]) -> None:
     ledger = fleet(tmp_path / "l")

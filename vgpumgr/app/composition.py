@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vgpumgr.engine.outcome import VmOutcome
     from vgpumgr.hosts.real import RealHosts
     from vgpumgr.sim.client import SimHosts
+    from vgpumgr.store import Migration
 
 
 class App:
@@ -28,6 +29,7 @@ class App:
         self.config = config
         self.stop = threading.Event()
         self.progress: Callable[[VmOutcome], None] = lambda _: None
+        self.notice: Callable[[str], None] = lambda _: None
         self._closers: list[Callable[[], None]] = []
 
     @cached_property
@@ -43,9 +45,20 @@ class App:
     def _open_ledger(self, *, create: bool) -> Ledger:
         from vgpumgr.store import open_ledger
 
-        ledger = open_ledger(self.config.ledger, create=create)
+        ledger = open_ledger(self.config.ledger, create=create, migrated=self._migrated)
         self._closers.append(ledger.close)
         return ledger
+
+    def _migrated(self, done: Migration) -> None:
+        if done.before != done.after:
+            was = f"schema {done.before} → {done.after}"
+            self.notice(f"the ledger was migrated: {was}, backup: {done.backup}")
+
+    def migrate_ledger(self) -> Migration:
+        """Bring the ledger to today's schema; LedgerError when there is none."""
+        from vgpumgr.store import migrate_ledger
+
+        return migrate_ledger(self.config.ledger)
 
     @cached_property
     def real_hosts(self) -> RealHosts:

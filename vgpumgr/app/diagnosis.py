@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vgpumgr.app.composition import App
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.model.gpu import GpuState
+from vgpumgr.model.gpu import GpuHealth, GpuState
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.vm import VmState
 
@@ -51,6 +51,7 @@ def examine(app: App) -> tuple[Finding, ...]:
         elif host.facts is not None:
             findings += _host(host, host.facts)
     findings += _gpus(app)
+    findings += _layouts(app)
     findings += _vms(app)
     return tuple(findings)
 
@@ -96,6 +97,27 @@ def _gpus(app: App) -> Iterator[Finding]:
                 ok=False,
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is {gpu.state}",
                 next=f"vgpumgr gpu show {gpu.id}",
+            )
+        if gpu.facts.health is not GpuHealth.OK:
+            detail = f": {gpu.facts.health_detail}" if gpu.facts.health_detail else ""
+            yield Finding(
+                check=f"gpu {gpu.id}",
+                ok=False,
+                text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is "
+                f"{gpu.facts.health}{detail}",
+                next=f"vgpumgr gpu show {gpu.id}",
+            )
+
+
+def _layouts(app: App) -> Iterator[Finding]:
+    """Changes of a layout that were cut: their GPUs take no VM."""
+    for record in app.writable_ledger.layouts():
+        if not record.settled:
+            yield Finding(
+                check=f"gpu {record.gpu}",
+                ok=False,
+                text=f"its layout {record.layout} on {record.host} is not finished",
+                next="vgpumgr layout apply -f FILE   (the same command goes on)",
             )
 
 

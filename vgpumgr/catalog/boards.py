@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
+from vgpumgr.catalog.fabric import fabric_of
 from vgpumgr.catalog.tables import sources, table
 from vgpumgr.catalog.values import Board, VgpuType
 
@@ -17,8 +18,10 @@ _NOMINAL_GIB = re.compile(r"-(\d+)[ABCQ]")
 @cache
 def boards() -> tuple[Board, ...]:
     """Every board of the catalogue, in its order."""
-    types = {row["board"]: row["types"] for row in table("vgpu_types")["boards"]}
-    return tuple(_board(row, types.get(row["key"], [])) for row in table("gpus")["gpus"])
+    data = table("gpus")
+    vgpu = {row["board"]: row for row in table("vgpu_types")["boards"]}
+    offset = data["vf_layout"]["first_offset"]
+    return tuple(_board(row, vgpu.get(row["key"], {}), offset) for row in data["gpus"])
 
 
 def board(key: str) -> Board | None:
@@ -44,8 +47,8 @@ def _by_key() -> dict[str, Board]:
     return {each.key: each for each in boards()}
 
 
-def _board(row: dict[str, Any], types: list[dict[str, Any]]) -> Board:
-    mmio_gib = row["mmio_space_gib"]
+def _board(row: dict[str, Any], vgpu: dict[str, Any], vf_offset: int) -> Board:
+    mmio_gib, total_vfs = row["mmio_space_gib"], row["sriov_total_vfs"]
     return Board(
         key=row["key"],
         name=row["name"],
@@ -57,9 +60,17 @@ def _board(row: dict[str, Any], types: list[dict[str, Any]]) -> Board:
         host_mode=row["vgpu_host_mode"],
         mig_capable=row["mig_capable"],
         mmio64_mib=None if mmio_gib is None else mmio_gib * MIB_PER_GIB,
+        mixed_size=vgpu.get("mixed_size", False),
+        same_size_ids_reported=vgpu.get("homogeneous_placements", False),
+        fractional_multi_vgpu=_fractional(row["arch"]),
+        region_gib=vgpu.get("placement_region_gib"),
+        sriov_vfs=row.get("total_vfs_min") if total_vfs is None else total_vfs,
+        sriov_vfs_verified=row["sriov_total_vfs_verified"],
+        vf_offset=row.get("vf_layout", {}).get("first_offset", vf_offset),
+        fabric=fabric_of(row["key"]),
         source=sources("gpus", row["source"]),
         variants=row.get("variants", ""),
-        types=tuple(_type(each, row) for each in types),
+        types=tuple(_type(each, row) for each in vgpu.get("types", [])),
     )
 
 
@@ -72,9 +83,15 @@ def _type(row: dict[str, Any], on: dict[str, Any]) -> VgpuType:
         name=row["name"],
         series=row["series"],
         fb_mib=fb_mib,
+        guest_fb_mib=row.get("guest_fb_mib"),
         max_gpu=max_gpu,
+        heads=row.get("heads"),
+        resolution=row.get("res") or "",
+        frl_fps=row.get("frl_fps"),
         multi_vgpu=row.get("multi_vgpu", _multi_vgpu(row, max_gpu, on["arch"])),
         mig=row.get("mig_gi_profile", ""),
+        mig_id=row.get("mig_gi_id"),
+        max_per_gi=row.get("max_per_gi", 1),
         verified=row["verified"] and complete,
         source=sources("vgpu_types", row["src"]),
         note=row.get("note", ""),
@@ -89,6 +106,11 @@ def _nominal_mib(name: str) -> int:
     return int(match.group(1)) * MIB_PER_GIB
 
 
+def _fractional(arch: str) -> bool:
+    """Since Volta. Source: vgpuConfig.xml and the NVIDIA AI Enterprise 6.x documents."""
+    return arch not in _BEFORE_FRACTIONAL
+
+
 def _multi_vgpu(row: dict[str, Any], max_gpu: int, arch: str) -> bool:
     """Q and C types: any size since Volta, the whole GPU before; MIG-backed ones are not known.
 
@@ -96,4 +118,4 @@ def _multi_vgpu(row: dict[str, Any], max_gpu: int, arch: str) -> bool:
     """
     if row["series"] not in "QC" or "mig_gi_profile" in row:
         return False
-    return max_gpu == 1 or arch not in _BEFORE_FRACTIONAL
+    return max_gpu == 1 or _fractional(arch)

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 HERE = Path(__file__).parent
-SHIPPED = ("gpus", "vgpu_types")
+SHIPPED = ("gpus", "vgpu_types", "mig_profiles", "sriov_gpus", "fabric_partitions", "xid")
 
 
 def built(name: str) -> bytes:

@@ -7,14 +7,19 @@ from collections.abc import Iterable
 from functools import cache
 
 from vgpumgr.catalog.boards import boards
+from vgpumgr.catalog.mig import mig
+from vgpumgr.catalog.sriov import sriov_boards, vf_profile
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, profile_name
 
 
 @cache
 def profiles() -> frozenset[str]:
-    """Every vGPU profile of every board, and ``passthrough``."""
-    names = {each.profile for board in boards() for each in board.types}
-    return frozenset(names | {PASSTHROUGH_PROFILE})
+    """Every vGPU type, MIG profile and VF profile of every board, and ``passthrough``."""
+    types = {each.profile for board in boards() for each in board.types}
+    known = [found for board in boards() if (found := mig(board)) is not None]
+    instances = {each.name for board in known for each in board.profiles}
+    vfs = {vf_profile(each.key, n) for each in sriov_boards() for n in each.allowed_vf_counts}
+    return frozenset(types | instances | vfs | {PASSTHROUGH_PROFILE})
 
 
 def normalise(name: str) -> str:

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.files import file_option, load_vms
+from vgpumgr.cli.files import file_option, load_documents, load_vms, vms_of
+from vgpumgr.cli.layout_plans import layout_plan_item, layout_plan_text
 from vgpumgr.cli.looking import require_all_read
 from vgpumgr.cli.outcomes import outcome_item, outcome_text
-from vgpumgr.cli.output import output_option, print_item, say
+from vgpumgr.cli.output import counted, output_option, print_item, say
 from vgpumgr.cli.plans import plan_item, plan_text
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.surplus import say_surplus
 from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
+from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.plan import Plan
 
 if TYPE_CHECKING:
     from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.spec import Documents
 
 CHANGES_PENDING = 10
 
@@ -32,12 +35,12 @@ CHANGES_PENDING = 10
 @pass_context
 def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
     """Show what apply would do; probes every host, changes nothing."""
-    shown = make_plan(context, file)
-    print_item("Plan", plan_item(shown), plan_text(shown))
+    shown, layouts = make_plan(context, file)
+    _print_plan(file, shown, layouts)
     if shown.unplaced:
         raise click.exceptions.Exit(NoPlacement.exit_status)
     require_all_read(shown.warnings)
-    if detailed_exitcode and shown.changes:
+    if detailed_exitcode and (shown.changes or layouts.gpus):
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
@@ -47,18 +50,36 @@ def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
 @pass_context
 def diff(context: Context, file: str) -> None:
     """Compare a file with the fleet: exit 0 when it is as wanted, 10 when it is not."""
-    shown = make_plan(context, file)
-    print_item("Plan", plan_item(shown), plan_text(shown))
+    shown, layouts = make_plan(context, file)
+    _print_plan(file, shown, layouts)
     require_all_read(shown.warnings)
-    if shown.changes or shown.unplaced:
+    if shown.changes or shown.unplaced or layouts.gpus:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def make_plan(context: Context, file: str) -> Plan:
-    """Load, probe, plan."""
-    vms = load_vms(context, file)
+def make_plan(context: Context, file: str) -> tuple[Plan, LayoutPlan]:
+    """Load, probe, plan: the VMs of the file, and its layouts if it has any."""
+    documents = load_documents(context, file)
+    vms = vms_of(documents, file)
     context.app.require_hosts()
-    return context.app.engine.plan(vms)
+    layouts = _layouts(context, documents)
+    return context.app.engine.plan(vms), layouts
+
+
+def _layouts(context: Context, documents: Documents) -> LayoutPlan:
+    if not documents.layouts:
+        return LayoutPlan()
+    return context.app.engine.layout_plan(documents.layouts)
+
+
+def _print_plan(file: str, shown: Plan, layouts: LayoutPlan) -> None:
+    item, text = plan_item(shown), plan_text(shown)
+    if layouts != LayoutPlan():
+        item["layouts"] = layout_plan_item(layouts)
+    if layouts.gpus:
+        hint = f"  next: {layout_command(file)}"
+        text = "\n".join([layout_plan_text(layouts), hint, text])
+    print_item("Plan", item, text)
 
 
 @click.command("apply")
@@ -72,17 +93,20 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     """Make the VMs of a file run, wherever they fit.
 
     All are reserved, or none (exit 5). Running it again finishes what was interrupted, and
-    changes nothing when all is as wanted.
+    changes nothing when all is as wanted. Layouts in the file must hold already (exit 4 when
+    they do not): only `layout apply` partitions GPUs, and it asks.
     """
     if dry_run:
-        shown = make_plan(context, file)
-        print_item("Plan", plan_item(shown), plan_text(shown))
+        shown, layouts = make_plan(context, file)
+        _print_plan(file, shown, layouts)
         if shown.unplaced and not partial:
             raise click.exceptions.Exit(NoPlacement.exit_status)
         require_all_read(shown.warnings)
         return
-    vms = load_vms(context, file)
+    documents = load_documents(context, file)
+    vms = vms_of(documents, file)
     context.app.require_hosts()
+    _require_layouts(file, _layouts(context, documents))
     try:
         with changing(context, len(vms)) as engine:
             done, outcome = engine.apply(vms, partial=partial, restart=restart)
@@ -102,6 +126,22 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
             next=explain_command(file),
         )
     require_all_read(done.warnings)
+
+
+def _require_layouts(file: str, layouts: LayoutPlan, most: int = 5) -> None:
+    if layouts.gpus:
+        lines = [f"{g.host} {g.device}: {'; '.join(g.differences)}" for g in layouts.gpus[:most]]
+        rest = len(layouts.gpus) - len(lines)
+        raise Conflict(
+            f"{counted(len(layouts.gpus), 'GPU')} not partitioned as {file} declares",
+            why="; ".join([*lines, *([f"and {rest} more"] if rest else [])]),
+            next=f"{layout_command(file)}, then the same command again",
+        )
+
+
+def layout_command(file: str) -> str:
+    """What to type to partition the GPUs as this file declares."""
+    return f"vgpumgr layout apply -f {shlex.quote(file)}"
 
 
 def explain_command(file: str) -> str:

@@ -32,9 +32,12 @@ class Context:
     def app(self) -> App:
         """The app, made on first use."""
         from vgpumgr.app import App
+        from vgpumgr.cli.output import say
 
         self._opened = True
-        return App(self.config)
+        app = App(self.config)
+        app.notice = say
+        return app
 
     def close(self) -> None:
         """Close the app if it was opened."""

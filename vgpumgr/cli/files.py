@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.model.errors import NotFound, UsageError
+from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.model.vm import VmSpec
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ file_option = click.option(
     "file",
     required=True,
     metavar="FILE",
-    help="YAML file with VM documents; - reads standard input.",
+    help="YAML file; - reads standard input.",
 )
 
 
 def load_documents(context: Context, file: str) -> Documents:
     """Read and check a file; profiles of probed hosts are known beside the catalogue's."""
-    return checked(context, _read(file), _source(file))
+    return checked(context, read_file(file), source_name(file))
 
 
 def checked(context: Context, text: bytes, source: str) -> Documents:
@@ -46,19 +47,38 @@ def checked(context: Context, text: bytes, source: str) -> Documents:
 
 def load_vms(context: Context, file: str) -> tuple[VmSpec, ...]:
     """The VMs of a file; UsageError when it names none."""
-    vms = load_documents(context, file).vms
-    if not vms:
-        source = _source(file)
-        raise UsageError(f"{source} names no VM", next="add a document with kind: VM")
-    return vms
+    return vms_of(load_documents(context, file), file)
 
 
-def _source(file: str) -> str:
+def vms_of(documents: Documents, file: str) -> tuple[VmSpec, ...]:
+    """The VMs among a file's documents; UsageError when there are none."""
+    if documents.vms:
+        return documents.vms
+    raise UsageError(
+        f"{source_name(file)} names no VM",
+        next=f"vgpumgr layout plan -f {shlex.quote(file)}"
+        if documents.layouts
+        else "add a document with kind: VM",
+    )
+
+
+def load_layouts(context: Context, file: str) -> tuple[LayoutSpec, ...]:
+    """The layouts of a file; UsageError when it holds none."""
+    layouts = load_documents(context, file).layouts
+    if not layouts:
+        raise UsageError(
+            f"{source_name(file)} holds no layout", next="add a document with kind: Layout"
+        )
+    return layouts
+
+
+def source_name(file: str) -> str:
+    """What messages call the file."""
     return "standard input" if file == "-" else file
 
 
-def _read(file: str) -> bytes:
-    """At most one byte over the limit is read: the loader refuses what is too long."""
+def read_file(file: str) -> bytes:
+    """Its bytes, at most one over the limit: the loader refuses what is too long."""
     if file == "-":
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
@@ -75,5 +95,8 @@ def _read(file: str) -> bytes:
 def _known_profiles(context: Context) -> frozenset[str]:
     """Profiles that probed hosts offer, beside the catalogue."""
     return frozenset(
-        mdev_type.profile for gpu in context.app.ledger.gpus() for mdev_type in gpu.facts.mdev_types
+        mdev_type.profile
+        for gpu in context.app.ledger.gpus()
+        for types in (gpu.facts.mdev_types, *(vf.mdev_types for vf in gpu.facts.vfs))
+        for mdev_type in types
     )

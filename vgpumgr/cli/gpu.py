@@ -6,15 +6,24 @@ from typing import Any
 
 import click
 
-from vgpumgr.cli.ages import age, observed_ats
+from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.gpu_items import gpu_items
+from vgpumgr.cli.gpu_words import (
+    health_text,
+    instance_text,
+    layout_text,
+    mig_text,
+    mode_text,
+    vfs_text,
+)
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.placement import Usage
 from vgpumgr.model.size import format_mib
-from vgpumgr.model.vm import Allocation
+
+# What NVML says of a GPU that hangs on no NVSwitch.
+NO_FABRIC = "not-supported"
 
 COLUMNS = (
     Column("HOST", "host"),
@@ -22,68 +31,21 @@ COLUMNS = (
     Column("MODEL", "model"),
     Column("MEMORY", lambda gpu: format_mib(gpu["memory_mib"]) if gpu["memory_mib"] else ""),
     Column("DRIVER", "driver"),
+    Column("MIG", lambda gpu: mig_text(gpu["mig"])),
+    Column("VFS", lambda gpu: vfs_text(gpu["vfs"])),
     Column("USED", lambda gpu: f"{gpu['units_used']}/{gpu['units']}"),
     Column("VMS", lambda gpu: len(gpu["allocations"])),
-    Column("STATE", "state"),
+    Column("STATE", health_text),
     Column("SEEN", lambda gpu: age(gpu["observed_at"])),
+    Column("MODE", lambda gpu: mode_text(gpu["mixed_size"]), wide=True),
+    Column("SCHEDULER", "scheduler", wide=True),
+    Column("FABRIC", lambda gpu: _fabric_text(gpu["fabric"]), wide=True),
+    Column("SIBLINGS", "siblings", wide=True),
     Column("NUMA", "numa_node", wide=True),
     Column("IOMMU", "iommu_group", wide=True),
     Column("UUID", "uuid", wide=True),
     Column("ID", "name"),
 )
-
-
-def gpu_item(
-    gpu: GpuRecord, held: list[Allocation], foreign: list[Usage], observed_at: float | None
-) -> dict[str, Any]:
-    """The JSON of a GPU, as its host showed it at ``observed_at``."""
-    facts = gpu.facts
-    used = sum(len(each.slots) for each in held) + sum(each.units for each in foreign)
-    return {
-        "name": gpu.id,
-        "host": gpu.host,
-        "device": facts.device,
-        "model": facts.model,
-        "uuid": facts.uuid,
-        "serial": facts.serial,
-        "memory_mib": facts.memory_mib,
-        "driver": facts.driver,
-        "numa_node": facts.numa_node,
-        "iommu_group": facts.iommu_group,
-        "state": str(gpu.state),
-        "observed_at": observed_at,
-        "units": gpu.units,
-        "units_used": min(used, gpu.units),
-        "types": [
-            {"type_id": t.type_id, "profile": t.profile, "available": t.available}
-            for t in facts.mdev_types
-        ],
-        "allocations": [
-            {"vm": each.vm, "profile": each.profile, "device": each.device} for each in held
-        ],
-        "foreign": [{"profile": each.profile, "what": each.foreign} for each in foreign],
-    }
-
-
-def gpu_items(context: Context) -> list[dict[str, Any]]:
-    """All GPUs with what they hold, foreign things included."""
-    from vgpumgr.engine.supply import build_fleet
-    from vgpumgr.engine.view import read_view
-
-    view = read_view(context.app.ledger)
-    held: dict[str, list[Allocation]] = {}
-    for allocation in view.allocations:
-        held.setdefault(allocation.gpu, []).append(allocation)
-    foreign = {
-        gpu.id: [usage for usage in gpu.usages if usage.foreign]
-        for host in build_fleet(view).hosts
-        for gpu in host.gpus
-    }
-    seen = observed_ats(view.hosts)
-    return [
-        gpu_item(gpu, held.get(gpu.id, []), foreign.get(gpu.id, []), seen.get(gpu.host))
-        for gpu in view.gpus
-    ]
 
 
 @click.group()
@@ -97,7 +59,7 @@ def gpu() -> None:
 @list_options
 @pass_context
 def list_(context: Context, host_name: str | None, refresh: bool) -> None:
-    """List GPUs."""
+    """List GPUs. VFS counts the free ones of those that are on."""
     hosts = [context.app.ledger.host(host_name).name] if host_name else []
     with refreshed(context, refresh, hosts):
         items = [item for item in gpu_items(context) if not hosts or item["host"] in hosts]
@@ -127,6 +89,7 @@ def _text(item: dict[str, Any]) -> str:
             ("Id", item["name"]),
             ("Host", item["host"]),
             ("Device", item["device"]),
+            ("Siblings", ", ".join(item["siblings"])),
             ("Model", item["model"]),
             ("UUID", item["uuid"]),
             ("Memory", format_mib(item["memory_mib"]) if item["memory_mib"] else ""),
@@ -134,8 +97,11 @@ def _text(item: dict[str, Any]) -> str:
             ("NUMA node", item["numa_node"]),
             ("IOMMU group", item["iommu_group"]),
             ("State", item["state"]),
+            ("Health", f"{item['health']} {item['health_detail']}".strip()),
             ("Seen", f"{age(item['observed_at'])} ago"),
             ("Slots", f"{item['units_used']} of {item['units']} in use"),
+            *_partitioning(item),
+            ("Fabric", _fabric_text(item["fabric"])),
             *(("Type", _type_text(each)) for each in item["types"]),
             *(
                 ("Held", f"{a['profile']} by {a['vm']} as {a['device']}")
@@ -144,6 +110,29 @@ def _text(item: dict[str, Any]) -> str:
             *(("Foreign", f"{each['profile']}: {each['what']}") for each in item["foreign"]),
         ]
     )
+
+
+def _partitioning(item: dict[str, Any]) -> list[tuple[str, object]]:
+    mig, vfs = item["mig"], item["vfs"]
+    return [
+        ("Layout", layout_text(item["layout"])),
+        ("MIG", mig_text(mig)),
+        *(("GPU instance", instance_text(each)) for each in (mig or {}).get("instances") or ()),
+        ("VFs", vfs and f"{vfs['on']} of {vfs['total']} on, {vfs['free']} free"),
+        ("Mode", mode_text(item["mixed_size"])),
+        ("Scheduler", item["scheduler"]),
+    ]
+
+
+def _fabric_text(fabric: dict[str, Any] | None) -> str:
+    if fabric is None or fabric["state"] == NO_FABRIC:
+        return ""
+    parts = {
+        "module": fabric["module_id"],
+        "state": fabric["state"],
+        "NVLinks": fabric["nvlinks"],
+    }
+    return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
 
 def _type_text(mdev_type: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ import click
 from vgpumgr import API_VERSION
 from vgpumgr.cli.ages import age
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.host_items import host_item, host_text
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import (
     Column,
-    fields,
     list_options,
     output_option,
     print_item,
@@ -23,7 +23,6 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.selectors import Selector, matches, parse_pairs, selector_option
-from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import HostUnreachable, PartlyDone, UsageError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.size import format_mib
@@ -40,50 +39,12 @@ COLUMNS = (
     Column("CPUS", "cpus"),
     Column("MEMORY", lambda host: format_mib(host["memory_mib"]) if host["memory_mib"] else ""),
     Column("SEEN", lambda host: age(host["observed_at"])),
+    Column("CPU", "cpu_model", wide=True),
     Column("KERNEL", lambda host: host["versions"].get("kernel"), wide=True),
     Column("LIBVIRT", lambda host: host["versions"].get("libvirt"), wide=True),
     Column("QEMU", lambda host: host["versions"].get("qemu"), wide=True),
     Column("DRIVER", lambda host: host["versions"].get("driver"), wide=True),
 )
-
-
-def host_item(host: HostRecord) -> dict[str, Any]:
-    """The JSON of a host."""
-    facts = host.facts
-    models = sorted({gpu.model for gpu in facts.gpus}) if facts else []
-    return {
-        "name": host.name,
-        "state": host_state(host),
-        "address": host.address,
-        "host_key": host.host_key,
-        "cordoned": host.cordoned,
-        "labels": dict(host.labels),
-        "observed_at": host.observed_at,
-        "last_error": host.last_error,
-        "gpu_count": len(facts.gpus) if facts else 0,
-        "models": models,
-        "cpus": facts.cpus if facts else 0,
-        "memory_mib": facts.memory_mib if facts else 0,
-        "iommu": facts.iommu if facts else None,
-        "kvm": facts.kvm if facts else None,
-        "boot_id": facts.boot_id if facts else "",
-        "versions": to_plain(facts.versions) if facts else {},
-        "pools": [pool.name for pool in facts.pools] if facts else [],
-        "networks": list(facts.networks) if facts else [],
-        "bridges": list(facts.bridges) if facts else [],
-        "unknown": [to_plain(part) for part in facts.unknown] if facts else [],
-    }
-
-
-def host_state(host: HostRecord) -> str:
-    """One word, the worst first."""
-    if host.last_error:
-        return "unreachable"
-    if host.cordoned:
-        return "cordoned"
-    if host.facts is None:
-        return "unknown"
-    return "partial" if host.facts.unknown else "ready"
 
 
 @click.group()
@@ -186,29 +147,7 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
 def show(context: Context, name: str) -> None:
     """Show one host."""
     item = host_item(context.app.ledger.host(name))
-    versions = item["versions"]
-    text = fields(
-        [
-            ("Name", item["name"]),
-            ("State", item["state"]),
-            ("Address", item["address"]),
-            ("SSH key", item["host_key"]),
-            ("Seen", f"{age(item['observed_at'])} ago" if item["observed_at"] else "never"),
-            ("Error", item["last_error"]),
-            ("CPUs", item["cpus"]),
-            ("Memory", format_mib(item["memory_mib"])),
-            ("IOMMU", {True: "on", False: "off"}.get(item["iommu"], "")),
-            ("KVM", {True: "yes", False: "no: domains run under TCG"}.get(item["kvm"], "")),
-            *((key, value) for key, value in versions.items()),
-            ("GPUs", f"{item['gpu_count']} ({', '.join(item['models'])})"),
-            ("Storage pools", ", ".join(item["pools"])),
-            ("Networks", ", ".join(item["networks"])),
-            ("Bridges", ", ".join(item["bridges"])),
-            ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
-            *((f"Unknown {part['part']}", part["why"]) for part in item["unknown"]),
-        ]
-    )
-    print_item("Host", item, text)
+    print_item("Host", item, host_text(item))
 
 
 @host.command()

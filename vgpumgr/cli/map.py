@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from vgpumgr.cli.ages import age
+from vgpumgr.cli.bars import bar
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
@@ -15,16 +16,16 @@ from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import GpuSupply, HostSupply, Usage
 
-WIDTH = 24
-COLOURS = ("green", "cyan", "yellow", "blue", "magenta", "bright_green", "bright_cyan")
-
 
 @click.command("map")
 @refresh_option
 @output_option
 @pass_context
 def map_(context: Context, refresh: bool) -> None:
-    """Draw every GPU's occupancy: a letter per VM, # for foreign use, . for free."""
+    """Draw every GPU's occupancy.
+
+    A letter per VM, # for foreign use, = for an empty GPU instance, . for free.
+    """
     from vgpumgr.engine.supply import build_fleet
     from vgpumgr.engine.view import read_view
 
@@ -41,19 +42,32 @@ def _host_item(host: HostSupply) -> dict[str, Any]:
     return {
         "host": host.name,
         "blocked": host.blocked,
-        "gpus": [
+        "gpus": [_gpu_item(gpu) for gpu in host.gpus],
+    }
+
+
+def _gpu_item(gpu: GpuSupply) -> dict[str, Any]:
+    return {
+        "id": gpu.id,
+        "device": gpu.device,
+        "model": gpu.model,
+        "units": gpu.units,
+        "free": len(gpu.free_slots),
+        "mixed_size": gpu.mixed_size,
+        "free_vfs": len(gpu.free_vfs),
+        "instances": [
+            {"profile": i.profile, "start": i.start, "units": len(i.slots), "vgpus": i.vgpus}
+            for i in gpu.instances
+        ],
+        "usages": [
             {
-                "id": gpu.id,
-                "device": gpu.device,
-                "model": gpu.model,
-                "units": gpu.units,
-                "free": len(gpu.free_slots),
-                "usages": [
-                    {"vm": u.vm, "foreign": u.foreign, "profile": u.profile, "units": u.units}
-                    for u in gpu.usages
-                ],
+                "vm": u.vm,
+                "foreign": u.foreign,
+                "profile": u.profile,
+                "units": u.units,
+                "start": u.start,
             }
-            for gpu in host.gpus
+            for u in gpu.usages
         ],
     }
 
@@ -71,37 +85,15 @@ def _draw(host: HostSupply, record: HostRecord) -> Iterable[str]:
         yield f"{head}  {bar(gpu)}  {used:>3}/{gpu.units:<3} {contents(gpu)}".rstrip()
 
 
-def bar(gpu: GpuSupply, width: int = WIDTH) -> str:
-    """``[AAAABB....]``: the GPU's slots scaled to at most ``width`` cells."""
-    cells = _cells(gpu.usages, gpu.units)
-    if gpu.units > width:
-        cells = [cells[number * gpu.units // width] for number in range(width)]
-    painted = "".join(_paint(owner) for owner in cells)
-    return f"[{painted}]" + " " * (width - len(cells))
-
-
-def _cells(usages: Sequence[Usage], units: int) -> list[int | None]:
-    """Per slot: the index of the VM's usage, -1 for a foreign one, None for free."""
-    cells: list[int | None] = []
-    for number, usage in enumerate(usages):
-        cells += [-1 if usage.foreign else number] * usage.units
-    return (cells + [None] * units)[:units]
-
-
-def _paint(owner: int | None) -> str:
-    if owner is None:
-        return "."
-    if owner < 0:
-        return click.style("#", fg="red")
-    return click.style(chr(ord("A") + owner % 26), fg=COLOURS[owner % len(COLOURS)])
-
-
 def contents(gpu: GpuSupply) -> str:
-    """``T4-4Q ×2``, the VM's name for a whole GPU, what is foreign."""
+    """``T4-4Q ×2``, the VM's name for a whole GPU, what is foreign, empty GPU instances, VFs."""
     counts: dict[str, int] = {}
-    for usage in gpu.usages:
-        counts[_label(usage)] = counts.get(_label(usage), 0) + 1
+    empty = (f"{each.profile} empty" for each in gpu.instances if not each.vgpus)
+    for label in (*map(_label, gpu.usages), *empty):
+        counts[label] = counts.get(label, 0) + 1
     parts = [label if n == 1 else f"{label} ×{n}" for label, n in counts.items()]
+    if any(offer.needs_vf for offer in gpu.offers):
+        parts.append(f"{len(gpu.free_vfs)} VFs free")
     if gpu.blocked:
         parts.append(gpu.blocked)
     return ", ".join(parts)

@@ -6,7 +6,7 @@ import json
 
 import click
 
-KINDS = ("VM", "Host", "Fleet")
+KINDS = ("VM", "Host", "Layout", "Fleet")
 
 
 @click.command()

@@ -95,7 +95,11 @@ def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
 
     \b
     latency SECONDS | hang | unreachable | reboot | clear
-    refuse VERB ERRNO COUNT    the verb fails COUNT times: refuse mdev_create EIO 2
+    refuse VERB ERRNO COUNT      the verb fails COUNT times: refuse mdev_create EIO 2
+    gpu ADDRESS lost | ecc       it falls off the bus; an uncorrectable memory error
+    gpu ADDRESS xid NUMBER       the driver reports that Xid
+    gpu ADDRESS client NAME      a program holds the GPU
+    gpu ADDRESS fail WHAT COUNT  a driver call fails: unbind, create, reset, or NVML's C name
     """
     from vgpumgr.sim.control import inject as send
 

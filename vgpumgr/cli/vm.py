@@ -24,7 +24,7 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
-from vgpumgr.cli.vm_items import vm_items
+from vgpumgr.cli.vm_items import part_text, vm_items
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.vm import VmSpec
@@ -85,13 +85,7 @@ def show(context: Context, name: str) -> None:
             ("Memory", format_mib(item["memory_mib"])),
             ("NUMA node", item["numa_node"]),
             ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
-            *(
-                (
-                    "GPU",
-                    f"{g['profile']} ({g['framework']}) {g['device']} on {g['parent'] or g['gpu']}",
-                )
-                for g in item["gpus"]
-            ),
+            *(("GPU", part_text(part)) for part in item["gpus"]),
             *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
             ("Tenant", item["tenant"]),

@@ -7,6 +7,7 @@ from typing import Any
 
 from vgpumgr.cli.ages import observed_ats, observed_states
 from vgpumgr.cli.context import Context
+from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.vm import Allocation, VmRecord
@@ -36,6 +37,11 @@ def vm_item(
                 "device": each.device,
                 "parent": each.parent,
                 "state": str(each.state),
+                "vf": each.vf,
+                "instance": to_plain(each.instance),
+                "placement_id": each.placement_id,
+                "frame_rate_limiter": each.frame_rate_limiter,
+                "partition": each.partition,
             }
             for each in held
         ],
@@ -44,6 +50,26 @@ def vm_item(
         "numa_node": vm.numa_node,
         "owner": "vgpumgr",
     }
+
+
+def part_text(part: dict[str, Any]) -> str:
+    """``1g.10gb (vfio-vf) 0000:41:00.5 on gpu-1a2b3c4d, VF 1, in GPU instance 1g.10gb at 2``."""
+    words = [
+        f"{part['profile']} ({part['framework']}) {part['device']} on "
+        f"{part['parent'] or part['gpu']}"
+    ]
+    if part.get("vf") is not None:
+        words.append(f"VF {part['vf']}")
+    if instance := part.get("instance"):
+        made = "made for it" if instance["make"] else "of the layout"
+        words.append(f"in GPU instance {instance['profile']} at {instance['start']}, {made}")
+    if part.get("placement_id") is not None:
+        words.append(f"placement id {part['placement_id']}")
+    if part.get("frame_rate_limiter") is not None:
+        words.append(f"frame-rate limiter {'on' if part['frame_rate_limiter'] else 'off'}")
+    if part.get("partition") is not None:
+        words.append(f"NVSwitch partition {part['partition']}")
+    return ", ".join(words)
 
 
 def vm_items(context: Context) -> list[dict[str, Any]]:

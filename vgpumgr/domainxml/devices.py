@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
+from vgpumgr.domainxml.since import knows
 from vgpumgr.domainxml.template import Tree, template
 from vgpumgr.model.address import PciAddress
 from vgpumgr.model.domain import DomainDisk, DomainNic, Hostdev, MdevHostdev, PciHostdev
@@ -32,13 +34,32 @@ def nic(plan: DomainNic) -> Tree:
     return tree
 
 
-def hostdev(plan: Hostdev) -> Tree:
-    """An mdev or a PCI function, ``managed='no'``; ValueError for a malformed UUID or address."""
-    match plan:
-        case MdevHostdev():
-            return _mdev(plan)
-        case PciHostdev():
-            return _pci(plan)
+def hostdevs(plans: Sequence[Hostdev], libvirt: str) -> Iterator[Tree]:
+    """Mdevs and PCI functions, ``managed='no'``.
+
+    Functions that follow another one share its slot in the guest, on a bus of their own. Raises
+    ValueError for a malformed UUID or address.
+    """
+    slots = guest_slots(plans)
+    for plan in plans:
+        match plan:
+            case MdevHostdev():
+                yield _mdev(plan)
+            case PciHostdev():
+                yield _pci(plan, slots.get(plan.follows or plan.address), libvirt)
+
+
+def guest_slots(plans: Iterable[Hostdev]) -> dict[str, int]:
+    """The guest bus of each function that others follow, by its host address."""
+    leaders = dict.fromkeys(p.follows for p in plans if isinstance(p, PciHostdev) and p.follows)
+    return {address: bus for bus, address in enumerate(leaders, start=1)}
+
+
+def shows(plan: Hostdev, libvirt: str) -> bool:
+    """Does the device drive the guest's display on a host with this libvirt?"""
+    if isinstance(plan, PciHostdev) and not knows(libvirt, "hostdev pci display"):
+        return False
+    return plan.display
 
 
 def _mdev(plan: MdevHostdev) -> Tree:
@@ -50,11 +71,26 @@ def _mdev(plan: MdevHostdev) -> Tree:
     return tree
 
 
-def _pci(plan: PciHostdev) -> Tree:
+def _pci(plan: PciHostdev, bus: int | None, libvirt: str) -> Tree:
     address = PciAddress.parse(plan.address)
     tree = template("domain/hostdev-pci")
+    if shows(plan, libvirt):
+        tree.set("@display", "on")
+        tree.set("@ramfb", "on")
     tree.set("source/address/@domain", f"0x{address.domain:04x}")
     tree.set("source/address/@bus", f"0x{address.bus:02x}")
     tree.set("source/address/@slot", f"0x{address.slot:02x}")
     tree.set("source/address/@function", f"0x{address.function:x}")
+    if bus is not None:
+        tree.append("", _guest_slot(bus, address.function))
+    return tree
+
+
+def _guest_slot(bus: int, function: int) -> Tree:
+    """Function 0 tells the guest that there are more."""
+    tree = template("domain/guest-slot")
+    tree.set("@bus", f"0x{bus:02x}")
+    tree.set("@function", f"0x{function:x}")
+    if function == 0:
+        tree.set("@multifunction", "on")
     return tree

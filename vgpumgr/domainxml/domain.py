@@ -7,7 +7,7 @@ from uuid import UUID
 from vgpumgr.domainxml import devices, ownership
 from vgpumgr.domainxml.since import knows
 from vgpumgr.domainxml.template import Tree, template
-from vgpumgr.model.domain import DomainPlan, MdevHostdev
+from vgpumgr.model.domain import DomainPlan, PciHostdev
 from vgpumgr.model.host import Versions
 
 
@@ -26,12 +26,12 @@ def render(plan: DomainPlan, versions: Versions) -> str:
     _cpu(tree, plan, versions.libvirt)
     _firmware(tree, plan, versions.libvirt)
     _pci_window(tree, plan, versions.libvirt)
-    _devices(tree, plan)
+    _devices(tree, plan, versions.libvirt)
     return tree.text()
 
 
 def _check(plan: DomainPlan) -> None:
-    displays = _displays(plan)
+    displays = sum(each.display for each in plan.hostdevs)
     problems = {
         f"accelerator {plan.accelerator!r}: kvm or tcg": plan.accelerator not in {"kvm", "tcg"},
         f"firmware {plan.firmware!r}: uefi or bios": plan.firmware not in {"uefi", "bios"},
@@ -39,14 +39,19 @@ def _check(plan: DomainPlan) -> None:
         "one host CPU per vCPU, or none": len(plan.cpus) not in {0, plan.vcpus},
         f"display on {displays} vGPUs: at most one": displays > 1,
         "a display on a vGPU needs graphics": displays > 0 and not plan.graphics,
+        "a function follows one that is not there": not _followed(plan) <= _addresses(plan),
     }
     for problem, found in problems.items():
         if found:
             raise ValueError(f"domain {plan.name!r}: {problem}")
 
 
-def _displays(plan: DomainPlan) -> int:
-    return sum(isinstance(each, MdevHostdev) and each.display for each in plan.hostdevs)
+def _followed(plan: DomainPlan) -> set[str]:
+    return {p.follows for p in plan.hostdevs if isinstance(p, PciHostdev) and p.follows}
+
+
+def _addresses(plan: DomainPlan) -> set[str]:
+    return {p.address for p in plan.hostdevs if isinstance(p, PciHostdev) and not p.follows}
 
 
 def _memory(tree: Tree, plan: DomainPlan) -> None:
@@ -106,20 +111,21 @@ def _pci_window(tree: Tree, plan: DomainPlan, libvirt: str) -> None:
         tree.drop("cpu/maxphysaddr")
 
 
-def _devices(tree: Tree, plan: DomainPlan) -> None:
+def _devices(tree: Tree, plan: DomainPlan, libvirt: str) -> None:
     for disk in plan.disks:
         tree.append("devices", devices.disk(disk))
     for nic in plan.nics:
         tree.append("devices", devices.nic(nic))
-    for hostdev in plan.hostdevs:
-        tree.append("devices", devices.hostdev(hostdev))
+    for hostdev in devices.hostdevs(plan.hostdevs, libvirt):
+        tree.append("devices", hostdev)
     if plan.graphics:
-        _graphics(tree, plan)
+        _graphics(tree, shown_by_gpu=any(devices.shows(p, libvirt) for p in plan.hostdevs))
 
 
-def _graphics(tree: Tree, plan: DomainPlan) -> None:
+def _graphics(tree: Tree, *, shown_by_gpu: bool) -> None:
+    """A VNC console; an emulated adapter where no vGPU can show on it."""
     tree.append("devices", template("domain/graphics"))
     tree.append("devices", template("domain/tablet"))
     tree.set("devices/controller[@type='usb']/@model", "qemu-xhci")
-    if not _displays(plan):
+    if not shown_by_gpu:
         tree.set("devices/video/model/@type", "vga")

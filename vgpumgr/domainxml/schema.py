@@ -9,6 +9,7 @@ from threading import Lock
 
 from lxml import etree
 
+from vgpumgr.domainxml.since import knows
 from vgpumgr.domainxml.xml import untrusted
 
 SCHEMA_DIR = Path("/usr/share/libvirt/schemas")
@@ -23,9 +24,16 @@ class Validation:
     checked: bool = True
 
 
-def validate(xml: str, schema_dir: Path = SCHEMA_DIR) -> Validation:
-    """Check domain XML against libvirt's schema; ValueError where it is no domain at all."""
+def validate(xml: str, schema_dir: Path = SCHEMA_DIR, *, libvirt: str = "") -> Validation:
+    """Check domain XML against libvirt's schema; ValueError where it is no domain at all.
+
+    What ``libvirt``, a host's version, knows is no problem where the schema here is an older one.
+    """
     domain = untrusted(xml, "domain")
+    if knows(libvirt, "hostdev pci display"):
+        for hostdev in domain.iterfind("devices/hostdev[@type='pci']"):
+            hostdev.attrib.pop("display", "")
+            hostdev.attrib.pop("ramfb", "")
     with _LOCK:
         schema = _compiled(schema_dir)
         if schema is None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from vgpumgr import domainxml, gpu
+from vgpumgr.engine.lifecycle import device_steps
 from vgpumgr.engine.steps import (
     CreateSeed,
     CreateVolume,
     DefineDomain,
-    RealiseDevice,
     StartDomain,
     Step,
 )
@@ -25,10 +25,19 @@ from vgpumgr.model.domain import (
     VolumePlan,
 )
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.gpu import Framework, GpuRecord
+from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.placement import Assignment, Placed
-from vgpumgr.model.vm import Allocation, DiskMode, DiskSpec, NumaPolicy, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import (
+    Allocation,
+    DiskMode,
+    DiskSpec,
+    InstancePart,
+    NumaPolicy,
+    VmRecord,
+    VmSpec,
+    VmState,
+)
 
 SEED_BYTES = 1 << 20
 
@@ -57,7 +66,7 @@ def create(placed: Placed, site: Site, new_uuid: Callable[[], str], now: float) 
     spec = placed.request
     vm_id = new_uuid()
     allocations = tuple(
-        _allocation(part, spec.name, vm_id, site, new_uuid(), now) for part in placed.assignments
+        _allocation(part, placed, vm_id, site, new_uuid(), now) for part in placed.assignments
     )
     volumes = tuple(_volume(spec, vm_id, number, site) for number in range(len(spec.disks)))
     seed = _seed_volume(spec, vm_id)
@@ -91,7 +100,7 @@ def _steps(
     )
     xml = domain_xml(vm, allocations, site)
     return (
-        *(RealiseDevice(allocation=allocation) for allocation in allocations),
+        *device_steps(allocations, {each.id: each.facts.module_id for each in site.gpus.values()}),
         *(CreateVolume(plan=plan) for plan in volumes),
         *seeds,
         DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=spec.autostart),
@@ -140,25 +149,46 @@ def mac_address(vm_id: str, number: int) -> str:
 
 
 def _allocation(
-    part: Assignment, vm: str, vm_id: str, site: Site, new_id: str, now: float
+    part: Assignment, placed: Placed, vm_id: str, site: Site, new_id: str, now: float
 ) -> Allocation:
     facts = site.gpus[part.gpu].facts
-    is_mdev = part.offer.framework is Framework.MDEV
-    siblings, _ = gpu.companions(facts) if facts.address else ((), ())
+    offer = part.offer
+    function = part.vf.address if part.vf else facts.device
+    is_mdev = offer.framework is Framework.MDEV
+    whole = offer.framework is Framework.PASSTHROUGH
     return Allocation(
         id=new_id,
         vm_id=vm_id,
-        vm=vm,
+        vm=placed.request.name,
         host=site.host.name,
         gpu=part.gpu,
-        profile=part.offer.profile,
-        framework=part.offer.framework,
-        device=new_id if is_mdev else facts.device,
+        profile=offer.profile,
+        framework=offer.framework,
+        device=new_id if is_mdev else function,
         slots=part.slots,
-        type_id=part.offer.type_id,
-        parent=facts.device if is_mdev else "",
-        companions=() if is_mdev else siblings,
+        type_id=offer.type_id,
+        parent=function if is_mdev else "",
+        companions=gpu.companions(facts)[0] if whole else (),
+        vf=part.vf.number if part.vf else None,
+        instance=_instance(part, facts),
+        placement_id=part.start if offer.starts and offer.instance is None else None,
+        frame_rate_limiter=part.frame_rate_limiter,
+        partition=placed.partition if whole else None,
         created_at=now,
+    )
+
+
+def _instance(part: Assignment, facts: GpuFacts) -> InstancePart | None:
+    offer = part.offer.instance
+    if offer is None or part.start is None:
+        return None
+    return InstancePart(
+        gpu=facts.device,
+        profile=offer.profile,
+        profile_id=offer.profile_id,
+        start=part.start,
+        size=offer.size,
+        make=part.make_instance,
     )
 
 
@@ -170,10 +200,14 @@ def _accelerator(site: Site) -> str:
 
 def _hostdevs(spec: VmSpec, allocations: tuple[Allocation, ...]) -> tuple[Hostdev, ...]:
     """The devices in order; display goes on the first vGPU only."""
-    first_vgpu = next((a.id for a in allocations if a.framework == Framework.MDEV), None)
+    vgpus = {Framework.MDEV, Framework.VFIO_VF}
+    first_vgpu = next((a.id for a in allocations if a.framework in vgpus), None)
     return tuple(
-        gpu.framework(each.framework).describe(each, display=spec.display and each.id == first_vgpu)
+        hostdev
         for each in allocations
+        for hostdev in gpu.framework(each.framework).describe(
+            each, display=spec.display and each.id == first_vgpu
+        )
     )
 
 

@@ -6,25 +6,20 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpumgr.engine import leftovers, reservations
+from vgpumgr.engine import layouts, leftovers, reservations
 from vgpumgr.engine.changes import refuse_impossible, refuse_restart, refuse_unreached
 from vgpumgr.engine.execute import Executor, Progress
 from vgpumgr.engine.observe import Observation, observe
 from vgpumgr.engine.outcome import Outcome
 from vgpumgr.engine.planning import make_plan, reached
 from vgpumgr.engine.preflight import check_images
-from vgpumgr.engine.supply import NOT_REACHED, NOT_READ
+from vgpumgr.engine.refusal import no_placement
 from vgpumgr.engine.view import LedgerView, read_view
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import (
-    HostUnreachable,
-    Interrupted,
-    NoPlacement,
-    StaleGeneration,
-    VgpumgrError,
-)
+from vgpumgr.model.errors import Interrupted, StaleGeneration
 from vgpumgr.model.journal import Refusal, Reservation, TaskRecord
-from vgpumgr.model.placement import NotPlaced, Reason
+from vgpumgr.model.layout import LayoutPlan, LayoutSpec
+from vgpumgr.model.placement import NotPlaced
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.ports import Clock, Hosts, Lanes, Ledger
 from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
@@ -74,7 +69,45 @@ class Engine:
         vm = self.ledger.vm(name)
         return self.hosts.open(self.ledger.host(vm.host)).domains.xml(vm.name)
 
+    def layout_plan(self, specs: Sequence[LayoutSpec]) -> LayoutPlan:
+        """Probe, then say what applying these layouts would do."""
+        return self._layout_plan(specs)[0]
+
+    def layout_assert(self, specs: Sequence[LayoutSpec] | None = None) -> LayoutPlan:
+        """Probe, then say which GPUs are not as declared; without specs, as applied last."""
+        if specs is not None:
+            return self._layout_plan(specs)[0]
+        warnings = self._probe_all()
+        return layouts.plan_recorded(self.view(), warnings)
+
+    def layout_export(self, hosts: Sequence[str] = ()) -> tuple[LayoutSpec, ...]:
+        """Probe, then write down how GPUs are partitioned."""
+        self.refresh(hosts)
+        return layouts.export(self.view(), hosts)
+
     # -- changing ------------------------------------------------------------------------------
+
+    def layout_apply(self, specs: Sequence[LayoutSpec]) -> tuple[LayoutPlan, Outcome]:
+        """Plan, refuse what stands in a guest's way (Conflict), execute, and look again.
+
+        A change that was cut earlier is overtaken: a plan is made from any half-way state.
+        """
+        for attempt in range(PLAN_ATTEMPTS):
+            wanted, view = self._layout_plan(specs)
+            layouts.refuse(wanted)
+            leftovers.close_layouts(self.ledger, {change.gpu for change in wanted.gpus})
+            start = layouts.reservation(
+                wanted, view, specs, self.ledger.epoch(), self.new_uuid, self.clock.now()
+            )
+            try:
+                outcome = self._reserve_and_run(start)
+            except StaleGeneration:
+                if attempt == PLAN_ATTEMPTS - 1:
+                    raise
+                continue
+            self.refresh({change.host for change in wanted.gpus})
+            return wanted, outcome
+        raise AssertionError("unreachable")
 
     def apply(
         self, desired: Sequence[VmSpec], *, partial: bool = False, restart: bool = False
@@ -147,9 +180,18 @@ class Engine:
 
     def _plan(self, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
         """The plan with the reading it was made from: its generations referee the reservation."""
-        warnings = [f"{host}: {error.message}" for host, error in self.refresh().failed.items()]
+        warnings = self._probe_all()
         view = self.view()
         return make_plan(view, desired, self.policy, warnings), view
+
+    def _layout_plan(self, specs: Sequence[LayoutSpec]) -> tuple[LayoutPlan, LedgerView]:
+        warnings = self._probe_all()
+        view = self.view()
+        return layouts.plan(view, specs, warnings), view
+
+    def _probe_all(self) -> list[str]:
+        """A line for every host that could not be probed."""
+        return [f"{host}: {error.message}" for host, error in self.refresh().failed.items()]
 
     def _refuse(self, plan: Plan, view: LedgerView, *, partial: bool, restart: bool) -> None:
         for action in plan.actions:
@@ -197,7 +239,7 @@ class Engine:
         return self._reserve_and_run(start)
 
     def _reserve_and_run(self, start: Reservation) -> Outcome:
-        if not start.tasks:
+        if not (start.tasks or start.layouts):
             return Outcome()
         if self.stop.is_set():
             raise Interrupted("interrupted", why="nothing was changed yet")
@@ -256,28 +298,3 @@ class Engine:
         if outcome.interrupted:
             outcome.raise_for_failure()
         return outcome.of(leftovers.unfinished(tasks))
-
-
-def no_placement(unplaced: Sequence[NotPlaced], most: int = 8) -> VgpumgrError:
-    """The error for requests that fit nowhere; unreachable hosts alone make it exit 6."""
-    first = unplaced[0]
-    texts = [_with_host(reason) for reason in first.reasons[:most]]
-    rest = len(first.reasons) - len(texts)
-    lines = [*texts, *([f"and {rest} more GPUs or hosts"] if rest > 0 else [])]
-    others = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
-    unread = bool(first.reasons) and all(_unread(reason) for reason in first.reasons)
-    kind = HostUnreachable if unread else NoPlacement
-    return kind(
-        f"{first.request.name}{others} cannot be placed",
-        why="; ".join(lines) or "no host is enrolled",
-        next="vgpumgr doctor" if unread else f"vgpumgr explain -f FILE --vm {first.request.name}",
-    )
-
-
-def _with_host(reason: Reason) -> str:
-    """The sentence of a GPU names no host: PCI addresses repeat on every one."""
-    return reason.text if reason.host in reason.text else f"{reason.host}: {reason.text}"
-
-
-def _unread(reason: Reason) -> bool:
-    return any(words in reason.text for words in (NOT_REACHED, NOT_READ))

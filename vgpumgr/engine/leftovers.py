@@ -9,6 +9,7 @@ from vgpumgr.engine.outcome import Outcome
 from vgpumgr.model.errors import Conflict, Interrupted
 from vgpumgr.model.journal import (
     FINAL_TASKS,
+    LAYOUT,
     OperationRecord,
     TaskMoved,
     TaskRecord,
@@ -63,12 +64,34 @@ def close_overtaken(
 def _overtaken(
     task: TaskRecord, alive: Mapping[str, VmRecord], desired: Mapping[str, VmSpec]
 ) -> str:
+    if task.verb == LAYOUT:
+        return ""
     vm = alive.get(task.vm_id)
     if vm is None:
         return "the VM was deleted meanwhile"
     if task.verb == "change" and desired.get(vm.name, vm.spec) != vm.spec:
         return "a newer change took its place"
     return ""
+
+
+def close_layouts(ledger: Ledger, gpus: Collection[str]) -> None:
+    """End unfinished layout changes of these GPUs: a newer plan starts from what they left.
+
+    Conflict while another live process works on one of them.
+    """
+    for operation in ledger.operations(open_only=True):
+        waiting = unfinished(ledger.tasks(operation.id))
+        mine = [task for task in waiting if task.verb == LAYOUT and task.vm_id in gpus]
+        if not mine:
+            continue
+        if not ledger.claim_operation(operation.id):
+            raise running(operation.id)
+        ledger.record(
+            *(
+                TaskMoved(task=task.id, state=TaskState.FAILED, error="a newer layout took over")
+                for task in mine
+            )
+        )
 
 
 def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:

@@ -62,13 +62,27 @@ def with_budgets(
     slots: dict[str, int] = {}
     for each in facts.gpus:
         before = known.get(each.device)
-        empty = not unread and each.device not in parents
+        functions = {each.device, *(vf.address for vf in each.vfs)}
+        empty = not unread and not functions & parents
         sizes = before.facts.type_units if before else {}
-        filled = frameworks.with_budget(each, sizes, empty=empty)
+        filled = frameworks.with_budget(_remembered(each, before), sizes, empty=empty)
         gpus.append(filled)
         now = frameworks.slots(filled, empty=empty)
         slots[each.device] = max(now, before.units if before else 0)
     return replace(facts, gpus=tuple(gpus)), slots
+
+
+def _remembered(gpu: GpuFacts, before: GpuRecord | None) -> GpuFacts:
+    """NVML does not see a GPU on vfio-pci: what never changes is kept from when it did.
+
+    Only where nothing contradicts it, so that a swapped card is not taken for the old one.
+    """
+    if before is None or gpu.module_id is not None:
+        return gpu
+    old = before.facts
+    same = gpu.vendor_device == old.vendor_device and gpu.driver != old.driver
+    kept = old.module_id if same or old.driver == gpu.driver == "vfio-pci" else None
+    return replace(gpu, module_id=kept)
 
 
 def _by_host(records: Iterable[GpuRecord]) -> dict[str, dict[str, GpuRecord]]:

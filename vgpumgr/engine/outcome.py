@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.model.errors import Interrupted, PartlyDone, VgpumgrError
-from vgpumgr.model.journal import FINAL_TASKS, OperationState, TaskRecord, TaskState
+from vgpumgr.model.journal import FINAL_TASKS, LAYOUT, OperationState, TaskRecord, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,15 @@ class Outcome:
         names = {task.vm for task in tasks}
         return replace(self, vms=tuple(vm for vm in self.vms if vm.vm in names))
 
+    def _count(self) -> str:
+        what = "GPUs" if all(vm.verb == LAYOUT for vm in self.vms) else "VMs"
+        return f"{len(self.done)} of {len(self.vms)} {what} are done"
+
     def raise_for_failure(self) -> None:
         """Interrupted, the one VM's own error, or PartlyDone; nothing when all is done."""
         if self.interrupted:
             raise Interrupted(
-                f"interrupted: {len(self.done)} of {len(self.vms)} VMs are done",
+                f"interrupted: {self._count()}",
                 why="the running host calls were allowed to end",
                 next=f"vgpumgr operation resume {self.operation}"
                 f"   (or: operation undo {self.operation})",
@@ -72,7 +76,7 @@ class Outcome:
         if len(self.vms) == 1 and bad[0].error is not None:
             raise bad[0].error
         raise PartlyDone(
-            f"{len(self.done)} of {len(self.vms)} VMs are done",
+            self._count(),
             why=_why(bad),
             next=f"vgpumgr operation show {self.operation}; the same command again goes on",
         )
@@ -91,6 +95,13 @@ def operation_state(tasks: Sequence[TaskState]) -> OperationState:
 
 
 def _why(bad: Sequence[VmOutcome], most: int = 5) -> str:
-    lines = [f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in bad[:most]]
+    lines = [f"{vm.vm} on {vm.host}: {_words(vm)}" for vm in bad[:most]]
     rest = len(bad) - len(lines)
     return "; ".join([*lines, *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def _words(vm: VmOutcome) -> str:
+    error = vm.error
+    if error is None:
+        return str(vm.state)
+    return f"{error.message} ({error.why})" if error.why else error.message

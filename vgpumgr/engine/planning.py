@@ -10,7 +10,7 @@ from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.host import HostFacts
-from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
 from vgpumgr.model.plan import Action, ActionKind, Plan
 from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
 from vgpumgr.placement import place
@@ -96,10 +96,25 @@ def _new(decision: Decision) -> Action | NotPlaced:
 def describe(placed: Placed) -> Iterable[str]:
     """A line per GPU part, and one for pinned CPUs."""
     for part in placed.assignments:
-        where = "" if len(part.slots) == 0 else f" (slots {_range(part.slots)})"
-        yield f"{part.offer.profile} on {part.device}{where}"
+        yield f"{part.offer.profile} on {part.device}{_where(part)}"
+    if placed.partition is not None:
+        yield f"NVSwitch partition {placed.partition}"
     if placed.cpus:
         yield f"pinned to CPUs {_range(placed.cpus)}"
+
+
+def _where(part: Assignment) -> str:
+    """VF, GPU instance or placement id, and the slots."""
+    offer = part.offer
+    words = [f"VF {part.vf.address}"] if part.vf else []
+    if offer.instance is not None:
+        made = "new" if part.make_instance else "existing"
+        words.append(f"{made} {offer.instance.profile} at slice {part.start}")
+    elif offer.starts:
+        words.append(f"placement id {part.start}")
+    if part.slots:
+        words.append(f"slots {_range(part.slots)}")
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _range(numbers: tuple[int, ...]) -> str:

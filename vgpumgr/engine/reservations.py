@@ -9,7 +9,7 @@ from dataclasses import replace
 from vgpumgr.engine import steps
 from vgpumgr.engine.changes import needs_restart, only_bookkeeping
 from vgpumgr.engine.creation import Creation, Site, create, domain_xml
-from vgpumgr.engine.deletion import delete_steps, start_steps
+from vgpumgr.engine.lifecycle import delete_steps, start_steps
 from vgpumgr.engine.planning import reached
 from vgpumgr.engine.steps import (
     DefineDomain,
@@ -55,6 +55,11 @@ class Sites:
     def allocations(self, vm: VmRecord) -> tuple[Allocation, ...]:
         """What a VM holds."""
         return tuple(self._held.get(vm.id, ()))
+
+    def power_on(self, vm: VmRecord) -> tuple[Step, ...]:
+        """Devices, their NVSwitch partition, then power."""
+        modules = {gpu.id: gpu.facts.module_id for gpu in self._view.gpus if gpu.host == vm.host}
+        return start_steps(vm, self.allocations(vm), modules)
 
     def definition(self, vm: VmRecord) -> str:
         """A VM's domain XML."""
@@ -234,7 +239,7 @@ def _change_steps(action: Action, vm: VmRecord, sites: Sites, view: LedgerView) 
     restart = needs_restart(old.spec, vm.spec)
     runs = (vm.host, vm.name) in reached(view).running
     stop = (StopDomain(name=vm.name, vm_id=vm.id),) if runs and restart else ()
-    start = start_steps(vm, sites.allocations(vm)) if stop or (vm.running and not runs) else ()
+    start = sites.power_on(vm) if stop or (vm.running and not runs) else ()
     redefine = RedefineDomain(
         name=vm.name,
         vm_id=vm.id,
@@ -251,7 +256,7 @@ def _to_start(plan: Plan) -> list[VmRecord]:
 
 def _revive_steps(vm: VmRecord, sites: Sites, view: LedgerView) -> tuple[Step, ...]:
     """Devices, the definition where the host lost it, then power."""
-    devices_and_power = start_steps(vm, sites.allocations(vm))
+    devices_and_power = sites.power_on(vm)
     if (vm.host, vm.name) in reached(view).defined:
         return devices_and_power
     define = DefineDomain(

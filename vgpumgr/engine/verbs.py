@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.model.journal import TaskMoved, TaskRecord, TaskState
+from vgpumgr.model.journal import LAYOUT, TaskMoved, TaskRecord, TaskState
 from vgpumgr.model.vm import AllocationState, VmState
 
 
@@ -44,12 +44,16 @@ VERBS = {
     "start": Verb(OnRefusal.FAIL, running=True),
     "stop": Verb(OnRefusal.FAIL, running=False),
     "reboot": Verb(OnRefusal.FAIL),
+    # Planned anew from whatever state it left: there is nothing to take back.
+    LAYOUT: Verb(OnRefusal.FAIL),
 }
 
 
 def finished(task: TaskRecord) -> TaskMoved:
     """The transition that ends a task well."""
     verb = VERBS[task.verb]
+    if task.verb == LAYOUT:
+        return TaskMoved(task=task.id, state=TaskState.DONE, layout_gpu=task.vm_id)
     return TaskMoved(
         task=task.id,
         state=TaskState.DONE,

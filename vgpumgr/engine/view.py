@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.vm import Allocation, VmRecord
 
@@ -19,6 +20,7 @@ class LedgerView:
     gpus: tuple[GpuRecord, ...]
     vms: tuple[VmRecord, ...]
     allocations: tuple[Allocation, ...]
+    layouts: tuple[LayoutRecord, ...] = ()
 
 
 def read_view(ledger: Ledger) -> LedgerView:
@@ -29,4 +31,5 @@ def read_view(ledger: Ledger) -> LedgerView:
         gpus=ledger.gpus(),
         vms=ledger.vms(),
         allocations=ledger.allocations(),
+        layouts=ledger.layouts(),
     )

@@ -35,7 +35,9 @@ def _text(field: str, value: object) -> str:
 
 def _gpu(gpu: GpuRequest) -> str:
     count = f" ×{gpu.count}" if gpu.count > 1 else ""
-    return f"{gpu.profile}{f' on {gpu.model}' if gpu.model else ''}{count}"
+    wanted = gpu.profile or exact_size((gpu.memory_mib or 0) << 20)
+    framework = f" by {gpu.framework}" if gpu.framework else ""
+    return f"{wanted}{framework}{f' on {gpu.model}' if gpu.model else ''}{count}"
 
 
 def _disk(disk: DiskSpec) -> str:

@@ -1,12 +1,13 @@
 """One small file per *framework*, a way of giving a VM a GPU.
 
 Every framework has one life cycle: ``offers`` says what a GPU can make, ``realise`` makes it on
-the host, ``look`` reads it back, ``describe`` gives the hostdev, ``release`` takes it back and
+the host, ``look`` reads it back, ``describe`` gives the hostdevs, ``release`` takes it back and
 ``holds`` says whether anything is left of it. They choose helper verbs; the mechanics live in the
-helper.
+helper. ``could`` names what a GPU would make if a Layout partitioned it otherwise.
 """
 
 from vgpumgr.gpu.budget import slots, with_budget
+from vgpumgr.gpu.could import could
 from vgpumgr.gpu.framework import GpuFramework, companions, framework, offers
 
-__all__ = ["GpuFramework", "companions", "framework", "offers", "slots", "with_budget"]
+__all__ = ["GpuFramework", "companions", "could", "framework", "offers", "slots", "with_budget"]

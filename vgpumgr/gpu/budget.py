@@ -1,8 +1,9 @@
 """How many memory slots a GPU has, and how many each mdev type takes.
 
-A board of the catalogue is counted in its slots. Any other parent shares one budget among its
-types (the kernel's mbochs and mtty do, and so does Intel's GVT-g); the budget is learned from
-``available_instances`` while the parent is empty, and remembered.
+A board of the catalogue is counted in its slots, whether its vGPUs are made on the physical
+function or on VFs; a GPU that gives plain VFs (AMD, Intel) in VFs. Any other parent shares one
+budget among its types (the kernel's mbochs and mtty do, and so does Intel's GVT-g); the budget is
+learned from ``available_instances`` while the parent is empty, and remembered.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from vgpumgr import catalog
+from vgpumgr.gpu.mdev import types
 from vgpumgr.model.gpu import GpuFacts, MdevType
 
 
@@ -26,9 +28,7 @@ def with_budget(gpu: GpuFacts, known: Mapping[str, int], *, empty: bool) -> GpuF
             known_type.profile: catalog.allocation_units(board, known_type)
             for known_type in board.types
         }
-        units = {
-            each.type_id: sizes[each.profile] for each in gpu.mdev_types if each.profile in sizes
-        }
+        units = {each.type_id: sizes[each.profile] for each in types(gpu) if each.profile in sizes}
     elif known:
         units = dict(known)
     else:
@@ -41,6 +41,8 @@ def slots(gpu: GpuFacts, *, empty: bool) -> int:
     board = catalog.board(gpu.model)
     if board is not None:
         return max(1, catalog.slots(board))
+    if catalog.sriov_board(gpu.model) is not None:
+        return max(1, len(gpu.vfs))
     if not empty:
         return 1
     return max(1, *(each.available or 0 for each in gpu.mdev_types), 0)

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from vgpumgr.gpu.mdev import MdevFramework
 from vgpumgr.gpu.passthrough import PassthroughFramework, companions
+from vgpumgr.gpu.pci_vf import PciVfFramework
+from vgpumgr.gpu.vfio_vf import VfioVfFramework
 from vgpumgr.model.domain import Hostdev
 from vgpumgr.model.gpu import Framework, GpuFacts
 from vgpumgr.model.observed import Observed
@@ -20,7 +22,7 @@ class GpuFramework(Protocol):
     """How one framework turns an allocation into a device on a host and back."""
 
     def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
-        """What this GPU can make through this framework."""
+        """What this GPU can make through this framework, as it is partitioned now."""
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
         """Make the device, under its claim; already made under the same claim is no error."""
@@ -34,12 +36,14 @@ class GpuFramework(Protocol):
     def release(self, helper: Helper, allocation: Allocation) -> None:
         """Take the device back, presenting the claim; already gone is no error."""
 
-    def describe(self, allocation: Allocation, *, display: bool) -> Hostdev:
-        """The hostdev that goes into the domain."""
+    def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
+        """The hostdevs that go into the domain."""
 
 
 _FRAMEWORKS: dict[Framework, GpuFramework] = {
     Framework.MDEV: MdevFramework(),
+    Framework.VFIO_VF: VfioVfFramework(),
+    Framework.PCI_VF: PciVfFramework(),
     Framework.PASSTHROUGH: PassthroughFramework(),
 }
 

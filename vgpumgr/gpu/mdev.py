@@ -1,8 +1,14 @@
-"""Mediated devices: NVIDIA vGPU on kernels before 6.8, Intel GVT-g, the kernel's samples."""
+"""Mediated devices: NVIDIA vGPU on kernels before 6.8, Intel GVT-g, the kernel's samples.
+
+The parent is the physical function up to Turing, a virtual function from Ampere on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vgpumgr import catalog
+from vgpumgr.gpu import vgpu
 from vgpumgr.gpu.claim import claim_of, is_ours, require_ours
 from vgpumgr.model.domain import Hostdev, MdevHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts, MdevType
@@ -11,23 +17,23 @@ from vgpumgr.model.placement import Offer
 from vgpumgr.model.ports import Helper
 from vgpumgr.model.vm import Allocation
 
-# ogkm 595.45.04: at most 16 vGPUs in one VM.
-MAX_VGPUS_PER_VM = 16
+# A parent outside the catalogue is limited by its learned budget alone.
+UNLIMITED = 10_000
 
 
 class MdevFramework:
     """A vGPU is an mdev: the helper writes its UUID to the type's ``create`` file."""
 
     def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
-        """One offer per type that the parent lists and whose size is known."""
-        return tuple(
-            self._offer(gpu, mdev_type)
-            for mdev_type in gpu.mdev_types
-            if mdev_type.type_id in gpu.type_units
-        )
+        """One offer per type that a parent lists and whose size is known."""
+        board = catalog.board(gpu.model)
+        if board is None:
+            return tuple(_learned(gpu))
+        ids = {each.profile: each.type_id for each in types(gpu)}
+        return tuple(vgpu.offers(gpu, board, Framework.MDEV, ids))
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
-        """Create the mdev with the recorded UUID."""
+        """Create the mdev with the recorded UUID, and the GPU instance behind it if need be."""
         helper.call(
             "mdev_create",
             {
@@ -35,6 +41,7 @@ class MdevFramework:
                 "type": allocation.type_id,
                 "uuid": allocation.device,
                 "claim": claim_of(allocation),
+                **vgpu.arguments(allocation),
             },
         )
 
@@ -56,33 +63,26 @@ class MdevFramework:
         """Remove the mdev and its claim."""
         helper.call("mdev_remove", {"uuid": allocation.device, "claim": claim_of(allocation)})
 
-    def describe(self, allocation: Allocation, *, display: bool) -> Hostdev:
+    def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
         """``<hostdev type='mdev'>`` by UUID."""
-        return MdevHostdev(uuid=allocation.device, display=display)
+        return (MdevHostdev(uuid=allocation.device, display=display),)
 
-    @staticmethod
-    def _offer(gpu: GpuFacts, mdev_type: MdevType) -> Offer:
-        units = gpu.type_units[mdev_type.type_id]
-        board = catalog.board(gpu.model)
-        known = board and next((t for t in board.types if t.profile == mdev_type.profile), None)
-        if known is None:
-            return Offer(
-                profile=mdev_type.profile,
+
+def types(gpu: GpuFacts) -> tuple[MdevType, ...]:
+    """The types of the physical function, else those that its VFs list."""
+    on_vfs = {each.type_id: each for vf in gpu.vfs for each in vf.mdev_types}
+    return gpu.mdev_types or tuple(on_vfs.values())
+
+
+def _learned(gpu: GpuFacts) -> Iterator[Offer]:
+    for each in gpu.mdev_types:
+        if each.type_id in gpu.type_units:
+            yield Offer(
+                profile=each.profile,
                 framework=Framework.MDEV,
-                type_id=mdev_type.type_id,
-                units=units,
-                max_instances=10_000,
+                type_id=each.type_id,
+                units=gpu.type_units[each.type_id],
+                max_instances=UNLIMITED,
                 memory_mib=0,
-                max_per_vm=MAX_VGPUS_PER_VM,
+                max_per_vm=catalog.limits().per_vm,
             )
-        return Offer(
-            profile=known.profile,
-            framework=Framework.MDEV,
-            type_id=mdev_type.type_id,
-            units=units,
-            max_instances=known.max_gpu,
-            memory_mib=known.fb_mib,
-            size_class=known.fb_mib,
-            max_per_vm=MAX_VGPUS_PER_VM if known.multi_vgpu else 1,
-            verified=known.verified,
-        )

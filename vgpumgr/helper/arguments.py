@@ -18,6 +18,7 @@ _PATH = re.compile(r"(/[^/\x00]+)+/?")
 
 _MAX_NUMBER = 2**63 - 1
 _MAX_FUNCTIONS = 8  # of one PCI slot
+_MAX_NUMBERS = 64
 _MAX_PATH = 4096
 
 
@@ -86,6 +87,35 @@ def number(args: Mapping[str, Any], name: str) -> int:
     value = args.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_NUMBER:
         bad(name, "no whole number from 0")
+    return value
+
+
+def optional_number(args: Mapping[str, Any], name: str) -> int | None:
+    """A whole number from 0; None when the argument is absent or null."""
+    return None if args.get(name) is None else number(args, name)
+
+
+def numbers(args: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    """Whole numbers from 0, in order."""
+    given = args.get(name)
+    if not isinstance(given, list) or len(given) > _MAX_NUMBERS:
+        bad(name, f"no list of at most {_MAX_NUMBERS} numbers")
+    return tuple(number({name: item}, name) for item in given)
+
+
+def flag(args: Mapping[str, Any], name: str) -> bool:
+    """True or false."""
+    value = args.get(name)
+    if not isinstance(value, bool):
+        bad(name, "neither true nor false")
+    return value
+
+
+def choice(args: Mapping[str, Any], name: str, allowed: Sequence[str]) -> str:
+    """One word of a few."""
+    value = args.get(name)
+    if not isinstance(value, str) or value not in allowed:
+        bad(name, f"none of {', '.join(allowed)}")
     return value
 
 

@@ -103,7 +103,23 @@ def put(call: Call, unit: str, presented: Presented, want: dict[str, Any]) -> No
         "vm": presented.vm,
         "wanted": want,
     }
-    state.store(call.system, _path(unit), json.dumps(claim, indent=1) + "\n")
+    rewrite(call.system, claim)
+
+
+def rewrite(system: System, claim: Claim) -> None:
+    """Write a claim that was read, changed; it is on disk when this returns."""
+    state.store(system, _path(claim["unit"]), json.dumps(claim, indent=1) + "\n")
+
+
+def require_same(held: Claim, asked: dict[str, Any]) -> None:
+    """Refuse where the claim that is there wants something else than is asked for now.
+
+    Who makes the GPU instance was settled when the claim was written.
+    """
+    if _content(held["wanted"]) != _content(asked):
+        there, new = json.dumps(_content(held["wanted"])), json.dumps(_content(asked))
+        message = f"{held['unit']} is claimed for something else"
+        raise HelperError(errors.CLAIM_MISMATCH, message, f"claimed: {there}, asked: {new}")
 
 
 def drop(system: System, unit: str) -> None:
@@ -113,6 +129,12 @@ def drop(system: System, unit: str) -> None:
 
 def _path(unit: str) -> str:
     return f"{state.CLAIMS}/{unit}{_SUFFIX}"
+
+
+def _content(want: dict[str, Any]) -> dict[str, Any]:
+    instance = want.get("instance")
+    content = {name: value for name, value in want.items() if value not in (None, {})}
+    return {**content, "instance": {**instance, "make": None}} if instance else content
 
 
 def _ours(call: Call, found: Claim, presented: Presented) -> bool:

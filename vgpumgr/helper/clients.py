@@ -31,7 +31,9 @@ def check_none(system: System, address: str) -> None:
 
 
 def _pids(system: System) -> list[str]:
-    return [name for name in system.list("/proc") if name.isdigit()]
+    """Every process but this one: the library we asked keeps the node open."""
+    ours = system.link("/proc/self")
+    return [name for name in system.list("/proc") if name.isdigit() and name != ours]
 
 
 def _holds(system: System, pid: str, node: str) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import pci, sysfs
+from vgpumgr.helper import pci, sysfs, vendor
 from vgpumgr.helper.parts import Parts
 from vgpumgr.helper.system import System
 
 # PCI classes: 03 display controllers; 1200 processing accelerators.
 _CLASSES = ("03", "1200")
-_VF_LINK = "virtfn"
+# What may share a slot with a display function and belongs to it: HD audio, USB, its type-C port.
+_SIBLINGS = ("0403", "0c03", "0c80")
 
 
 def gather(system: System, parts: Parts) -> list[dict[str, Any]]:
@@ -24,8 +25,12 @@ def gather(system: System, parts: Parts) -> list[dict[str, Any]]:
 
 
 def _is_vf(system: System, address: str, parts: Parts) -> bool:
-    link = parts.read(f"devices {address} physfn", system.link, f"{pci.path(address)}/physfn")
-    return link is not None
+    return parts.read(f"devices {address} physfn", pci.physical, system, address) is not None
+
+
+def one(system: System, address: str, parts: Parts) -> dict[str, Any]:
+    """The entry of one function; OSError when not even its class can be read."""
+    return _device(system, address, pci.kind(system, address), parts)
 
 
 def _device(system: System, address: str, kind: str, parts: Parts) -> dict[str, Any]:
@@ -41,8 +46,9 @@ def _device(system: System, address: str, kind: str, parts: Parts) -> dict[str, 
         "iommu_group": lambda: sysfs.iommu_group(system, folder),
         "group_devices": lambda: list(pci.group_endpoints(system, address)),
         "boot_vga": lambda: sysfs.optional_text(system, f"{folder}/boot_vga") == "1",
-        "reset_methods": lambda: _words(system, f"{folder}/reset_method"),
-        "sriov": lambda: _sriov(system, folder),
+        "reset_methods": lambda: _reset_methods(system, address),
+        "siblings": lambda: _siblings(system, address),
+        "sriov": lambda: _sriov(system, address, parts),
     }
     fields = {name: parts.read(f"devices {address} {name}", read) for name, read in readers.items()}
     return {"address": address, "class": kind, **fields}
@@ -62,20 +68,40 @@ def _numa_node(system: System, folder: str) -> int | None:
     return None if text is None or int(text) < 0 else int(text)
 
 
-def _words(system: System, path: str) -> list[str]:
-    return (sysfs.optional_text(system, path) or "").split()
+def _reset_methods(system: System, address: str) -> list[str]:
+    return (sysfs.optional_text(system, f"{pci.path(address)}/reset_method") or "").split()
 
 
-def _sriov(system: System, folder: str) -> dict[str, Any] | None:
-    total = sysfs.optional_text(system, f"{folder}/sriov_totalvfs")
+def _siblings(system: System, address: str) -> list[dict[str, Any]]:
+    slot = address.rpartition(".")[0]
+    others = [f"{slot}.{number}" for number in (1, 2, 3)]
+    found = {name: pci.kind(system, name) for name in others if pci.exists(system, name)}
+    return [
+        {"address": name, "class": kind, "driver": pci.driver(system, name)}
+        for name, kind in found.items()
+        if name != address and kind.startswith(_SIBLINGS)
+    ]
+
+
+def _sriov(system: System, address: str, parts: Parts) -> dict[str, Any] | None:
+    total = sysfs.optional_text(system, f"{pci.path(address)}/sriov_totalvfs")
     if total is None:
         return None
-    numbers = sorted(
-        int(name[len(_VF_LINK) :]) for name in system.list(folder) if name.startswith(_VF_LINK)
-    )
-    links = (sysfs.target(system, f"{folder}/{_VF_LINK}{number}") for number in numbers)
+    vfs = pci.numbered_vfs(system, address)
     return {
         "total": int(total),
-        "num": int(sysfs.text(system, f"{folder}/sriov_numvfs")),
-        "vfs": [address for address in links if address],
+        "num": int(sysfs.text(system, f"{pci.path(address)}/sriov_numvfs")),
+        "vfs": [_vf(system, number, vf, parts) for number, vf in vfs],
+    }
+
+
+def _vf(system: System, number: int, vf: str, parts: Parts) -> dict[str, Any]:
+    part = f"vfs {vf}"
+    return {
+        "number": number,
+        "address": vf,
+        "driver": parts.read(part, pci.driver, system, vf),
+        "iommu_group": parts.read(part, sysfs.iommu_group, system, pci.path(vf)),
+        "reset_methods": parts.read(part, _reset_methods, system, vf),
+        "vgpu": vendor.facts(system, vf, parts),
     }

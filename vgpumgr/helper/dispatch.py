@@ -14,13 +14,21 @@ from vgpumgr.helper import (
     claims,
     epoch,
     errors,
+    fabric_partitions,
     forget,
+    gpu_instances,
     images,
     kvm,
     mdev,
+    mig_mode,
+    mixed_size,
     probe,
     restore,
+    scheduler,
     vfio,
+    vfs,
+    vgpu,
+    vgpu_args,
 )
 from vgpumgr.helper.call import Call
 from vgpumgr.helper.errors import HelperError
@@ -46,22 +54,39 @@ def version(_call: Call) -> Answer:
     return {"helper": VERSION, "python": platform.python_version()}
 
 
+def _controlled(run: Callable[[Call], Answer], *takes: str) -> Verb:
+    return Verb(run, takes, changes=True, controlled=True)
+
+
+_GI = ("gpu", "profile_id", "start")
+
 VERBS = {
     "version": Verb(version),
     "probe": Verb(probe.probe),
-    "mdev_create": Verb(
-        mdev.create, ("parent", "type", "uuid", "claim"), changes=True, controlled=True
-    ),
+    "gpu_look": Verb(probe.gpu_look, ("gpu",)),
+    "mdev_create": _controlled(mdev.create, "parent", "type", "uuid", "claim", *vgpu_args.NAMES),
     "mdev_look": Verb(mdev.look, ("uuid",)),
-    "mdev_remove": Verb(mdev.remove, ("uuid", "claim"), changes=True, controlled=True),
-    "vfio_bind": Verb(vfio.bind, ("address", "claim", "with"), changes=True, controlled=True),
+    "mdev_remove": _controlled(mdev.remove, "uuid", "claim"),
+    "vgpu_create": _controlled(vgpu.create, "vf", "type", "claim", *vgpu_args.NAMES),
+    "vgpu_look": Verb(vgpu.look, ("vf",)),
+    "vgpu_release": _controlled(vgpu.release, "vf", "claim"),
+    "vfio_bind": _controlled(vfio.bind, "address", "claim", "with"),
     "vfio_look": Verb(vfio.look, ("address",)),
-    "vfio_release": Verb(vfio.release, ("address", "claim"), changes=True, controlled=True),
+    "vfio_release": _controlled(vfio.release, "address", "claim"),
+    "mig_mode_set": _controlled(mig_mode.set_mode, "gpu", "enabled"),
+    "vfs_set": _controlled(vfs.set_count, "gpu", "count"),
+    "mixed_size_set": _controlled(mixed_size.set_mode, "gpu", "enabled"),
+    "scheduler_set": _controlled(scheduler.set_policy, "gpu", "policy"),
+    "gi_create": _controlled(gpu_instances.create, *_GI, "size", "compute"),
+    "gi_destroy": _controlled(gpu_instances.destroy, *_GI, "id"),
+    "fabric_look": Verb(fabric_partitions.look),
+    "fabric_activate": _controlled(fabric_partitions.activate, "partition", "gpus", "claim"),
+    "fabric_deactivate": _controlled(fabric_partitions.deactivate, "partition", "claim"),
     "claims": Verb(claims.answer),
     "restore": Verb(restore.restore, changes=True),
     "image_inspect": Verb(images.inspect, ("path", "pool_path")),
     "kvm_probe": Verb(kvm.kvm_probe),
-    "forget": Verb(forget.forget, changes=True, controlled=True),
+    "forget": _controlled(forget.forget),
 }
 
 

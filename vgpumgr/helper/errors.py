@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+from collections.abc import Iterator
 
 BAD_ARGUMENT = "bad-argument"
 NOT_PERMITTED = "not-permitted"
@@ -32,6 +34,17 @@ class HelperError(Exception):
         self.message = message
         self.why = why
         self.errno_name = errno_name
+
+    @contextlib.contextmanager
+    def taking_back(self) -> Iterator[None]:
+        """Undoing what was refused half-way; where that is refused too, ``why`` says so.
+
+        An OSError passes: what could not be looked at is unknown, and no refusal.
+        """
+        try:
+            yield
+        except HelperError as stuck:
+            self.why = f"{self.why}; it could not be taken back either: {stuck}"
 
     def as_dict(self) -> dict[str, str | None]:
         """The ``error`` object of an answer."""

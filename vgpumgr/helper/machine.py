@@ -35,6 +35,13 @@ def cpus(system: System) -> int:
     return len(_cpu_list(sysfs.text(system, "/sys/devices/system/cpu/online")))
 
 
+def cpu_model(system: System) -> str:
+    """The processor's name as its maker writes it; empty where the kernel gives none."""
+    text = sysfs.optional_text(system, "/proc/cpuinfo") or ""
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return model.group(1).strip() if model else ""
+
+
 def memory_mib(system: System) -> int:
     """All memory, in MiB."""
     return _memory_mib(system.read("/proc/meminfo"))

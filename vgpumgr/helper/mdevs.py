@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import mdev, sysfs
+from vgpumgr.helper import mdev_device, sysfs
 from vgpumgr.helper.parts import Parts
 from vgpumgr.helper.system import System
 
@@ -14,8 +14,8 @@ _MDEVCTL = "/etc/mdevctl.d"
 def parents(system: System, parts: Parts) -> list[dict[str, Any]]:
     """Every entry of ``/sys/class/mdev_bus``, virtual parents included."""
     found = []
-    for name in parts.read("parents", _names, system, mdev.PARENTS) or ():
-        folder = f"{mdev.PARENTS}/{name}"
+    for name in parts.read("parents", _names, system, mdev_device.PARENTS) or ():
+        folder = f"{mdev_device.PARENTS}/{name}"
         types = parts.read(f"parents {name}", system.list, f"{folder}/mdev_supported_types") or ()
         found.append(
             {
@@ -29,7 +29,7 @@ def parents(system: System, parts: Parts) -> list[dict[str, Any]]:
 
 def existing(system: System, parts: Parts) -> list[dict[str, Any]]:
     """Every mediated device, whoever made it."""
-    uuids = parts.read("mdevs", _names, system, mdev.DEVICES) or ()
+    uuids = parts.read("mdevs", _names, system, mdev_device.DEVICES) or ()
     found = (parts.read(f"mdevs {uuid}", _device, system, uuid) for uuid in uuids)
     return [device for device in found if device is not None]
 
@@ -44,7 +44,7 @@ def _names(system: System, folder: str) -> tuple[str, ...]:
 
 
 def _type(system: System, parent: str, kind: str, parts: Parts) -> dict[str, Any]:
-    folder = f"{mdev.PARENTS}/{parent}/mdev_supported_types/{kind}"
+    folder = f"{mdev_device.PARENTS}/{parent}/mdev_supported_types/{kind}"
     part = f"parents {parent} {kind}"
     return {
         "id": kind,
@@ -60,11 +60,11 @@ def _available(system: System, folder: str) -> int:
 
 
 def _device(system: System, uuid: str) -> dict[str, Any] | None:
-    folder = f"{mdev.DEVICES}/{uuid}"
+    folder = f"{mdev_device.DEVICES}/{uuid}"
     return {
         "uuid": uuid,
-        "parent": mdev.parent_of(system, uuid),
-        "type": sysfs.target(system, f"{folder}/mdev_type"),
+        "parent": mdev_device.parent_of(system, uuid),
+        "type": mdev_device.type_of(system, uuid),
         "iommu_group": sysfs.iommu_group(system, folder),
     }
 

@@ -10,12 +10,20 @@ DRIVERS = "/sys/bus/pci/drivers"
 VFIO = "vfio-pci"
 
 _BRIDGE = "0604"
+_VF_LINK = "virtfn"
+# What a byte that is no text becomes; a function that fell off the bus reads 0xff everywhere.
+_NO_TEXT = "\ufffd"
 _PROBE = "/sys/bus/pci/drivers_probe"
 
 
 def path(address: str) -> str:
     """The function's folder."""
     return f"{sysfs.PCI_DEVICES}/{address}"
+
+
+def unit_of(address: str) -> str:
+    """The claim's name for a function."""
+    return f"pci-{address}"
 
 
 def exists(system: System, address: str) -> bool:
@@ -32,6 +40,36 @@ def current_override(system: System, address: str) -> str:
     """Its driver_override; empty when there is none (the kernel prints ``(null)``)."""
     text = sysfs.optional_text(system, f"{path(address)}/driver_override")
     return "" if text in (None, "(null)") else str(text)
+
+
+def lost(system: System, address: str) -> bool:
+    """Whether its configuration space reads all ones: it fell off the bus."""
+    config = f"{path(address)}/config"
+    return system.exists(config) and set(system.read(config)) == {_NO_TEXT}
+
+
+def numbered_vfs(system: System, address: str) -> list[tuple[int, str]]:
+    """The VFs that are on, by the number of their ``virtfn`` link, with their addresses."""
+    folder = path(address)
+    names = [name for name in system.list(folder) if name.startswith(_VF_LINK)]
+    numbers = sorted(int(name[len(_VF_LINK) :]) for name in names)
+    links = ((number, sysfs.target(system, f"{folder}/{_VF_LINK}{number}")) for number in numbers)
+    return [(number, vf) for number, vf in links if vf]
+
+
+def vfs(system: System, address: str) -> list[str]:
+    """The addresses of the VFs that are on."""
+    return [vf for _, vf in numbered_vfs(system, address)]
+
+
+def vf_count(system: System, address: str) -> int:
+    """How many VFs the driver says are on; 0 for a function without SR-IOV."""
+    return int(sysfs.optional_text(system, f"{path(address)}/sriov_numvfs") or "0")
+
+
+def physical(system: System, address: str) -> str | None:
+    """The function that a VF belongs to; None when it is no VF."""
+    return sysfs.target(system, f"{path(address)}/physfn")
 
 
 def kind(system: System, address: str) -> str:

@@ -5,8 +5,22 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from vgpumgr.helper import VERSION, claims, devices, epoch, kvm, machine, mdevs, nvml
+from vgpumgr.helper import (
+    VERSION,
+    arguments,
+    claims,
+    devices,
+    epoch,
+    errors,
+    fabric,
+    kvm,
+    machine,
+    mdevs,
+    nvml_facts,
+    pci,
+)
 from vgpumgr.helper.call import Call
+from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.parts import Parts
 from vgpumgr.helper.system import System
 
@@ -16,6 +30,7 @@ _MACHINE = {
     "kernel": machine.kernel,
     "qemu": machine.qemu_version,
     "cpus": machine.cpus,
+    "cpu_model": machine.cpu_model,
     "memory_mib": machine.memory_mib,
     "iommu": machine.iommu,
     "kvm": kvm.remembered,
@@ -40,16 +55,27 @@ def probe(call: Call) -> dict[str, Any]:
         "mdevs": mdevs.existing(system, parts),
         "mdevctl": mdevs.definitions(system, parts),
         "nvml": _nvml(system, functions, parts),
+        "fabric": parts.read("fabric", fabric.facts, system),
         "claims": _claims(system, parts),
         "unknown": parts.unknown,
     }
 
 
+def gpu_look(call: Call) -> dict[str, Any]:
+    """The ``gpu_look`` verb: one GPU as a probe shows it, and what of it could not be read."""
+    system, parts, address = call.system, Parts(), arguments.pci(call.args, "gpu")
+    if not pci.exists(system, address):
+        raise HelperError(errors.NOT_FOUND, f"no PCI function {address}", "not on the bus")
+    device = devices.one(system, address, parts)
+    answer = _nvml(system, [device], parts)
+    entry = answer["gpus"][0] if answer else None
+    return {"device": device, "nvml": entry, "unknown": parts.unknown}
+
+
 def _nvml(system: System, functions: list[dict[str, Any]], parts: Parts) -> Any:
     """Only where NVIDIA's driver holds a function: without it the library has nothing to say."""
-    if not any(device["driver"] == "nvidia" for device in functions):
-        return None
-    return parts.read("nvml", nvml.gather, system)
+    held = [device["address"] for device in functions if device["driver"] == "nvidia"]
+    return parts.read("nvml", nvml_facts.gather, system, held) if held else None
 
 
 def _claims(system: System, parts: Parts) -> list[claims.Claim]:

@@ -7,9 +7,16 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-ALLOWED = ("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm")
+SRIOV_MANAGE = "/usr/lib/nvidia/sriov-manage"
+NVIDIA_SMI = "nvidia-smi"
+FMPM = "fmpm"
+ALLOWED = (
+    *("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm"),
+    *(SRIOV_MANAGE, NVIDIA_SMI, FMPM),
+)
 
-_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+# fmpm is built from source, so it may lie below /usr/local.
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", "LC_ALL": "C"}
 _TIMED_OUT = 124
 
 
@@ -18,8 +25,8 @@ def run(argv: Sequence[str], timeout: float) -> tuple[int, str]:
 
     OSError: EACCES when the program is not on the list, ENOENT when it is not installed.
     """
-    if argv[0] not in ALLOWED:
-        raise OSError(errno.EACCES, "not a program the helper runs", argv[0])
+    if argv[0] not in ALLOWED or not _may(argv):
+        raise OSError(errno.EACCES, "not a program the helper runs", " ".join(argv))
     try:
         done = subprocess.run(
             list(argv),
@@ -33,6 +40,11 @@ def run(argv: Sequence[str], timeout: float) -> tuple[int, str]:
     except subprocess.TimeoutExpired as cut:
         return _TIMED_OUT, _text(cut.output)
     return done.returncode, _text(done.stdout)
+
+
+def _may(argv: Sequence[str]) -> bool:
+    """nvidia-smi only resets one GPU: without ``-i`` it would reset all of them."""
+    return argv[0] != NVIDIA_SMI or (len(argv) == 4 and tuple(argv[1:3]) == ("--gpu-reset", "-i"))
 
 
 def _text(output: object) -> str:

@@ -4,32 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import claims, errors, mdev, vfio, viable, wanted
+from vgpumgr.helper import (
+    claims,
+    errors,
+    fabric_partitions,
+    mdev_device,
+    reset,
+    vf_vgpu,
+    vfio,
+    viable,
+    wanted,
+)
 from vgpumgr.helper.call import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 
+# vGPUs make their own GPU instances; a partition is active before its GPUs are given.
+_ORDER = (wanted.MDEV, wanted.VGPU, wanted.FABRIC, wanted.VFIO)
+
 
 def restore(call: Call) -> dict[str, Any]:
     """The ``restore`` verb: every claim in turn; one that fails keeps its claim and is named."""
-    restored, failed = [], []
+    readable, failed = [], []
     for unit, claim, why in claims.every(call.system):
-        refusal = _replay(call.system, claim) if claim else why
-        if refusal:
-            failed.append({"unit": unit, "why": refusal})
+        if claim is None:
+            failed.append({"unit": unit, "why": why})
         else:
-            restored.append(unit)
+            readable.append(claim)
+    restored = []
+    for claim in sorted(readable, key=_turn):
+        refusal = _replay(call.system, claim)
+        if refusal:
+            failed.append({"unit": claim["unit"], "why": refusal})
+        else:
+            restored.append(claim["unit"])
     return {"restored": restored, "failed": failed}
+
+
+def _turn(claim: claims.Claim) -> int:
+    return _ORDER.index(claim["wanted"]["kind"])
 
 
 def _replay(system: System, claim: claims.Claim) -> str:
     """Make one unit; the answer is why it could not be made, or empty."""
     want = claim["wanted"]
+    makers = {
+        wanted.MDEV: mdev_device.make,
+        wanted.VGPU: vf_vgpu.make,
+        wanted.FABRIC: fabric_partitions.make,
+    }
     try:
-        if want["kind"] == "mdev":
-            _mdev(system, want)
+        if want["kind"] == wanted.VFIO:
+            _vfio(system, want, vfio.holder_of(claim["allocation"], claim["generation"]))
         else:
-            _vfio(system, want)
+            makers[want["kind"]](system, want)
     except HelperError as error:
         return f"{error.message}: {error.why}" if error.why else error.message
     except (OSError, ValueError) as error:
@@ -37,16 +65,10 @@ def _replay(system: System, claim: claims.Claim) -> str:
     return ""
 
 
-def _mdev(system: System, want: dict[str, Any]) -> None:
-    if not system.exists(f"{mdev.DEVICES}/{want['uuid']}"):
-        mdev.require_room(system, want)
-    mdev.make(system, want)
-
-
-def _vfio(system: System, want: dict[str, Any]) -> None:
-    if vfio.is_bound(system, want):
-        return
+def _vfio(system: System, want: dict[str, Any], holder: str) -> None:
     main, *companions = wanted.addresses(want)
-    viable.check(system, main, tuple(companions))
-    vfio.load_driver(system)
-    vfio.to_vfio(system, want)
+    if not vfio.is_bound(system, want):
+        viable.check(system, main, tuple(companions))
+        reset.check(system, main, holder)
+        vfio.load_driver(system)
+    vfio.give(system, want, holder)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 
-from vgpumgr.helper import claims, clients, errors, mdev, pci, sysfs, wanted
+from vgpumgr.helper import claims, clients, errors, mdev_device, pci, sysfs, vendor, wanted
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 
@@ -80,32 +80,35 @@ def _blocks(system: System, address: str) -> bool:
 
 
 def _check_function(system: System, address: str) -> None:
-    folder = pci.path(address)
-    if sysfs.optional_text(system, f"{folder}/boot_vga") == "1":
+    if pci.lost(system, address):
+        raise HelperError(
+            errors.REFUSED,
+            f"{address} fell off the bus",
+            "its configuration space reads all ones: the host needs a restart",
+            errno.errorcode[errno.ENODEV],
+        )
+    if sysfs.optional_text(system, f"{pci.path(address)}/boot_vga") == "1":
         raise HelperError(
             errors.REFUSED, f"{address} is the boot console", "boot_vga is 1: the host shows on it"
         )
-    vfs = sysfs.optional_text(system, f"{folder}/sriov_numvfs") or "0"
-    if vfs != "0":
+    vfs = pci.vf_count(system, address)
+    if vfs:
         raise HelperError(
             errors.REFUSED,
             f"{address} has SR-IOV virtual functions",
             f"sriov_numvfs is {vfs}: vfio-pci refuses such a function",
             errno.errorcode[errno.EBUSY],
         )
-    mdevs = _mdevs_on(system, address)
-    if mdevs:
-        raise HelperError(
-            errors.IN_USE,
-            f"{address} carries mediated devices",
-            ", ".join(mdevs),
-            errno.errorcode[errno.EBUSY],
-        )
+    _check_empty(system, address)
     if pci.driver(system, address) == "nvidia":
         clients.check_none(system, address)
 
 
-def _mdevs_on(system: System, address: str) -> list[str]:
-    if not system.exists(f"{mdev.PARENTS}/{address}"):
-        return []
-    return [uuid for uuid in system.list(mdev.DEVICES) if mdev.parent_of(system, uuid) == address]
+def _check_empty(system: System, address: str) -> None:
+    mdevs = mdev_device.on(system, (address,))
+    vgpu = vendor.current(system, address) if vendor.has(system, address) else 0
+    if mdevs or vgpu:
+        what = "mediated devices" if mdevs else "a vGPU"
+        why = ", ".join(mdevs) or f"type {vgpu}"
+        busy = errno.errorcode[errno.EBUSY]
+        raise HelperError(errors.IN_USE, f"{address} carries {what}", why, busy)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import arguments
+from vgpumgr.helper import arguments, vgpu_args
+
+MDEV, VGPU, VFIO, FABRIC = "mdev", "vgpu", "vfio", "fabric"
 
 
 def check(wanted: dict[str, Any]) -> None:
     """HelperError ``bad-argument`` names the field that makes no sense."""
-    if wanted.get("kind") == "mdev":
-        arguments.sysfs_name(wanted, "parent")
-        arguments.sysfs_name(wanted, "type")
-        arguments.uuid(wanted, "uuid")
-    elif wanted.get("kind") == "vfio":
-        for function in functions(wanted):
-            _check_function(function)
-    else:
-        arguments.bad("kind", f"{wanted.get('kind')!r}, which this helper does not know")
+    checks = {MDEV: _check_mdev, VGPU: _check_vgpu, VFIO: _check_vfio, FABRIC: _check_fabric}
+    kind = wanted.get("kind")
+    if not isinstance(kind, str) or kind not in checks:
+        arguments.bad("kind", f"{kind!r}, which this helper does not know")
+    checks[kind](wanted)
 
 
 def functions(wanted: dict[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -29,8 +27,46 @@ def functions(wanted: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def addresses(wanted: dict[str, Any]) -> tuple[str, ...]:
-    """The addresses of a vfio claim, the main one first."""
-    return tuple(part["address"] for part in functions(wanted))
+    """The PCI functions that a claim takes, the main one first."""
+    if wanted["kind"] == VGPU:
+        return (wanted["vf"],)
+    if wanted["kind"] == VFIO:
+        return tuple(part["address"] for part in functions(wanted))
+    return ()
+
+
+def carriers(wanted: dict[str, Any]) -> tuple[str, ...]:
+    """The functions it takes or, for an mdev, lives on: they must stay as long as the claim."""
+    return (wanted["parent"],) if wanted["kind"] == MDEV else addresses(wanted)
+
+
+def instance(wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """The GPU instance behind a vGPU, or None."""
+    found: dict[str, Any] | None = wanted.get("instance")
+    return found
+
+
+def _check_mdev(wanted: dict[str, Any]) -> None:
+    arguments.sysfs_name(wanted, "parent")
+    arguments.sysfs_name(wanted, "type")
+    arguments.uuid(wanted, "uuid")
+    vgpu_args.given(wanted)
+
+
+def _check_vgpu(wanted: dict[str, Any]) -> None:
+    arguments.pci(wanted, "vf")
+    arguments.number(wanted, "type")
+    vgpu_args.given(wanted)
+
+
+def _check_vfio(wanted: dict[str, Any]) -> None:
+    for function in functions(wanted):
+        _check_function(function)
+
+
+def _check_fabric(wanted: dict[str, Any]) -> None:
+    arguments.number(wanted, "partition")
+    arguments.numbers(wanted, "gpus")
 
 
 def _check_function(function: dict[str, Any]) -> None:

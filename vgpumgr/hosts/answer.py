@@ -45,7 +45,11 @@ class Answer:
 
     def flag(self, key: str) -> bool:
         """True or false; false where it could not be read."""
-        return bool(self._get(key, bool, "true or false"))
+        return bool(self.maybe_flag(key))
+
+    def maybe_flag(self, key: str) -> bool | None:
+        """True or false, or None."""
+        return self._get(key, bool, "true or false")
 
     def mapping(self, key: str) -> Mapping[str, object]:
         """A free-form object, or an empty one."""
@@ -54,6 +58,14 @@ class Answer:
     def child(self, key: str) -> Answer:
         """A nested object, or an empty one."""
         return Answer(self.mapping(key), self._path(key))
+
+    def maybe_child(self, key: str) -> Answer | None:
+        """A nested object, or None."""
+        return self.child(key) if self.has(key) else None
+
+    def has(self, key: str) -> bool:
+        """Whether the part is there and not null."""
+        return self._data.get(key) is not None
 
     def objects(self, key: str) -> Iterator[Answer]:
         """The objects of a list."""

@@ -23,11 +23,38 @@ Identity = Callable[[], tuple[str, int]]
 """The fleet's id and the store's epoch, asked for when a verb needs them."""
 
 CHANGES = frozenset(
-    {"mdev_create", "mdev_remove", "vfio_bind", "vfio_release", "restore", "forget"}
+    {
+        "mdev_create",
+        "mdev_remove",
+        "vgpu_create",
+        "vgpu_release",
+        "vfio_bind",
+        "vfio_release",
+        "mig_mode_set",
+        "vfs_set",
+        "mixed_size_set",
+        "scheduler_set",
+        "gi_create",
+        "gi_destroy",
+        "fabric_activate",
+        "fabric_deactivate",
+        "restore",
+        "forget",
+    }
 )
 # The verdict of a KVM trial is written down on the host.
 LEAVES_TRACES = CHANGES | {"kvm_probe"}
-_LONG_S = {"kvm_probe": 60.0, "restore": 300.0}
+_LONG_S = {
+    "kvm_probe": 60.0,
+    "restore": 300.0,
+    # Rebinding a driver, resetting a GPU and training links take tens of seconds.
+    "vfs_set": 180.0,
+    "mig_mode_set": 180.0,
+    "fabric_activate": 120.0,
+    "fabric_deactivate": 120.0,
+    "vgpu_create": 60.0,
+    "vgpu_release": 60.0,
+}
 _KINDS: dict[str, type[VgpumgrError]] = {
     "bad-argument": HostRefused,
     "not-permitted": NotPermitted,

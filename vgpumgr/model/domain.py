@@ -56,9 +56,15 @@ class MdevHostdev:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciHostdev:
-    """A PCI function in a domain, ``managed='no'``: the helper has bound it."""
+    """A PCI function in a domain, ``managed='no'``: the helper has bound it.
+
+    ``display`` turns on display and ramfb where the host's libvirt knows them for PCI devices.
+    ``follows`` is the address of the function whose slot in the guest it shares (multifunction).
+    """
 
     address: str
+    display: bool = False
+    follows: str = ""
 
 
 Hostdev = MdevHostdev | PciHostdev

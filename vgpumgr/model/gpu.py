@@ -14,6 +14,8 @@ class Framework(StrEnum):
 
     PASSTHROUGH = "passthrough"
     MDEV = "mdev"
+    VFIO_VF = "vfio-vf"
+    PCI_VF = "pci-vf"
 
 
 PASSTHROUGH_PROFILE = "passthrough"
@@ -53,12 +55,106 @@ class Mdev:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VendorVgpu:
+    """The ``nvidia/`` files of a VF under the vendor-specific VFIO framework (kernel >= 6.8).
+
+    ``creatable`` are the type ids the driver would take now (None: could not be read), ``type_id``
+    is 0 while the VF carries no vGPU. ``instance`` (GPU instance id) and ``placement_id`` are the
+    driver's choice, readable only while a vGPU exists.
+    """
+
+    creatable: tuple[int, ...] | None
+    type_id: int | None
+    instance: int | None = None
+    placement_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VfFacts:
+    """A virtual function: ``number`` is the N of the PF's ``virtfnN`` link.
+
+    Exactly one of ``vendor`` and ``mdev_types`` is filled in where vGPUs are made on it; neither
+    where the VF itself is what a VM gets (AMD, Intel).
+    """
+
+    number: int
+    address: str
+    driver: str | None = None
+    iommu_group: int | None = None
+    reset_methods: tuple[str, ...] = ()
+    mdev_types: tuple[MdevType, ...] = ()
+    vendor: VendorVgpu | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeInstance:
+    """A compute instance; ``profile_id`` as ``nvidia-smi mig -lcip`` prints it."""
+
+    id: int
+    profile_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuInstance:
+    """A MIG GPU instance. ``start`` and ``size`` are slices of the board's memory grid."""
+
+    id: int
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    compute: tuple[ComputeInstance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigProfile:
+    """A GPU-instance profile as the driver lists it: ``starts`` are its possible placements.
+
+    ``remaining`` is how many more the driver says it would make; None = it did not say.
+    """
+
+    name: str
+    profile_id: int
+    gpu_slices: int
+    size: int
+    starts: tuple[int, ...]
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigFacts:
+    """MIG of a capable GPU. ``pending`` differs from ``enabled`` while a reset is due.
+
+    ``instances`` None: they could not be read, so nothing may be concluded from their absence.
+    """
+
+    enabled: bool
+    pending: bool
+    profiles: tuple[MigProfile, ...] = ()
+    instances: tuple[GpuInstance, ...] | None = ()
+
+
+class GpuHealth(StrEnum):
+    """What the driver says of the GPU itself."""
+
+    OK = "ok"
+    RESET_REQUIRED = "reset-required"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFacts:
     """One GPU (or virtual mdev parent) as the last probe saw it.
 
     ``device`` is its name on the host: a PCI address, or the parent's name under
     ``/sys/class/mdev_bus`` for a virtual parent such as ``mtty``. None means *unknown*.
     ``type_units`` is the number of memory slots an mdev of each type takes, where it is known.
+    ``siblings`` are the other functions of its slot that belong to it (HD audio, USB-C).
+    ``sriov_total`` is 0 where the function has no SR-IOV; ``vfs`` are the VFs that are on.
+    ``mig`` is None where the board has none or the driver did not answer, ``mixed_size`` None
+    where the driver has no such mode. ``scheduler`` is the vGPU scheduler's policy
+    (``best-effort``, ``equal-share``, ``fixed-share``). ``module_id`` is Fabric Manager's
+    physicalId of the GPU.
     """
 
     device: str
@@ -76,6 +172,19 @@ class GpuFacts:
     reset_methods: tuple[str, ...] = ()
     mdev_types: tuple[MdevType, ...] = ()
     type_units: Mapping[str, int] = field(default_factory=dict)
+    siblings: tuple[str, ...] = ()
+    sriov_total: int = 0
+    vfs: tuple[VfFacts, ...] = ()
+    mig: MigFacts | None = None
+    mixed_size: bool | None = None
+    scheduler: str | None = None
+    vgpu_capabilities: tuple[str, ...] = ()
+    ecc: bool | None = None
+    module_id: int | None = None
+    fabric_state: str | None = None
+    nvlinks: int | None = None
+    health: GpuHealth = GpuHealth.OK
+    health_detail: str = ""
 
     @property
     def address(self) -> PciAddress | None:

@@ -74,8 +74,27 @@ class ClaimFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FabricPartition:
+    """A partition of Fabric Manager: ``gpus`` are physicalIds (module ids on H100 and later)."""
+
+    id: int
+    gpus: tuple[int, ...]
+    active: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricFacts:
+    """NVSwitch fabric partitions as ``fmpm -l`` lists them."""
+
+    partitions: tuple[FabricPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Everything one probe read. Parts that could not be read are named in ``unknown``."""
+    """Everything one probe read. Parts that could not be read are named in ``unknown``.
+
+    ``fabric`` is None where no Fabric Manager answers in a mode that has partitions.
+    """
 
     host: str
     boot_id: str
@@ -94,6 +113,8 @@ class HostFacts:
     networks: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
     foreign_mdev_definitions: tuple[str, ...] = ()
+    cpu_model: str = ""
+    fabric: FabricFacts | None = None
     unknown: tuple[UnknownPart, ...] = ()
 
 

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+
+# The verb of a task that is about a GPU: its ``vm_id`` is the GPU's id, its ``vm`` names it.
+LAYOUT = "layout"
 
 
 class OperationState(StrEnum):
@@ -108,7 +112,8 @@ class StepMoved:
 class TaskMoved:
     """A task changed state; with it the VM and its allocations where the fields are set.
 
-    Moving allocations to ``released`` gives back their units in the same commit.
+    Moving allocations to ``released`` gives back their units in the same commit. ``layout_gpu``
+    names the GPU whose layout is settled by it.
     """
 
     task: str
@@ -118,6 +123,7 @@ class TaskMoved:
     vm_state: VmState | None = None
     vm_running: bool | None = None
     allocations: AllocationState | None = None
+    layout_gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +146,7 @@ class Reservation:
     New VMs with their allocations (units under UNIQUE constraints), VMs whose record changes,
     the operation and all tasks with all steps. ``gpu_generations`` and ``host_generations`` are
     compared and raised; a mismatch or a taken unit raises StaleGeneration and writes nothing.
+    ``layouts`` replace the records of their GPUs.
     """
 
     operation: OperationRecord
@@ -147,6 +154,7 @@ class Reservation:
     vms: tuple[VmRecord, ...] = ()
     changed_vms: tuple[VmRecord, ...] = ()
     allocations: tuple[Allocation, ...] = ()
+    layouts: tuple[LayoutRecord, ...] = ()
     gpu_generations: Mapping[str, int] = field(default_factory=dict)
     host_generations: Mapping[str, int] = field(default_factory=dict)
 

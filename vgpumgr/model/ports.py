@@ -15,6 +15,7 @@ from vgpumgr.model.journal import (
     TaskRecord,
     Transition,
 )
+from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.vm import Allocation, VmRecord
 
 T = TypeVar("T")
@@ -182,6 +183,9 @@ class Ledger(Protocol):
 
     def allocations(self, *, released: bool = False) -> tuple[Allocation, ...]:
         """Allocations that hold units; with ``released`` the closed ones too."""
+
+    def layouts(self) -> tuple[LayoutRecord, ...]:
+        """The layout of every GPU that ever got one, by host and device."""
 
     def reserve(self, reservation: Reservation) -> None:
         """Write a whole operation's start in one transaction, or raise and write nothing."""

@@ -13,15 +13,23 @@ DEFAULT_VERSIONS = Versions(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimBoard:
-    """``count`` GPUs of one catalogue board (``T4``, ``H100-SXM5-80GB``)."""
+    """``count`` GPUs of one catalogue board (``T4``, ``H100-SXM5-80GB``, ``MI300X``).
+
+    ``vfs`` is AMD gim's module option: how many VFs the driver makes
+    when it loads (0: its default, 1).
+    """
 
     board: str
     count: int = 1
+    vfs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimHost:
-    """One simulated host; its GPUs are spread over its NUMA nodes in order."""
+    """One simulated host; its GPUs are spread over its NUMA nodes in order.
+
+    ``fabric`` names the NVSwitch board (``HGX-H100-8``) whose Fabric Manager runs in shared mode.
+    """
 
     name: str
     boards: tuple[SimBoard, ...] = ()
@@ -31,6 +39,7 @@ class SimHost:
     hugepages_1gib: int = 0
     iommu: bool = True
     kvm: bool = True
+    fabric: str = ""
     versions: Versions = DEFAULT_VERSIONS
     pools: tuple[str, ...] = ("default",)
     networks: tuple[str, ...] = ("default",)

@@ -32,11 +32,19 @@ class PlacementPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
-    """``count`` GPU parts of one profile, optionally only on a GPU of ``model``."""
+    """``count`` GPU parts, optionally only on a GPU of ``model`` or through one ``framework``.
 
-    profile: str
+    By name (``profile``: a vGPU type, a MIG profile, ``passthrough``) or, with an empty
+    ``profile``, by size: the smallest that has ``memory_mib``. ``frame_rate_limiter`` None leaves
+    the driver's default.
+    """
+
+    profile: str = ""
     count: int = 1
     model: str | None = None
+    memory_mib: int | None = None
+    framework: str | None = None
+    frame_rate_limiter: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +152,31 @@ class AllocationState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InstancePart:
+    """The MIG GPU instance behind a vGPU; ``start`` and ``size`` in slices of the memory grid.
+
+    ``gpu`` is the PF's address. ``make`` False: it is there already (a layout made it) and stays
+    at release.
+    """
+
+    gpu: str
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    make: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """Units of one GPU held for one VM.
 
     ``slots`` are the unit numbers taken; ``device`` is what realises it on the host: the mdev
-    UUID, or the PCI address of a whole GPU; ``parent`` and ``type_id`` are set for an mdev,
-    ``companions`` are the sibling functions that must follow a whole GPU to vfio-pci.
+    UUID, or the PCI address of a VF or a whole GPU; ``parent`` and ``type_id`` are set for an
+    mdev (the parent may be a VF), ``type_id`` alone for a vendor-specific VF. ``companions`` are
+    the sibling functions that must follow a whole GPU to vfio-pci. ``vf`` is the number of the
+    virtual function taken, ``placement_id`` where a mixed-size vGPU must begin, ``partition`` the
+    NVSwitch partition that a VM's whole GPUs make up.
     """
 
     id: str
@@ -164,6 +191,11 @@ class Allocation:
     type_id: str = ""
     parent: str = ""
     companions: tuple[str, ...] = ()
+    vf: int | None = None
+    instance: InstancePart | None = None
+    placement_id: int | None = None
+    frame_rate_limiter: bool | None = None
+    partition: int | None = None
     state: AllocationState = AllocationState.RESERVED
     generation: int = 1
     created_at: float = 0.0

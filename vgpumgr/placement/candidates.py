@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import chain
 
 from vgpumgr.model.placement import Reason
 from vgpumgr.placement.demand import Demand
@@ -19,7 +20,9 @@ class Candidates:
         self._demand = demand
         self._heap: list[tuple[Score, int, int, Fit]] = []
         self._seen = len(fleet.changes)
+        self._refused: dict[int, tuple[int, tuple[Reason, ...]]] = {}
         self._reasons: tuple[Reason, ...] | None = None
+        self._may = {host.order for host in fleet.hosts if all(map(host.makers, demand.kinds))}
         for host in fleet.hosts:
             self._weigh(host)
 
@@ -34,12 +37,19 @@ class Candidates:
         return None
 
     def reasons(self) -> tuple[Reason, ...]:
-        """Why no host fits; worked out once while nothing changes."""
+        """Why no host fits; worked out anew only for hosts that changed."""
         self._catch_up()
         if self._reasons is None:
-            hosts = self._fleet.hosts
-            self._reasons = tuple(r for host in hosts for r in refusals(host, self._demand))
+            refused = map(self._refusals, self._fleet.hosts)
+            self._reasons = tuple(chain.from_iterable(refused))
         return self._reasons
+
+    def _refusals(self, host: HostState) -> tuple[Reason, ...]:
+        version, reasons = self._refused.get(host.order, (-1, ()))
+        if version != host.version:
+            reasons = refusals(host, self._demand)
+            self._refused[host.order] = host.version, reasons
+        return reasons
 
     def _catch_up(self) -> None:
         changed = set(self._fleet.changes[self._seen :])
@@ -50,6 +60,6 @@ class Candidates:
                 self._weigh(self._fleet.hosts[order])
 
     def _weigh(self, host: HostState) -> None:
-        fit = find_fit(host, self._demand)
+        fit = find_fit(host, self._demand) if host.order in self._may else None
         if fit is not None:
             heapq.heappush(self._heap, (fit.score, host.order, host.version, fit))

@@ -9,24 +9,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
-from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
+from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework
+from vgpumgr.model.size import format_mib
+from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 
 Labels = tuple[tuple[str, str], ...]
 
 
+KindKey = tuple[str, str | None, int, str | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """``count`` alike GPU parts of one VM. ``model`` is the user's spelling; None means any."""
+    """``count`` alike GPU parts of one VM, by name or, with ``profile`` empty, by size.
+
+    ``model`` is the user's spelling; None means any, as for ``framework``. ``memory_mib`` is 0
+    for parts by name. ``key`` tells which parts of the request these are.
+    """
 
     profile: str
     model: str | None
     count: int
+    memory_mib: int = 0
+    framework: str | None = None
+    key: KindKey = ("", None, 0, None)
 
     @property
     def whole(self) -> bool:
-        """Whether each part is a whole GPU."""
-        return self.profile == PASSTHROUGH_PROFILE
+        """Whether each part is surely a whole GPU."""
+        return PASSTHROUGH_PROFILE in (self.profile, self.framework)
+
+    @property
+    def words(self) -> str:
+        """How a sentence names one part."""
+        what = self.profile or format_mib(self.memory_mib)
+        return f"{what} ({self.framework})" if self.framework else what
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +51,8 @@ class Demand:
     """What one VM needs of a host.
 
     ``memory_mib`` is ordinary memory (0 when huge pages back the VM), ``pages`` the number of huge
-    pages of ``hugepage_kib``. ``kinds`` has whole GPUs first, ``vgpus`` counts the other parts.
+    pages of ``hugepage_kib``. ``kinds`` has whole GPUs first, ``vgpus`` counts the parts that are
+    not surely whole GPUs.
     ``founding`` says that the VM is the first of the group it wants to be together with, so any
     host will do. ``name`` is empty unless a foreign domain somewhere has the VM's name: names
     would keep alike requests from being interchangeable.
@@ -63,6 +81,20 @@ class Demand:
     def parts(self) -> int:
         """How many GPU parts the VM gets in all."""
         return sum(kind.count for kind in self.kinds)
+
+    @property
+    def whole(self) -> int:
+        """How many parts are surely whole GPUs."""
+        return self.parts - self.vgpus
+
+    def all_whole(self) -> Demand:
+        """The same with every part by size answered by a whole GPU."""
+        kinds = tuple(
+            kind if kind.profile else replace(kind, framework=Framework.PASSTHROUGH.value)
+            for kind in self.kinds
+        )
+        vgpus = sum(kind.count for kind in kinds if not kind.whole)
+        return replace(self, kinds=kinds, vgpus=vgpus)
 
 
 def demand_of(
@@ -104,20 +136,35 @@ def matches(wanted: Labels, labels: Mapping[str, str]) -> bool:
     return bool(wanted) and all(labels.get(key) == value for key, value in wanted)
 
 
-def kind_key(profile: str, model: str | None) -> tuple[str, str | None]:
+def kind_key(part: GpuRequest) -> KindKey:
     """What makes two GPU parts of a VM alike: models compare without case."""
-    return profile, model.casefold() if model is not None else None
+    model = part.model.casefold() if part.model is not None else None
+    memory_mib = 0 if part.profile else part.memory_mib or 0
+    framework = None if part.framework in ("", "any") else part.framework
+    return part.profile, model, memory_mib, framework
 
 
 def _kinds(request: VmSpec) -> tuple[Kind, ...]:
-    kinds: dict[tuple[str, str | None], Kind] = {}
+    kinds: dict[KindKey, Kind] = {}
     for part in request.gpus:
-        key = kind_key(part.profile, part.model)
-        known = kinds.get(key, Kind(profile=part.profile, model=part.model, count=0))
+        key = kind_key(part)
+        known = kinds.get(key) or _kind(part, key)
         kinds[key] = replace(known, count=known.count + part.count)
     wanted = [kind for kind in kinds.values() if kind.count > 0]
-    # Whole GPUs have the fewest choices; a named model has fewer than any model.
-    return tuple(sorted(wanted, key=lambda kind: (not kind.whole, kind.model is None)))
+    return tuple(sorted(wanted, key=_fewest_choices))
+
+
+def _kind(part: GpuRequest, key: KindKey) -> Kind:
+    _, _, memory_mib, framework = key
+    return Kind(
+        profile=part.profile, model=part.model, count=0, memory_mib=memory_mib,
+        framework=framework, key=key,
+    )  # fmt: skip
+
+
+def _fewest_choices(kind: Kind) -> tuple[bool, bool, bool, int]:
+    """Whole GPUs have the fewest; a name has fewer than a size, a named model than any model."""
+    return not kind.whole, not kind.profile, kind.model is None, -kind.memory_mib
 
 
 def _pools(request: VmSpec) -> tuple[str, ...]:

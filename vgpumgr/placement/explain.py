@@ -9,9 +9,14 @@ from vgpumgr.model.placement import Fleet, Reason
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.fit import find_fit, fit_on, gpus_near, node_shortage
-from vgpumgr.placement.gpu_rules import name, no_gpu, refuse_gpu, room
+from vgpumgr.placement.gpu_rules import refuse_gpu
+from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.host_rules import refuse_host
-from vgpumgr.placement.state import FleetState, GpuState, HostState, NodeState
+from vgpumgr.placement.partitions import outside, refuse_partition
+from vgpumgr.placement.room import room
+from vgpumgr.placement.search import families, pick
+from vgpumgr.placement.state import FleetState, HostState, NodeState
+from vgpumgr.placement.words import name, no_gpu
 
 FITS = "fits"
 """The ``code`` of what ``explain`` says about a GPU or host where the request fits."""
@@ -66,9 +71,12 @@ def _explain_gpu(host: HostState, gpu: GpuState, demand: Demand) -> Reason:
         return reason
     if demand.numa is NumaPolicy.REQUIRE and not _fits_on_node_of(host, gpu, demand):
         return _not_with_the_rest(host, gpu, demand)
+    reason = outside(host, gpu, demand)
+    if reason is not None:
+        return reason
     takes = [(kind, count) for kind in demand.kinds if (count := room(gpu, kind, demand))]
-    free, units = len(gpu.free), gpu.supply.units
-    can = ", ".join(f"{count} × {kind.profile}" for kind, count in takes)
+    free, units = gpu.free_units, gpu.supply.units
+    can = ", ".join(f"{count} × {kind.words}" for kind, count in takes)
     text = f"{name(gpu)} has room for {can} ({free} of {units} units free)"
     return no_gpu(gpu, FITS, text, room=takes[0][1], free=free, units=units)
 
@@ -98,14 +106,29 @@ def _not_with_the_rest(host: HostState, gpu: GpuState, demand: Demand) -> Reason
             return no_gpu(gpu, "numa", text, node=node.id)
     gpus = gpus_near(host, demand, node)
     where = host.name if node is None else f"NUMA node {node.id} of {host.name}"
-    return _too_few(gpu, _scarcest(gpus, demand), where)
+    return (
+        refuse_partition(host, gpus, gpu, demand)
+        or _mixed(host, gpus, gpu, demand)
+        or _too_few(gpu, _scarcest(gpus, demand), where)
+    )
+
+
+def _mixed(host: HostState, gpus: list[GpuState], gpu: GpuState, demand: Demand) -> Reason | None:
+    """Only together do the parts not fit: vGPUs of one VM share a board model and a series."""
+    found = [family for family in families(gpus, demand) if family]
+    if len(found) < 2 or pick(host, gpus, demand, mixing=True) is None:
+        return None
+    there = ", ".join(f"{series} series of {model}" for model, series in found)
+    text = f"vGPUs of one VM must be of one board model and one series: {host.name} can make them"
+    text += f" only as a mix ({there})"
+    return no_gpu(gpu, "mix-in-vm", text, families=there, vgpus=demand.vgpus)
 
 
 def _too_few(gpu: GpuState, scarce: tuple[Kind, int], where: str) -> Reason:
     kind, have = scarce
     if have < kind.count:
         text = f"{name(gpu)} has room, but {where} has room for {have} of {kind.count}"
-        text += f" {kind.profile} that one VM needs"
+        text += f" {kind.words} that one VM needs"
     else:
         text = f"{name(gpu)} has room, but {where} cannot hold all GPU parts of the VM together"
     return no_gpu(gpu, "gpu-count", text, have=have, need=kind.count)

@@ -9,37 +9,54 @@ from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Offer, Reason
 from vgpumgr.model.size import format_mib
 from vgpumgr.placement.demand import Demand, Kind
-from vgpumgr.placement.state import GpuState
+from vgpumgr.placement.gpu_state import GpuState, Verdict
+from vgpumgr.placement.offer_rules import not_offered
+from vgpumgr.placement.offers import whole
+from vgpumgr.placement.space_rules import free_space
+from vgpumgr.placement.words import PLACED_BEFORE, holder, name, no_gpu
 
 
 def refuse_gpu(gpu: GpuState, kind: Kind, demand: Demand) -> Reason | None:
-    """The first rule that keeps one part of ``kind`` off this GPU, or None."""
-    reason = blocked(gpu) or other_model(gpu, kind) or not_offered(gpu, kind)
+    """The first rule that keeps one part of ``kind`` off this GPU, or None.
+
+    By size several offers may do; then it is what the first of them, the smallest, fails at.
+    """
+    reason = blocked(gpu) or not_offered(gpu, kind)
     if reason is not None:
         return reason
-    if kind.whole:
-        return passthrough_blocked(gpu) or in_use(gpu)
-    offer = gpu.offers[kind.profile]
+    for offer in gpu.matching(kind):
+        verdict = judge(gpu, offer, demand.vgpus)
+        if not isinstance(verdict, Reason):
+            return None
+        reason = reason or verdict
+    return reason
+
+
+def judge(gpu: GpuState, offer: Offer, vgpus: int) -> Verdict:
+    """The first rule that ``offer`` fails on this GPU, for a VM with ``vgpus`` vGPUs in all.
+
+    If there is none, the places where it may lie, best first: at least one.
+    """
+    key = offer.profile, offer.type_id, vgpus
+    verdict = gpu.known.get(key)
+    if verdict is None:
+        verdict = gpu.known[key] = _refuse(gpu, offer, vgpus) or gpu.spots(offer)
+    return verdict
+
+
+def _refuse(gpu: GpuState, offer: Offer, vgpus: int) -> Reason | None:
+    if whole(offer):
+        return blocked(gpu) or passthrough_blocked(gpu) or in_use(gpu)
     return (
-        given_whole(gpu, offer)
+        blocked(gpu)
+        or given_whole(gpu, offer)
         or same_size(gpu, offer)
-        or max_per_vm(gpu, offer, demand.vgpus)
+        or max_per_vm(gpu, offer, vgpus)
         or max_instances(gpu, offer)
         or driver_count(gpu, offer)
-        or free_slots(gpu, offer)
+        or free_space(gpu, offer)
+        or free_vf(gpu, offer)
     )
-
-
-def room(gpu: GpuState, kind: Kind, demand: Demand) -> int:
-    """How many parts of ``kind`` this GPU can still take, for one VM or for several."""
-    if refuse_gpu(gpu, kind, demand) is not None:
-        return 0
-    offer = gpu.offers[kind.profile]
-    if kind.whole:
-        return 1
-    left = min(offer.max_instances - gpu.live.get(offer.profile, 0), _fit_in_slots(gpu, offer))
-    driver = _driver_left(gpu, offer)
-    return left if driver is None else min(left, driver)
 
 
 def blocked(gpu: GpuState) -> Reason | None:
@@ -47,22 +64,6 @@ def blocked(gpu: GpuState) -> Reason | None:
     if not gpu.supply.blocked:
         return None
     return no_gpu(gpu, "gpu-blocked", f"{name(gpu)}: {gpu.supply.blocked}")
-
-
-def other_model(gpu: GpuState, kind: Kind) -> Reason | None:
-    """The request names a GPU model."""
-    if kind.model is None or gpu.supply.model.casefold() == kind.model.casefold():
-        return None
-    return no_gpu(gpu, "model", f"{name(gpu)} is not of model {kind.model}", wanted=kind.model)
-
-
-def not_offered(gpu: GpuState, kind: Kind) -> Reason | None:
-    """The GPU must be able to make the profile."""
-    if kind.profile in gpu.offers:
-        return None
-    offered = ", ".join(gpu.offers) or "nothing"
-    text = f"{name(gpu)} cannot make {kind.profile} (it offers {offered})"
-    return no_gpu(gpu, "profile", text, wanted=kind.profile, offered=offered)
 
 
 def passthrough_blocked(gpu: GpuState) -> Reason | None:
@@ -76,26 +77,27 @@ def in_use(gpu: GpuState) -> Reason | None:
     """A GPU is given whole only when nothing lives on it and all its slots are free."""
     if gpu.empty:
         return None
-    units, free = gpu.supply.units, len(gpu.free)
-    holds = f"{_holders(gpu)}{units - free} of {units} units taken"
+    units, taken = gpu.supply.units, gpu.supply.units - gpu.grid.free.bit_count()
+    instances = len(gpu.grid.instances)
+    holds = f"{instances} GPU instances, " if instances else ""
+    holds += f"{_live(gpu)}{taken} of {units} units taken"
     text = f"passthrough needs an empty GPU: {name(gpu)} has {holds}"
-    return no_gpu(gpu, "in-use", text, users=gpu.used, taken=units - free, units=units)
+    return no_gpu(gpu, "in-use", text, users=gpu.used, taken=taken, units=units)
 
 
 def given_whole(gpu: GpuState, offer: Offer) -> Reason | None:
     """No vGPU on a GPU that a VM has as a whole."""
     if not gpu.whole:
         return None
-    usages = gpu.supply.usages
-    holders = (u.vm or u.foreign for u in usages if u.framework is Framework.PASSTHROUGH)
-    holder = next(holders, "") or "a VM placed before"
-    text = f"{name(gpu)} is given whole to {holder}, no room for {offer.profile}"
-    return no_gpu(gpu, "given-whole", text, holder=holder)
+    usages = (u for u in gpu.supply.usages if u.framework is Framework.PASSTHROUGH)
+    who = holder(usages) or PLACED_BEFORE
+    text = f"{name(gpu)} is given whole to {who}, no room for {offer.profile}"
+    return no_gpu(gpu, "given-whole", text, holder=who)
 
 
 def same_size(gpu: GpuState, offer: Offer) -> Reason | None:
-    """Without mixed-size mode the first vGPU fixes the size of all on that GPU."""
-    if not gpu.supply.same_size or not gpu.classes:
+    """Without mixed-size mode the first time-sliced vGPU fixes the size of all on that GPU."""
+    if not gpu.supply.same_size or not gpu.classes or offer.instance is not None:
         return None
     for size_class, count in gpu.classes.items():
         if size_class != offer.size_class:
@@ -104,6 +106,8 @@ def same_size(gpu: GpuState, offer: Offer) -> Reason | None:
                 f"same-size rule: {name(gpu)} holds {held} vGPUs ({count} of them), "
                 f"{offer.profile} is {size}"
             )
+            lines = gpu.supply.could.get(offer.profile)
+            text += f" (a layout can lift the rule: {lines})" if lines else ""
             return no_gpu(gpu, "same-size", text, holds=held, count=count, size=size)
     return None
 
@@ -118,9 +122,9 @@ def max_per_vm(gpu: GpuState, offer: Offer, asked: int) -> Reason | None:
 
 
 def max_instances(gpu: GpuState, offer: Offer) -> Reason | None:
-    """The most instances of one profile on one GPU."""
+    """The most instances of one profile on one GPU; for MIG the instances themselves count."""
     live, most = gpu.live.get(offer.profile, 0), offer.max_instances
-    if live < most:
+    if live < most or offer.instance is not None:
         return None
     text = f"{name(gpu)} holds {live} {offer.profile}, {most} is the most"
     return no_gpu(gpu, "max-instances", text, live=live, most=most)
@@ -128,7 +132,7 @@ def max_instances(gpu: GpuState, offer: Offer) -> Reason | None:
 
 def driver_count(gpu: GpuState, offer: Offer) -> Reason | None:
     """The driver's own count of what it would still create is a ceiling."""
-    left = _driver_left(gpu, offer)
+    left = gpu.driver_left(offer)
     if left is None or left > 0:
         return None
     counted = gpu.supply.available[offer.type_id]
@@ -139,52 +143,23 @@ def driver_count(gpu: GpuState, offer: Offer) -> Reason | None:
     return no_gpu(gpu, "driver-available", text, available=counted, planned=made)
 
 
-def free_slots(gpu: GpuState, offer: Offer) -> Reason | None:
-    """Enough memory slots; which ones does not matter."""
-    free = len(gpu.free)
-    if free >= offer.units:
+def free_vf(gpu: GpuState, offer: Offer) -> Reason | None:
+    """On an SR-IOV GPU each vGPU takes a virtual function."""
+    if not offer.needs_vf or gpu.vfs_left > 0:
         return None
-    text = (
-        f"{name(gpu)} has {free} of {gpu.supply.units} units free, "
-        f"{offer.profile} takes {offer.units}"
-    )
-    return no_gpu(gpu, "free-slots", text, free=free, units=gpu.supply.units, need=offer.units)
+    planned = f" ({gpu.vfs_taken} were, and are planned)" if gpu.vfs_taken else ""
+    text = f"no VF of {name(gpu)} is free{planned}, {offer.profile} takes one"
+    return no_gpu(gpu, "no-vf", text, free=0, planned=gpu.vfs_taken)
 
 
-def name(gpu: GpuState) -> str:
-    """How a sentence names the GPU: model and device; a virtual parent has one name for both."""
-    supply = gpu.supply
-    return supply.model if supply.model == supply.device else f"{supply.model} {supply.device}"
-
-
-def no_gpu(gpu: GpuState, code: str, text: str, **facts: int | str) -> Reason:
-    """A Reason about this GPU."""
-    supply = gpu.supply
-    return Reason(
-        code=code, host=gpu.host, text=text, gpu=supply.id, device=supply.device,
-        model=supply.model, facts=facts,
-    )  # fmt: skip
-
-
-def _driver_left(gpu: GpuState, offer: Offer) -> int | None:
-    counted = gpu.supply.available.get(offer.type_id)
-    return None if counted is None else counted - gpu.made.get(offer.type_id, 0)
-
-
-def _fit_in_slots(gpu: GpuState, offer: Offer) -> int:
-    return len(gpu.free) // offer.units if offer.units else offer.max_instances
-
-
-def _holders(gpu: GpuState) -> str:
+def _live(gpu: GpuState) -> str:
     held = ", ".join(f"{count} × {profile}" for profile, count in gpu.live.items())
     return f"{held}, " if held else ""
 
 
 def _size_of(gpu: GpuState, size_class: int) -> str:
     """Memory of a vGPU of that class; a foreign one of unknown class is said to be so."""
-    for offer in gpu.offers.values():
-        if offer.size_class == size_class and offer.profile in gpu.live:
-            return format_mib(offer.memory_mib)
-    same = (o.memory_mib for o in gpu.offers.values() if size_class and o.size_class == size_class)
-    memory_mib = next(same, None)
-    return "unknown-size" if memory_mib is None else format_mib(memory_mib)
+    offers = [o for o in gpu.supply.offers if o.size_class == size_class and not whole(o)]
+    live = [offer for offer in offers if offer.profile in gpu.live]
+    named = live or (offers if size_class else [])
+    return format_mib(named[0].memory_mib) if named else "unknown-size"

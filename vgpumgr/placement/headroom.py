@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from vgpumgr.model.placement import Fleet
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.candidates import Candidates
-from vgpumgr.placement.demand import Demand, matches
+from vgpumgr.placement.demand import Demand, Kind, matches
 from vgpumgr.placement.fit import find_fit, gpus_near
-from vgpumgr.placement.gpu_rules import room
+from vgpumgr.placement.gpu_state import Family, GpuState
 from vgpumgr.placement.host_rules import refuse_host
 from vgpumgr.placement.place import commit
-from vgpumgr.placement.state import FleetState, GpuState, HostState, NodeState
+from vgpumgr.placement.room import room
+from vgpumgr.placement.state import FleetState, HostState, NodeState
 
 
 def headroom(
@@ -25,7 +26,8 @@ def headroom(
     """How many copies of ``request`` ``place`` would accept one after the other, at most ``limit``.
 
     Hosts do not compete for copies of one request, so each is counted by itself. The policy
-    matters only for a VM that mixes kinds of GPU parts, and for where a new group starts.
+    matters only where copies have to be tried (a VM that mixes kinds of GPU parts, parts by size,
+    NVSwitch partitions), and for where a new group starts.
     """
     state = FleetState(fleet)
     demand = state.digest(request, policy)
@@ -51,15 +53,35 @@ def _on_host(
         return 0
     if matches(demand.apart_from, request.labels):
         limit = min(limit, 1)
-    if len(demand.kinds) > 1:
+    if not all(map(host.makers, demand.kinds)):
+        return 0
+    if not _countable(host, demand):
         return _by_trying(state, host, request, demand, limit)
     return min(limit, _by_counting(host, demand, limit))
+
+
+def _countable(host: HostState, demand: Demand) -> bool:
+    """Whether what a GPU takes does not depend on the others, so that totals say how many fit."""
+    if len(demand.kinds) != 1:
+        return not demand.kinds
+    kind = demand.kinds[0]
+    if host.supply.partitions and (kind.whole or not kind.profile):
+        return False
+    return kind.count == 1 or _one_size(host, kind)
+
+
+def _one_size(host: HostState, kind: Kind) -> bool:
+    """All parts of a VM take the same, and who may share a VM with whom is clear."""
+    made = [(gpu, gpu.matching(kind)) for gpu in host.makers(kind)]
+    families = {gpu.family(offers[0]) for gpu, offers in made}
+    clear = len(families) == 1 or None not in families
+    return clear and all(len(offers) == 1 for _, offers in made)
 
 
 def _by_trying(
     state: FleetState, host: HostState, request: VmSpec, demand: Demand, limit: int
 ) -> int:
-    """Kinds of GPU parts compete for GPUs: only placing them tells."""
+    """Kinds, sizes or partitions compete for GPUs: only placing them tells."""
     for count in range(limit):
         fit = find_fit(host, demand)
         if fit is None:
@@ -97,7 +119,12 @@ def _on_gpus(gpus: Sequence[GpuState], demand: Demand, limit: int) -> int:
     if not demand.kinds:
         return limit
     kind = demand.kinds[0]
-    return sum(room(gpu, kind, demand) for gpu in gpus) // kind.count
+    rooms: dict[Family | None, int] = {}
+    for gpu in gpus:
+        if offers := gpu.matching(kind):
+            family = gpu.family(offers[0]) if kind.count > 1 else None
+            rooms[family] = rooms.get(family, 0) + room(gpu, kind, demand)
+    return sum(count // kind.count for count in rooms.values())
 
 
 def _times(have: int, need: int, limit: int) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Decision, Fleet, NotPlaced, Placed
-from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement.candidates import Candidates
-from vgpumgr.placement.demand import Demand, kind_key
+from vgpumgr.placement.demand import Demand, Kind, KindKey, kind_key
 from vgpumgr.placement.fit import Fit
+from vgpumgr.placement.geometry import slots_of
+from vgpumgr.placement.search import Pick
 from vgpumgr.placement.state import FleetState
 
 
@@ -35,14 +38,9 @@ def place(
 
 def commit(fleet: FleetState, fit: Fit, request: VmSpec, demand: Demand) -> Placed:
     """Use up what ``fit`` takes and say where everything went."""
-    taken: dict[tuple[str, str | None], list[Assignment]] = {}
+    taken: dict[KindKey, list[Assignment]] = {}
     for pick in fit.picks:
-        gpu = pick.gpu
-        slots = gpu.take(pick.offer)
-        part = Assignment(
-            gpu=gpu.supply.id, device=gpu.supply.device, offer=pick.offer, slots=slots
-        )
-        taken.setdefault(kind_key(pick.kind.profile, pick.kind.model), []).append(part)
+        taken.setdefault(pick.kind.key, []).append(_take(pick))
     cpus = fit.host.take(demand, fit.node)
     fleet.changed(fit.host, request.labels)
     return Placed(
@@ -51,6 +49,21 @@ def commit(fleet: FleetState, fit: Fit, request: VmSpec, demand: Demand) -> Plac
         assignments=_as_asked(request, taken),
         numa_node=fit.node.id if fit.node else None,
         cpus=cpus,
+        partition=fit.partition,
+    )
+
+
+def _take(pick: Pick) -> Assignment:
+    gpu, spot = pick.gpu, pick.spot
+    vf = gpu.take(pick.offer, spot).vf
+    return Assignment(
+        gpu=gpu.supply.id,
+        device=gpu.supply.device,
+        offer=pick.offer,
+        slots=slots_of(spot.slots),
+        start=spot.at,
+        vf=vf,
+        make_instance=spot.make_instance,
     )
 
 
@@ -79,26 +92,38 @@ def _placed(decisions: Sequence[Decision]) -> int:
 
 def _largest_first(fleet: Fleet, requests: Sequence[VmSpec]) -> list[int]:
     """Positions of the requests by the most GPU units they can take; equal ones as given."""
-    units: dict[str, int] = {}
-    for host in fleet.hosts:
-        for gpu in host.gpus:
-            for offer in gpu.offers:
-                units[offer.profile] = max(units.get(offer.profile, 0), offer.units)
+    state = FleetState(fleet)
+    units: dict[Kind, int] = {}
 
     def size(index: int) -> tuple[int, int]:
-        gpus = requests[index].gpus
-        whole = sum(part.count for part in gpus if part.profile == PASSTHROUGH_PROFILE)
-        return -whole, -sum(part.count * units.get(part.profile, 0) for part in gpus)
+        demand = state.digest(requests[index], PlacementPolicy.BREADTH_FIRST)
+        for kind in demand.kinds:
+            if kind not in units:
+                units[kind] = _most_units(state, kind)
+        wanted = sum(kind.count * units[kind] for kind in demand.kinds)
+        return -demand.whole, -wanted
 
     return sorted(range(len(requests)), key=size)
 
 
-def _as_asked(
-    request: VmSpec, taken: dict[tuple[str, str | None], list[Assignment]]
-) -> tuple[Assignment, ...]:
+def _most_units(state: FleetState, kind: Kind) -> int:
+    """Units of one part on the GPU where it takes the most."""
+    makers = (gpu for host in state.hosts for gpu in host.makers(kind))
+    return max((gpu.matching(kind)[0].units for gpu in makers), default=0)
+
+
+def _as_asked(request: VmSpec, taken: dict[KindKey, list[Assignment]]) -> tuple[Assignment, ...]:
     """Assignments in the order in which the request lists its GPU parts."""
     return tuple(
-        taken[kind_key(part.profile, part.model)].pop(0)
+        _limited(taken[kind_key(part)].pop(0), part)
         for part in request.gpus
         for _ in range(part.count)
     )
+
+
+def _limited(assignment: Assignment, part: GpuRequest) -> Assignment:
+    """The frame rate limiter is a parameter of vGPUs alone."""
+    vgpu = assignment.offer.framework in (Framework.MDEV, Framework.VFIO_VF)
+    if part.frame_rate_limiter is None or not vgpu:
+        return assignment
+    return replace(assignment, frame_rate_limiter=part.frame_rate_limiter)

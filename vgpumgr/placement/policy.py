@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from vgpumgr.model.placement import Offer
 from vgpumgr.model.vm import PlacementPolicy
-from vgpumgr.placement.state import GpuState, HostState
+from vgpumgr.placement.geometry import Spot
+from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.state import HostState
 
 Key = tuple[int, ...]
 
@@ -20,20 +22,21 @@ Key = tuple[int, ...]
 class Scores:
     """How one policy orders GPUs for an offer, and hosts where their GPUs are equal."""
 
-    gpu: Callable[[GpuState, Offer], Key]
+    gpu: Callable[[GpuState, Offer, Spot], Key]
     host: Callable[[HostState], Key]
 
 
-def _emptiest_gpu(gpu: GpuState, _offer: Offer) -> Key:
-    return -len(gpu.free), gpu.can_go_whole
+def _emptiest_gpu(gpu: GpuState, _offer: Offer, spot: Spot) -> Key:
+    return -gpu.free_units, spot.make_instance, spot.broken, gpu.can_go_whole
 
 
 def _emptiest_host(host: HostState) -> Key:
     return -host.free_units, -host.memory_mib, -host.free_vcpus
 
 
-def _fullest_gpu(gpu: GpuState, offer: Offer) -> Key:
-    return offer.size_class not in gpu.classes, len(gpu.free), gpu.can_go_whole
+def _fullest_gpu(gpu: GpuState, offer: Offer, spot: Spot) -> Key:
+    uncut = not gpu.suits(offer)
+    return spot.make_instance, uncut, gpu.free_units, spot.broken, gpu.can_go_whole
 
 
 def _fullest_host(host: HostState) -> Key:

@@ -1,78 +1,14 @@
-"""Working copies of the supply, used up as VMs are placed. The input values are never changed."""
+"""Working copies of hosts and fleet, used up as VMs are placed; the input never changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
-from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply, NumaSupply, Offer
+from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement.demand import Demand, Labels, demand_of, matches, selector
-
-_Key = TypeVar("_Key")
-
-
-class GpuState:
-    """One GPU: free slots (lowest first), live instances per profile, vGPUs per size class."""
-
-    __slots__ = (
-        "classes", "free", "host", "live", "made", "numa_node", "offers", "supply", "used", "whole",
-    )  # fmt: skip
-
-    def __init__(self, host: str, supply: GpuSupply) -> None:
-        self.host = host
-        self.supply = supply
-        self.numa_node = supply.numa_node
-        self.offers = {offer.profile: offer for offer in supply.offers}
-        self.free = sorted(supply.free_slots)
-        self.used = len(supply.usages)
-        self.whole = any(u.framework is Framework.PASSTHROUGH for u in supply.usages)
-        self.live: dict[str, int] = {}
-        self.classes: dict[int, int] = {}
-        self.made: dict[str, int] = {}
-        for usage in supply.usages:
-            _add(self.live, usage.profile, 1)
-            if usage.framework is not Framework.PASSTHROUGH:
-                _add(self.classes, usage.size_class, 1)
-
-    @property
-    def empty(self) -> bool:
-        """Nothing lives on it and every slot is free."""
-        return not self.used and len(self.free) == self.supply.units
-
-    @property
-    def can_go_whole(self) -> bool:
-        """It could be given to a VM whole."""
-        return (
-            self.empty
-            and not self.supply.passthrough_blocked
-            and any(o.framework is Framework.PASSTHROUGH for o in self.offers.values())
-        )
-
-    def take(self, offer: Offer) -> tuple[int, ...]:
-        """Use up one instance of ``offer`` and return its slots: the lowest free ones."""
-        whole = offer.framework is Framework.PASSTHROUGH
-        count = len(self.free) if whole else offer.units
-        slots = tuple(self.free[:count])
-        del self.free[:count]
-        self._account(offer, 1)
-        self.whole = self.whole or whole
-        return slots
-
-    def give_back(self, offer: Offer, slots: tuple[int, ...]) -> None:
-        """Undo the latest ``take`` that was not undone yet."""
-        self.free[:0] = slots
-        self._account(offer, -1)
-        if offer.framework is Framework.PASSTHROUGH:
-            self.whole = False
-
-    def _account(self, offer: Offer, change: int) -> None:
-        self.used += change
-        _add(self.live, offer.profile, change)
-        _add(self.made, offer.type_id, change)
-        if offer.framework is not Framework.PASSTHROUGH:
-            _add(self.classes, offer.size_class, change)
+from vgpumgr.placement.demand import Demand, Kind, Labels, demand_of, matches, selector
+from vgpumgr.placement.geometry import ShapeBook
+from vgpumgr.placement.gpu_state import GpuState
 
 
 class NodeState:
@@ -91,11 +27,11 @@ class HostState:
     """One host. ``version`` changes whenever something is placed on it."""
 
     __slots__ = (
-        "free_vcpus", "gpus", "memory_mib", "name", "nodes", "order", "supply", "version",
-        "vm_labels",
+        "_makers", "free_vcpus", "gpus", "memory_mib", "name", "nodes", "order", "supply",
+        "version", "vm_labels",
     )  # fmt: skip
 
-    def __init__(self, supply: HostSupply, order: int) -> None:
+    def __init__(self, supply: HostSupply, order: int, shapes: ShapeBook) -> None:
         self.name = supply.name
         self.order = order
         self.supply = supply
@@ -103,13 +39,20 @@ class HostState:
         self.free_vcpus = supply.free_vcpus
         self.memory_mib = supply.free_memory_mib
         self.nodes = [NodeState(node) for node in supply.numa]
-        self.gpus = [GpuState(supply.name, gpu) for gpu in supply.gpus]
+        self.gpus = [GpuState(supply.name, gpu, shapes) for gpu in supply.gpus]
         self.vm_labels = list(supply.vm_labels)
+        self._makers: dict[Kind, list[GpuState]] = {}
+
+    def makers(self, kind: Kind) -> list[GpuState]:
+        """Its GPUs that have an offer for ``kind``, with or without room now."""
+        if kind not in self._makers:
+            self._makers[kind] = [gpu for gpu in self.gpus if gpu.matching(kind)]
+        return self._makers[kind]
 
     @property
     def free_units(self) -> int:
-        """Free slots of all its GPUs."""
-        return sum(len(gpu.free) for gpu in self.gpus)
+        """Slots of all its GPUs that no vGPU takes."""
+        return sum(gpu.free_units for gpu in self.gpus)
 
     def free_pages(self, size_kib: int) -> int:
         """Free huge pages of one size on all nodes."""
@@ -135,7 +78,8 @@ class FleetState:
     """Every host, in the fleet's order, and the log of hosts that changed (their ``order``)."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self.hosts = [HostState(host, order) for order, host in enumerate(fleet.hosts)]
+        shapes = ShapeBook()
+        self.hosts = [HostState(host, order, shapes) for order, host in enumerate(fleet.hosts)]
         self.changes: list[int] = []
         self._groups: dict[Labels, bool] = {}
         self._foreign = frozenset[str]().union(*(host.foreign_domains for host in fleet.hosts))
@@ -161,14 +105,6 @@ class FleetState:
                 matches(wanted, labels) for host in self.hosts for labels in host.vm_labels
             )
         return self._groups[wanted]
-
-
-def _add(counts: dict[_Key, int], key: _Key, change: int) -> None:
-    left = counts.get(key, 0) + change
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
 
 
 def _take_pages(nodes: list[NodeState], size_kib: int, count: int) -> None:

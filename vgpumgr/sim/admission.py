@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from vgpumgr.model.address import PciAddress
 from vgpumgr.model.errors import HostRefused, InUse, NotFound
+from vgpumgr.sim import vgpus
 from vgpumgr.sim.drivers import VfioPci
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.memory import PAGE_KIB
@@ -28,14 +29,23 @@ def admit(
     for device in needs.facts.devices:
         start.check_device(device)
     start.take_memory()
+    try:
+        vgpus.start(kernel, needs.facts.devices, needs.facts.name)
+    except HostRefused:
+        kernel.memory.give_back(needs.facts.name)
+        raise
     for device in needs.facts.devices:
         kernel.held[device] = needs.facts.name
+        if device in kernel.pci.functions:
+            kernel.pci.functions[device].dirty = True
 
 
 def release(kernel: Kernel, name: str) -> None:
     """Give back all that a domain has."""
     kernel.memory.give_back(name)
-    for device in [each for each, owner in kernel.held.items() if owner == name]:
+    devices = [each for each, owner in kernel.held.items() if owner == name]
+    vgpus.stop(kernel, devices)
+    for device in devices:
         del kernel.held[device]
 
 
@@ -95,6 +105,11 @@ class _Start:
         function = self._kernel.pci.functions.get(address)
         if function is None:
             raise self._refused(f"Device {address} not found: could not access its config")
+        if function.lost:
+            raise self._refused(f"internal error: Unknown PCI header type '127' for {address}")
+        if vgpus.is_vendor_vf(self._kernel, function):
+            self._check_vendor_vf(address)
+            return
         if function.driver != VfioPci.name or function.group is None:
             raise self._refused(
                 f"Unmanaged PCI device {address} must be manually detached from the host"
@@ -106,6 +121,26 @@ class _Start:
             raise self._refused(
                 f"internal error: qemu: vfio {address}: group {function.group} is not viable: "
                 "ensure all devices within the iommu_group are bound to their vfio bus driver"
+            )
+
+    def _check_vendor_vf(self, address: str) -> None:
+        """A VF under its vendor's driver: never managed, and of use with a type only (§5)."""
+        if address in self._needs.managed:
+            raise self._refused(
+                f"unsupported configuration: PCI device {address} carries vGPUs under the driver "
+                "nvidia and must not be managed"
+            )
+        if not vgpus.libvirt_knows_variants(self._kernel.host.versions.libvirt):
+            raise self._refused(
+                f"Unmanaged PCI device {address} must be manually detached from the host"
+            )
+        self._check_free(address, f"PCI device {address}")
+        gpu = self._kernel.gpu_of(address)
+        if gpu is None or gpu.vgpu(address) is None:
+            raise self._refused(
+                f"internal error: qemu: vfio {address}: error getting device from group "
+                f"{self._kernel.group_of(address)}: No such device",
+                "ENODEV",
             )
 
     def _check_free(self, device: str, what: str) -> None:

@@ -27,7 +27,11 @@ _LOG, _UP_LOCK = "server.log", "up.lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimStatus:
-    """Is the fleet up, and what is in it. ``faults`` by host, in the words of ``inject``."""
+    """Is the fleet up, and what is in it. ``faults`` by host, in the words of ``inject``.
+
+    ``without_fabric``, by host, are running domains whose NVSwitch GPUs are no active partition:
+    CUDA does not start in such a guest.
+    """
 
     up: bool
     fleet: str = ""
@@ -35,6 +39,7 @@ class SimStatus:
     hosts: tuple[str, ...] = ()
     running_domains: int = 0
     faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    without_fabric: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def up(fleet: SimFleet, state: Path) -> None:
@@ -97,8 +102,13 @@ def status(state: Path) -> SimStatus:
         pid=found["pid"],
         hosts=tuple(host["name"] for host in found["fleet"]["hosts"]),
         running_domains=found["running_domains"],
-        faults={name: tuple(words) for name, words in found["faults"].items()},
+        faults=_by_host(found["faults"]),
+        without_fabric=_by_host(found["without_fabric"]),
     )
+
+
+def _by_host(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(words) for name, words in found.items()}
 
 
 def inject(state: Path, host: str, fault: Sequence[str]) -> None:
@@ -106,7 +116,9 @@ def inject(state: Path, host: str, fault: Sequence[str]) -> None:
 
     ``latency SECONDS``, ``hang``, ``unreachable``, ``refuse VERB ERRNO COUNT``, ``reboot`` and
     ``clear``. VERB is a helper verb (its next write to the kernel fails) or, for libvirt,
-    ``domains.start``, ``storage.create``, …
+    ``domains.start``, ``storage.create``, … One GPU: ``gpu ADDRESS`` and ``lost``, ``xid N``,
+    ``ecc``, ``client NAME`` or ``fail WHAT COUNT``; WHAT is ``unbind`` (sriov-manage), ``create``
+    (a vGPU), ``reset``, or an NVML function by its C name.
     """
     _call(state, host, "inject", {"words": list(fault)})
 

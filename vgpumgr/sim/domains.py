@@ -156,7 +156,8 @@ class SimDomains:
     def _validate(self, xml: str) -> Needs:
         doing = "cannot define the domain"
         try:
-            problems = domainxml.validate(xml).problems
+            libvirt = self._kernel.host.versions.libvirt
+            problems = domainxml.validate(xml, libvirt=libvirt).problems
             needs = read_needs(xml)
         except ValueError as error:
             raise HostRefused(doing, why=f"XML error: {error}") from error

@@ -1,4 +1,4 @@
-"""The PCI drivers of a simulated host."""
+"""The PCI drivers of a simulated host that know nothing of vGPUs."""
 
 from __future__ import annotations
 
@@ -6,57 +6,26 @@ import errno
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from vgpumgr.sim.board import PciBoard
+from vgpumgr.sim.function import Function
 from vgpumgr.sim.iommu import IommuGroups
-from vgpumgr.sim.mdev import MdevCore
-from vgpumgr.sim.parents import NvidiaPf
-from vgpumgr.sim.pci import Function
+from vgpumgr.sim.pci import Driver
+from vgpumgr.sim.sriov import Sriov
 from vgpumgr.sim.tree import refusal
 
 
-class Nvidia:
-    """NVIDIA's vGPU host driver: an mdev parent on every board that makes vGPUs on the PF.
-
-    Unbinding a GPU that carries mdevs would block in a real kernel; here it is EBUSY.
-    """
-
-    name: ClassVar[str] = "nvidia"
-
-    def __init__(self, mdevs: MdevCore, boards: Mapping[str, PciBoard]) -> None:
-        self._mdevs = mdevs
-        self._boards = boards
-        self._parents: dict[str, NvidiaPf] = {}
-
-    def takes(self, function: Function) -> bool:
-        """NVIDIA's display controllers."""
-        return function.vendor == "10de" and function.pci_class.startswith("03")
-
-    def attach(self, function: Function) -> None:
-        """Bind, and register as an mdev parent."""
-        types = self._boards[function.address].types
-        if types:
-            parent = NvidiaPf(function.address, function.path, types)
-            self._mdevs.register(parent)
-            self._parents[function.address] = parent
-
-    def detach(self, function: Function) -> None:
-        """EBUSY while it carries mdevs."""
-        parent = self._parents.get(function.address)
-        if parent is not None:
-            self._mdevs.unregister(parent)
-            del self._parents[function.address]
-
-
-class VfioPci:
-    """vfio-pci: only by driver_override, only with an IOMMU.
+class VfioPci(Driver):
+    """vfio-pci: only by driver_override, only with an IOMMU, and no PF whose VFs are on.
 
     Unbinding a function that a VM holds would block in a real kernel; here it is EBUSY.
     """
 
-    name: ClassVar[str] = "vfio-pci"
+    name = "vfio-pci"
 
-    def __init__(self, groups: IommuGroups, in_use: Callable[[str], bool]) -> None:
+    def __init__(
+        self, groups: IommuGroups, sriov: Mapping[str, Sriov], in_use: Callable[[str], bool]
+    ) -> None:
         self._groups = groups
+        self._sriov = sriov
         self._in_use = in_use
         self._bound: set[str] = set()
 
@@ -65,9 +34,11 @@ class VfioPci:
         return False
 
     def attach(self, function: Function) -> None:
-        """EINVAL without an IOMMU group."""
+        """EINVAL without an IOMMU group, EBUSY with VFs (linux612, gpu-facts §4)."""
         if function.group is None:
             raise refusal(errno.EINVAL)
+        if function.address in self._sriov and self._sriov[function.address].vfs:
+            raise refusal(errno.EBUSY)
         self._bound.add(function.address)
         self._groups.open(function.group)
 
@@ -82,17 +53,88 @@ class VfioPci:
                 self._groups.shut(function.group)
 
 
-class HdAudio:
-    """snd_hda_intel, on the audio function of boards with display outputs."""
+class ByClass(Driver):
+    """A driver that takes all functions of a class: of the functions beside a GPU."""
 
-    name: ClassVar[str] = "snd_hda_intel"
+    pci_class: ClassVar[str]
 
     def takes(self, function: Function) -> bool:
-        """HD audio controllers."""
-        return function.pci_class.startswith("0403")
+        """By the start of its class."""
+        return function.pci_class.startswith(self.pci_class)
+
+
+class HdAudio(ByClass):
+    """snd_hda_intel, on .1 of boards with display outputs."""
+
+    name, pci_class = "snd_hda_intel", "0403"
+
+
+class Xhci(ByClass):
+    """xhci_hcd, on .2 of Turing's RTX boards."""
+
+    name, pci_class = "xhci_hcd", "0c03"
+
+
+class NvidiaUcsi(ByClass):
+    """i2c-nvidia-gpu, on .3 of Turing's RTX boards."""
+
+    name, pci_class = "nvidia-gpu", "0c80"
+
+
+class Gim(Driver):
+    """AMD's MxGPU driver: the VFs come when it loads, as many as its module option says (§16).
+
+    ``counts`` is ``vf_num`` by PF. Where that is more than the board has, the GPU fails to
+    initialise, and the driver counts as bound nevertheless: it has no VFs then.
+    """
+
+    name = "gim"
+
+    def __init__(self, sriov: Mapping[str, Sriov], counts: Mapping[str, int]) -> None:
+        self._sriov = sriov
+        self._counts = counts
+
+    def takes(self, function: Function) -> bool:
+        """AMD's PFs."""
+        return function.address in self._counts
 
     def attach(self, function: Function) -> None:
-        """Bind."""
+        """Bring up the VFs; no driver of the host takes them."""
+        sriov, count = self._sriov[function.address], self._counts[function.address]
+        if not sriov.vfs and count <= sriov.board.sriov_total:
+            sriov.enable(count)
 
     def detach(self, function: Function) -> None:
-        """Let go."""
+        """Take the VFs away; waits without end while a guest has one, here: EBUSY."""
+        self._sriov[function.address].disable()
+
+
+class Intel(Driver):
+    """A PF driver with VFs by ``sriov_numvfs``; it takes VFs as well, of the same id (§16)."""
+
+    sets_vfs = True
+
+    def __init__(self, sriov: Mapping[str, Sriov], devices: frozenset[str]) -> None:
+        self._sriov = sriov
+        self._devices = devices
+
+    def takes(self, function: Function) -> bool:
+        """By device id."""
+        return function.vendor == "8086" and function.device in self._devices
+
+    def detach(self, function: Function) -> None:
+        """A PF's VFs go with it; EBUSY while a guest has one."""
+        if not function.physfn:
+            self._sriov[function.address].disable()
+
+
+class Xe(Intel):
+    """The kernel's own."""
+
+    name = "xe"
+
+
+class I915(Intel):
+    """Intel's data centre i915 from outside the kernel tree."""
+
+    name = "i915"

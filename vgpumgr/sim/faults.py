@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 
 from vgpumgr.model.errors import HostUnreachable, UsageError
 
-FORMS = "latency SECONDS | hang | unreachable | refuse VERB ERRNO COUNT | reboot | clear"
+FORMS = (
+    "latency SECONDS | hang | unreachable | refuse VERB ERRNO COUNT | reboot | clear | "
+    "gpu ADDRESS lost | gpu ADDRESS xid N | gpu ADDRESS ecc | gpu ADDRESS client NAME | "
+    "gpu ADDRESS fail WHAT COUNT"
+)
 
 
 @dataclass(slots=True)
@@ -42,7 +46,7 @@ class Faults:
                 case ["unreachable"]:
                     self.unreachable = True
                 case ["refuse", verb, name, count]:
-                    self.refusals[verb] = Refusals(_errno(name), _count(count))
+                    self.refusals[verb] = Refusals(_errno(name), count_of(count))
                 case ["clear"]:
                     self._clear()
                 case _:
@@ -101,7 +105,8 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _count(text: str) -> int:
+def count_of(text: str) -> int:
+    """A number from 1 on; UsageError for anything else."""
     if not text.isdigit() or int(text) < 1:
         raise _usage(f"{text!r} is no count")
     return int(text)

@@ -44,11 +44,7 @@ class SimulatedFleet:
             host = self.host(name)
         except HostUnreachable as error:
             raise NotFound(error.message, why=error.why, next=error.next) from error
-        if list(words) == ["reboot"]:
-            with host.lock:
-                host.reboot()
-        else:
-            host.inject(words)
+        host.inject(words)
 
     def host(self, name: str) -> SimulatedHost:
         """One host by its name; HostUnreachable for any other."""

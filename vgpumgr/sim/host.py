@@ -11,9 +11,10 @@ from typing import Any
 
 from vgpumgr import virt
 from vgpumgr.helper.dispatch import VERBS, handle
+from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused, UsageError
 from vgpumgr.model.simulated import SimHost
-from vgpumgr.sim import node
+from vgpumgr.sim import gpufaults, node
 from vgpumgr.sim.domains import SimDomains
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.faults import Faults
@@ -23,7 +24,9 @@ from vgpumgr.sim.system import SimSystem
 
 
 class SimulatedHost:
-    """Does one call at a time. Use it only while holding ``lock``."""
+    """Does one call at a time. Use it only while holding ``lock``; what comes from outside the
+    host (faults, power, status) takes it by itself.
+    """
 
     def __init__(self, host: SimHost, durable: Durable) -> None:
         self.host = host
@@ -32,6 +35,9 @@ class SimulatedHost:
         self._durable = durable
         self._connection: virt.Libvirt | None = None
         self._boot()
+        # A fleet is up when its services are; only a reboot shows them starting.
+        if self.kernel.fabric is not None:
+            self.kernel.fabric.settle()
 
     @property
     def domains(self) -> SimDomains:
@@ -73,13 +79,36 @@ class SimulatedHost:
         return getattr(part, method)(**arguments)
 
     def inject(self, words: Sequence[str]) -> None:
-        """Set a fault, or reboot."""
-        if list(words) == ["reboot"]:
-            self.reboot()
-            return
-        if len(words) > 1 and words[0] == "refuse":
-            _check_verb(words[1])
-        self.faults.inject(words)
+        """Set a fault, or reboot. Waits for the call that the host is doing, never for a hang."""
+        match list(words):
+            case ["reboot"]:
+                with self.lock:
+                    self.reboot()
+            case ["gpu", address, *fault]:
+                with self.lock:
+                    gpufaults.inject(self.kernel, address, fault)
+            case ["clear"]:
+                self.faults.inject(words)
+                with self.lock:
+                    gpufaults.clear(self.kernel)
+            case _:
+                if len(words) > 1 and words[0] == "refuse":
+                    _check_verb(words[1])
+                self.faults.inject(words)
+
+    def fault_words(self) -> tuple[str, ...]:
+        """What is wrong with the host and its GPUs, in the words of ``inject``."""
+        with self.lock:
+            return (*self.faults.words(), *gpufaults.words(self.kernel))
+
+    def guests_without_fabric(self) -> tuple[str, ...]:
+        """Running domains whose NVSwitch GPUs are no active partition: their cuInit fails (802)."""
+        with self.lock:
+            fabric = self.kernel.fabric
+            if fabric is None:
+                return ()
+            running = (each for each in self.domains.list() if each.state is DomainState.RUNNING)
+            return tuple(each.name for each in running if not fabric.is_whole(each.devices))
 
     def reboot(self) -> None:
         """Power off and on: what is not durable is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from posixpath import basename
 
 from vgpumgr.sim.tree import Tree
@@ -23,10 +24,13 @@ class IommuGroups:
         """A new group of the devices at ``paths``; its number."""
         number, self._next = self._next, self._next + 1
         self._members[number] = [basename(path) for path in paths]
+        self._tree.lazy(self.path(number), partial(self._show, number, paths))
+        return number
+
+    def _show(self, number: int, paths: tuple[str, ...]) -> None:
         self._tree.text(f"{self.path(number)}/type", "DMA-FQ\n")
         for path in paths:
             self._tree.link(f"{self.path(number)}/devices/{basename(path)}", path)
-        return number
 
     def remove(self, number: int) -> None:
         """Forget a group."""

@@ -8,43 +8,79 @@ import uuid
 from collections.abc import MutableMapping
 
 from vgpumgr.model.simulated import SimHost
-from vgpumgr.sim.drivers import HdAudio, Nvidia, VfioPci
+from vgpumgr.sim import plug
+from vgpumgr.sim.clock import Clock
+from vgpumgr.sim.drivers import VfioPci
+from vgpumgr.sim.failures import Failures
+from vgpumgr.sim.function import Function
 from vgpumgr.sim.hardware import Gpu, hardware
 from vgpumgr.sim.iommu import IommuGroups
 from vgpumgr.sim.mdev import MdevCore
 from vgpumgr.sim.memory import Memory
-from vgpumgr.sim.parents import Sample
-from vgpumgr.sim.pci import Function, PciBus
+from vgpumgr.sim.nvidia.gpu import NvidiaGpu
+from vgpumgr.sim.nvidiadriver import Nvidia, has_vendor_vfio
+from vgpumgr.sim.parents import NvidiaParent, Sample
+from vgpumgr.sim.pci import PciBus
+from vgpumgr.sim.processes import Processes
+from vgpumgr.sim.sriov import Sriov
 from vgpumgr.sim.tree import Tree, refusal
+from vgpumgr.sim.vgpufiles import PLUGIN_ENDS_S
 
 FILE = "file:"
+VOLATILE = "/run/"
+CPU_MODEL = "AMD EPYC 7763 64-Core Processor"
 
 
 class Kernel:
     """Files with behaviour, devices, memory, and who holds what.
 
-    ``held`` maps a device (mdev UUID or PCI address) to the running domain that has it. Texts of
-    ``durable`` under ``file:`` are ordinary files that outlive the kernel.
+    ``held`` maps a device (mdev UUID or PCI address) to the running domain that has it,
+    ``stopped_at`` to the time when the last one let go. ``nvidia`` and ``sriov`` are by PF
+    address. Texts of ``durable`` under ``file:`` are ordinary files that outlive the kernel.
     """
 
     def __init__(self, host: SimHost, durable: MutableMapping[str, str]) -> None:
         self.host = host
+        self.clock = Clock()
         self.held: dict[str, str] = {}
+        self.stopped_at: dict[str, float] = {}
+        self.failures = Failures()
         self.tree = Tree()
         self.memory = Memory(host.cpus, host.memory_mib, host.hugepages_1gib, host.numa_nodes)
         self.groups = IommuGroups(self.tree)
-        self.mdevs = MdevCore(self.tree, self.groups, self.in_use)
+        self.mdevs = MdevCore(self.tree, self.groups)
         self.pci = PciBus(self.tree, self.groups)
+        self.gpus = hardware(host).gpus
+        self.nvidia = plug.nvidia_gpus(host, self.gpus, durable)
+        self.sriov: dict[str, Sriov] = {}
+        self.processes = Processes(self.tree, self.nvidia)
+        self.fabric = plug.fabric_manager(host, self.gpus, self.nvidia, self.clock.now)
         self._durable = durable
         self._show_machine()
         self._plug()
-        for key in durable:
-            if key.startswith(FILE):
+        for key in list(durable):
+            if key.startswith(FILE + VOLATILE):  # a power cut empties it
+                del durable[key]
+            elif key.startswith(FILE):
                 self._show_file(key.removeprefix(FILE))
 
     def in_use(self, device: str) -> bool:
         """Does a running domain hold the device?"""
         return device in self.held
+
+    def is_ending(self, carrier: str) -> bool:
+        """Is the plugin of a vGPU whose VM has stopped still there?"""
+        stopped = self.stopped_at.get(carrier)
+        return stopped is not None and self.clock.now() < stopped + PLUGIN_ENDS_S
+
+    def gpu_of(self, device: str) -> NvidiaGpu | None:
+        """The GPU behind a vGPU: an mdev, or a VF that carries one; None for anything else."""
+        mdev = self.mdevs.devices.get(device)
+        if mdev is not None:
+            return mdev.parent.gpu if isinstance(mdev.parent, NvidiaParent) else None
+        function = self.pci.functions.get(device)
+        has_files = function is not None and function.driver == "nvidia" and function.physfn
+        return self.nvidia[function.physfn] if function and has_files else None
 
     def group_of(self, device: str) -> int | None:
         """The IOMMU group of an mdev or PCI function; None where it has none."""
@@ -56,6 +92,15 @@ class Kernel:
     def busy_groups(self) -> set[int | None]:
         """The groups that running domains have open."""
         return {self.group_of(device) for device in self.held}
+
+    def slot(self, address: str) -> list[Function]:
+        """A PF with the functions beside it and its VFs."""
+        slot = address.rpartition(".")[0]
+        return [
+            each
+            for each in self.pci.functions.values()
+            if each.physfn == address or each.address.rpartition(".")[0] == slot
+        ]
 
     def store(self, path: str, text: str) -> None:
         """Write an ordinary file that survives a power cut."""
@@ -74,7 +119,7 @@ class Kernel:
         """Load a module: exit status and output as modprobe's."""
         name = module.replace("_", "-")
         if name == VfioPci.name and name not in self.pci.drivers:
-            self.pci.add_driver(VfioPci(self.groups, self.in_use))
+            self.pci.add_driver(VfioPci(self.groups, self.sriov, self.in_use))
         if name not in self.pci.drivers:
             return 1, f"modprobe: FATAL: Module {module} not found\n"
         return 0, ""
@@ -89,7 +134,8 @@ class Kernel:
         cpus = f"0-{host.cpus - 1}\n"
         tree.text("/sys/devices/system/cpu/online", cpus)
         tree.text("/sys/devices/system/cpu/possible", cpus)
-        tree.text("/proc/cpuinfo", "".join(f"processor\t: {n}\n" for n in range(host.cpus)))
+        cpuinfo = (f"processor\t: {n}\nmodel name\t: {CPU_MODEL}\n\n" for n in range(host.cpus))
+        tree.text("/proc/cpuinfo", "".join(cpuinfo))
         tree.text("/proc/sys/kernel/random/boot_id", f"{uuid.uuid4()}\n")
         tree.text("/proc/sys/kernel/osrelease", f"{host.versions.kernel}\n")
         tree.text("/proc/sys/kernel/hostname", f"{host.name}\n")
@@ -105,34 +151,32 @@ class Kernel:
             tree.text("/dev/kvm", "")
 
     def _plug(self) -> None:
-        parts = hardware(self.host)
-        boards = {gpu.address: gpu.board for gpu in parts.gpus}
-        if boards:
-            self.pci.add_driver(Nvidia(self.mdevs, boards))
-        self.pci.add_driver(HdAudio())
-        for gpu in parts.gpus:
-            for function in self._functions(gpu):
-                self.pci.add(function)
-        for sample in parts.samples:
-            self.mdevs.register(Sample(sample))
+        for gpu in self.gpus:
+            self._plug_gpu(gpu)
+        if self.nvidia:
+            self.pci.add_driver(self._nvidia_driver())
+        for driver in plug.other_drivers(self.gpus, self.sriov):
+            self.pci.add_driver(driver)
+        for function in list(self.pci.functions.values()):
+            self.pci.probe(function)
+        for sample in hardware(self.host).samples:
+            self.mdevs.register(Sample(sample, self.in_use))
 
-    def _functions(self, gpu: Gpu) -> list[Function]:
-        board = gpu.board
-        paths = [gpu.path(number) for number in range(2 if board.audio else 1)]
-        group = self.groups.add(*paths) if self.host.iommu else None
-        kinds = [(board.pci_class, board.device, board.sriov_total), ("040300", "1aef", 0)]
-        return [
-            Function(
-                address=posixpath.basename(path),
-                path=path,
-                pci_class=pci_class,
-                vendor="10de",
-                device=device,
-                subsystem=board.subsystem,
-                numa_node=gpu.numa_node,
-                reset_methods="flr bus",
-                sriov_total=sriov_total,
-                group=group,
-            )
-            for path, (pci_class, device, sriov_total) in zip(paths, kinds, strict=False)
-        ]
+    def _plug_gpu(self, gpu: Gpu) -> None:
+        for function in plug.functions(gpu, self.groups, iommu=self.host.iommu):
+            self.pci.add(function)
+        if gpu.board.sriov_total:
+            pf = self.pci.functions[gpu.address]
+            sriov = Sriov(pf, gpu.board, self.tree, self.groups, self.pci, self.in_use)
+            sriov.show()
+            self.sriov[gpu.address] = sriov
+
+    def _nvidia_driver(self) -> Nvidia:
+        return Nvidia(
+            self.tree,
+            self.groups,
+            self.mdevs,
+            self.nvidia,
+            self,
+            vendor_vfio=has_vendor_vfio(self.host.versions.kernel),
+        )

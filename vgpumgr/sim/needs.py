@@ -9,6 +9,7 @@ from lxml import etree
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml.xml import untrusted
+from vgpumgr.model.address import PciAddress
 from vgpumgr.model.domain import DomainFacts
 
 _DEFAULT_HUGE_KIB = 2048
@@ -24,7 +25,10 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """``facts`` as domainxml reads them, and the rest that a start depends on."""
+    """``facts`` as domainxml reads them, and the rest that a start depends on.
+
+    ``managed`` are the PCI functions that libvirt is to bind by itself.
+    """
 
     facts: DomainFacts
     kvm: bool
@@ -34,6 +38,7 @@ class Needs:
     disks: tuple[Disk, ...]
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
+    managed: frozenset[str] = frozenset()
 
 
 def read_needs(xml: str) -> Needs:
@@ -49,6 +54,7 @@ def read_needs(xml: str) -> Needs:
         disks=tuple(_disks(domain)),
         networks=tuple(name for each in sources if (name := each.get("network"))),
         bridges=tuple(name for each in sources if (name := each.get("bridge"))),
+        managed=frozenset(_managed(domain)),
     )
 
 
@@ -70,6 +76,12 @@ def _disks(domain: etree._Element) -> Iterator[Disk]:
         if path:
             shared = disk.find("readonly") is not None or disk.find("shareable") is not None
             yield Disk(path=path, exclusive=not shared)
+
+
+def _managed(domain: etree._Element) -> Iterator[str]:
+    for source in domain.iterfind("devices/hostdev[@type='pci'][@managed='yes']/source/address"):
+        parts = [int(source.get(name, "0"), 16) for name in ("domain", "bus", "slot", "function")]
+        yield str(PciAddress(*parts))
 
 
 def _numbers(domain: etree._Element, where: str, attribute: str) -> frozenset[int]:

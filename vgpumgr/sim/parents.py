@@ -1,38 +1,89 @@
-"""The vendors' rules for their mdevs."""
+"""mdev parents: what a vendor's driver adds to the kernel's mdev core."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
-from vgpumgr.sim.board import SampleParent, VgpuType
+from vgpumgr.sim.mdevtype import MdevType
+from vgpumgr.sim.nvidia.gpu import NvidiaGpu
+from vgpumgr.sim.samples import SampleParent
+from vgpumgr.sim.tree import File, refusal
+from vgpumgr.sim.vgpufiles import Carrier, Users, mdev_files
+
+
+class Parent(Protocol):
+    """A parent device and its driver's rules."""
+
+    @property
+    def name(self) -> str:
+        """Its name under ``/sys/class/mdev_bus``."""
+
+    @property
+    def path(self) -> str:
+        """Its folder in ``/sys/devices``."""
+
+    @property
+    def driver(self) -> str:
+        """The driver that its mdevs are bound to."""
+
+    @property
+    def types(self) -> tuple[MdevType, ...]:
+        """What it can make."""
+
+    def available(self, wanted: MdevType, made: list[MdevType]) -> int:
+        """``available_instances`` of a type while ``made`` exist."""
+
+    def make(self, uuid: str, wanted: MdevType, made: list[MdevType]) -> None:
+        """Make one; OSError where the driver refuses."""
+
+    def unmake(self, uuid: str) -> None:
+        """Take one away; OSError while a VM holds it."""
+
+    def attributes(self, uuid: str) -> Mapping[str, File]:
+        """The driver's own files of an mdev, by their path below it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NvidiaPf:
-    """A time-sliced NVIDIA GPU whose PF is the parent (up to Turing).
-
-    The first vGPU fixes the framebuffer size: types of another size then have no instance
-    available and are refused with EIO, types of the same size count down together (captured on
-    R535; beyond the maximum the resource manager refuses in the same way).
-    """
+class NvidiaParent:
+    """An NVIDIA function that carries mdevs: the PF up to Turing, a VF since Ampere (§1, §3)."""
 
     name: str
     path: str
-    types: tuple[VgpuType, ...]
+    types: tuple[MdevType, ...]
+    gpu: NvidiaGpu
+    users: Users
+    on_vf: bool
     driver: ClassVar[str] = "nvidia-vgpu-vfio"
-    busy_errno: ClassVar[int] = errno.EPERM
 
-    def available(self, wanted: VgpuType, made: list[VgpuType]) -> int:
-        """The type's maximum less what exists; 0 for another size than the first vGPU's."""
-        if any(each.size != wanted.size for each in made):
-            return 0
-        return max(0, wanted.most - len(made))
+    def available(self, wanted: MdevType, made: list[MdevType]) -> int:
+        """A PF counts down all types of one size together; a VF has 1 while the type fits.
 
-    def refuses(self, wanted: VgpuType, made: list[VgpuType]) -> int:
-        """EIO is all that user space sees of the resource manager's reasons."""
-        return 0 if self.available(wanted, made) else errno.EIO
+        Once there is an mdev on a VF, all its types have 0 (gpu-facts §3).
+        """
+        if not self.on_vf:
+            return self.gpu.remaining(wanted.number)
+        creatable, number = () if made else self.gpu.creatable(self.name), wanted.number
+        return int(any(each.id == number for each in creatable))
+
+    def make(self, uuid: str, wanted: MdevType, made: list[MdevType]) -> None:
+        """EIO where the resource manager refuses, and for a second one on a VF."""
+        if self.on_vf and made:
+            raise refusal(errno.EIO)
+        self._carrier(uuid).create(wanted.number)
+
+    def unmake(self, uuid: str) -> None:
+        """EPERM while a VM holds it."""
+        self._carrier(uuid).destroy()
+
+    def attributes(self, uuid: str) -> Mapping[str, File]:
+        """The ``nvidia/`` folder."""
+        return mdev_files(self._carrier(uuid))
+
+    def _carrier(self, uuid: str) -> Carrier:
+        return Carrier(self.gpu, uuid, self.users)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +94,7 @@ class Sample:
     """
 
     parent: SampleParent
-    busy_errno: ClassVar[int] = errno.EBUSY
+    in_use: Callable[[str], bool]
 
     @property
     def name(self) -> str:
@@ -61,14 +112,24 @@ class Sample:
         return self.name
 
     @property
-    def types(self) -> tuple[VgpuType, ...]:
+    def types(self) -> tuple[MdevType, ...]:
         """The sample's types."""
         return self.parent.types
 
-    def available(self, wanted: VgpuType, made: list[VgpuType]) -> int:
+    def available(self, wanted: MdevType, made: list[MdevType]) -> int:
         """How many of the type the rest of the budget holds."""
         return (self.parent.budget - sum(each.size for each in made)) // wanted.size
 
-    def refuses(self, wanted: VgpuType, made: list[VgpuType]) -> int:
+    def make(self, uuid: str, wanted: MdevType, made: list[MdevType]) -> None:
         """ENOSPC when the budget is out."""
-        return 0 if self.available(wanted, made) else errno.ENOSPC
+        if not self.available(wanted, made):
+            raise refusal(errno.ENOSPC)
+
+    def unmake(self, uuid: str) -> None:
+        """EBUSY while a VM holds it."""
+        if self.in_use(uuid):
+            raise refusal(errno.EBUSY)
+
+    def attributes(self, uuid: str) -> Mapping[str, File]:
+        """None of its own."""
+        return {}

@@ -1,50 +1,30 @@
 """The PCI bus: functions, drivers, and what the kernel answers to bind and unbind.
 
-Errno as in Linux 6.1 drivers/base/bus.c and drivers/pci; see the driver's own part in drivers.py.
+Errno as in Linux 6.12 drivers/base/bus.c and drivers/pci; see the driver's own part in its file.
 """
 
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import ClassVar
 
+from vgpumgr.sim.function import BUS, Function, show
 from vgpumgr.sim.iommu import IommuGroups
 from vgpumgr.sim.tree import Tree, refusal
 
-BUS = "/sys/bus/pci"
 
-_PAGE = 4096
+class Driver:
+    """A PCI driver. ``sets_vfs``: it has the callback behind ``sriov_numvfs``."""
 
-
-@dataclass(slots=True, kw_only=True)
-class Function:
-    """One PCI function. ``group`` None: the IOMMU is off."""
-
-    address: str
-    path: str
-    pci_class: str
-    vendor: str
-    device: str
-    subsystem: str
-    numa_node: int
-    reset_methods: str
-    sriov_total: int = 0
-    group: int | None = None
-    driver: str | None = None
-    override: str = ""
-
-
-class Driver(Protocol):
-    """A PCI driver."""
-
-    @property
-    def name(self) -> str:
-        """Its name under ``/sys/bus/pci/drivers``."""
+    name: ClassVar[str]
+    sets_vfs: ClassVar[bool] = False
 
     def takes(self, function: Function) -> bool:
         """Is the function of a kind it knows?"""
+        raise NotImplementedError
 
     def attach(self, function: Function) -> None:
         """Probe: OSError when it fails."""
@@ -72,62 +52,43 @@ class PciBus:
         self._tree.file(f"{at}/unbind", writer=partial(self._unbind, driver))
 
     def add(self, function: Function) -> None:
-        """Show a function and let the drivers probe it."""
+        """Show a function; its files are made when somebody looks."""
         self.functions[function.address] = function
         self._tree.link(f"{BUS}/devices/{function.address}", function.path)
-        self._show(function)
-        self._probe(function)
+        self._tree.lazy(function.path, partial(show, self._tree, function, self._groups.path))
 
-    def _show(self, function: Function) -> None:
-        tree, at = self._tree, function.path
-        vendor, device = function.subsystem.split(":")
-        for name, text in {
-            "class": f"0x{function.pci_class}",
-            "vendor": f"0x{function.vendor}",
-            "device": f"0x{function.device}",
-            "subsystem_vendor": f"0x{vendor}",
-            "subsystem_device": f"0x{device}",
-            "numa_node": str(function.numa_node),
-            "reset_method": function.reset_methods,
-        }.items():
-            tree.text(f"{at}/{name}", f"{text}\n")
-        tree.link(f"{at}/subsystem", BUS)
-        tree.file(
-            f"{at}/driver_override",
-            lambda: f"{function.override or '(null)'}\n",
-            partial(self._override, function),
-        )
-        if function.pci_class.startswith("0300"):
-            tree.text(f"{at}/boot_vga", "0\n")
-        if function.group is not None:
-            tree.link(f"{at}/iommu_group", self._groups.path(function.group))
-        if function.sriov_total:
-            tree.text(f"{at}/sriov_totalvfs", f"{function.sriov_total}\n")
-            tree.file(f"{at}/sriov_numvfs", lambda: "0\n", _refuse_vfs)
+    def remove(self, functions: Iterable[Function]) -> None:
+        """Take functions off the bus, their drivers first; OSError as ``unbind``."""
+        for function in functions:
+            self.unbind(function)
+            del self.functions[function.address]
+            self._tree.drop(f"{BUS}/devices/{function.address}")
+            self._tree.drop(function.path)
 
-    @staticmethod
-    def _override(function: Function, text: str) -> None:
-        if len(text) >= _PAGE - 1:
-            raise refusal(errno.EINVAL)
-        function.override = text.partition("\n")[0]
-
-    def _drivers_probe(self, text: str) -> None:
-        function = self.functions.get(text.strip())
-        if function is None:
-            raise refusal(errno.ENODEV)
-        self._probe(function)
-
-    def _probe(self, function: Function) -> None:
+    def probe(self, function: Function) -> None:
         """Offer an unbound function to the drivers; a driver's failed probe is not told."""
         if function.driver is not None:
             return
         for driver in self.drivers.values():
             if _matches(driver, function):
-                try:
+                with suppress(OSError):
                     self._attach(driver, function)
-                except OSError:
-                    continue
-                return
+                    return
+
+    def unbind(self, function: Function) -> None:
+        """Take a function from its driver, if it has one; OSError where that refuses."""
+        if function.driver is None:
+            return
+        self.drivers[function.driver].detach(function)
+        self._tree.drop(f"{function.path}/driver")
+        self._tree.drop(f"{BUS}/drivers/{function.driver}/{function.address}")
+        function.driver = None
+
+    def _drivers_probe(self, text: str) -> None:
+        function = self.functions.get(text.strip())
+        if function is None:
+            raise refusal(errno.ENODEV)
+        self.probe(function)
 
     def _bind(self, driver: Driver, text: str) -> None:
         function = self.functions.get(text.strip())
@@ -141,10 +102,7 @@ class PciBus:
         function = self.functions.get(text.strip())
         if function is None or function.driver != driver.name:
             raise refusal(errno.ENODEV)
-        driver.detach(function)
-        function.driver = None
-        self._tree.drop(f"{function.path}/driver")
-        self._tree.drop(f"{BUS}/drivers/{driver.name}/{function.address}")
+        self.unbind(function)
 
     def _attach(self, driver: Driver, function: Function) -> None:
         driver.attach(function)
@@ -157,8 +115,3 @@ def _matches(driver: Driver, function: Function) -> bool:
     if function.override:
         return function.override == driver.name
     return driver.takes(function)
-
-
-def _refuse_vfs(_text: str) -> None:
-    """A driver without the callback answers ENOENT; NVIDIA's takes no raw write either."""
-    raise refusal(errno.ENOENT)

@@ -81,7 +81,12 @@ class Server:
             "faults": {
                 name: words
                 for name, host in self._fleet.hosts.items()
-                if (words := host.faults.words())
+                if (words := host.fault_words())
+            },
+            "without_fabric": {
+                name: guests
+                for name, host in self._fleet.hosts.items()
+                if (guests := host.guests_without_fabric())
             },
         }
 

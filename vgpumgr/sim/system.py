@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import posixpath
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vgpumgr.helper.system import System
-from vgpumgr.sim import nvml
+from vgpumgr.sim import nvml, programs
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.tree import refusal
 
@@ -29,7 +28,6 @@ class SimSystem(System):
         self._kernel = kernel
         self._tree = kernel.tree
         self._read_head = read_head
-        self._waited = 0.0
         self.refuse_write = 0
 
     def read(self, path: str) -> str:
@@ -91,14 +89,7 @@ class SimSystem(System):
 
     def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
         """The programs of the closed list, as far as they matter here."""
-        versions = self._kernel.host.versions
-        if argv[0] == "modprobe":
-            return self._kernel.modprobe(argv[1])
-        if argv[0] != "qemu-system-x86_64" or not versions.qemu:
-            raise refusal(errno.ENOENT, argv[0])
-        if "--version" in argv:
-            return 0, f"QEMU emulator version {versions.qemu}\n"
-        return 0, f"[    0.000000] Linux version {versions.kernel}\n"
+        return programs.run(self._kernel, argv)
 
     def nvml(self) -> Any:
         """The real pynvml, over this host's library."""
@@ -110,8 +101,8 @@ class SimSystem(System):
 
     def now(self) -> float:
         """Unix time in seconds."""
-        return time.time() + self._waited
+        return self._kernel.clock.now()
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
-        self._waited += seconds
+        self._kernel.clock.wait(seconds)

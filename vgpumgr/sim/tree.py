@@ -16,9 +16,17 @@ _MAX_LINKS = 40
 
 @dataclass(slots=True)
 class Folder:
-    """Name → node."""
+    """Name → node. ``fill`` puts in the rest of the nodes when somebody first looks."""
 
     entries: dict[str, Node] = field(default_factory=dict)
+    fill: Callable[[], None] | None = None
+
+    def seen(self) -> dict[str, Node]:
+        """The entries, all of them there."""
+        if self.fill is not None:
+            fill, self.fill = self.fill, None
+            fill()
+        return self.entries
 
 
 @dataclass(slots=True)
@@ -31,9 +39,10 @@ class File:
 
 @dataclass(slots=True)
 class Link:
-    """A symbolic link to an absolute path."""
+    """A symbolic link to an absolute path; ``relative`` is how sysfs writes it, not procfs."""
 
     target: str
+    relative: bool = True
 
 
 Node = Folder | File | Link
@@ -49,12 +58,20 @@ class Tree:
 
     def __init__(self) -> None:
         self._root = Folder()
-        # Paths walked since the tree last changed its shape.
+        # Folders found since a node was last taken away or replaced.
         self._known: dict[str, tuple[Node, tuple[str, ...]]] = {}
 
     def folder(self, path: str) -> None:
         """Make a folder and those above it; one that is there stays."""
         self._make(_parts(path))
+
+    def lazy(self, path: str, fill: Callable[[], None]) -> None:
+        """Make a folder that ``fill`` completes when it is first looked into."""
+        self._make(_parts(path)).fill = fill
+
+    def mount(self, path: str, folder: Folder) -> None:
+        """Put a folder that was made beforehand."""
+        self._put(path, folder)
 
     def file(self, path: str, reader: Reader | None = None, writer: Writer | None = None) -> None:
         """Put a file, with the folders above it."""
@@ -64,9 +81,9 @@ class Tree:
         """Put a read-only file with fixed content."""
         self._put(path, File(lambda: content))
 
-    def link(self, path: str, target: str) -> None:
+    def link(self, path: str, target: str, *, relative: bool = True) -> None:
         """Put a symbolic link; ``target`` is absolute."""
-        self._put(path, Link(target))
+        self._put(path, Link(target, relative))
 
     def drop(self, path: str) -> None:
         """Remove a node and all below it; an absent one is no error."""
@@ -93,7 +110,7 @@ class Tree:
         node, _ = self._walk(path)
         if not isinstance(node, Folder):
             raise refusal(errno.ENOTDIR, path)
-        return sorted(node.entries)
+        return sorted(node.seen())
 
     def exists(self, path: str) -> bool:
         """Does the path lead anywhere?"""
@@ -104,15 +121,15 @@ class Tree:
         return True
 
     def readlink(self, path: str) -> str:
-        """What a link says: relative, as the kernel writes them. EINVAL when it is no link."""
+        """What a link says. EINVAL when it is no link."""
         *above, name = _parts(path)
         folder, names = self._walk("/" + "/".join(above))
-        node = folder.entries.get(name) if isinstance(folder, Folder) else None
+        node = folder.seen().get(name) if isinstance(folder, Folder) else None
         if node is None:
             raise refusal(errno.ENOENT, path)
         if not isinstance(node, Link):
             raise refusal(errno.EINVAL, path)
-        return "../" * len(names) + node.target.lstrip("/")
+        return "../" * len(names) + node.target.lstrip("/") if node.relative else node.target
 
     def real(self, path: str) -> str:
         """The path with every link followed."""
@@ -126,8 +143,10 @@ class Tree:
 
     def _put(self, path: str, node: Node) -> None:
         *above, name = _parts(path)
-        self._make(above).entries[name] = node
-        self._known.clear()
+        entries = self._make(above).entries
+        if name in entries:
+            self._known.clear()
+        entries[name] = node
 
     def _make(self, parts: Iterable[str]) -> Folder:
         folder = self._root
@@ -135,7 +154,6 @@ class Tree:
             below = folder.entries.get(part)
             if below is None:
                 below = folder.entries[part] = Folder()
-                self._known.clear()
             if not isinstance(below, Folder):
                 raise refusal(errno.ENOTDIR, part)
             folder = below
@@ -143,9 +161,12 @@ class Tree:
 
     def _walk(self, path: str, links: int = 0) -> tuple[Node, tuple[str, ...]]:
         """The node a path leads to, and the names on the real way there."""
-        found = self._known.get(path)
-        if found is None:
-            found = self._known[path] = self._last_step(path, links)
+        known = self._known.get(path)
+        if known is not None:
+            return known
+        found = self._last_step(path, links)
+        if isinstance(found[0], Folder):
+            self._known[path] = found
         return found
 
     def _last_step(self, path: str, links: int) -> tuple[Node, tuple[str, ...]]:
@@ -159,7 +180,7 @@ class Tree:
             return self._walk("/" + "/".join(names[:-1]), links)
         if not isinstance(folder, Folder):
             raise refusal(errno.ENOTDIR, path)
-        below = folder.entries.get(name)
+        below = folder.seen().get(name)
         if below is None:
             raise refusal(errno.ENOENT, path)
         if not isinstance(below, Link):

@@ -1,6 +1,6 @@
 """User YAML: documents of ``apiVersion: vgpumgr/v1`` in, model values out, JSON Schema."""
 
-from vgpumgr.spec.dump import vm_document
+from vgpumgr.spec.dump import layout_document, vm_document
 from vgpumgr.spec.load import Documents, load
 from vgpumgr.spec.problems import COMMAND_LINE, Problem, SpecError, UnknownProfiles
 from vgpumgr.spec.schema import json_schema
@@ -12,6 +12,7 @@ __all__ = [
     "SpecError",
     "UnknownProfiles",
     "json_schema",
+    "layout_document",
     "load",
     "vm_document",
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.layout import VFS_MAX, InstanceGoal, LayoutRule, LayoutSpec
 from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec, VmSpec
 from vgpumgr.spec.fields import API_VERSION
 
@@ -19,7 +21,7 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
         "apiVersion": API_VERSION,
         "kind": "VM",
         "name": spec.name,
-        "gpus": [_given(each, GpuRequest(profile="")) for each in spec.gpus],
+        "gpus": [_gpu(each) for each in spec.gpus],
         "vcpus": spec.vcpus,
         "memory": _size(spec.memory_mib << 20),
         "disks": [_disk(each) for each in spec.disks],
@@ -32,6 +34,52 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
         document["cloud_init"] = _given(spec.cloud_init, CloudInit())
     rest = _given(spec, VmSpec(name="", vcpus=0, memory_mib=0))
     return document | {key: rest[key] for key in _SAME if key in rest}
+
+
+def layout_document(spec: LayoutSpec) -> dict[str, Any]:
+    """The ``kind: Layout`` document of a layout; what is left as it is is left out."""
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "Layout",
+        "name": spec.name,
+        "hosts": list(spec.hosts),
+        "host_labels": dict(spec.host_labels),
+        "gpus": [_rule(each) for each in spec.rules],
+    }
+    return {key: value for key, value in document.items() if value not in ([], {})}
+
+
+def _rule(rule: LayoutRule) -> dict[str, Any]:
+    layout, models = rule.layout, list(rule.models)
+    which = {"model": models[0] if len(models) == 1 else models, "devices": list(rule.devices)}
+    parts = {
+        "mig": layout.mig,
+        "vfs": "max" if layout.vfs == VFS_MAX else layout.vfs,
+        "mixed_size": layout.mixed_size,
+        "instances": None if layout.instances is None else _instances(layout.instances),
+        "scheduler": layout.scheduler and layout.scheduler.value,
+    }
+    given = {key: value for key, value in parts.items() if value is not None}
+    return {key: value for key, value in which.items() if value} | given
+
+
+def _instances(goals: Sequence[InstanceGoal]) -> list[dict[str, Any]]:
+    """One entry per goal with a place, one with a count for equal neighbours without."""
+    found = []
+    for goal, alike in groupby(goals):
+        entry = _given(goal, InstanceGoal(profile=""))
+        count = len(list(alike))
+        if goal.start is None and count > 1:
+            found.append(entry | {"count": count})
+        else:
+            found += [entry] * count
+    return found
+
+
+def _gpu(gpu: GpuRequest) -> dict[str, Any]:
+    given = _given(gpu, GpuRequest())
+    memory_mib = given.pop("memory_mib", None)
+    return {**({"memory": _size(memory_mib << 20)} if memory_mib else {}), **given}
 
 
 def _disk(disk: DiskSpec) -> dict[str, Any]:

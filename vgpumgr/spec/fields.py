@@ -35,8 +35,8 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def refuse(message: str, at: str = "") -> NoReturn:
-    """Report a rule that this model breaks, at its field ``at``."""
+def refuse(message: str, *at: str | int) -> NoReturn:
+    """Report a rule that this model breaks, at the key path ``at`` below it."""
     # PydanticCustomError fills {…} from its context: the message is such a value, never a template.
     raise PydanticCustomError("rule", "{message}", {"message": message, "at": at})
 

@@ -13,23 +13,57 @@ from vgpumgr.model.host import Versions
 from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimBoard, SimFleet, SimHost
 from vgpumgr.model.size import parse_mib
 from vgpumgr.spec.fields import Bridge, Line, Memory, Name, ObjectName, Strict, refuse
+from vgpumgr.spec.problems import did_you_mean, either
 from vgpumgr.spec.replicas import replica_names
 
 MAX_HOSTS = 1000
+_MOST_GIM_VFS = 31
 _DEFAULT = SimHost(name="default")
 
 
 def _known_board(key: str) -> str:
-    if catalog.board(key) is None:
+    other = catalog.sriov_board(key)
+    if catalog.board(key) is None and other is None:
         raise PydanticCustomError("unknown_board", "unknown board")
+    if other is not None and not other.driver:
+        refuse("cannot be simulated: no host driver of it is known")
     return key
 
 
+def _known_fabric(key: str) -> str:
+    known = [each.key for each in catalog.fabric_boards()]
+    if key not in known:
+        refuse(f"is no NVSwitch board: write {either(known)}{did_you_mean(key, known)}")
+    return key
+
+
+def _is_made_for(board: str, fabric: str) -> bool:
+    """HGX-A100-8's GPUs sit on HGX-A100-16 as well."""
+    known = catalog.board(board)
+    return known is not None and known.fabric.rpartition("-")[0] == fabric.rpartition("-")[0]
+
+
 class BoardModel(Strict):
-    """``count`` GPUs of one board of the catalogue."""
+    """``count`` GPUs of one board of the catalogue.
+
+    ``vfs`` is the module option of AMD's gim: the VFs that the driver makes when it loads.
+    """
 
     board: Annotated[Line, AfterValidator(_known_board)]
     count: int = Field(default=1, ge=1, le=16)
+    vfs: int | None = Field(default=None, ge=1, le=_MOST_GIM_VFS)
+
+    @model_validator(mode="after")
+    def _option_of_gim(self) -> BoardModel:
+        if self.vfs is None:
+            return self
+        board = catalog.sriov_board(self.board)
+        if board is None or board.driver != "gim":
+            refuse(f"{self.board} has no such option: its VFs are turned on later", "vfs")
+        counts = board.allowed_vf_counts
+        if counts and self.vfs not in counts:
+            refuse(f"{self.board} can have {either([str(each) for each in counts])} VFs", "vfs")
+        return self
 
 
 class VersionsModel(Strict):
@@ -53,11 +87,22 @@ class SimHostModel(Strict):
     hugepages_1gib: int = Field(default=_DEFAULT.hugepages_1gib, ge=0, le=65536)
     iommu: bool = _DEFAULT.iommu
     kvm: bool = _DEFAULT.kvm
+    fabric: Annotated[Line, AfterValidator(_known_fabric)] | None = None
     versions: VersionsModel = VersionsModel()
     pools: list[ObjectName] = Field(default=list(_DEFAULT.pools), max_length=64)
     networks: list[ObjectName] = Field(default=list(_DEFAULT.networks), max_length=64)
     bridges: list[Bridge] = Field(default=list(_DEFAULT.bridges), max_length=64)
     images: list[ObjectName] = Field(default=list(_DEFAULT.images), max_length=64)
+
+    @model_validator(mode="after")
+    def _whole_fabric(self) -> SimHostModel:
+        fabric = catalog.fabric(self.fabric) if self.fabric else None
+        if fabric is None:
+            return self
+        found = sum(each.count for each in self.gpus if _is_made_for(each.board, fabric.key))
+        if found != fabric.gpus:
+            refuse(f"{fabric.key} carries {fabric.gpus} GPUs made for it, not {found}", "fabric")
+        return self
 
     def names(self) -> list[str]:
         """Names of all hosts that this entry stands for."""
@@ -67,13 +112,17 @@ class SimHostModel(Strict):
         """The host in the model's words, under the entry's own name."""
         return SimHost(
             name=self.name,
-            boards=tuple(SimBoard(board=each.board, count=each.count) for each in self.gpus),
+            boards=tuple(
+                SimBoard(board=each.board, count=each.count, vfs=each.vfs or 0)
+                for each in self.gpus
+            ),
             cpus=self.cpus,
             memory_mib=parse_mib(self.memory),
             numa_nodes=self.numa_nodes,
             hugepages_1gib=self.hugepages_1gib,
             iommu=self.iommu,
             kvm=self.kvm,
+            fabric=self.fabric or "",
             versions=Versions(**self.versions.model_dump()),
             pools=tuple(self.pools),
             networks=tuple(self.networks),

@@ -9,11 +9,13 @@ from types import MappingProxyType
 from pydantic import ValidationError
 
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec.fields import API_VERSION
 from vgpumgr.spec.fleet import FleetModel
 from vgpumgr.spec.host import HostModel
+from vgpumgr.spec.layout import LayoutModel
 from vgpumgr.spec.problems import Findings, Mark, Path, did_you_mean, either, nearest, shown
 from vgpumgr.spec.translate import report
 from vgpumgr.spec.tree import START, Tree, trees
@@ -24,12 +26,12 @@ MAX_VMS = 10_000
 MAX_NAME = 63
 MAX_HEAD_KEYS = 64
 
-Model = VmModel | HostModel | FleetModel
+Model = VmModel | HostModel | FleetModel | LayoutModel
 
 KINDS: Mapping[str, type[Model]] = MappingProxyType(
-    {"Host": HostModel, "VM": VmModel, "Fleet": FleetModel}
+    {"Host": HostModel, "VM": VmModel, "Layout": LayoutModel, "Fleet": FleetModel}
 )
-LATER_KINDS = ("Layout", "Pool")
+LATER_KINDS = ("Pool",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Documents:
     vms: tuple[VmSpec, ...] = ()
     hosts: tuple[HostRecord, ...] = ()
     fleets: tuple[SimFleet, ...] = ()
+    layouts: tuple[LayoutSpec, ...] = ()
 
 
 def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:
@@ -48,16 +51,22 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
     SpecError with every problem found (UnknownProfiles when that is all that is wrong).
     """
     findings = Findings(source)
-    text = _decoded(data, findings)
+    text = decoded(data, findings)
     findings.raise_if_any()
     reader = _Reader(known_profiles, findings)
     for tree in trees(text, findings):
         reader.take(tree)
     findings.raise_if_any()
-    return Documents(tuple(reader.vms()), tuple(reader.hosts), tuple(reader.fleets))
+    return Documents(
+        vms=tuple(reader.vms()),
+        hosts=tuple(reader.hosts),
+        fleets=tuple(reader.fleets),
+        layouts=tuple(reader.layouts),
+    )
 
 
-def _decoded(data: bytes | str, findings: Findings) -> str:
+def decoded(data: bytes | str, findings: Findings) -> str:
+    """The text of a file of at most MAX_BYTES; what is refused goes to ``findings``."""
     if len(data) > MAX_BYTES:
         findings.add(START, "the file is larger than 1 MiB: split it")
         return ""
@@ -80,6 +89,7 @@ class _Reader:
     findings: Findings
     hosts: list[HostRecord] = field(default_factory=list)
     fleets: list[SimFleet] = field(default_factory=list)
+    layouts: list[LayoutSpec] = field(default_factory=list)
     _vms: list[VmModel] = field(default_factory=list)
     _vm_count: int = 0
     _named: dict[tuple[str, str], Mark] = field(default_factory=dict)
@@ -109,6 +119,9 @@ class _Reader:
             case HostModel():
                 self._name("host name", [model.name], tree, ("name",))
                 self.hosts.append(model.value())
+            case LayoutModel():
+                self._name("layout name", [model.name], tree, ("name",))
+                self.layouts.append(model.value())
             case FleetModel():
                 self._keep_fleet(model, tree)
 

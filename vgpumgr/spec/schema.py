@@ -12,7 +12,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """The schema of ``VM``, ``Host`` or ``Fleet``; UsageError for another kind."""
+    """The schema of ``VM``, ``Host``, ``Layout`` or ``Fleet``; UsageError for another kind."""
     if kind not in KINDS:
         why = f"known are {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
         raise UsageError(f"no schema for kind {kind}", why=why)

@@ -14,14 +14,9 @@ from vgpumgr.spec.problems import Findings, Path, did_you_mean, either, shown
 from vgpumgr.spec.tree import Tree
 
 _QUOTED = re.compile("'([^']*)'")
-_MIG_PROFILE = re.compile(r"\d+g\.\d+gb\S*")
 
 # Keys that the format has and this version does not read yet.
-_NOT_YET = {
-    "memory": "requests by size are not supported by this version yet: name a profile",
-    "framework": "choosing a framework is not supported by this version yet: name a profile",
-    "queue": "queueing is not supported by this version yet",
-}
+_NOT_YET = {("queue",): "queueing is not supported by this version yet"}
 
 _WRONG_TYPE = {
     "bool_type": "must be true or false",
@@ -52,8 +47,8 @@ def report(
 ) -> None:
     """Add each error to ``findings`` with its place in the file."""
     for error in errors:
-        at = str(error.get("ctx", {}).get("at", ""))
-        path = tuple(part for part in (*error["loc"], at) if part not in {"", "[key]"})
+        at = error.get("ctx", {}).get("at", ())
+        path = tuple(part for part in (*error["loc"], *at) if part != "[key]")
         by_key = error["type"] == "extra_forbidden" or "[key]" in error["loc"]
         mark = tree.key_mark(path) if by_key else tree.value_mark(path)
         if findings.full:
@@ -77,8 +72,7 @@ def _message(error: ErrorDetails, model: type[BaseModel], learned: frozenset[str
         case "unknown_profile":
             return _unknown_profile(str(value), learned)
         case "unknown_board":
-            known = (each.key for each in catalog.boards())
-            return f"the catalogue has no board {shown(value)}{did_you_mean(value, known)}"
+            return unknown_board(context.get("name", value))
         case "rule":
             return _rule(value, context)
         case "value_error":
@@ -91,10 +85,10 @@ def _message(error: ErrorDetails, model: type[BaseModel], learned: frozenset[str
 
 
 def _unknown_key(model: type[BaseModel], loc: Path) -> str:
+    if loc in _NOT_YET:
+        return _NOT_YET[loc]
     key = str(loc[-1])
     known = _keys_at(model, loc[:-1])
-    if key in _NOT_YET and loc[0] in {"gpus", "queue"}:
-        return _NOT_YET[key]
     near = did_you_mean(key, known)
     return f"unknown key{near}" if near else f"unknown key; known are {', '.join(known)}"
 
@@ -104,7 +98,8 @@ def _keys_at(model: type[BaseModel], loc: Path) -> list[str]:
     for part in loc:
         if isinstance(part, str):
             fields = {field.alias or name: field for name, field in model.model_fields.items()}
-            model = _model_in(fields[part].annotation) or model
+            # A part may also be a key of the user's own, as the names of foreign configurations.
+            model = (part in fields and _model_in(fields[part].annotation)) or model
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -119,9 +114,13 @@ def _unknown_word(value: object, context: Mapping[str, Any]) -> str:
     return f"must be {either(known)}, not {shown(value)}{did_you_mean(value, known)}"
 
 
+def unknown_board(key: object) -> str:
+    """What is said of a board that the catalogue lacks."""
+    known = {each.key for each in catalog.boards()} | {each.key for each in catalog.sriov_boards()}
+    return f"the catalogue has no board {shown(key)}{did_you_mean(key, known)}"
+
+
 def _unknown_profile(name: str, learned: frozenset[str]) -> str:
-    if _MIG_PROFILE.fullmatch(name):
-        return f"MIG profiles like {shown(name)} are not supported by this version yet"
     near = catalog.suggest(name[:255], learned)
     hint = f"; did you mean {either(near)}?" if near else ""
     return f"neither the catalogue nor a probed host knows a profile {shown(name)}{hint}"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, model_validator
 
-from vgpumgr import catalog
-from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.size import parse_bytes, parse_mib
 from vgpumgr.model.vm import (
     Affinity,
     CloudInit,
     DiskMode,
     DiskSpec,
-    GpuRequest,
     NicSpec,
     NumaPolicy,
     PlacementPolicy,
@@ -26,7 +22,6 @@ from vgpumgr.spec.fields import (
     DiskSize,
     Hugepages,
     Labels,
-    Line,
     Memory,
     Name,
     ObjectName,
@@ -34,25 +29,8 @@ from vgpumgr.spec.fields import (
     Text,
     refuse,
 )
+from vgpumgr.spec.gpu import MAX_GPUS, GpuModel
 from vgpumgr.spec.replicas import MAX_REPLICAS, replica_names
-
-MAX_GPUS = 16
-
-
-def _known_profile(name: str, info: ValidationInfo) -> str:
-    profile = catalog.normalise(name)
-    learned: frozenset[str] = (info.context or {}).get("profiles", frozenset())
-    if profile not in catalog.profiles() and profile not in learned:
-        raise PydanticCustomError("unknown_profile", "unknown profile")
-    return profile
-
-
-class GpuModel(Strict):
-    """GPU parts of one profile, optionally only on one board."""
-
-    profile: Annotated[Line, AfterValidator(_known_profile)]
-    count: int = Field(default=1, ge=1, le=MAX_GPUS)
-    model: Line | None = None
 
 
 class DiskModel(Strict):
@@ -160,7 +138,7 @@ class VmModel(Strict):
     def _consistent(self) -> VmModel:
         if sum(each.count for each in self.gpus) > MAX_GPUS:
             refuse(f"a VM takes at most {MAX_GPUS} GPUs in all", "gpus")
-        if self.display and all(each.profile == PASSTHROUGH_PROFILE for each in self.gpus):
+        if self.display and not any(each.may_be_vgpu() for each in self.gpus):
             refuse("needs at least one vGPU: a display is a vGPU's, not a whole GPU's", "display")
         if self.hugepages and parse_bytes(self.memory) % parse_bytes(self.hugepages):
             refuse(f"memory {self.memory} is no whole number of these pages", "hugepages")
@@ -177,7 +155,7 @@ class VmModel(Strict):
             name=self.name,
             vcpus=self.vcpus,
             memory_mib=parse_mib(self.memory),
-            gpus=tuple(GpuRequest(**each.model_dump()) for each in self.gpus),
+            gpus=tuple(each.value() for each in self.gpus),
             disks=tuple(each.value() for each in self.disks),
             nics=nics,
             cloud_init=CloudInit(**self.cloud_init.model_dump()) if self.cloud_init else None,

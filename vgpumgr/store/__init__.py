@@ -1,5 +1,6 @@
 """The ledger: what was asked, promised and done, in SQLite or PostgreSQL."""
 
-from vgpumgr.store.ledger import SqlLedger, open_ledger
+from vgpumgr.store.ledger import SqlLedger, migrate_ledger, open_ledger
+from vgpumgr.store.migrate import Migration
 
-__all__ = ["SqlLedger", "open_ledger"]
+__all__ = ["Migration", "SqlLedger", "migrate_ledger", "open_ledger"]

@@ -26,7 +26,7 @@ def dump(value: object) -> str:
     return _ENCODER.encode(value)
 
 
-def _object(value: Any) -> dict[str, object]:
+def as_object(value: Any) -> dict[str, object]:
     """What JSON itself does not know: a dataclass, or a mapping that is no dict."""
     if isinstance(value, Mapping):
         return dict(value)
@@ -38,7 +38,7 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_object)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=as_object)
 
 
 def load(kind: type[T], text: str) -> T:

@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState
+from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
-from vgpumgr.store.codec import load
+from vgpumgr.store.facts import load_gpu
 from vgpumgr.store.recognise import Known
-from vgpumgr.store.schema import gpu, host, unit
+from vgpumgr.store.schema import MEMORY, gpu, host, unit
 
 
 def list_gpus(connection: Connection, name: str | None) -> tuple[GpuRecord, ...]:
@@ -31,7 +31,7 @@ def _gpu(row: Any) -> GpuRecord:
     return GpuRecord(
         id=row.id,
         host=row.host,
-        facts=load(GpuFacts, row.facts),
+        facts=load_gpu(row.facts),
         units=row.units,
         state=GpuState(row.state),
         generation=row.generation,
@@ -81,7 +81,7 @@ def _known(row: Any, held_slots: int) -> Known:
 def _held_slots(connection: Connection, ids: list[str]) -> dict[str, int]:
     rows = connection.execute(
         select(unit.c.gpu_id, func.max(unit.c.slot))
-        .where(unit.c.gpu_id.in_(ids))
+        .where(unit.c.gpu_id.in_(ids), unit.c.kind == MEMORY)
         .group_by(unit.c.gpu_id)
     )
     return {gpu_id: highest + 1 for gpu_id, highest in rows}

@@ -12,6 +12,7 @@ from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.store.codec import dump, load, printable
+from vgpumgr.store.facts import without_detail
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import allocation, gpu, host, vm
 
@@ -90,7 +91,7 @@ def add_host(connection: Connection, record: HostRecord) -> None:
                 address=record.address,
                 settings=_settings(record),
                 generation=record.generation,
-                facts=dump(record.facts) if record.facts is not None else None,
+                facts=dump(without_detail(record.facts)) if record.facts is not None else None,
                 supply="",
                 observed_at=record.observed_at,
                 last_error=printable(record.last_error),

@@ -19,11 +19,13 @@ from vgpumgr.model.journal import (
     TaskRecord,
     Transition,
 )
+from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.vm import Allocation, VmRecord
-from vgpumgr.store import gpus, hosts, journal, moves, observe, reserve, vms
+from vgpumgr.store import gpus, hosts, journal, layouts, moves, observe, opening, reserve, vms
 from vgpumgr.store.database import Database
 from vgpumgr.store.locks import OperationLocks
-from vgpumgr.store.opening import file_path, open_database
+from vgpumgr.store.migrate import Migration
+from vgpumgr.store.opening import Migrated, file_path, open_database
 from vgpumgr.store.schema import meta
 from vgpumgr.store.writer import GroupWriter
 
@@ -36,17 +38,28 @@ def open_ledger(
     create: bool = True,
     busy_timeout_s: float = BUSY_TIMEOUT_S,
     now: Callable[[], float] = time.time,
+    migrated: Migrated = lambda _: None,
 ) -> SqlLedger:
     """Open the ledger at a file path or an SQLAlchemy URL, making it where ``create`` says so.
 
-    Without a file and with ``create=False`` it is empty, refuses writes and makes nothing. ``now``
-    stamps what the ledger closes (Unix seconds). Raises LedgerError when the ledger cannot be
-    made, is damaged, is not ours, or was made by a newer vgpumgr.
+    Without a file and with ``create=False`` it is empty, refuses writes and makes nothing. With
+    ``create`` a file of an older vgpumgr is backed up and migrated, of which ``migrated`` is told.
+    ``now`` stamps what the ledger closes (Unix seconds). Raises LedgerError when the ledger cannot
+    be made, is damaged, is not ours, or was made by a newer vgpumgr (by an older one, where it is
+    not migrated).
     """
-    database = open_database(url, create=create, busy_timeout_s=busy_timeout_s)
+    database = open_database(url, create=create, busy_timeout_s=busy_timeout_s, migrated=migrated)
     path = file_path(url)
     locks = OperationLocks(path.with_name(f"{path.name}.locks")) if path else None
     return SqlLedger(database, locks, now)
+
+
+def migrate_ledger(url: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Migration:
+    """Bring an older ledger to today's schema; LedgerError when there is none.
+
+    A file is copied beside itself first; a server's ledger is its operator's to back up.
+    """
+    return opening.migrate_ledger(url, busy_timeout_s=busy_timeout_s)
 
 
 class SqlLedger:
@@ -125,6 +138,11 @@ class SqlLedger:
         """Allocations that hold units; with ``released`` the closed ones too."""
         with self._database.read() as connection:
             return vms.list_allocations(connection, released=released)
+
+    def layouts(self) -> tuple[LayoutRecord, ...]:
+        """The layout last applied to each GPU of the enrolled hosts, by host and device."""
+        with self._database.read() as connection:
+            return layouts.list_layouts(connection)
 
     def reserve(self, reservation: Reservation) -> None:
         """Write an operation's start: all of it, or StaleGeneration or Conflict and nothing."""

@@ -21,6 +21,7 @@ from vgpumgr.model.journal import (
 )
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store.codec import printable
+from vgpumgr.store.layouts import settle
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
 State = TypeVar("State", bound=StrEnum)
@@ -154,6 +155,7 @@ def _tasks(connection: Connection, moves: Sequence[TaskMoved], now: float) -> No
     ]
     if runs:
         connection.execute(_RUN_VM, runs)
+    settle(connection, ((moved.layout_gpu, moved.task) for moved in moves if moved.layout_gpu))
 
 
 def _has_effect(moved: TaskMoved) -> bool:

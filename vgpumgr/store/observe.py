@@ -12,6 +12,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.store.codec import dump
+from vgpumgr.store.facts import dump_gpu, without_detail
 from vgpumgr.store.gpus import known_gpus, new_gpu_id
 from vgpumgr.store.hosts import get_host
 from vgpumgr.store.recognise import Known, recognise
@@ -61,7 +62,7 @@ def _keep_host(connection: Connection, facts: HostFacts, at: float, fleet: str) 
         update(host)
         .where(is_it)
         .values(
-            facts=dump(facts),
+            facts=dump(without_detail(facts)),
             supply=supply,
             observed_at=at,
             last_error="",
@@ -79,7 +80,7 @@ def _add(connection: Connection, name: str, seen: GpuFacts, units: int, at: floa
             uuid=seen.uuid,
             serial=seen.serial,
             vendor_device=seen.vendor_device,
-            facts=dump(seen),
+            facts=dump_gpu(seen),
             supply=gpu_supply(seen),
             units=max(1, units),
             state=GpuState.HEALTHY.value,
@@ -91,7 +92,7 @@ def _add(connection: Connection, name: str, seen: GpuFacts, units: int, at: floa
 
 def _refresh(connection: Connection, name: str, seen: GpuFacts, old: Known, units: int) -> None:
     seen = replace(seen, uuid=seen.uuid or old.uuid, serial=seen.serial or old.serial)
-    facts, supply = dump(seen), gpu_supply(seen)
+    facts, supply = dump_gpu(seen), gpu_supply(seen)
     units = max(1, units, old.held_slots)
     state = GpuState.HEALTHY if old.state is GpuState.MISSING else old.state
     moved = (old.host, old.supply, old.units, old.state) != (name, supply, units, state)

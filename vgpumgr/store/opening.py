@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, insert, inspect, select
@@ -13,20 +13,56 @@ from sqlalchemy.exc import ArgumentError
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.database import Database, memory_engine, sqlite_engine
+from vgpumgr.store.migrate import Migration, migrate
+from vgpumgr.store.publish import publish
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, metadata
 
+Migrated = Callable[[Migration], None]
 
-def open_database(url: str | Path, *, create: bool, busy_timeout_s: float) -> Database:
-    """The database behind a path or URL, its schema checked; LedgerError otherwise."""
+
+def open_database(
+    url: str | Path, *, create: bool, busy_timeout_s: float, migrated: Migrated
+) -> Database:
+    """The database behind a path or URL, its schema checked; LedgerError otherwise.
+
+    With ``create`` a missing ledger is made, and an older file migrated: ``migrated`` is told so.
+    """
     path = _file_path(url)
     if path is None:
-        return _open_server(str(url), create=create)
+        return _checked(_open_server(str(url), create=create))
     if not path.exists():
         if not create:
             return _empty_view(path)
         _make_file(path, busy_timeout_s)
     database = Database(sqlite_engine(str(path), busy_timeout_s), str(path))
+    if create:
+        _migrate_older(database, path, migrated)
     return _checked(database)
+
+
+def migrate_ledger(url: str | Path, *, busy_timeout_s: float) -> Migration:
+    """Migrate a ledger that is there; a file is backed up beside itself first."""
+    path = _file_path(url)
+    if path is None:
+        database = _open_server(str(url), create=False)
+    elif path.exists():
+        database = Database(sqlite_engine(str(path), busy_timeout_s), str(path))
+    else:
+        raise _none_yet(path)
+    try:
+        _refuse_newer(_version(database), database.where)
+        return migrate(database, path)
+    finally:
+        database.close()
+
+
+def _migrate_older(database: Database, path: Path, migrated: Migrated) -> None:
+    if _version(database) < SCHEMA_VERSION:
+        try:
+            migrated(migrate(database, path))
+        except LedgerError:
+            database.close()
+            raise
 
 
 def file_path(url: str | Path) -> Path | None:
@@ -62,7 +98,7 @@ def _make_file(path: Path, busy_timeout_s: float) -> None:
             made = Path(folder) / path.name
             made.touch(mode=0o600)
             _fill(made, busy_timeout_s)
-            _link(made, path)
+            publish(made, path)  # or another process was faster; its ledger is as good
     except OSError as error:
         raise LedgerError(
             f"the ledger {path} cannot be made",
@@ -78,18 +114,6 @@ def _fill(path: Path, busy_timeout_s: float) -> None:
     database.close()
 
 
-def _link(made: Path, path: Path) -> None:
-    try:
-        os.link(made, path)
-    except FileExistsError:
-        return  # another process was faster; its ledger is as good
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def _create_tables(connection: Connection, fleet_id: str) -> None:
     metadata.create_all(connection)
     connection.execute(
@@ -101,12 +125,16 @@ def _empty_view(path: Path) -> Database:
     database = Database(memory_engine(), str(path))
     with database.write() as connection:
         _create_tables(connection, fleet_id="")
-    database.frozen = LedgerError(
+    database.frozen = _none_yet(path)
+    return database
+
+
+def _none_yet(path: Path) -> LedgerError:
+    return LedgerError(
         "there is no ledger yet",
         why=f"{path} does not exist",
         next="vgpumgr host add NAME --address USER@HOST",
     )
-    return database
 
 
 def _open_server(url: str, *, create: bool) -> Database:
@@ -126,24 +154,42 @@ def _open_server(url: str, *, create: bool) -> Database:
         with database.write() as connection:
             if not inspect(connection).has_table(meta.name):
                 _create_tables(connection, str(uuid.uuid4()))
-    return _checked(database)
+    return database
 
 
 def _checked(database: Database) -> Database:
-    try:
-        with database.read() as connection:
-            version = _schema_version(connection, database.where)
-    except LedgerError:
-        database.close()
-        raise
+    """The database, if its schema is the one we know."""
+    version = _version(database)
+    if version == SCHEMA_VERSION:
+        return database
+    database.close()
+    _refuse_newer(version, database.where)
+    server = database.engine.dialect.name != "sqlite"
+    raise LedgerError(
+        f"the ledger {database.where} was made by an older vgpumgr",
+        why=f"its schema is version {version}, this vgpumgr needs {SCHEMA_VERSION}",
+        next="pg_dump it to a file, then vgpumgr store migrate"
+        if server
+        else "vgpumgr store migrate   (it keeps a backup beside the ledger)",
+    )
+
+
+def _refuse_newer(version: int, where: str) -> None:
     if version > SCHEMA_VERSION:
-        database.close()
         raise LedgerError(
-            f"the ledger {database.where} was made by a newer vgpumgr",
+            f"the ledger {where} was made by a newer vgpumgr",
             why=f"its schema is version {version}, this vgpumgr knows {SCHEMA_VERSION}",
             next="upgrade vgpumgr on this machine",
         )
-    return database
+
+
+def _version(database: Database) -> int:
+    try:
+        with database.read() as connection:
+            return _schema_version(connection, database.where)
+    except LedgerError:
+        database.close()
+        raise
 
 
 def _schema_version(connection: Connection, where: str) -> int:

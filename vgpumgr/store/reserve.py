@@ -6,7 +6,7 @@ inserted again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, insert, select, update
@@ -18,8 +18,10 @@ from vgpumgr.model.journal import Refusal, Reservation
 from vgpumgr.model.vm import Allocation, VmRecord
 from vgpumgr.store.codec import dump
 from vgpumgr.store.journal import operation_row, step_row, task_row
+from vgpumgr.store.layouts import replace_layouts
 from vgpumgr.store.schema import (
     MEMORY,
+    VF,
     allocation,
     gpu,
     host,
@@ -48,6 +50,7 @@ def reserve(connection: Connection, start: Reservation) -> None:
     _insert_vms(connection, vms)
     _change_vms(connection, start.changed_vms)
     _insert_allocations(connection, start.allocations)
+    replace_layouts(connection, start.layouts, start.gpu_generations)
     _insert_journal(connection, start)
     _keep_requests(connection, vms, start.operation.started_at)
 
@@ -157,20 +160,24 @@ def _change_vms(connection: Connection, changed: Sequence[VmRecord]) -> None:
 
 
 def _insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
-    units = [
-        {"gpu_id": each.gpu, "kind": MEMORY, "slot": slot, "allocation_id": each.id}
-        for each in allocations
-        for slot in each.slots
-    ]
+    units = (unit_row for each in allocations for unit_row in _units(each))
     try:
         _insert(connection, allocation, [allocation_row(each) for each in allocations])
-        _insert(connection, unit, units)
+        _insert(connection, unit, list(units))
     except IntegrityError as error:
         raise StaleGeneration(
             "a unit or device was taken since the plan was made",
             why=f"on one of {_some(each.gpu for each in allocations)} ({error.orig})",
             next=_AGAIN,
         ) from error
+
+
+def _units(taken: Allocation) -> Iterator[Row]:
+    """One row per memory slot, and one for the virtual function."""
+    for slot in taken.slots:
+        yield {"gpu_id": taken.gpu, "kind": MEMORY, "slot": slot, "allocation_id": taken.id}
+    if taken.vf is not None:
+        yield {"gpu_id": taken.gpu, "kind": VF, "slot": taken.vf, "allocation_id": taken.id}
 
 
 def _insert_journal(connection: Connection, start: Reservation) -> None:

@@ -20,10 +20,11 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-# What an allocation takes from a GPU; later kinds (VFs, MIG slices) share the table.
+# What an allocation takes from a GPU: memory slots, and the number of a virtual function.
 MEMORY = "memory"
+VF = "vf"
 
 metadata = MetaData()
 
@@ -143,6 +144,7 @@ allocation = Table(
     _integer("generation"),
     _time("created_at"),
     _end("released_at"),
+    Column("extra", Text, nullable=False, server_default="{}"),
 )
 Index(
     "allocation_device_once",
@@ -162,6 +164,17 @@ unit = Table(
     Column("slot", Integer, primary_key=True, autoincrement=False),
     Column("allocation_id", Text, ForeignKey(allocation.c.id), nullable=False, index=True),
     sqlite_with_rowid=False,
+)
+
+layout = Table(
+    "layout",
+    metadata,
+    Column("gpu", Text, ForeignKey(gpu.c.id), primary_key=True),
+    _text("host"),
+    _text("layout"),
+    _text("goal"),
+    _text("operation"),
+    Column("settled", Boolean, nullable=False),
 )
 
 request = Table(

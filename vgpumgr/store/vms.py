@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, select
 
-from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import (
+    Allocation,
+    AllocationState,
+    InstancePart,
+    VmRecord,
+    VmSpec,
+    VmState,
+)
 from vgpumgr.store.codec import dump, load
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import allocation, vm
@@ -73,6 +81,17 @@ def vm_row(record: VmRecord) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extra:
+    """What few allocations have, in one column."""
+
+    vf: int | None = None
+    instance: InstancePart | None = None
+    placement_id: int | None = None
+    frame_rate_limiter: bool | None = None
+    partition: int | None = None
+
+
 def list_allocations(connection: Connection, *, released: bool) -> tuple[Allocation, ...]:
     """Allocations that hold units, oldest first; with ``released`` the closed ones too."""
     query = select(allocation).order_by(allocation.c.created_at, allocation.c.id)
@@ -82,6 +101,7 @@ def list_allocations(connection: Connection, *, released: bool) -> tuple[Allocat
 
 
 def _allocation(row: Any) -> Allocation:
+    extra = load(_Extra, row.extra)
     return Allocation(
         id=row.id,
         vm_id=row.vm_id,
@@ -95,6 +115,11 @@ def _allocation(row: Any) -> Allocation:
         type_id=row.type_id,
         parent=row.parent,
         companions=tuple(json.loads(row.companions)),
+        vf=extra.vf,
+        instance=extra.instance,
+        placement_id=extra.placement_id,
+        frame_rate_limiter=extra.frame_rate_limiter,
+        partition=extra.partition,
         state=AllocationState(row.state),
         generation=row.generation,
         created_at=row.created_at,
@@ -119,4 +144,9 @@ def allocation_row(record: Allocation) -> dict[str, object]:
         "state": record.state.value,
         "generation": record.generation,
         "created_at": record.created_at,
+        "extra": dump({name: value for name, value in _extra(record) if value is not None}),
     }
+
+
+def _extra(record: Allocation) -> list[tuple[str, object]]:
+    return [(field.name, getattr(record, field.name)) for field in fields(_Extra)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from vgpumgr.engine.steps.base import Step, UndoNotPossible
 from vgpumgr.engine.steps.device import RealiseDevice, ReleaseDevice
 from vgpumgr.engine.steps.domain import DefineDomain, RedefineDomain, UndefineDomain
+from vgpumgr.engine.steps.fabric import ActivatePartition, DeactivatePartition
+from vgpumgr.engine.steps.layout import ChangePart
 from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain
 from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
@@ -12,8 +14,11 @@ from vgpumgr.model.journal import StepRecord
 
 __all__ = [
     "OFF",
+    "ActivatePartition",
+    "ChangePart",
     "CreateSeed",
     "CreateVolume",
+    "DeactivatePartition",
     "DefineDomain",
     "DeleteVolume",
     "RealiseDevice",
@@ -32,8 +37,11 @@ __all__ = [
 _KINDS: dict[str, type[Step]] = {
     kind.__name__: kind
     for kind in (
+        ActivatePartition,
+        ChangePart,
         CreateSeed,
         CreateVolume,
+        DeactivatePartition,
         DefineDomain,
         DeleteVolume,
         RealiseDevice,

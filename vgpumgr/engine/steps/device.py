@@ -20,7 +20,9 @@ class RealiseDevice(Step):
     @property
     def summary(self) -> str:
         """A line for people."""
-        return f"make {self.allocation.profile} on {self.allocation.parent or 'the bus'}"
+        return (
+            f"make {self.allocation.profile} on {self.allocation.parent or self.allocation.device}"
+        )
 
     def look(self, host: Host) -> Observed:
         """Is it there under our claim?"""

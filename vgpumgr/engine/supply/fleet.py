@@ -1,15 +1,18 @@
-"""Ledger and last observation → what placement may hand out. Pure."""
+"""Every host's supply: CPUs, memory, GPUs, and what keeps it from taking VMs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeVar
 
-from vgpumgr.engine.gpu_supply import HostContext, gpu_supply
+from vgpumgr.engine.supply.fabric import partitions
+from vgpumgr.engine.supply.gpu import gpu_supply
+from vgpumgr.engine.supply.held import HostContext
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, NumaNode
+from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
 from vgpumgr.model.vm import Allocation, VmRecord
 
@@ -27,18 +30,48 @@ NOT_REACHED, NOT_READ = "not reached", "could not read"
 def build_fleet(view: LedgerView) -> Fleet:
     """Every host's supply after what the ledger holds and what foreigners use."""
     gpus, vms, held = _group(view.gpus), _group(view.vms), _group(view.allocations)
+    layouts = {record.gpu: record for record in view.layouts}
     return Fleet(
         hosts=tuple(
             _host_supply(
                 host,
-                view.fleet,
-                gpus.get(host.name, []),
                 vms.get(host.name, []),
-                held.get(host.name, []),
+                gpus.get(host.name, []),
+                host_context(
+                    host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
+                ),
             )
             for host in view.hosts
         )
     )
+
+
+def contexts(view: LedgerView) -> dict[str, HostContext]:
+    """What lives on every host that was ever probed, by host."""
+    vms, held = _group(view.vms), _group(view.allocations)
+    layouts = {record.gpu: record for record in view.layouts}
+    found = {
+        host.name: host_context(
+            host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
+        )
+        for host in view.hosts
+    }
+    return {name: context for name, context in found.items() if context is not None}
+
+
+def host_context(
+    host: HostRecord,
+    fleet: str,
+    vms: list[VmRecord],
+    held: list[Allocation],
+    layouts: dict[str, LayoutRecord],
+) -> HostContext | None:
+    """None for a host that was never probed."""
+    if host.facts is None:
+        return None
+    ours = {vm.name for vm in vms}
+    foreign = [domain for domain in host.facts.domains if domain.name not in ours]
+    return HostContext(fleet, host.facts, held, foreign, layouts)
 
 
 def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -49,14 +82,10 @@ def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def _host_supply(
-    host: HostRecord,
-    fleet: str,
-    gpus: list[GpuRecord],
-    vms: list[VmRecord],
-    held: list[Allocation],
+    host: HostRecord, vms: list[VmRecord], gpus: list[GpuRecord], context: HostContext | None
 ) -> HostSupply:
     facts = host.facts
-    if facts is None:
+    if facts is None or context is None:
         return HostSupply(
             name=host.name,
             free_vcpus=0,
@@ -66,21 +95,21 @@ def _host_supply(
             labels=host.labels,
             blocked=host.last_error or "never probed",
         )
-    ours = {vm.name for vm in vms}
-    foreign = [domain for domain in facts.domains if domain.name not in ours]
+    foreign = context.foreign_domains
     running = [domain for domain in foreign if domain.state is not DomainState.SHUTOFF]
-    context = HostContext(fleet, facts, held, foreign)
+    usable = partitions(context, gpus)
     return HostSupply(
         name=host.name,
         free_vcpus=_free_vcpus(host, facts, vms, running),
         free_memory_mib=_free_memory(host, facts, vms, running),
         numa=tuple(_numa_supply(node, facts, vms) for node in facts.numa),
-        gpus=tuple(gpu_supply(gpu, context) for gpu in gpus),
+        gpus=tuple(gpu_supply(gpu, context, usable) for gpu in gpus),
         labels=host.labels,
         vm_labels=tuple(vm.spec.labels for vm in vms),
         networks=facts.networks,
         bridges=facts.bridges,
         pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
+        partitions=usable,
         foreign_domains=frozenset(domain.name for domain in foreign),
         blocked=_blocked(host, facts),
     )

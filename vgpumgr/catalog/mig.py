@@ -1,0 +1,135 @@
+"""MIG: the GPU-instance profiles of a board, and the vGPU types behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, final
+
+from vgpumgr.catalog.mig_compute import CiProfile, compute_profiles
+from vgpumgr.catalog.tables import sources, table
+from vgpumgr.catalog.values import Board, VgpuType
+
+_MEDIA = frozenset({"+me", "+me.all"})
+_GRAPHICS = "+gfx"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiProfile:
+    """A GPU-instance profile.
+
+    ``id`` is NVML's profile id (``nvidia-smi mig -lgip``). ``size`` and ``starts`` are slices of
+    the board's memory grid, ``gpu_slices`` compute slices. ``memory_mib`` is what ``-lgip``
+    prints, None = not seen. At most one instance with ``media`` extensions lies on a GPU
+    (NVIDIA MIG User Guide); ``graphics`` ones alone carry vGPUs on boards that have them.
+    """
+
+    name: str
+    id: int
+    gpu_slices: int
+    size: int
+    memory_mib: int | None
+    max_instances: int
+    starts: tuple[int, ...]
+    media: bool
+    graphics: bool
+    compute: tuple[CiProfile, ...]
+    verified: bool
+    source: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigBoard:
+    """MIG of a board: ``grid`` memory slices, ``gpu_slices`` compute slices, the profiles.
+
+    Instances may not overlap on the grid, and their compute slices add up to ``gpu_slices`` at
+    most. ``verified`` False: some profile's id, size or place is assumed.
+    """
+
+    key: str
+    grid: int
+    gpu_slices: int
+    profiles: tuple[GiProfile, ...]
+    source: str
+    verified: bool
+
+
+def mig(board: Board) -> MigBoard | None:
+    """The board's MIG, found by its PCI device id.
+
+    None without MIG, and for boards whose profiles have names only: without ids and placements
+    (RTX PRO 4500 and 5000) nothing can be planned. Sources: NVIDIA MIG User Guide, mig-parted and
+    captures of ``nvidia-smi mig -lgip`` and ``-lgipp``, as each profile says.
+    """
+    return _mig(board.vendor_device.partition(":")[2], board.arch) if board.mig_capable else None
+
+
+def gi_profile(board: Board, name: str) -> GiProfile | None:
+    """The board's GPU-instance profile of this name (``3g.40gb``)."""
+    known = mig(board)
+    return next((each for each in known.profiles if each.name == name), None) if known else None
+
+
+def mig_types(board: Board, gi_profile_name: str) -> tuple[VgpuType, ...]:
+    """The MIG-backed types in such a GPU instance, C-series first; RTX PRO: only on ``+gfx``.
+
+    Source: partition flags in g_vgpu_resman_specific.h of the open kernel modules; vGPUs on
+    ``+gfx`` alone: a host's ``nvidia-smi vgpu -s -v`` (driver 580.105.06).
+    """
+    found = [each for each in board.types if each.mig and each.mig == gi_profile_name]
+    return tuple(sorted(found, key=lambda each: each.series != "C"))
+
+
+def whole_instance_type(board: Board, gi_profile_name: str) -> VgpuType | None:
+    """The type that a MIG profile's name means: it has the GPU instance to itself.
+
+    The C type where there is but one, the Q type on ``+gfx`` profiles; None where none is known.
+    """
+    series = "Q" if gi_profile_name.endswith(_GRAPHICS) else "C"
+    found = [each for each in mig_types(board, gi_profile_name) if each.series == series]
+    return next((each for each in found if each.max_per_gi == 1), None)
+
+
+@cache
+def _mig(device: str, arch: str) -> MigBoard | None:
+    row = _rows().get(device)
+    plannable = [each for each in row["gi_profiles"] if _plannable(each)] if row else []
+    if row is None or not plannable:
+        return None
+    keys = dict.fromkeys(each["source"] for each in plannable)
+    return MigBoard(
+        key=row["gpu"],
+        grid=row["memory_grid"],
+        gpu_slices=row["gpu_slices_total"],
+        profiles=tuple(_profile(each, row["gpu_slices_total"], arch) for each in plannable),
+        source="; ".join(sources("mig_profiles", each) for each in keys),
+        verified=all(each["verified"] for each in plannable),
+    )
+
+
+@cache
+def _rows() -> dict[str, dict[str, Any]]:
+    return {device: row for row in table("mig_profiles")["gpus"] for device in row["pci_devices"]}
+
+
+def _plannable(row: dict[str, Any]) -> bool:
+    return row["profile_id"] is not None and bool(row["placements"])
+
+
+def _profile(row: dict[str, Any], gpu_slices_total: int, arch: str) -> GiProfile:
+    return GiProfile(
+        name=row["name"],
+        id=row["profile_id"],
+        gpu_slices=row["gpu_slices"],
+        size=row["placements"][0]["size"],
+        memory_mib=row["memory_mib"],
+        max_instances=row["max_instances"],
+        starts=tuple(each["start"] for each in row["placements"]),
+        media=not _MEDIA.isdisjoint(row["attributes"]),
+        graphics=_GRAPHICS in row["attributes"],
+        compute=compute_profiles(row, gpu_slices_total, arch),
+        verified=row["verified"],
+        source=sources("mig_profiles", row["source"]),
+    )

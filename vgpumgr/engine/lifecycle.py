@@ -1,0 +1,67 @@
+"""The steps that bring a VM's devices and power, and those that take a VM away. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vgpumgr.engine.steps import (
+    ActivatePartition,
+    DeactivatePartition,
+    DeleteVolume,
+    RealiseDevice,
+    ReleaseDevice,
+    StartDomain,
+    Step,
+    UndefineDomain,
+)
+from vgpumgr.model.vm import Allocation, VmRecord
+
+
+def delete_steps(
+    vm: VmRecord, allocations: Sequence[Allocation], *, keep_disks: bool
+) -> tuple[Step, ...]:
+    """Power off, forget, delete the volumes made for it, give the devices back."""
+    volumes = () if keep_disks else vm.volumes
+    return (
+        UndefineDomain(name=vm.name, vm_id=vm.id),
+        *(DeleteVolume(pool=pool, name=name) for pool, name in volumes),
+        *(
+            DeactivatePartition(partition=number, allocation=owner)
+            for number, owner in _partitions(allocations).items()
+        ),
+        *(ReleaseDevice(allocation=allocation) for allocation in allocations),
+    )
+
+
+def device_steps(
+    allocations: Sequence[Allocation], modules: Mapping[str, int | None]
+) -> tuple[Step, ...]:
+    """Devices, then the NVSwitch partition of whole GPUs; ``modules`` are physical ids by GPU."""
+    numbers = {a.id: modules.get(a.gpu) for a in allocations if a.partition is not None}
+    return (
+        *(RealiseDevice(allocation=allocation) for allocation in allocations),
+        *(
+            ActivatePartition(
+                partition=number,
+                gpus=tuple(sorted(each for each in numbers.values() if each is not None)),
+                allocation=owner,
+            )
+            for number, owner in _partitions(allocations).items()
+        ),
+    )
+
+
+def start_steps(
+    vm: VmRecord, allocations: Sequence[Allocation], modules: Mapping[str, int | None]
+) -> tuple[Step, ...]:
+    """Devices first: a host reboot forgets them, and they come back with the same identity."""
+    return (*device_steps(allocations, modules), StartDomain(name=vm.name, vm_id=vm.id))
+
+
+def _partitions(allocations: Sequence[Allocation]) -> dict[int, Allocation]:
+    """Each partition with the allocation whose claim it carries: the least id, in any order."""
+    found: dict[int, Allocation] = {}
+    for allocation in sorted(allocations, key=lambda each: each.id):
+        if allocation.partition is not None:
+            found.setdefault(allocation.partition, allocation)
+    return found

@@ -1,0 +1,36 @@
+"""Plain virtual functions (AMD MxGPU, Intel): the VF itself is the part of the GPU."""
+
+from __future__ import annotations
+
+from vgpumgr import catalog
+from vgpumgr.gpu.bound import BoundFunction
+from vgpumgr.model.domain import Hostdev, PciHostdev
+from vgpumgr.model.gpu import Framework, GpuFacts
+from vgpumgr.model.placement import Offer
+from vgpumgr.model.vm import Allocation
+
+
+class PciVfFramework(BoundFunction):
+    """All VFs of a GPU are equal: with 8 on, each is ``MI300X-1of8``."""
+
+    def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
+        """One offer where VFs are on, each VF one unit."""
+        board, count = catalog.sriov_board(gpu.model), len(gpu.vfs)
+        if board is None or not count:
+            return ()
+        return (
+            Offer(
+                profile=catalog.vf_profile(board.key, count),
+                framework=Framework.PCI_VF,
+                type_id="",
+                units=1,
+                max_instances=count,
+                memory_mib=catalog.vf_memory_mib(board, count) or 0,
+                verified=board.verified,
+                needs_vf=True,
+            ),
+        )
+
+    def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
+        """``<hostdev type='pci'>`` by the VF's address; display is a vGPU's matter."""
+        return (PciHostdev(address=allocation.device),)

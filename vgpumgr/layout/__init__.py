@@ -1,0 +1,25 @@
+"""Layouts: declared partitioning of GPUs. One small file per part, the order in ``order``.
+
+``plan`` compares a GPU with its goal and says what to change; ``look`` and ``act`` are for one
+change on one host. What is made for a VM is no part of a layout.
+"""
+
+from vgpumgr.layout.journal import from_plain, to_plain
+from vgpumgr.layout.parts import act, apply_change, look, summary
+from vgpumgr.layout.plan import differences, export, plan
+from vgpumgr.layout.refusal import LayoutRefused
+from vgpumgr.layout.selection import goals
+
+__all__ = [
+    "LayoutRefused",
+    "act",
+    "apply_change",
+    "differences",
+    "export",
+    "from_plain",
+    "goals",
+    "look",
+    "plan",
+    "summary",
+    "to_plain",
+]

@@ -1,0 +1,140 @@
+"""Which of the places where the driver would put a profile to choose: the one that leaves the most.
+
+"The most" is judged by what would still fit afterwards, the largest profile first. On an empty
+A100 that puts 1g instances at slice 6, then 4, 5, 0: the order in which the driver itself chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vgpumgr.model.placement import GpuSupply, Offer
+from vgpumgr.placement.geometry.masks import mask_of
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A start that is free: the driver's number, its slots, the larger starts lost with it."""
+
+    at: int
+    slots: int
+    broken: int
+
+
+class Shape:
+    """All starts of one size. ``members`` has a bit per start, numbered across all shapes."""
+
+    __slots__ = ("disjoint", "gpu_slices", "members", "starts")
+
+    def __init__(self, starts: Sequence[tuple[int, int]], gpu_slices: int) -> None:
+        self.starts = starts
+        self.gpu_slices = gpu_slices
+        self.members = 0
+        sizes = sum(mask.bit_count() for _, mask in starts)
+        self.disjoint = sizes == _under(starts).bit_count()
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """What makes a shape larger than another: slots, then compute slices."""
+        return max((mask.bit_count() for _, mask in self.starts), default=0), self.gpu_slices
+
+
+class Shapes:
+    """The shapes of all profiles of one kind of GPU. What was worked out once is remembered."""
+
+    def __init__(self, offers: tuple[Offer, ...]) -> None:
+        self.offers = offers
+        self._of: dict[tuple[str, str], Shape] = {}
+        self._shapes = self._distinct(offers)
+        self._starts = [start for shape in self._shapes for start in shape.starts]
+        self._conflicts = [
+            sum(1 << n for n, (_, other) in enumerate(self._starts) if mask & other)
+            for _, mask in self._starts
+        ]
+        self._number_members()
+        self._known: dict[tuple[int, int, int | None], tuple[Opening, ...]] = {}
+
+    def starts(self, offer: Offer) -> Sequence[tuple[int, int]]:
+        """All starts of the offer as (number, mask)."""
+        return self._of[offer.profile, offer.type_id].starts
+
+    def openings(self, offer: Offer, free: int, slices: int | None) -> tuple[Opening, ...]:
+        """The starts whose slots are all free, best first; ``slices`` None: not limited."""
+        shape = self._of[offer.profile, offer.type_id]
+        key = (shape.members, free, slices)
+        if key not in self._known:
+            self._known[key] = self._ranked(shape, free, slices)
+        return self._known[key]
+
+    def most(self, offer: Offer, free: int) -> int | None:
+        """How many of the offer's starts can be used together; None: only trying tells."""
+        shape = self._of[offer.profile, offer.type_id]
+        return len(self.openings(offer, free, None)) if shape.disjoint else None
+
+    def _distinct(self, offers: Iterable[Offer]) -> list[Shape]:
+        shapes: dict[tuple[object, int], Shape] = {}
+        for offer in offers:
+            slices = offer.instance.gpu_slices if offer.instance else 0
+            # A start without slots is one that nothing is known of.
+            starts = tuple((s.at, mask_of(s.slots)) for s in offer.starts if s.slots)
+            shape = shapes.setdefault((starts, slices), Shape(starts, slices))
+            self._of[offer.profile, offer.type_id] = shape
+        return sorted(shapes.values(), key=lambda shape: shape.weight, reverse=True)
+
+    def _number_members(self) -> None:
+        first = 0
+        for shape in self._shapes:
+            count = len(shape.starts)
+            shape.members = ((1 << count) - 1) << first
+            first += count
+
+    def _ranked(self, shape: Shape, free: int, slices: int | None) -> tuple[Opening, ...]:
+        opened = sum(1 << n for n, (_, mask) in enumerate(self._starts) if not mask & ~free)
+        left = None if slices is None else slices - shape.gpu_slices
+        larger = sum(s.members for s in self._shapes if s.weight > shape.weight)
+        ranked = []
+        for number, (at, mask) in enumerate(self._starts):
+            if opened & shape.members & 1 << number:
+                after = opened & ~self._conflicts[number]
+                broken = (opened & larger).bit_count() - (after & larger).bit_count()
+                ranked.append((self._loss(after, left), Opening(at, mask, broken)))
+        ranked.sort(key=lambda pair: (pair[0], pair[1].at))
+        return tuple(opening for _, opening in ranked)
+
+    def _loss(self, opened: int, slices: int | None) -> tuple[list[int], list[int]]:
+        """Lower is better: what still fits by starts and slices, then by starts alone."""
+        counts = [(opened & shape.members).bit_count() for shape in self._shapes]
+        fits = [
+            count if slices is None or not shape.gpu_slices
+            else min(count, slices // shape.gpu_slices)
+            for count, shape in zip(counts, self._shapes, strict=True)
+        ]  # fmt: skip
+        return [-count for count in fits], [-count for count in counts]
+
+
+class ShapeBook:
+    """Shapes shared by all GPUs of a fleet that make the same."""
+
+    def __init__(self) -> None:
+        self._none = Shapes(())
+        self._known: dict[str, list[Shapes]] = {}
+
+    def of(self, supply: GpuSupply) -> Shapes:
+        """The shapes of this GPU's offers; none where all its slots are merely counted."""
+        if not any(offer.starts or offer.instance for offer in supply.offers):
+            return self._none
+        known = self._known.setdefault(supply.model, [])
+        for shapes in known:
+            if shapes.offers == supply.offers:
+                return shapes
+        known.append(Shapes(supply.offers))
+        return known[-1]
+
+
+def _under(starts: Iterable[tuple[int, int]]) -> int:
+    """All slots under any of the starts."""
+    every = 0
+    for _, mask in starts:
+        every |= mask
+    return every

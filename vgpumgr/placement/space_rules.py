@@ -1,0 +1,113 @@
+"""Whether there is a place left on the GPU, and what stands in the way when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vgpumgr.model.placement import InstanceOffer, Offer, Reason
+from vgpumgr.placement.geometry import Instance, slots_of
+from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.words import holder, instance_words, name, no_gpu, numbers
+
+
+def free_space(gpu: GpuState, offer: Offer) -> Reason | None:
+    """A place where the driver would put one more."""
+    if gpu.spots(offer):
+        return None
+    if offer.instance is not None:
+        return _no_instance(gpu, offer, offer.instance)
+    return _no_start(gpu, offer) if offer.starts else _too_few_slots(gpu, offer)
+
+
+def _too_few_slots(gpu: GpuState, offer: Offer) -> Reason:
+    free, units = gpu.grid.free.bit_count(), gpu.supply.units
+    text = f"{name(gpu)} has {free} of {units} units free, {offer.profile} takes {offer.units}"
+    return no_gpu(gpu, "free-slots", text, free=free, units=units, need=offer.units)
+
+
+def _no_start(gpu: GpuState, offer: Offer) -> Reason:
+    """Mixed-size: the ids at which the type may begin, and what lies there."""
+    ids, taken = numbers(start.at for start in offer.starts), []
+    for usage in gpu.supply.usages:
+        where = "an unknown id" if usage.start is None else usage.start
+        taken.append(f"{usage.profile} at {where} ({holder([usage])})")
+    planned = gpu.used - len(taken)
+    if planned:
+        taken.append(f"{planned} placed before")
+    there = ", ".join(taken) or f"only slots {_ranges(slots_of(gpu.grid.free))} are free"
+    text = f"{name(gpu)} has none of the placement ids of {offer.profile} free ({ids}): {there}"
+    return no_gpu(gpu, "no-start", text, ids=ids, taken=there)
+
+
+def _no_instance(gpu: GpuState, offer: Offer, made: InstanceOffer) -> Reason:
+    return (
+        _too_many_instances(gpu, offer, made)
+        or _media_taken(gpu, made)
+        or _too_few_slices(gpu, made)
+        or _starts_taken(gpu, offer, made)
+    )
+
+
+def _too_many_instances(gpu: GpuState, offer: Offer, made: InstanceOffer) -> Reason | None:
+    live, most = gpu.grid.made(made.profile_id), offer.max_instances
+    if live < most:
+        return None
+    full = [i for i in gpu.grid.instances if i.supply.profile_id == made.profile_id]
+    text = f"{name(gpu)} holds {live} {made.profile} instances, {most} is the most"
+    text += f": {_list(gpu, full)}" if full else ""
+    return no_gpu(gpu, "max-instances", text, live=live, most=most)
+
+
+def _media_taken(gpu: GpuState, made: InstanceOffer) -> Reason | None:
+    other = gpu.grid.media_holder() if made.media else None
+    if other is None:
+        return None
+    there = instance_words(gpu, other)
+    text = f"{name(gpu)} has media extensions once, and they are with {there}"
+    return no_gpu(gpu, "mig-media", text, holder=there)
+
+
+def _too_few_slices(gpu: GpuState, made: InstanceOffer) -> Reason | None:
+    left, need = gpu.grid.slices_left(), made.gpu_slices
+    if left is None or left >= need:
+        return None
+    text = f"{name(gpu)} has {left} of {gpu.supply.gpu_slices} compute slices left, "
+    text += f"{made.profile} takes {need}: {_list(gpu, gpu.grid.instances)}"
+    return no_gpu(gpu, "mig-slices", text, left=left, need=need, total=gpu.supply.gpu_slices)
+
+
+def _starts_taken(gpu: GpuState, offer: Offer, made: InstanceOffer) -> Reason:
+    starts = gpu.grid.shapes.starts(offer)
+    if not starts:
+        text = f"{name(gpu)} has no {made.profile} instance with room, and its driver named no"
+        return no_gpu(gpu, "mig-room", f"{text} place for another", starts="unknown")
+    at = numbers(number for number, _ in starts)
+    under = [i for i in gpu.grid.instances if any(mask & i.slots for _, mask in starts)]
+    way = _list(gpu, under) if under else _unknown_slots(gpu, starts)
+    text = f"{name(gpu)} has no place left for {made.profile}, which begins at slice {at}"
+    return no_gpu(gpu, "mig-room", f"{text}; in the way: {way}", starts=at, in_the_way=way)
+
+
+def _unknown_slots(gpu: GpuState, starts: Sequence[tuple[int, int]]) -> str:
+    """Slots that are taken though no instance is known there."""
+    wanted = 0
+    for _, mask in starts:
+        wanted |= mask
+    taken = _ranges(slots_of(wanted & ~gpu.grid.free))
+    return f"units {taken} are taken" if taken else "its places are too small"
+
+
+def _list(gpu: GpuState, instances: Iterable[Instance]) -> str:
+    ordered = sorted(instances, key=lambda each: each.supply.start)
+    return ", ".join(instance_words(gpu, each) for each in ordered)
+
+
+def _ranges(slots: Sequence[int]) -> str:
+    """``0-3, 7``."""
+    runs: list[list[int]] = []
+    for slot in slots:
+        if runs and runs[-1][1] == slot - 1:
+            runs[-1][1] = slot
+        else:
+            runs.append([slot, slot])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

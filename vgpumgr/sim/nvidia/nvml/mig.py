@@ -1,0 +1,171 @@
+"""MIG mode and GPU instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pynvml
+
+from vgpumgr.catalog import GiProfile, MigBoard
+from vgpumgr.sim.nvidia.compute import GpuInstance
+from vgpumgr.sim.nvidia.gpu import NvidiaGpu
+from vgpumgr.sim.nvidia.nvml.arguments import (
+    Failed,
+    check_version,
+    number,
+    place,
+    put,
+    put_handle,
+    put_handles,
+    put_placements,
+)
+from vgpumgr.sim.nvidia.nvml.engines import engines
+from vgpumgr.sim.nvidia.nvml.host import bus, gpu, instance, instance_handle
+from vgpumgr.sim.nvidia.refused import Refused, Status
+
+# nvml.h's number of a profile: by what its name ends on, then by its compute slices.
+_PLAIN = {1: 0x0, 2: 0x1, 3: 0x2, 4: 0x3, 7: 0x4, 8: 0x5, 6: 0x6}
+_ENDINGS = {
+    "+gfx": {1: 0xA, 2: 0xB, 4: 0xC, 3: 0x11},
+    "-me": {1: 0xD, 2: 0xE},
+    "+me.all": {1: 0xF, 2: 0x10},
+    "+me": {1: 0x7, 2: 0x8},
+}
+_TWICE_THE_MEMORY = 0x9
+
+
+def _mode(handle: Any, current: Any, pending: Any) -> None:
+    mode = _capable(handle).mig
+    put(current, int(mode.enabled))
+    put(pending, int(mode.pending))
+
+
+def _set_mode(handle: Any, mode: Any, activation: Any) -> None:
+    status = _capable(handle).set_mig_mode(bool(number(mode)))
+    code = pynvml.NVML_SUCCESS if status is None else getattr(pynvml, f"NVML_ERROR_{status}")
+    put(activation, code)
+
+
+def _capable(handle: Any) -> NvidiaGpu:
+    asked = gpu(handle)
+    if asked.mig.grid is None:
+        raise Refused(Status.NOT_SUPPORTED)
+    return asked
+
+
+def _profile_info(handle: Any, profile: Any, info: Any) -> None:
+    asked = _capable(handle)
+    assert asked.mig.grid is not None
+    board = asked.mig.grid.board
+    for each in board.profiles:
+        if _enumerated(board, each) == number(profile):
+            return _fill(place(info), asked, each)
+    raise Failed(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+def _profile_info_by_id(handle: Any, profile_id: Any, info: Any) -> None:
+    asked = _capable(handle)
+    assert asked.mig.grid is not None
+    check_version(place(info), pynvml.nvmlGpuInstanceProfileInfo_v2)
+    _fill(place(info), asked, asked.mig.grid.profile(number(profile_id)))
+
+
+def _profile_info_versioned(handle: Any, profile: Any, info: Any) -> None:
+    check_version(place(info), pynvml.nvmlGpuInstanceProfileInfo_v2)
+    _profile_info(handle, profile, info)
+
+
+def _enumerated(board: MigBoard, profile: GiProfile) -> int | None:
+    for ending, numbers in _ENDINGS.items():
+        if profile.name.endswith(ending):
+            return numbers.get(profile.gpu_slices)
+    smallest = min(each.size for each in board.profiles)
+    if profile.gpu_slices == 1 and profile.size > smallest:
+        return _TWICE_THE_MEMORY
+    return _PLAIN.get(profile.gpu_slices)
+
+
+def _fill(info: Any, asked: NvidiaGpu, profile: GiProfile) -> None:
+    info.id = profile.id
+    info.sliceCount = profile.gpu_slices
+    info.instanceCount = profile.max_instances
+    info.memorySizeMB = profile.memory_mib or 0
+    for name, count in engines(asked.model, profile).items():
+        setattr(info, name, count)
+    if hasattr(info, "name"):
+        info.name = f"MIG {profile.name}".encode()
+
+
+def _remaining(handle: Any, profile_id: Any, count: Any) -> None:
+    put(count, gpu(handle).grid().remaining(number(profile_id)))
+
+
+def _placements(handle: Any, profile_id: Any, array: Any, count: Any) -> None:
+    profile = gpu(handle).grid().profile(number(profile_id))
+    put_placements(count, array, [(start, profile.size) for start in profile.starts])
+
+
+def _create(handle: Any, profile_id: Any, created: Any) -> None:
+    asked = gpu(handle)
+    made = asked.grid().create(number(profile_id))
+    put_handle(created, instance_handle(asked, made))
+
+
+def _create_at(handle: Any, profile_id: Any, placement: Any, created: Any) -> None:
+    asked = gpu(handle)
+    grid = asked.grid()
+    wanted = place(placement)
+    if wanted.size != grid.profile(number(profile_id)).size:
+        raise Failed(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    made = grid.create(number(profile_id), int(wanted.start))
+    put_handle(created, instance_handle(asked, made))
+
+
+def _destroy(handle: Any) -> None:
+    asked, found = instance(handle)
+    asked.destroy_instance(found.id)
+
+
+def _instances(handle: Any, profile_id: Any, array: Any, count: Any) -> None:
+    asked = gpu(handle)
+    grid = asked.grid()
+    wanted = grid.profile(number(profile_id))
+    found = [each for each in grid.instances.values() if each.profile is wanted]
+    handles = [instance_handle(asked, each) for each in found]
+    put_handles(count, array, handles, pynvml.c_nvmlGpuInstance_t)
+
+
+def _by_id(handle: Any, instance_id: Any, found: Any) -> None:
+    asked = gpu(handle)
+    there = asked.grid().instance(number(instance_id))
+    put_handle(found, instance_handle(asked, there))
+
+
+def _info(handle: Any, info: Any) -> None:
+    asked, found = instance(handle)
+    _describe(place(info), asked, found)
+
+
+def _describe(info: Any, asked: NvidiaGpu, found: GpuInstance) -> None:
+    info.device = pynvml.cast(bus(asked), pynvml.c_nvmlDevice_t)
+    info.id = found.id
+    info.profileId = found.profile.id
+    info.placement.start, info.placement.size = found.start, found.profile.size
+
+
+FUNCTIONS: dict[str, Callable[..., None]] = {
+    "nvmlDeviceGetMigMode": _mode,
+    "nvmlDeviceSetMigMode": _set_mode,
+    "nvmlDeviceGetGpuInstanceProfileInfo": _profile_info,
+    "nvmlDeviceGetGpuInstanceProfileInfoV": _profile_info_versioned,
+    "nvmlDeviceGetGpuInstanceProfileInfoByIdV": _profile_info_by_id,
+    "nvmlDeviceGetGpuInstanceRemainingCapacity": _remaining,
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2": _placements,
+    "nvmlDeviceCreateGpuInstance": _create,
+    "nvmlDeviceCreateGpuInstanceWithPlacement": _create_at,
+    "nvmlDeviceGetGpuInstances": _instances,
+    "nvmlDeviceGetGpuInstanceById": _by_id,
+    "nvmlGpuInstanceGetInfo": _info,
+    "nvmlGpuInstanceDestroy": _destroy,
+}

@@ -1,0 +1,57 @@
+"""Layout files of other tools: NVIDIA's mig-parted and vgpu-device-manager.
+
+Both keep named configurations in one file of ``version: v1``; one configuration is one Layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, ModuleType
+
+from vgpumgr.model.errors import UsageError
+from vgpumgr.model.gpu import GpuFacts
+from vgpumgr.model.layout import LayoutSpec
+from vgpumgr.spec.foreign import migparted, vgpu_device_manager
+from vgpumgr.spec.foreign.carried import Exported, Imported
+from vgpumgr.spec.foreign.files import top_keys
+from vgpumgr.spec.problems import did_you_mean, either
+
+__all__ = ["FORMATS", "Exported", "Imported", "read", "write"]
+
+FORMATS: Mapping[str, ModuleType] = MappingProxyType(
+    {"mig-parted": migparted, "vgpu-device-manager": vgpu_device_manager}
+)
+
+
+def read(
+    data: bytes | str, source: str, config: str = "", gpus: Sequence[GpuFacts] = ()
+) -> Imported:
+    """One configuration of a file of either format, told by its keys.
+
+    ``config`` may be empty where the file holds one. ``gpus`` are the GPUs of the one host that
+    the file is for: they give its device numbers a meaning. Raises SpecError for a file that
+    cannot be read, UsageError for a configuration it does not hold.
+    """
+    keys = top_keys(data, source)
+    known = [each for each in FORMATS.values() if each.KEY in keys]
+    if len(known) != 1:
+        words = either([each.KEY for each in FORMATS.values()])
+        raise UsageError(f"{source} is no layout file of another tool", why=f"it has no {words}")
+    found: Imported = known[0].read(data, source, config, gpus)
+    return found
+
+
+def write(
+    format_name: str,
+    layouts: Sequence[LayoutSpec],
+    gpus: Mapping[str, Sequence[GpuFacts]] = MappingProxyType({}),
+) -> Exported:
+    """Layouts as a file of another tool; ``gpus`` by host, for layouts of single devices.
+
+    Raises UsageError for a format that we do not write.
+    """
+    if format_name not in FORMATS:
+        near = did_you_mean(format_name, FORMATS)
+        raise UsageError(f"no format {format_name}", why=f"known are {', '.join(FORMATS)}{near}")
+    found: Exported = FORMATS[format_name].write(layouts, gpus)
+    return found

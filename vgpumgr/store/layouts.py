@@ -1,0 +1,83 @@
+"""The layout of each GPU: rows ↔ values, replaced and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+
+from vgpumgr.model.errors import LedgerError
+from vgpumgr.model.layout import GpuLayout, LayoutRecord
+from vgpumgr.store.codec import dump, load
+from vgpumgr.store.schema import gpu, host, layout, task
+
+
+def list_layouts(connection: Connection) -> tuple[LayoutRecord, ...]:
+    """The layout last applied to each GPU of the enrolled hosts, by host and device."""
+    enrolled = select(host.c.name).where(host.c.removed_at.is_(None))
+    query = (
+        select(layout)
+        .join(gpu, gpu.c.id == layout.c.gpu)
+        .where(layout.c.host.in_(enrolled))
+        .order_by(layout.c.host, gpu.c.device, layout.c.gpu)
+    )
+    return tuple(_layout(row) for row in connection.execute(query))
+
+
+def _layout(row: Any) -> LayoutRecord:
+    return LayoutRecord(
+        gpu=row.gpu,
+        host=row.host,
+        layout=row.layout,
+        goal=load(GpuLayout, row.goal),
+        operation=row.operation,
+        settled=row.settled,
+    )
+
+
+def replace_layouts(
+    connection: Connection, records: Sequence[LayoutRecord], compared: Mapping[str, int]
+) -> None:
+    """Write the records over what their GPUs had.
+
+    ``compared`` are the GPUs whose generation this transaction has compared: it is all that
+    referees between two layouts, or a layout and a VM.
+    """
+    for record in records:
+        if record.gpu not in compared:
+            raise LedgerError(f"the layout of {record.gpu} was planned without its generation")
+    if records:
+        old = delete(layout).where(layout.c.gpu == bindparam("in_gpu"))
+        connection.execute(old, [{"in_gpu": each.gpu} for each in records])
+        connection.execute(insert(layout), [_row(each) for each in records])
+
+
+def _row(record: LayoutRecord) -> dict[str, object]:
+    return {
+        "gpu": record.gpu,
+        "host": record.host,
+        "layout": record.layout,
+        "goal": dump(record.goal),
+        "operation": record.operation,
+        "settled": record.settled,
+    }
+
+
+# A task settles the layout that its own operation wrote, not one that came after.
+_SETTLE = (
+    update(layout)
+    .where(
+        layout.c.gpu == bindparam("in_gpu"),
+        layout.c.operation
+        == select(task.c.operation).where(task.c.id == bindparam("in_task")).scalar_subquery(),
+    )
+    .values(settled=True)
+)
+
+
+def settle(connection: Connection, ended: Iterable[tuple[str, str]]) -> None:
+    """Mark the layouts of these GPUs as reached by these tasks."""
+    values = [{"in_gpu": gpu_id, "in_task": task_id} for gpu_id, task_id in ended]
+    if values:
+        connection.execute(_SETTLE, values)

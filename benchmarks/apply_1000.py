@@ -100,7 +100,8 @@ class Stopwatch:
 def profiled(state: Path, file: Path) -> dict[str, Any]:
     """The same apply in this process, with the main phases timed (wall time; lanes overlap)."""
     from vgpumgr.app import App, load_config
-    from vgpumgr.engine import creation, engine, execute, planning, preflight
+    from vgpumgr.engine import engine, execute, planning, preflight
+    from vgpumgr.engine.creation import domain
     from vgpumgr.spec import load
 
     watch = Stopwatch()
@@ -108,7 +109,7 @@ def profiled(state: Path, file: Path) -> dict[str, Any]:
     watch.wrap(engine, "make_plan", "plan")
     watch.wrap(planning, "place", "  of it placement")
     watch.wrap(preflight, "check_images", "look at images")
-    watch.wrap(creation.domainxml, "render", "render XML (sum)")
+    watch.wrap(domain.domainxml, "render", "render XML (sum)")
     watch.wrap(execute.Executor, "run", "execute")
     app = App(load_config({"VGPUMGR_STATE_DIR": str(state), "HOME": str(state)}, state))
     watch.wrap(app.engine.ledger, "reserve", "reserve (one transaction)")

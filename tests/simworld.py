@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vgpumgr.engine.clock import SystemClock
@@ -29,7 +30,8 @@ class SimWorld:
     """Simulated hosts, all enrolled, and one engine over them."""
 
     def __init__(self, folder: Path, *hosts: SimHost) -> None:
-        self.ledger = open_ledger(folder / "ledger.db")
+        self._file = folder / "ledger.db"
+        self.ledger = open_ledger(self._file)
         identity = (self.ledger.fleet_id(), self.ledger.epoch())
         self.hosts = InProcessHosts(SimFleet(name="tests", hosts=hosts), identity=lambda: identity)
         self.sim = self.hosts.fleet
@@ -43,6 +45,12 @@ class SimWorld:
             new_uuid=lambda: str(uuid.uuid4()),
             stop=threading.Event(),
         )
+
+    def restart(self) -> None:
+        """The engine's process is gone with its claims, the hosts are not; a new one comes."""
+        self.ledger.close()
+        self.ledger = open_ledger(self._file)
+        self.engine = replace(self.engine, ledger=self.ledger)
 
     def close(self) -> None:
         self.hosts.close()

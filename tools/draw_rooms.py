@@ -25,6 +25,7 @@ ROLE = {
     "hosts": "SSH, helper, bridge",
     "store": "the ledger",
     "gpu": "ways to give a GPU",
+    "layout": "how GPUs are partitioned",
     "virt": "libvirt by intent",
     "placement": "where VMs go, why not",
     "spec": "user YAML",

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 import pytest
@@ -24,6 +25,9 @@ from vgpumgr.model.ports import Host
 
 PCI = "/sys/bus/pci"
 PREFIX = "contract-"
+
+# Statuses of NVIDIA's resource manager, as the kernel's log tells them (nvstatuscodes.h).
+NOT_SUPPORTED, INVALID_OPERATION, INSUFFICIENT_RESOURCES = 0x56, 0x38, 0x1A
 
 _RELEASE = {
     "mdev": ("mdev_remove", "uuid", "uuid"),
@@ -53,6 +57,9 @@ class Machine(Protocol):
 
     def log(self) -> list[str]:
         """The kernel's log since boot."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass on the host."""
 
 
 class Faults(Protocol):
@@ -93,11 +100,29 @@ class Bench:
         """One GPU as a fresh probe shows it."""
         return next(each for each in self.host.probe().gpus if each.device == device)
 
+    def mates(self, address: str) -> list[str]:
+        """The other functions of a GPU's IOMMU group."""
+        return [each for each in self.facts(address).group_devices if each != address]
+
+    def bind(self, address: str, *mates: str, owner: str = "one") -> dict[str, object]:
+        """Have the helper give a function to vfio-pci, together with these."""
+        args = {"address": address, "with": list(mates), "claim": claim(owner)}
+        return self.call("vfio_bind", **args)
+
+    def unbind(self, address: str, owner: str = "one") -> dict[str, object]:
+        """Have the helper give a function back to its driver."""
+        return self.call("vfio_release", address=address, claim=claim(owner))
+
+    @cached_property
+    def _first_seen(self) -> HostFacts:
+        """For what does not change: versions, KVM."""
+        return self.host.probe()
+
     @contextmanager
     def running(self, name: str, *devices: Hostdev) -> Iterator[str]:
         """A domain with the devices, running; off and forgotten afterwards."""
         name = PREFIX + name
-        self.host.domains.define(domain(self.host.probe(), name, devices))
+        self.host.domains.define(domain(self._first_seen, name, devices))
         self.host.domains.start(name)
         yield name
         self.host.domains.destroy(name)
@@ -106,7 +131,7 @@ class Bench:
     def refused_start(self, name: str, *devices: Hostdev) -> Exception:
         """The error of starting a domain with the devices; it is off and forgotten."""
         name = PREFIX + name
-        self.host.domains.define(domain(self.host.probe(), name, devices))
+        self.host.domains.define(domain(self._first_seen, name, devices))
         try:
             with pytest.raises((HostRefused, InUse, NotFound)) as caught:
                 self.host.domains.start(name)
@@ -117,6 +142,15 @@ class Bench:
             self.host.domains.destroy(name)
             self.host.domains.undefine(name)
         return caught.value
+
+    @contextmanager
+    def logged(self, code: int) -> Iterator[None]:
+        """EIO, and this status of the resource manager in the kernel's log."""
+        before = len(self.machine.log())
+        with refused("EIO"):
+            yield
+        said = self.machine.log()[before:]
+        assert any(f"vgpu create request: {code:#x}" in line for line in said), said
 
     def clean(self) -> None:
         """Take away what a failed case left."""
@@ -202,9 +236,14 @@ def domain(facts: HostFacts, name: str, devices: tuple[Hostdev, ...]) -> str:
 
 
 def state(facts: HostFacts) -> HostFacts:
-    """What must be the same before and after: all but our domains."""
+    """What must be the same before and after: all but our domains, and the VFs' group numbers."""
     foreign = tuple(each for each in facts.domains if not each.name.startswith(PREFIX))
-    return replace(facts, domains=foreign)
+    return replace(facts, domains=foreign, gpus=tuple(map(_without_groups, facts.gpus)))
+
+
+def _without_groups(gpu: GpuFacts) -> GpuFacts:
+    """A VF that is turned on again has a new IOMMU group."""
+    return replace(gpu, vfs=tuple(replace(each, iommu_group=None) for each in gpu.vfs))
 
 
 def _presented(held: ClaimFacts) -> dict[str, object]:

@@ -1,156 +1,19 @@
-"""Mediated devices of any vendor: the kernel's mdev core (§2), and the helper over it."""
+"""Mediated devices of any vendor as the helper makes and removes them (§2, §3)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from tests.contract.bench import Bench, Cases, claim, new_uuid, refused
+from tests.contract.bench import Cases, new_uuid
+from tests.contract.mdev_bench import MdevBench
 from vgpumgr.model.domain import MdevHostdev
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
 
-PARENTS = "/sys/class/mdev_bus"
-DEVICES = "/sys/bus/mdev/devices"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MdevBench(Bench):
-    """``type_id`` and ``other_type`` are types of different size of one empty ``parent``.
-
-    ``elsewhere`` is a type of another parent of the same host. ``full`` is the errno of the
-    vendor's driver when nothing of a type is left.
-    """
-
-    parent: str
-    type_id: str
-    other_type: str
-    elsewhere: tuple[str, str]
-    full: str
-
-    def create(self, device: str, type_id: str = "", owner: str = "one") -> dict[str, object]:
-        return self.call(
-            "mdev_create",
-            parent=self.parent,
-            type=type_id or self.type_id,
-            uuid=device,
-            claim=claim(owner),
-        )
-
-    def look(self, device: str) -> dict[str, object]:
-        return self.call("mdev_look", uuid=device)
-
-    def remove(self, device: str, owner: str = "one") -> None:
-        self.call("mdev_remove", uuid=device, claim=claim(owner))
-
-    def by_hand(self, text: str) -> None:
-        """Write to the type's ``create``."""
-        self.machine.write(create_file(self.parent, self.type_id), text)
-
-    def drop(self, device: str) -> None:
-        """Take an mdev away by hand."""
-        self.machine.write(remove_file(device), "1")
-
-    def available(self, type_id: str) -> int:
-        for gpu in self.host.probe().gpus:
-            for function in (gpu, *gpu.vfs):
-                name = getattr(function, "device", None) or getattr(function, "address", "")
-                for each in function.mdev_types:
-                    if (name, each.type_id) == (self.parent, type_id):
-                        assert each.available is not None
-                        return each.available
-        return 0
-
-
 CASES = Cases[MdevBench]()
-
-
-def create_file(parent: str, type_id: str) -> str:
-    return f"{PARENTS}/{parent}/mdev_supported_types/{type_id}/create"
-
-
-def remove_file(device: str) -> str:
-    return f"{DEVICES}/{device}/remove"
-
-
-# -- the kernel, by hand
-
-
-@CASES.case("2.1")
-def a_uuid_of_another_length_is_refused(bench: MdevBench) -> None:
-    device = new_uuid()
-    for text in (device[:-1], f"{device}00", f"{device}\n\n", ""):
-        with refused("EINVAL"):
-            bench.by_hand(text)
-    bench.by_hand(f"{device}\n")
-    bench.drop(device)
-
-
-@CASES.case("2.2")
-def a_malformed_uuid_is_refused(bench: MdevBench) -> None:
-    for text in ("g" * 36, new_uuid().replace("-", "0")):
-        with refused("EINVAL"):
-            bench.by_hand(text)
-    with pytest.raises(HostRefused):
-        bench.create("not-a-uuid")
-
-
-@CASES.case("2.3")
-def a_uuid_exists_once_on_the_whole_host(bench: MdevBench) -> None:
-    device = new_uuid()
-    bench.by_hand(device)
-    for where in ((bench.parent, bench.other_type), bench.elsewhere):
-        with refused("EEXIST"):
-            bench.machine.write(create_file(*where), device)
-    bench.drop(device)
-
-
-@CASES.case("2.4")
-def the_drivers_own_errno_comes_through_when_nothing_is_left(bench: MdevBench) -> None:
-    devices = [new_uuid() for _ in range(bench.available(bench.type_id))]
-    for device in devices:
-        bench.by_hand(device)
-    with refused(bench.full):
-        bench.by_hand(new_uuid())
-    for device in devices:
-        bench.drop(device)
-
-
-@CASES.case("2.5", "2.6")
-def an_mdev_is_removed_by_a_number_other_than_0(bench: MdevBench) -> None:
-    device = new_uuid()
-    bench.by_hand(device)
-    with refused("EINVAL"):
-        bench.machine.write(remove_file(device), "yes")
-    bench.machine.write(remove_file(device), "0")
-    assert bench.look(device)["exists"] is True
-    bench.drop(device)
-    assert bench.look(device)["exists"] is False
-
-
-@CASES.case("2.7")
-def the_kernel_writes_a_uuid_in_small_letters(bench: MdevBench) -> None:
-    device = "ABCDEF01-2345-4678-9ABC-DEF012345678"
-    bench.by_hand(device)
-    assert bench.machine.exists(f"{DEVICES}/{device.lower()}")
-    assert not bench.machine.exists(f"{DEVICES}/{device}")
-    bench.drop(device.lower())
-
-
-@CASES.case("2.8")
-def each_mdev_has_an_iommu_group_of_its_own(bench: MdevBench) -> None:
-    device = new_uuid()
-    bench.by_hand(device)
-    group = f"{DEVICES}/{device}/iommu_group"
-    name = bench.machine.target(group)
-    assert name.isdigit()
-    assert bench.machine.exists(f"/dev/vfio/{name}")
-    assert bench.machine.exists(f"{group}/devices/{device}")
-    assert bench.machine.target(f"{PARENTS}/{bench.parent}/iommu_group") != name
-    bench.drop(device)
-
-
-# -- the helper
+# For parents that are there at once after a boot.
+REBOOT_CASES = Cases[MdevBench]()
 
 
 @CASES.case()
@@ -266,3 +129,14 @@ def an_mdev_that_a_vm_holds_is_in_use(bench: MdevBench) -> None:
 @CASES.case()
 def a_vm_does_not_start_with_an_mdev_that_does_not_exist(bench: MdevBench) -> None:
     assert isinstance(bench.refused_start("nothing", MdevHostdev(uuid=new_uuid())), HostRefused)
+
+
+@REBOOT_CASES.case("3.15")
+def an_mdev_is_gone_after_a_boot_until_it_is_restored(bench: MdevBench) -> None:
+    ours, foreign = new_uuid(), new_uuid()
+    bench.create(ours)
+    bench.by_hand(foreign)
+    bench.may_suffer.reboot()
+    assert bench.host.probe().mdevs == ()
+    assert bench.call("restore") == {"restored": [f"mdev-{ours}"], "failed": []}
+    assert [each.uuid for each in bench.host.probe().mdevs] == [ours]

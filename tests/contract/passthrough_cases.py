@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.contract.bench import PCI, Bench, Cases, claim, refused
+from tests.contract.bench import PCI, Bench, Cases, refused
 from vgpumgr.model.domain import PciHostdev
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
 
@@ -20,21 +20,18 @@ class PassthroughBench(Bench):
 
     gpu: str
 
-    def mates(self) -> list[str]:
-        """The other functions of its IOMMU group."""
-        return [name for name in self.facts(self.gpu).group_devices if name != self.gpu]
-
-    def bind(self, owner: str = "one") -> dict[str, object]:
-        return self.call("vfio_bind", address=self.gpu, claim=claim(owner), **{"with": self.mates()})
-
     def look(self, address: str = "") -> dict[str, object]:
         return self.call("vfio_look", address=address or self.gpu)
 
     def driver(self) -> object:
         return self.look()["driver"]
 
-    def release(self, owner: str = "one") -> dict[str, object]:
-        return self.call("vfio_release", address=self.gpu, claim=claim(owner))
+    def give(self, owner: str = "one") -> dict[str, object]:
+        """The whole group to vfio-pci."""
+        return self.bind(self.gpu, *self.mates(self.gpu), owner=owner)
+
+    def take(self, owner: str = "one") -> dict[str, object]:
+        return self.unbind(self.gpu, owner)
 
 
 CASES = Cases[PassthroughBench]()
@@ -78,7 +75,7 @@ def a_driver_override_is_shorter_than_a_page(bench: PassthroughBench) -> None:
 
 @RESET_CASES.case("11.4")
 def a_reset_takes_1_and_a_method(bench: PassthroughBench) -> None:
-    bench.bind()
+    bench.give()
     folder = f"{PCI}/devices/{bench.gpu}"
     with refused("EINVAL"):
         bench.machine.write(f"{folder}/reset", "0")
@@ -89,48 +86,48 @@ def a_reset_takes_1_and_a_method(bench: PassthroughBench) -> None:
         bench.machine.write(f"{folder}/reset", "1")
     bench.machine.write(f"{folder}/reset_method", "default")
     bench.machine.write(f"{folder}/reset", "1")
-    bench.release()
+    bench.take()
 
 
 @RESET_CASES.case("11.5")
 def a_function_goes_to_the_next_guest_only_after_a_reset(bench: PassthroughBench) -> None:
-    bench.bind()
+    bench.give()
     with bench.running("first", PciHostdev(address=bench.gpu)):
         pass
-    bench.release()
+    bench.take()
     method = f"{PCI}/devices/{bench.gpu}/reset_method"
     bench.machine.write(method, "\n")
     with pytest.raises(HostRefused) as caught:
-        bench.bind(owner="two")
+        bench.give(owner="two")
     assert caught.value.errno_name == "ENOTTY"
     assert bench.look()["claim"] is None
     bench.machine.write(method, "default")
-    bench.bind(owner="two")
-    bench.release(owner="two")
+    bench.give(owner="two")
+    bench.take(owner="two")
 
 
 @GROUP_CASES.case("11.6")
 def a_group_is_given_whole(bench: PassthroughBench) -> None:
-    assert bench.mates()
+    assert bench.mates(bench.gpu)
     with pytest.raises(HostRefused, match="not viable"):
-        bench.call("vfio_bind", address=bench.gpu, claim=claim(), **{"with": []})
+        bench.bind(bench.gpu)
     assert bench.look()["claim"] is None
-    bench.bind()
-    drivers = {bench.look(each)["driver"] for each in (bench.gpu, *bench.mates())}
+    bench.give()
+    drivers = {bench.look(each)["driver"] for each in (bench.gpu, *bench.mates(bench.gpu))}
     assert drivers == {VFIO}
-    bench.release()
+    bench.take()
 
 
 @GROUP_CASES.case("11.6")
 def a_vm_does_not_start_with_half_a_group(bench: PassthroughBench) -> None:
-    bench.bind()
-    mate = bench.mates()[0]
+    bench.give()
+    mate = bench.mates(bench.gpu)[0]
     folder = f"{PCI}/devices/{mate}"
     bench.machine.write(f"{folder}/driver_override", "\n")
     bench.machine.write(f"{PCI}/drivers/{VFIO}/unbind", mate)
     bench.machine.write(f"{PCI}/drivers_probe", mate)
     assert isinstance(bench.refused_start("half", PciHostdev(address=bench.gpu)), HostRefused)
-    bench.release()
+    bench.take()
 
 
 @CLIENT_CASES.case("11.7")
@@ -140,7 +137,7 @@ def a_function_that_a_program_holds_is_in_use(bench: PassthroughBench) -> None:
         bench.may_suffer.client(bench.gpu, "dcgm"),
         pytest.raises(InUse, match=bench.gpu) as caught,
     ):
-        bench.bind()
+        bench.give()
     assert "dcgm" in caught.value.why
     assert (bench.driver(), bench.look()["claim"]) == (before, None)
 
@@ -151,11 +148,11 @@ def a_function_that_a_program_holds_is_in_use(bench: PassthroughBench) -> None:
 @CASES.case("11.8")
 def a_function_is_bound_seen_and_given_back(bench: PassthroughBench) -> None:
     original = bench.driver()
-    assert bench.bind() == {"driver": VFIO, "original_driver": original}
+    assert bench.give() == {"driver": VFIO, "original_driver": original}
     seen = bench.look()
     assert (seen["driver"], seen["driver_override"]) == (VFIO, VFIO)
     assert seen["in_use"] is False
-    assert bench.release()["driver"] == original
+    assert bench.take()["driver"] == original
     seen = bench.look()
     assert (seen["driver"], seen["driver_override"]) == (original, None)
     assert seen["claim"] is None
@@ -164,32 +161,32 @@ def a_function_is_bound_seen_and_given_back(bench: PassthroughBench) -> None:
 @CASES.case()
 def binding_again_under_the_same_claim_is_no_error(bench: PassthroughBench) -> None:
     original = bench.driver()
-    bench.bind()
-    assert bench.bind() == {"driver": VFIO, "original_driver": original}
-    bench.release()
-    assert bench.release()["driver"] == original
+    bench.give()
+    assert bench.give() == {"driver": VFIO, "original_driver": original}
+    bench.take()
+    assert bench.take()["driver"] == original
 
 
 @CASES.case()
 def a_function_is_given_back_only_under_its_claim(bench: PassthroughBench) -> None:
-    bench.bind()
+    bench.give()
     with pytest.raises(Conflict):
-        bench.release(owner="two")
+        bench.take(owner="two")
     with pytest.raises(Conflict):
-        bench.bind(owner="two")
+        bench.give(owner="two")
     assert bench.driver() == VFIO
-    bench.release()
+    bench.take()
 
 
 @CASES.case("11.9")
 def a_function_that_a_vm_holds_is_in_use(bench: PassthroughBench) -> None:
-    bench.bind()
+    bench.give()
     with bench.running("holder", PciHostdev(address=bench.gpu)):
         with pytest.raises(InUse):
-            bench.release()
+            bench.take()
         assert bench.driver() == VFIO
         assert isinstance(bench.refused_start("second", PciHostdev(address=bench.gpu)), InUse)
-    bench.release()
+    bench.take()
 
 
 @CASES.case("11.10")
@@ -202,4 +199,4 @@ def a_vm_does_not_start_with_a_function_of_the_host_driver(bench: PassthroughBen
 def an_unknown_function_is_not_found(bench: PassthroughBench) -> None:
     assert bench.look(NO_FUNCTION)["exists"] is False
     with pytest.raises(NotFound):
-        bench.call("vfio_bind", address=NO_FUNCTION, claim=claim(), **{"with": []})
+        bench.bind(NO_FUNCTION)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.contract.bench import PCI, Bench, Cases, claim, refused
+from tests.contract.bench import PCI, Bench, Cases, refused
 from vgpumgr.model.address import PciAddress
 from vgpumgr.model.errors import HostRefused, InUse
 
@@ -37,9 +37,6 @@ class SriovBench(Bench):
 
     def by_hand(self, text: str) -> None:
         self.machine.write(self.file("sriov_numvfs"), text)
-
-    def mates(self) -> list[str]:
-        return [name for name in self.facts(self.pf).group_devices if name != self.pf]
 
 
 CASES = Cases[SriovBench]()
@@ -125,8 +122,9 @@ def nvidias_driver_takes_no_count(bench: SriovBench) -> None:
     with refused("ENOENT"):
         bench.by_hand("0")
     assert [each.address for each in bench.facts(bench.pf).vfs] == vfs
-    with pytest.raises(HostRefused, match="all"):
+    with pytest.raises(HostRefused) as caught:
         bench.set(1)
+    assert f"all {bench.total} or none" in caught.value.why
     bench.set(0)
 
 
@@ -147,7 +145,7 @@ def turning_vfs_on_again_changes_nothing(bench: SriovBench) -> None:
 @NVIDIA_FAULT_CASES.case("4.9")
 def a_passing_client_does_not_stop_sriov_manage(bench: SriovBench) -> None:
     bench.may_suffer.unbind_fails(bench.pf, 1)
-    status, said = bench.machine.run(SRIOV_MANAGE, "-e", bench.pf)
+    said = bench.machine.run(SRIOV_MANAGE, "-e", bench.pf)[1]
     assert "Cannot obtain unbindLock" in said
     assert bench.number("sriov_numvfs") == 0
     bench.may_suffer.unbind_fails(bench.pf, 2)
@@ -188,19 +186,32 @@ def vfio_takes_no_pf_whose_vfs_are_on(bench: SriovBench) -> None:
     bench.set(bench.count)
     driver = bench.facts(bench.pf).driver
     with pytest.raises(HostRefused) as caught:
-        bench.call("vfio_bind", address=bench.pf, claim=claim(), **{"with": bench.mates()})
+        bench.bind(bench.pf, *bench.mates(bench.pf))
     assert caught.value.errno_name == "EBUSY"
     assert bench.facts(bench.pf).driver == driver
     bench.set(0)
 
 
+@NVIDIA_CASES.case("4.15")
+def vfio_itself_refuses_a_pf_whose_vfs_are_on(bench: SriovBench) -> None:
+    bench.set(bench.total)
+    bench.machine.run("modprobe", "vfio-pci")
+    bench.machine.write(bench.file("driver_override"), "vfio-pci")
+    bench.machine.write(f"{PCI}/drivers/nvidia/unbind", bench.pf)
+    with refused("EBUSY"):
+        bench.machine.write(f"{PCI}/drivers/vfio-pci/bind", bench.pf)
+    bench.machine.write(bench.file("driver_override"), "\n")
+    bench.machine.write(f"{PCI}/drivers/nvidia/bind", bench.pf)
+    bench.set(0)
+
+
 @CASES.case("6.10")
 def a_pf_that_is_given_whole_makes_no_vfs(bench: SriovBench) -> None:
-    bench.call("vfio_bind", address=bench.pf, claim=claim(), **{"with": bench.mates()})
+    bench.bind(bench.pf, *bench.mates(bench.pf))
     with pytest.raises(HostRefused) as caught:
         bench.set(bench.count)
     assert caught.value.errno_name == "ENOENT"
-    bench.call("vfio_release", address=bench.pf, claim=claim())
+    bench.unbind(bench.pf)
 
 
 def _routing_id(address: str) -> int:

@@ -2,65 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-
 import pytest
 
-from tests.contract.bench import Bench, Cases, claim, refused
+from tests.contract.bench import Cases, refused
+from tests.contract.vendor_vf_bench import VendorVfBench
 from tests.contract.vgpus import vf_file
 from vgpumgr.model.domain import PciHostdev
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
-
-LINE = re.compile(r"(\d+) *: (\S.*)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class VendorVfBench(Bench):
-    """``vfs`` are free VFs of the empty ``pf``, on their vendor's driver.
-
-    ``type_id`` and ``other_type`` are types of different size, and one of ``full`` fills the GPU.
-    """
-
-    pf: str
-    vfs: tuple[str, ...]
-    type_id: int
-    other_type: int
-    full: int
-
-    def create(self, vf: str, type_id: int = 0, owner: str = "one") -> dict[str, object]:
-        type_id = type_id or self.type_id
-        return self.call("vgpu_create", vf=vf, type=type_id, claim=claim(owner))
-
-    def look(self, vf: str) -> dict[str, object]:
-        return self.call("vgpu_look", vf=vf)
-
-    def release(self, vf: str, owner: str = "one") -> dict[str, object]:
-        return self.call("vgpu_release", vf=vf, claim=claim(owner))
-
-    def by_hand(self, vf: str, text: str) -> None:
-        self.machine.write(vf_file(vf, "current_vgpu_type"), text)
-
-    def read(self, vf: str, name: str) -> str:
-        return self.machine.read(vf_file(vf, name))
-
-    @contextmanager
-    def typed(self, vf: str, type_id: int = 0) -> Iterator[None]:
-        """A vGPU on the VF, made by hand; taken away afterwards."""
-        self.by_hand(vf, str(type_id or self.type_id))
-        yield
-        self.by_hand(vf, "0")
-
-    def listed(self, vf: str) -> list[int]:
-        """The ids of ``creatable_vgpu_types``, whose form is checked."""
-        head, *lines = self.read(vf, "creatable_vgpu_types").splitlines()
-        assert head == "ID    : vGPU Name"
-        found = [LINE.fullmatch(line) for line in lines]
-        assert None not in found
-        return [int(each.group(1)) for each in found if each]
-
 
 CASES = Cases[VendorVfBench]()
 REBOOT_CASES = Cases[VendorVfBench]()
@@ -100,14 +48,16 @@ def a_type_is_written_and_0_destroys_it(bench: VendorVfBench) -> None:
 @CASES.case("5.4", "5.5")
 def what_is_no_type_is_refused(bench: VendorVfBench) -> None:
     vf = bench.vfs[0]
-    for text, name in (("A40-8Q", "EINVAL"), ("", "EINVAL"), ("-1", "EINVAL"), ("9" * 12, "ERANGE")):
-        with refused(name):
+    for text in ("A40-8Q", "\n", "-1"):
+        with refused("EINVAL"):
             bench.by_hand(vf, text)
+    with refused("ERANGE"):
+        bench.by_hand(vf, "9" * 12)
     with refused("EIO"):
         bench.by_hand(vf, "4294967295")
 
 
-@CASES.case("5.6", "5.7")
+@CASES.case("5.6", "5.7", "6.5")
 def a_vf_is_cleared_before_it_takes_another_type(bench: VendorVfBench) -> None:
     vf = bench.vfs[0]
     with refused("EPERM"):
@@ -119,7 +69,7 @@ def a_vf_is_cleared_before_it_takes_another_type(bench: VendorVfBench) -> None:
         assert bench.look(vf)["type"] == bench.type_id
 
 
-@CASES.case("5.8", "6.5")
+@CASES.case("5.8")
 def a_type_that_does_not_fit_is_refused(bench: VendorVfBench) -> None:
     one, two = bench.vfs[:2]
     with bench.typed(one), refused("EIO"):
@@ -172,7 +122,7 @@ def nothing_is_told_of_no_vgpu(bench: VendorVfBench) -> None:
     assert (seen["instance"], seen["placement_id"], seen["params"]) == (None, None, {})
 
 
-@REBOOT_CASES.case("5.14", "3.15")
+@REBOOT_CASES.case("5.14")
 def types_are_gone_after_a_boot_and_restored_once_the_vfs_are_on(bench: VendorVfBench) -> None:
     vf = bench.vfs[0]
     bench.create(vf)

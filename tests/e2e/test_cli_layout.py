@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.e2e.support import Cli, host, host_dumps, new_cli, until, vm
-from tests.unit import ledger_v1
+from tests.unit.store import ledger_v1
 from vgpumgr.model.host import HostRecord
 from vgpumgr.sim.client import SimHosts
 

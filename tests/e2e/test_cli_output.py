@@ -23,7 +23,7 @@ SHAPES = {
     "vm list": ("VMList", {"name", "id", "host", "state", "power", "memory_mib", "gpus"}),
     "allocation list": ("AllocationList", {"name", "vm", "gpu", "profile", "slots", "state"}),
     "operation list": ("OperationList", {"name", "kind", "state", "started_at", "epoch"}),
-    "capacity": ("CapacityList", {"name", "framework", "fits", "in_use", "verified"}),
+    "capacity": ("CapacityList", {"name", "frameworks", "fits", "in_use", "verified"}),
 }
 
 
@@ -222,7 +222,7 @@ def test_operations_show_their_vms_and_steps(cli: Cli) -> None:
 
 def test_capacity_can_be_asked_for_one_profile_and_shape(cli: Cli) -> None:
     (room,) = cli.items("capacity", "T4-4Q")
-    assert (room["in_use"], room["framework"]) == (2, "mdev")
+    assert (room["in_use"], room["frameworks"]) == (2, ["mdev"])
     assert cli.items("capacity", "T4-4Q", "--memory", "60GiB")[0]["fits"] < room["fits"]
     failed = cli.fails(2, "capacity", "H100-80C", "-o", "json")
     assert failed.error["code"] == "usage.profile"

@@ -16,7 +16,7 @@ from tests import nshosts
 from vgpumgr.hosts import enrol
 from vgpumgr.hosts.real import RealHosts
 from vgpumgr.hosts.runner import CallCut
-from vgpumgr.hosts.ssh import SshConnection
+from vgpumgr.hosts.ssh.connection import SshConnection
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
     Conflict,

@@ -3,39 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.contract.device_cases import CASES, Bench, Case, state
+from tests.contract import mdev_cases, mdev_core_cases, passthrough_cases
+from tests.contract.bench import Bench, Case, state
+from tests.contract.mdev_bench import MdevBench
+from tests.contract.passthrough_cases import PassthroughBench
 from tests.lab.labhost import LabHost
+from tests.lab.labmachine import LabMachine
 from vgpumgr.model.ports import Host
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 DISPLAY = "0000:01:00.0"
-BENCHES = {"mbochs": ("mbochs-large", "mbochs-small"), "mtty": ("mtty-2", "mtty-1")}
+SMALL = {"mbochs": "mbochs-small", "mtty": "mtty-1"}
+MDEV_CASES = (*mdev_core_cases.CASES, *mdev_cases.CASES)
+LARGE = {"mbochs": "mbochs-large", "mtty": "mtty-2"}
 
 
-@pytest.fixture(params=BENCHES)
-def bench(request: pytest.FixtureRequest, lab: LabHost, lab_host: Host) -> Iterator[Bench]:
-    parent: str = request.param
-    type_id, other_type = BENCHES[parent]
-    before = state(lab_host.probe())
-    bench = Bench(
+@pytest.mark.parametrize("parent", SMALL)
+@pytest.mark.parametrize("case", MDEV_CASES, ids=lambda case: case.__name__)
+def test_mediated_devices(case: Case[MdevBench], parent: str, lab: LabHost, lab_host: Host) -> None:
+    elsewhere = next(each for each in SMALL if each != parent)
+    bench = MdevBench(
         host=lab_host,
+        machine=LabMachine(lab),
         parent=parent,
-        type_id=type_id,
-        other_type=other_type,
-        gpu=DISPLAY,
-        make_foreign=lambda device: lab.make_mdev(parent, type_id, device),
-        drop_foreign=lab.drop_mdev,
+        type_id=LARGE[parent],
+        other_type=SMALL[parent],
+        elsewhere=(elsewhere, SMALL[elsewhere]),
+        full="ENOSPC",
     )
-    yield bench
-    left = state(lab_host.probe())
-    bench.clean()
+    with unchanged(bench):
+        case(bench)
+
+
+@pytest.mark.parametrize("case", tuple(passthrough_cases.CASES), ids=lambda case: case.__name__)
+def test_whole_functions(case: Case[PassthroughBench], lab: LabHost, lab_host: Host) -> None:
+    bench = PassthroughBench(host=lab_host, machine=LabMachine(lab), gpu=DISPLAY)
+    with unchanged(bench):
+        case(bench)
+
+
+@contextmanager
+def unchanged(bench: Bench) -> Iterator[None]:
+    """The host is afterwards as it was; what a failed case left is taken away."""
+    before = state(bench.host.probe())
+    try:
+        yield
+    finally:
+        left = state(bench.host.probe())
+        bench.clean()
     assert left == before, "the case left something behind"
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_the_lab_host(case: Case, bench: Bench) -> None:
-    case(bench)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.layout_values import Driver, run
+from tests.unit.layout.values import Driver, run
 from vgpumgr import catalog, layout
 from vgpumgr.layout.profiles import profiles
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, Scheduler

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.nvidia_gpu import gpu_of, mig_gpu
+from tests.unit.sim.nvidia_gpu import gpu_of, mig_gpu
 from vgpumgr import catalog
 from vgpumgr.sim.nvidia import NvidiaGpu, Vgpu
 from vgpumgr.sim.nvidia.refused import Refused

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from sqlalchemy import select
 
-from tests.unit.store_values import SLOTS, allocation, board, fleet, see, start, vm
+from tests.unit.store.values import SLOTS, allocation, board, fleet, see, start, vm
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.journal import TaskMoved, TaskRecord, TaskState
 from vgpumgr.model.vm import AllocationState, VmState

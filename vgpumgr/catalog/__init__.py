@@ -4,7 +4,7 @@ Every number keeps its source and mark. A table is read when it is first asked f
 """
 
 from vgpumgr.catalog.boards import board, board_by_pci, boards
-from vgpumgr.catalog.fabric import FabricBoard, FabricPartition, fabric, fabric_boards
+from vgpumgr.catalog.fabric import FabricBoard, FabricPartition, fabric, fabric_boards, fits_fabric
 from vgpumgr.catalog.limits import Limits, limits
 from vgpumgr.catalog.mig import GiProfile, MigBoard, gi_profile, mig, mig_types, whole_instance_type
 from vgpumgr.catalog.mig_compute import CiProfile
@@ -40,6 +40,7 @@ __all__ = [
     "boards",
     "fabric",
     "fabric_boards",
+    "fits_fabric",
     "gi_profile",
     "instance_ids",
     "limits",

@@ -66,6 +66,14 @@ def fabric_of(board_key: str) -> str:
     return next((key for start, key in _MADE_FOR if board_key.startswith(start)), "")
 
 
+def fits_fabric(made_for: str, key: str) -> bool:
+    """Do GPUs made for the NVSwitch board ``made_for`` sit on that of this key?
+
+    Those of HGX-A100-8 sit on HGX-A100-16 as well: two such boards make one fabric.
+    """
+    return made_for.rpartition("-")[0] == key.rpartition("-")[0]
+
+
 def _board(row: dict[str, Any]) -> FabricBoard:
     return FabricBoard(
         key=row["key"],

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from vgpumgr.catalog.mig import gi_profile, mig
 from vgpumgr.catalog.values import Board, VgpuType
 
 SLOT_MIB = 1024
 
 
+@cache
 def slot_mib(board: Board) -> int:
     """A slot is a GiB, or the board's smallest type where that is less."""
     return min([SLOT_MIB, *(each.fb_mib for each in board.types)])
 
 
+@cache
 def slots(board: Board) -> int:
     """How many slots one GPU has; 1 where it can only be given whole."""
     return board.memory_gib * 1024 // slot_mib(board) if board.types else 1
 
 
+@cache
 def allocation_units(board: Board, vgpu_type: VgpuType) -> int:
     """Slots that one vGPU of ``vgpu_type`` takes, such that ``max_gpu`` of them always fit.
 
@@ -29,6 +34,7 @@ def allocation_units(board: Board, vgpu_type: VgpuType) -> int:
     return min(-(-vgpu_type.fb_mib // slot_mib(board)), fits, *_instance_share(board, vgpu_type))
 
 
+@cache
 def slice_slots(board: Board, start: int, size: int) -> tuple[int, ...]:
     """The slots under the MIG slices [start, start + size) of the board's memory grid.
 

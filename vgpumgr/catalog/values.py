@@ -44,6 +44,10 @@ class VgpuType:
         """The name users write: ``T4-4Q``."""
         return profile_name(self.name, f"nvidia-{self.id}")
 
+    def __hash__(self) -> int:
+        # Look-ups are kept by type; hashing every field each time would cost more than they do.
+        return hash(self.name)
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +89,6 @@ class Board:
     source: str
     variants: str
     types: tuple[VgpuType, ...]
+
+    def __hash__(self) -> int:
+        return hash(self.key)

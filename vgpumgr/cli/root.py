@@ -11,29 +11,29 @@ import click
 from vgpumgr import __version__
 from vgpumgr.cli.context import Context
 
-# name → (module:attribute, one line of help), in the order of --help
+# name → (file of commands/:function, one line of help), in the order of --help
 COMMANDS: dict[str, tuple[str, str]] = {
-    "apply": ("vgpumgr.cli.apply:apply", "Make the VMs of a YAML file run."),
-    "plan": ("vgpumgr.cli.apply:plan", "Show what apply would do."),
-    "diff": ("vgpumgr.cli.apply:diff", "Exit 10 when apply would change something."),
-    "delete": ("vgpumgr.cli.apply:delete", "Delete the VMs that a YAML file names."),
-    "explain": ("vgpumgr.cli.explain:explain", "Say where a request fits, or why it does not."),
-    "capacity": ("vgpumgr.cli.capacity:capacity", "What still fits, per profile."),
-    "map": ("vgpumgr.cli.map:map_", "Draw every GPU's occupancy."),
-    "host": ("vgpumgr.cli.host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
-    "gpu": ("vgpumgr.cli.gpu:gpu", "GPUs: list, show."),
+    "apply": ("apply:apply", "Make the VMs of a YAML file run."),
+    "plan": ("apply:plan", "Show what apply would do."),
+    "diff": ("apply:diff", "Exit 10 when apply would change something."),
+    "delete": ("apply:delete", "Delete the VMs that a YAML file names."),
+    "explain": ("explain:explain", "Say where a request fits, or why it does not."),
+    "capacity": ("capacity:capacity", "What still fits, per profile."),
+    "map": ("map:map_", "Draw every GPU's occupancy."),
+    "host": ("host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
+    "gpu": ("gpu:gpu", "GPUs: list, show."),
     "layout": (
-        "vgpumgr.cli.layout:layout",
+        "layout:layout",
         "Partitioning of GPUs: plan, apply, assert, export, import, show.",
     ),
-    "vm": ("vgpumgr.cli.vm:vm", "VMs: create, list, show, xml, start, stop, reboot, delete."),
-    "allocation": ("vgpumgr.cli.allocation:allocation", "What VMs hold of which GPU."),
-    "operation": ("vgpumgr.cli.operation:operation", "Operations: list, show, resume, undo."),
-    "store": ("vgpumgr.cli.store:store", "The ledger: migrate."),
-    "doctor": ("vgpumgr.cli.doctor:doctor", "Check this machine, the ledger and every host."),
-    "sim": ("vgpumgr.cli.sim:sim", "The simulated fleet: up, down, status, inject."),
-    "schema": ("vgpumgr.cli.schema:schema", "JSON Schema of the YAML documents."),
-    "completion": ("vgpumgr.cli.completion:completion", "Shell completion script."),
+    "vm": ("vm:vm", "VMs: create, list, show, xml, start, stop, reboot, delete."),
+    "allocation": ("allocation:allocation", "What VMs hold of which GPU."),
+    "operation": ("operation:operation", "Operations: list, show, resume, undo."),
+    "store": ("store:store", "The ledger: migrate."),
+    "doctor": ("doctor:doctor", "Check this machine, the ledger and every host."),
+    "sim": ("sim:sim", "The simulated fleet: up, down, status, inject."),
+    "schema": ("schema:schema", "JSON Schema of the YAML documents."),
+    "completion": ("completion:completion", "Shell completion script."),
 }
 
 
@@ -49,7 +49,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(
+            importlib.import_module(f"vgpumgr.cli.commands.{module}"), attribute
+        )
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

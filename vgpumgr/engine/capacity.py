@@ -15,11 +15,12 @@ from vgpumgr.placement import headroom
 class ProfileRoom:
     """How many more VMs with one part of a profile fit, and how many parts are in use.
 
-    ``memory_mib`` is 0 for whole GPUs: it differs from board to board.
+    ``memory_mib`` is 0 for whole GPUs: it differs from board to board. ``frameworks`` are the ways
+    in which the fleet's hosts make it: one profile may be an mdev here and a VF there.
     """
 
     profile: str
-    framework: Framework
+    frameworks: tuple[Framework, ...]
     memory_mib: int
     fits: int
     in_use: int
@@ -37,7 +38,7 @@ def capacity(fleet: Fleet, shape: VmSpec, profiles: Iterable[str] = ()) -> tuple
     return tuple(
         ProfileRoom(
             profile=name,
-            framework=offer.framework,
+            frameworks=_frameworks(fleet, name),
             memory_mib=_memory(offer),
             fits=headroom(fleet, one_of(shape, name)),
             in_use=_in_use(fleet, name),
@@ -64,6 +65,11 @@ def _offers(fleet: Fleet) -> dict[str, Offer]:
     return {
         offer.profile: offer for host in fleet.hosts for gpu in host.gpus for offer in gpu.offers
     }
+
+
+def _frameworks(fleet: Fleet, profile: str) -> tuple[Framework, ...]:
+    offers = (offer for host in fleet.hosts for gpu in host.gpus for offer in gpu.offers)
+    return tuple(sorted({offer.framework for offer in offers if offer.profile == profile}))
 
 
 def _in_use(fleet: Fleet, profile: str) -> int:

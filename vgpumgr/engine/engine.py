@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from vgpumgr.engine import layouts, leftovers, reservations
+from vgpumgr.engine import layouts, leftovers, reservations, returning
 from vgpumgr.engine.changes import refuse_impossible, refuse_restart, refuse_unreached
-from vgpumgr.engine.execute import Executor, Progress
+from vgpumgr.engine.execute import Progress
 from vgpumgr.engine.observe import Observation, observe
+from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.operations import Operations
 from vgpumgr.engine.outcome import Outcome
 from vgpumgr.engine.planning import make_plan, reached
 from vgpumgr.engine.preflight import check_images
 from vgpumgr.engine.refusal import no_placement
 from vgpumgr.engine.view import LedgerView, read_view
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import Interrupted, StaleGeneration
-from vgpumgr.model.journal import Refusal, Reservation, TaskRecord
+from vgpumgr.model.errors import StaleGeneration
+from vgpumgr.model.journal import Refusal
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.placement import NotPlaced
 from vgpumgr.model.plan import ActionKind, Plan
@@ -69,16 +71,9 @@ class Engine:
         vm = self.ledger.vm(name)
         return self.hosts.open(self.ledger.host(vm.host)).domains.xml(vm.name)
 
-    def layout_plan(self, specs: Sequence[LayoutSpec]) -> LayoutPlan:
-        """Probe, then say what applying these layouts would do."""
+    def layout_plan(self, specs: Sequence[LayoutSpec] | None) -> LayoutPlan:
+        """Probe, then say what applying these layouts (None: the last applied) would do."""
         return self._layout_plan(specs)[0]
-
-    def layout_assert(self, specs: Sequence[LayoutSpec] | None = None) -> LayoutPlan:
-        """Probe, then say which GPUs are not as declared; without specs, as applied last."""
-        if specs is not None:
-            return self._layout_plan(specs)[0]
-        warnings = self._probe_all()
-        return layouts.plan_recorded(self.view(), warnings)
 
     def layout_export(self, hosts: Sequence[str] = ()) -> tuple[LayoutSpec, ...]:
         """Probe, then write down how GPUs are partitioned."""
@@ -87,7 +82,7 @@ class Engine:
 
     # -- changing ------------------------------------------------------------------------------
 
-    def layout_apply(self, specs: Sequence[LayoutSpec]) -> tuple[LayoutPlan, Outcome]:
+    def layout_apply(self, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
         """Plan, refuse what stands in a guest's way (Conflict), execute, and look again.
 
         A change that was cut earlier is overtaken: a plan is made from any half-way state.
@@ -95,25 +90,26 @@ class Engine:
         for attempt in range(PLAN_ATTEMPTS):
             wanted, view = self._layout_plan(specs)
             layouts.refuse(wanted)
-            leftovers.close_layouts(self.ledger, {change.gpu for change in wanted.gpus})
-            start = layouts.reservation(
-                wanted, view, specs, self.ledger.epoch(), self.new_uuid, self.clock.now()
-            )
+            leftovers.close_layouts(self.ledger, layouts.meant(view, specs), self.clock.now())
+            start = layouts.reservation(wanted, view, specs, self._opening())
             try:
-                outcome = self._reserve_and_run(start)
+                outcome = self._operations.begin(start)
             except StaleGeneration:
                 if attempt == PLAN_ATTEMPTS - 1:
                     raise
                 continue
             self.refresh({change.host for change in wanted.gpus})
-            return wanted, outcome
+            left = layouts.plan(self.view(), specs).gpus
+            return wanted, outcome.less({(gpu.host, layouts.named(gpu)): gpu for gpu in left})
         raise AssertionError("unreachable")
 
     def apply(
         self, desired: Sequence[VmSpec], *, partial: bool = False, restart: bool = False
     ) -> tuple[Plan, Outcome]:
         """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing."""
-        before = self._finish_leftovers({spec.name: spec for spec in desired}, RESUMED_BY_APPLY)
+        before = self._operations.finish_leftovers(
+            {spec.name: spec for spec in desired}, RESUMED_BY_APPLY
+        )
         ready = [spec for spec in desired if spec.name not in before.waiting]
         for attempt in range(PLAN_ATTEMPTS):
             plan, view = self._plan(ready)
@@ -133,25 +129,26 @@ class Engine:
         A creation that never ended is taken back: its VM was never there to be deleted.
         """
         wanted = {name: self.ledger.vm(name).spec for name in names}
-        before = self._finish_leftovers(wanted, {"delete"})
+        before = self._operations.finish_leftovers(wanted, {"delete"})
         if not force:
             self._refuse_running(self._alive(wanted))
-        self._take_back({vm.name for vm in self._alive(wanted) if vm.state is VmState.RESERVED})
+        self._operations.take_back(
+            {vm.name for vm in self._alive(wanted) if vm.state is VmState.RESERVED}
+        )
         vms = self._alive(wanted)
         leftovers.refuse_unfinished(self.ledger, vms)
         start = reservations.deletion(
             vms,
             self.view(),
-            self.ledger.epoch(),
-            self.new_uuid,
-            self.clock.now(),
+            self._opening(),
             keep_disks=keep_disks,
         )
-        return before.then(self._reserve_and_run(start))
+        return before.then(self._operations.begin(start))
 
     def start(self, names: Sequence[str]) -> Outcome:
         """Start VMs, their devices first, and what else their hosts lost."""
         self.refresh({self.ledger.vm(name).host for name in names})
+        returning.require_partitioned(self.view(), names)
         return self._power(names, "start")
 
     def stop_vms(self, names: Sequence[str], *, force: bool, timeout_s: float) -> Outcome:
@@ -164,17 +161,11 @@ class Engine:
 
     def resume(self, operation: str) -> Outcome:
         """Finish an interrupted operation: look first, then go on."""
-        found = self.ledger.operation(operation)
-        tasks = self._claimed(found.id)
-        waiting = leftovers.unfinished(tasks)
-        tasks = leftovers.close_overtaken(self.ledger, tasks, {})
-        return self._run(found.id, tasks).of(waiting)
+        return self._operations.resume(self.ledger.operation(operation).id)
 
     def undo(self, operation: str) -> Outcome:
         """Take back the unfinished creations of an operation; what is done stays."""
-        found = self.ledger.operation(operation)
-        tasks = reservations.to_undo(self._claimed(found.id))
-        return self._run(found.id, tasks)
+        return self._operations.undo(self.ledger.operation(operation).id)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -184,7 +175,7 @@ class Engine:
         view = self.view()
         return make_plan(view, desired, self.policy, warnings), view
 
-    def _layout_plan(self, specs: Sequence[LayoutSpec]) -> tuple[LayoutPlan, LedgerView]:
+    def _layout_plan(self, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, LedgerView]:
         warnings = self._probe_all()
         view = self.view()
         return layouts.plan(view, specs, warnings), view
@@ -200,6 +191,9 @@ class Engine:
                 refuse_unreached(action, reached(view).hosts)
         if not restart:
             refuse_restart(plan.actions)
+        if not partial:
+            starting = [each.vm.name for each in plan.actions if each.kind is ActionKind.START]
+            returning.require_partitioned(view, starting)
         if plan.unplaced:
             self.ledger.refuse([self._refusal(each) for each in plan.unplaced])
         if plan.unplaced and not (partial and plan.actions):
@@ -216,10 +210,8 @@ class Engine:
     def _carry_out(self, plan: Plan, view: LedgerView) -> Outcome:
         placed = [action.placed for action in plan.actions if action.placed]
         check_images(placed, {host.name: host for host in view.hosts}, self.hosts, self.lanes)
-        start = reservations.application(
-            plan, view, self.ledger.epoch(), self.new_uuid, self.clock.now()
-        )
-        return self._reserve_and_run(start)
+        start = reservations.application(plan, view, self._opening())
+        return self._operations.begin(start)
 
     def _power(
         self, names: Sequence[str], verb: str, *, force: bool = False, timeout_s: float = 60.0
@@ -229,49 +221,12 @@ class Engine:
         start = reservations.power(
             vms,
             self.view(),
-            self.ledger.epoch(),
-            self.new_uuid,
-            self.clock.now(),
+            self._opening(),
             verb=verb,
             force=force,
             timeout_s=timeout_s,
         )
-        return self._reserve_and_run(start)
-
-    def _reserve_and_run(self, start: Reservation) -> Outcome:
-        if not (start.tasks or start.layouts):
-            return Outcome()
-        if self.stop.is_set():
-            raise Interrupted("interrupted", why="nothing was changed yet")
-        self.ledger.reserve(start)
-        self._claim(start.operation.id)
-        return self._run(start.operation.id, start.tasks)
-
-    def _run(
-        self, operation: str, tasks: Sequence[TaskRecord], only: Collection[str] | None = None
-    ) -> Outcome:
-        executor = Executor(
-            self.ledger, self.hosts, self.lanes, self.clock, self.stop, self.progress
-        )
-        return executor.run(operation, tasks, self.ledger.hosts(), only)
-
-    def _claimed(self, operation: str) -> tuple[TaskRecord, ...]:
-        self._claim(operation)
-        return self.ledger.tasks(operation)
-
-    def _claim(self, operation: str) -> None:
-        if not self.ledger.claim_operation(operation):
-            raise leftovers.running(operation)
-
-    def _finish_leftovers(self, desired: Mapping[str, VmSpec], verbs: Collection[str]) -> Outcome:
-        """Go on with what a crash or an interruption left behind on these VMs."""
-        ended = Outcome()
-        for operation, waits in leftovers.left_behind(self.ledger, desired, verbs):
-            if waits:
-                ended = ended.then(self._go_on(operation.id, desired))
-            elif self.ledger.claim_operation(operation.id):
-                self._run(operation.id, self.ledger.tasks(operation.id))
-        return ended
+        return self._operations.begin(start)
 
     def _alive(self, names: Collection[str]) -> list[VmRecord]:
         """The VMs of these names that are not on their way out."""
@@ -283,18 +238,9 @@ class Engine:
             self.refresh({vm.host for vm in vms})
             reservations.refuse_running(vms, self.view())
 
-    def _take_back(self, names: Collection[str]) -> None:
-        """Undo the unfinished creations of these VMs, and of no other."""
-        for operation, waits in leftovers.left_behind(self.ledger, names, {"create"}):
-            if waits:
-                tasks = reservations.to_undo(self._claimed(operation.id), names)
-                outcome = self._run(operation.id, tasks, only=names)
-                leftovers.require_taken_back(outcome, names)
+    def _opening(self) -> Opening:
+        return Opening(self.ledger.epoch(), self.new_uuid, self.clock.now())
 
-    def _go_on(self, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
-        """Resume what was not overtaken by what is desired now."""
-        tasks = leftovers.close_overtaken(self.ledger, self._claimed(operation), desired)
-        outcome = self._run(operation, tasks)
-        if outcome.interrupted:
-            outcome.raise_for_failure()
-        return outcome.of(leftovers.unfinished(tasks))
+    @property
+    def _operations(self) -> Operations:
+        return Operations(self.ledger, self.hosts, self.lanes, self.clock, self.stop, self.progress)

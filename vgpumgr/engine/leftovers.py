@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.outcome import Outcome, operation_state
 from vgpumgr.model.errors import Conflict, Interrupted
 from vgpumgr.model.journal import (
     FINAL_TASKS,
     LAYOUT,
+    OperationMoved,
     OperationRecord,
     TaskMoved,
     TaskRecord,
@@ -74,24 +75,39 @@ def _overtaken(
     return ""
 
 
-def close_layouts(ledger: Ledger, gpus: Collection[str]) -> None:
+def close_layouts(ledger: Ledger, gpus: Collection[str], now: float) -> None:
     """End unfinished layout changes of these GPUs: a newer plan starts from what they left.
 
     Conflict while another live process works on one of them.
     """
     for operation in ledger.operations(open_only=True):
-        waiting = unfinished(ledger.tasks(operation.id))
-        mine = [task for task in waiting if task.verb == LAYOUT and task.vm_id in gpus]
+        tasks = ledger.tasks(operation.id)
+        left = unfinished(tasks) or tasks
+        mine = {task.id for task in left if task.verb == LAYOUT and task.vm_id in gpus}
         if not mine:
             continue
         if not ledger.claim_operation(operation.id):
             raise running(operation.id)
+        ended = tuple(_given_up(task) if task.id in mine else task for task in tasks)
         ledger.record(
             *(
-                TaskMoved(task=task.id, state=TaskState.FAILED, error="a newer layout took over")
-                for task in mine
-            )
+                TaskMoved(task=new.id, state=new.state, error=new.error)
+                for old, new in zip(tasks, ended, strict=True)
+                if new is not old
+            ),
+            *([] if unfinished(ended) else [_ended(operation, ended, now)]),
         )
+
+
+def _given_up(task: TaskRecord) -> TaskRecord:
+    if task.state in FINAL_TASKS:
+        return task
+    return replace(task, state=TaskState.FAILED, error="a newer layout took over")
+
+
+def _ended(operation: OperationRecord, tasks: Sequence[TaskRecord], now: float) -> OperationMoved:
+    state = operation_state([task.state for task in tasks])
+    return OperationMoved(operation=operation.id, state=state, ended_at=now)
 
 
 def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:

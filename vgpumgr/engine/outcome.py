@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.model.errors import Interrupted, PartlyDone, VgpumgrError
+from vgpumgr.model.errors import Conflict, Interrupted, PartlyDone, VgpumgrError
 from vgpumgr.model.journal import FINAL_TASKS, LAYOUT, OperationState, TaskRecord, TaskState
+from vgpumgr.model.layout import GpuChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +58,31 @@ class Outcome:
         names = {task.vm for task in tasks}
         return replace(self, vms=tuple(vm for vm in self.vms if vm.vm in names))
 
+    def less(self, left: Mapping[tuple[str, str], GpuChange]) -> Outcome:
+        """What was done, and is not there when one looks again, is not done.
+
+        ``left`` is by host and name: a host that reboots between two steps forgets the first.
+        """
+
+        def checked(vm: VmOutcome) -> VmOutcome:
+            change = left.get((vm.host, vm.vm))
+            if change is None or vm.state is not TaskState.DONE:
+                return vm
+            why = ", ".join(change.differences) or change.refused
+            error = Conflict(f"{vm.vm} on {vm.host} is not as declared after all", why=why)
+            return replace(vm, state=TaskState.FAILED, error=error)
+
+        return replace(self, vms=tuple(checked(vm) for vm in self.vms))
+
     def _count(self) -> str:
         what = "GPUs" if all(vm.verb == LAYOUT for vm in self.vms) else "VMs"
         return f"{len(self.done)} of {len(self.vms)} {what} are done"
+
+    def _way_back(self) -> str:
+        """Partitioning has none: the layout from before is one more layout."""
+        if all(vm.verb == LAYOUT for vm in self.vms):
+            return "the same command again"
+        return f"operation undo {self.operation}"
 
     def raise_for_failure(self) -> None:
         """Interrupted, the one VM's own error, or PartlyDone; nothing when all is done."""
@@ -67,19 +90,23 @@ class Outcome:
             raise Interrupted(
                 f"interrupted: {self._count()}",
                 why="the running host calls were allowed to end",
-                next=f"vgpumgr operation resume {self.operation}"
-                f"   (or: operation undo {self.operation})",
+                next=f"vgpumgr operation resume {self.operation}   (or: {self._way_back()})",
             )
         bad = [vm for vm in self.vms if vm.state is not TaskState.DONE]
         if not bad:
             return
         if len(self.vms) == 1 and bad[0].error is not None:
-            raise bad[0].error
+            error = bad[0].error
+            error.next = error.next or self._again()
+            raise error
         raise PartlyDone(
             self._count(),
             why=_why(bad),
-            next=f"vgpumgr operation show {self.operation}; the same command again goes on",
+            next=self._again(),
         )
+
+    def _again(self) -> str:
+        return f"vgpumgr operation show {self.operation}; the same command again goes on"
 
 
 def operation_state(tasks: Sequence[TaskState]) -> OperationState:

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 
 from vgpumgr.engine.supply import NOT_REACHED, NOT_READ
 from vgpumgr.model.errors import HostUnreachable, NoPlacement, VgpumgrError
-from vgpumgr.model.placement import NotPlaced, Reason
-
-# GPUs that could never make it say least about why it does not fit.
-_FAR = frozenset({"profile", "model"})
+from vgpumgr.model.placement import FAR_REASONS, NotPlaced, Reason
 
 
 def no_placement(unplaced: Sequence[NotPlaced], most: int = 8) -> VgpumgrError:
     """One reason per kind of GPU and host; unreachable hosts alone make it exit 6."""
     first = unplaced[0]
-    groups = _groups(first.reasons)
+    groups = _nearest(first.reasons)
     texts = [_text(group) for group in groups[:most]]
-    rest = sum(len(group) for group in groups[most:])
+    rest = len(first.reasons) - sum(len(group) for group in groups[:most])
     lines = [*texts, *([f"and {rest} more GPUs or hosts"] if rest > 0 else [])]
     others = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
     unread = bool(first.reasons) and all(_unread(reason) for reason in first.reasons)
@@ -25,22 +22,31 @@ def no_placement(unplaced: Sequence[NotPlaced], most: int = 8) -> VgpumgrError:
     return kind(
         f"{first.request.name}{others} cannot be placed",
         why="; ".join(lines) or "no host is enrolled",
-        next="vgpumgr doctor" if unread else f"vgpumgr explain -f FILE --vm {first.request.name}",
+        next="vgpumgr doctor" if unread else _next(first),
     )
 
 
-def _groups(reasons: Sequence[Reason]) -> list[list[Reason]]:
-    """Alike reasons of a host together, far ones last; otherwise in the fleet's order."""
+def _next(refused: NotPlaced) -> str:
+    explain = f"vgpumgr explain -f FILE --vm {refused.request.name}"
+    if any(reason.code == "needs-layout" for reason in refused.reasons):
+        return f"vgpumgr layout apply with those lines in a Layout, or {explain}"
+    return explain
+
+
+def _nearest(reasons: Sequence[Reason]) -> list[list[Reason]]:
+    """Alike reasons of a host together, in the fleet's order; far ones where all are far."""
     found: dict[tuple[str, str, str], list[Reason]] = {}
     for reason in reasons:
         found.setdefault((reason.host, reason.code, reason.model), []).append(reason)
-    return sorted(found.values(), key=lambda group: group[0].code in _FAR)
+    near = [group for group in found.values() if group[0].code not in FAR_REASONS]
+    return near or list(found.values())
 
 
 def _text(group: Sequence[Reason]) -> str:
     """The sentence of a GPU names no host: PCI addresses repeat on every one."""
     reason, more = group[0], len(group) - 1
-    text = reason.text if reason.host in reason.text else f"{reason.host}: {reason.text}"
+    named = reason.host in reason.text.replace(",", " ").split()
+    text = reason.text if named and not reason.gpu else f"{reason.host}: {reason.text}"
     return f"{text} (and {more} more there alike)" if more else text
 
 

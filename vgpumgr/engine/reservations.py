@@ -3,14 +3,15 @@ but for the ids, which come from the caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from vgpumgr.engine import steps
 from vgpumgr.engine.changes import needs_restart, only_bookkeeping
-from vgpumgr.engine.creation import Creation, Site, create, domain_xml
-from vgpumgr.engine.lifecycle import delete_steps, start_steps
+from vgpumgr.engine.creation import Creation, create
+from vgpumgr.engine.lifecycle import delete_steps
+from vgpumgr.engine.opening import Opening
 from vgpumgr.engine.planning import reached
+from vgpumgr.engine.sites import Sites
 from vgpumgr.engine.steps import (
     DefineDomain,
     RebootDomain,
@@ -19,11 +20,10 @@ from vgpumgr.engine.steps import (
     StopDomain,
 )
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound
+from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.journal import (
     FINAL_TASKS,
     OperationRecord,
-    OperationState,
     Reservation,
     TaskRecord,
     TaskState,
@@ -31,62 +31,26 @@ from vgpumgr.model.journal import (
 from vgpumgr.model.plan import Action, ActionKind, Plan
 from vgpumgr.model.vm import Allocation, VmRecord, VmState
 
-NewUuid = Callable[[], str]
 
-
-class Sites:
-    """The view's hosts as sites, and each VM's allocations."""
-
-    def __init__(self, view: LedgerView) -> None:
-        self._view = view
-        self._hosts = {host.name: host for host in view.hosts}
-        self._gpus = {gpu.id: gpu for gpu in view.gpus}
-        self._held: dict[str, list[Allocation]] = {}
-        for allocation in view.allocations:
-            self._held.setdefault(allocation.vm_id, []).append(allocation)
-
-    def site(self, host: str) -> Site:
-        """The site of a host; NotFound when it was never probed."""
-        record = self._hosts[host]
-        if record.facts is None:
-            raise NotFound(f"host {host} was never probed", next=f"vgpumgr host probe {host}")
-        return Site(self._view.fleet, record, record.facts, self._gpus)
-
-    def allocations(self, vm: VmRecord) -> tuple[Allocation, ...]:
-        """What a VM holds."""
-        return tuple(self._held.get(vm.id, ()))
-
-    def power_on(self, vm: VmRecord) -> tuple[Step, ...]:
-        """Devices, their NVSwitch partition, then power."""
-        modules = {gpu.id: gpu.facts.module_id for gpu in self._view.gpus if gpu.host == vm.host}
-        return start_steps(vm, self.allocations(vm), modules)
-
-    def definition(self, vm: VmRecord) -> str:
-        """A VM's domain XML."""
-        return domain_xml(vm, self.allocations(vm), self.site(vm.host))
-
-
-def application(
-    plan: Plan, view: LedgerView, epoch: int, new_uuid: NewUuid, now: float
-) -> Reservation:
+def application(plan: Plan, view: LedgerView, opening: Opening) -> Reservation:
     """Everything apply writes before its first effect."""
-    operation = _operation("apply", epoch, new_uuid, now)
+    operation = opening.operation("apply")
     sites = Sites(view)
     creations = [
-        create(action.placed, sites.site(action.host), new_uuid, now)
+        create(action.placed, sites.site(action.host), opening)
         for action in plan.actions
         if action.placed
     ]
     changes = [action for action in plan.actions if action.kind is ActionKind.CHANGE]
     changed = [_changed(action) for action in changes]
     tasks = [
-        *(_task(operation, "create", c.vm, c.steps, new_uuid) for c in creations),
+        *(_task(opening, operation, "create", c.vm, c.steps) for c in creations),
         *(
-            _task(operation, "change", vm, _change_steps(action, vm, sites, view), new_uuid)
+            _task(opening, operation, "change", vm, _change_steps(action, vm, sites, view))
             for action, vm in zip(changes, changed, strict=True)
         ),
         *(
-            _task(operation, "start", vm, _revive_steps(vm, sites, view), new_uuid)
+            _task(opening, operation, "start", vm, _revive_steps(vm, sites, view))
             for vm in _to_start(plan)
         ),
     ]
@@ -106,25 +70,23 @@ def application(
 def deletion(
     vms: Iterable[VmRecord],
     view: LedgerView,
-    epoch: int,
-    new_uuid: NewUuid,
-    now: float,
+    opening: Opening,
     *,
     keep_disks: bool,
 ) -> Reservation:
     """Everything delete writes before its first effect."""
-    operation = _operation("delete", epoch, new_uuid, now)
+    operation = opening.operation("delete")
     sites = Sites(view)
     leaving = [replace(vm, state=VmState.DELETING) for vm in vms]
     return Reservation(
         operation=operation,
         tasks=tuple(
             _task(
+                opening,
                 operation,
                 "delete",
                 vm,
                 delete_steps(vm, sites.allocations(vm), keep_disks=keep_disks),
-                new_uuid,
             )
             for vm in leaving
         ),
@@ -135,16 +97,14 @@ def deletion(
 def power(
     vms: Iterable[VmRecord],
     view: LedgerView,
-    epoch: int,
-    new_uuid: NewUuid,
-    now: float,
+    opening: Opening,
     *,
     verb: str,
     force: bool,
     timeout_s: float,
 ) -> Reservation:
     """Start, stop or reboot."""
-    operation = _operation(f"vm {verb}", epoch, new_uuid, now)
+    operation = opening.operation(f"vm {verb}")
     sites = Sites(view)
 
     def chosen(vm: VmRecord) -> tuple[Step, ...]:
@@ -154,7 +114,7 @@ def power(
             return (StopDomain(name=vm.name, vm_id=vm.id, force=force, timeout_s=timeout_s),)
         return (RebootDomain(name=vm.name, vm_id=vm.id, force=force),)
 
-    tasks = tuple(_task(operation, verb, vm, chosen(vm), new_uuid) for vm in vms)
+    tasks = tuple(_task(opening, operation, verb, vm, chosen(vm)) for vm in vms)
     return Reservation(operation=operation, tasks=tasks)
 
 
@@ -198,28 +158,10 @@ def refuse_running(vms: Iterable[VmRecord], view: LedgerView) -> None:
         )
 
 
-def _operation(kind: str, epoch: int, new_uuid: NewUuid, now: float) -> OperationRecord:
-    return OperationRecord(
-        id=new_uuid(), kind=kind, state=OperationState.RUNNING, epoch=epoch, started_at=now
-    )
-
-
 def _task(
-    operation: OperationRecord,
-    verb: str,
-    vm: VmRecord,
-    work: Sequence[Step],
-    new_uuid: NewUuid,
+    opening: Opening, operation: OperationRecord, verb: str, vm: VmRecord, work: Sequence[Step]
 ) -> TaskRecord:
-    return TaskRecord(
-        id=new_uuid(),
-        operation=operation.id,
-        vm_id=vm.id,
-        vm=vm.name,
-        host=vm.host,
-        verb=verb,
-        steps=steps.to_records(tuple(work)),
-    )
+    return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)
 
 
 def _all_allocations(creations: Iterable[Creation]) -> tuple[Allocation, ...]:

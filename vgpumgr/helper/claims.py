@@ -108,7 +108,7 @@ def put(call: Call, unit: str, presented: Presented, want: dict[str, Any]) -> No
 
 def rewrite(system: System, claim: Claim) -> None:
     """Write a claim that was read, changed; it is on disk when this returns."""
-    state.store(system, _path(claim["unit"]), json.dumps(claim, indent=1) + "\n")
+    state.store(system, _path(claim["unit"]), json.dumps(claim) + "\n")
 
 
 def require_same(held: Claim, asked: dict[str, Any]) -> None:

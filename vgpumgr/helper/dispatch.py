@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgpumgr.helper import (
-    VERSION,
-    arguments,
-    claims,
-    epoch,
-    errors,
+from vgpumgr.helper import VERSION, arguments, claims, epoch, errors, vgpu_args
+from vgpumgr.helper.call import Call
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.system import System
+from vgpumgr.helper.verbs import (
     fabric_partitions,
     forget,
     gpu_instances,
@@ -28,11 +27,7 @@ from vgpumgr.helper import (
     vfio,
     vfs,
     vgpu,
-    vgpu_args,
 )
-from vgpumgr.helper.call import Call
-from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.system import System
 
 LOCK = "/run/vgpumgr/lock"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from vgpumgr.hosts import install as installing
-from vgpumgr.hosts.address import LOCAL
-from vgpumgr.hosts.hostkey import check_fingerprint, known_fingerprints
+from vgpumgr.hosts.helper import install as installing
 from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts.ssh.address import LOCAL
+from vgpumgr.hosts.ssh.hostkey import check_fingerprint, known_fingerprints
 from vgpumgr.model.errors import HostKeyChanged
 from vgpumgr.model.host import HostRecord
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from vgpumgr.hosts.facts import assemble
+from vgpumgr.hosts.facts.host_facts import assemble
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.ports import Domains, Helper, Storage

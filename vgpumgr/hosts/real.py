@@ -8,17 +8,17 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from vgpumgr.hosts import sshconfig
-from vgpumgr.hosts.address import LOCAL, SshAddress
-from vgpumgr.hosts.bridge import Bridge, SocketStream
-from vgpumgr.hosts.guarded import GuardedLibvirt
-from vgpumgr.hosts.helpercall import HelperCall, Identity
-from vgpumgr.hosts.launch import installed, streamed
-from vgpumgr.hosts.link import LibvirtLink, not_let_in
+from vgpumgr.hosts.helper.call import HelperCall, Identity
+from vgpumgr.hosts.helper.launch import installed, streamed
+from vgpumgr.hosts.libvirt.bridge import Bridge, SocketStream
+from vgpumgr.hosts.libvirt.guarded import GuardedLibvirt
+from vgpumgr.hosts.libvirt.link import LibvirtLink, not_let_in
 from vgpumgr.hosts.reached import ReachedHost, unreachable
 from vgpumgr.hosts.runner import LocalRunner, Runner
-from vgpumgr.hosts.ssh import SshConnection, fingerprints, through
-from vgpumgr.hosts.sshconfig import SshTarget
+from vgpumgr.hosts.ssh import sshconfig
+from vgpumgr.hosts.ssh.address import LOCAL, SshAddress
+from vgpumgr.hosts.ssh.connection import SshConnection, fingerprints, through
+from vgpumgr.hosts.ssh.sshconfig import SshTarget
 from vgpumgr.model.errors import HostUnreachable, UsageError, VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host

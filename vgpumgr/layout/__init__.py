@@ -6,7 +6,7 @@ change on one host. What is made for a VM is no part of a layout.
 
 from vgpumgr.layout.journal import from_plain, to_plain
 from vgpumgr.layout.parts import act, apply_change, look, summary
-from vgpumgr.layout.plan import differences, export, plan
+from vgpumgr.layout.plan import differences, export, lacks, plan
 from vgpumgr.layout.refusal import LayoutRefused
 from vgpumgr.layout.selection import goals
 
@@ -18,6 +18,7 @@ __all__ = [
     "export",
     "from_plain",
     "goals",
+    "lacks",
     "look",
     "plan",
     "summary",

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from vgpumgr import catalog
 from vgpumgr.layout import mig_mode
 from vgpumgr.layout.arrange import Ground, Place, arrange, kept
 from vgpumgr.layout.profiles import gpu_slices, profiles
-from vgpumgr.layout.refusal import LayoutRefused, name
+from vgpumgr.layout.refusal import LayoutRefused, holder, name, unread
 from vgpumgr.layout.seen import Seen
 from vgpumgr.layout.wanted import Want, Wanted
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuInstance
 from vgpumgr.model.layout import CreateInstance, DestroyInstance
 from vgpumgr.model.observed import Differs, InState, Observed, Unknown
+from vgpumgr.model.placement import Usage
 
 # An instance that is planned has no id yet: the driver gives it one.
 PLANNED = -1
@@ -23,6 +25,23 @@ PLANNED = -1
 def instances(gpu: GpuFacts) -> tuple[GpuInstance, ...]:
     """Those there are; none where MIG is off."""
     return (gpu.mig.instances or ()) if gpu.mig and gpu.mig.enabled else ()
+
+
+def behind(gpu: GpuFacts, usage: Usage) -> GpuInstance:
+    """The instance that a vGPU holds a place for; LayoutRefused where its profile is not known."""
+    board = catalog.board(gpu.model)
+    types = board.types if board else ()
+    known = next((each.mig for each in types if each.profile == usage.profile), usage.profile)
+    profile = profiles(gpu).get(known)
+    if profile is None or usage.start is None:
+        raise unread(gpu, f"the GPU instance that {holder(usage)} holds")
+    return GpuInstance(
+        id=PLANNED,
+        profile=profile.name,
+        profile_id=profile.id,
+        start=usage.start,
+        size=profile.size,
+    )
 
 
 def clear(gpu: GpuFacts, wanted: Wanted) -> Iterator[DestroyInstance]:
@@ -132,7 +151,7 @@ def _no_room(gpu: GpuFacts, wanted: Wanted, *, in_the_way: bool) -> LayoutRefuse
     return LayoutRefused(
         f"{name(gpu)} has no room for {asked}",
         why=f"GPU instances made for VMs stand in the way: {found}",
-        next="move or stop those VMs (vgpumgr vm stop --release-gpu NAME), then apply again",
+        next="delete those VMs (vgpumgr vm delete NAME), then apply again",
         holders=tuple(f"{each.profile} at {each.start}" for each in wanted.fixed),
     )
 

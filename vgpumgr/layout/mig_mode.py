@@ -32,7 +32,8 @@ def differences(gpu: GpuFacts, goal: GpuLayout) -> Iterator[str]:
         return
     if gpu.mig is None:
         if goal.mig or _capable(gpu):
-            yield f"MIG mode: cannot be read, wanted {_word(goal.mig)}"
+            found = "cannot be read" if _capable(gpu) else "the board has none"
+            yield f"MIG mode: {found}, wanted {_word(goal.mig)}"
     elif differs(gpu, goal.mig):
         pending = "" if gpu.mig.pending == gpu.mig.enabled else " until the next reset"
         yield f"MIG mode: {_word(gpu.mig.enabled)}{pending}, wanted {_word(goal.mig)}"
@@ -48,7 +49,7 @@ def refuse(gpu: GpuFacts, goal: GpuLayout) -> None:
         raise LayoutRefused(
             f"{name(gpu)} has no MIG",
             why="the board cannot be cut into GPU instances",
-            next="narrow the rule with models: or devices:",
+            next="narrow the rule with model: or devices:",
         )
 
 

@@ -32,7 +32,8 @@ def differences(gpu: GpuFacts, goal: GpuLayout) -> Iterator[str]:
         return
     if gpu.mixed_size is None:
         if goal.mixed_size or _unread(gpu):
-            yield f"mixed-size mode: not readable, wanted {_word(goal.mixed_size)}"
+            found = "cannot be read" if _unread(gpu) else "not to be had"
+            yield f"mixed-size mode: {found}, wanted {_word(goal.mixed_size)}"
     elif gpu.mixed_size != goal.mixed_size:
         yield f"mixed-size mode: {_word(gpu.mixed_size)}, wanted {_word(goal.mixed_size)}"
 

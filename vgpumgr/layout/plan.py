@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
-from vgpumgr import catalog
-from vgpumgr.layout import declared, mig_mode, mixed_size, order, scheduler, vfs
-from vgpumgr.layout.gpu_instances import PLANNED, instances
-from vgpumgr.layout.profiles import profiles
-from vgpumgr.layout.refusal import LayoutRefused, name, unread
+from vgpumgr.layout import declared, lost, mig_mode, mixed_size, order, scheduler, vfs
+from vgpumgr.layout.gpu_instances import behind, instances
+from vgpumgr.layout.refusal import LayoutRefused, holder, name
 from vgpumgr.layout.wanted import Wanted
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuInstance
 from vgpumgr.model.layout import (
@@ -42,12 +41,14 @@ def plan(
     mixed_size.refuse(gpu, goal, wanted)
     scheduler.refuse(gpu, goal, wanted)
     changes = order.changes(gpu, wanted)
+    lost.refuse(gpu, wanted, usages)
     _refuse_users(gpu, changes, usages, wanted.fixed)
     return found, changes
 
 
 def differences(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -> tuple[str, ...]:
     """How the GPU is not as declared, one sentence each."""
+    goal = _readable(gpu, goal)
     return (
         *mig_mode.differences(gpu, goal),
         *vfs.differences(gpu, goal),
@@ -55,6 +56,28 @@ def differences(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -
         *scheduler.differences(gpu, goal),
         *declared.differences(gpu, goal, made_for_vms),
     )
+
+
+def _readable(gpu: GpuFacts, goal: GpuLayout) -> GpuLayout:
+    """The goal of a GPU that is given whole: nobody tells its modes, and it is given with MIG off
+    alone, so that only parts a whole GPU cannot have still count."""
+    if not vfs.is_nvidia(gpu) or gpu.driver != "vfio-pci":
+        return goal
+    return replace(
+        goal,
+        mig=goal.mig or None,
+        mixed_size=goal.mixed_size or None,
+        instances=goal.instances or None,
+        scheduler=None,
+    )
+
+
+def lacks(gpu: GpuFacts, usage: Usage) -> tuple[str, ...]:
+    """What is not as something lost needs it, one sentence each; empty: it can be made again."""
+    if usage.needs is None:
+        return ()
+    others = {each.start for each in instances(gpu)} - {usage.start}
+    return differences(gpu, usage.needs, others)
 
 
 def export(gpu: GpuFacts) -> GpuLayout:
@@ -80,44 +103,31 @@ def _complete(
         vfs.refuse_count(gpu, count)
     declared.refuse(gpu, goal, mig=mig, rebinds=rebinds)
     mixed = bool(gpu.mixed_size) if goal.mixed_size is None else goal.mixed_size
+    homeless = [each for each in usages if lost.from_layout(each)]
+    others = [each for each in usages if each not in homeless]
+    wants = declared.wants(gpu, goal, made_for_vms) if mig else ()
     return Wanted(
         mig=mig,
         vfs=count,
         mixed_size=mixed and not mig and count > 0,
         scheduler=goal.scheduler or (None if mig else scheduler.chosen(gpu)),
-        instances=declared.wants(gpu, goal, made_for_vms) if mig else (),
-        fixed=_of_vms(gpu, usages, made_for_vms),
+        instances=lost.where_they_were(wants, [behind(gpu, each) for each in homeless]),
+        fixed=_of_vms(gpu, others, made_for_vms, mig=mig),
         used=frozenset(each.start for each in usages if each.start is not None),
     )
 
 
 def _of_vms(
-    gpu: GpuFacts, usages: Sequence[Usage], made_for_vms: Collection[int]
+    gpu: GpuFacts, usages: Sequence[Usage], made_for_vms: Collection[int], *, mig: bool
 ) -> tuple[GpuInstance, ...]:
     """Instances made for VMs, and places that VMs hold before their instance is made."""
     there = instances(gpu)
     known = {each.start for each in there}
     made = [each for each in there if each.start in made_for_vms]
-    if gpu.mig is None or not gpu.mig.enabled:
+    if not mig:
         return tuple(made)
     held = {each.start: each for each in usages if each.start is not None}
-    return (*made, *(_planned(gpu, held[start]) for start in sorted(held.keys() - known)))
-
-
-def _planned(gpu: GpuFacts, usage: Usage) -> GpuInstance:
-    board = catalog.board(gpu.model)
-    types = board.types if board else ()
-    behind = next((each.mig for each in types if each.profile == usage.profile), usage.profile)
-    profile = profiles(gpu).get(behind)
-    if profile is None or usage.start is None:
-        raise unread(gpu, f"the GPU instance that {_holder(usage)} holds")
-    return GpuInstance(
-        id=PLANNED,
-        profile=profile.name,
-        profile_id=profile.id,
-        start=usage.start,
-        size=profile.size,
-    )
+    return (*made, *(behind(gpu, held[start]) for start in sorted(held.keys() - known)))
 
 
 def _refuse_gpu(gpu: GpuFacts, usages: Iterable[Usage]) -> None:
@@ -151,7 +161,7 @@ def _refuse_users(
             case DestroyInstance(start=start):
                 users = [each for each in usages if each.start in {None, start}]
             case _:
-                users = list(usages)
+                users = [each for each in usages if each.needs is None]
                 _refuse_made(gpu, () if usages else of_vms)
         if users:
             raise _in_use(gpu, users)
@@ -163,19 +173,17 @@ def _refuse_made(gpu: GpuFacts, of_vms: Sequence[GpuInstance]) -> None:
         raise LayoutRefused(
             f"{name(gpu)} holds GPU instances that were made for VMs",
             why=held,
-            next="vgpumgr heal shows what is left of VMs that are gone",
+            next="vgpumgr allocation list, and the same command when those VMs are deleted",
         )
 
 
-def _in_use(gpu: GpuFacts, users: Iterable[Usage]) -> LayoutRefused:
-    holders = tuple(dict.fromkeys(_holder(each) for each in users))
+def _in_use(gpu: GpuFacts, users: Sequence[Usage]) -> LayoutRefused:
+    holders = tuple(dict.fromkeys(holder(each) for each in users))
+    ours = next((each.vm for each in users if each.vm), "")
+    way_out = f"vgpumgr vm delete {ours}" if ours else "end its use on the host"
     return LayoutRefused(
         f"{name(gpu)} is in use by {', '.join(holders)}",
         why="a layout never takes a GPU from a guest",
-        next="vgpumgr vm stop --release-gpu NAME, or vm delete, then apply again",
+        next=f"{way_out}, then apply again",
         holders=holders,
     )
-
-
-def _holder(usage: Usage) -> str:
-    return usage.vm or usage.foreign or usage.profile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts
+from vgpumgr.model.placement import Usage
 
 
 class LayoutRefused(Conflict):
@@ -30,3 +31,8 @@ def unread(gpu: GpuFacts, what: str) -> LayoutRefused:
         why="what is not known is not changed",
         next="vgpumgr host probe HOST, then look at its unknown parts",
     )
+
+
+def holder(usage: Usage) -> str:
+    """Who lives there: a VM of ours, or what a foreigner is."""
+    return usage.vm or usage.foreign or usage.profile

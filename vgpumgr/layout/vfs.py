@@ -70,7 +70,8 @@ def refuse_count(gpu: GpuFacts, wanted: int) -> None:
         raise _refused(gpu, f"{name(gpu)} turns all its {gpu.sriov_total} VFs on, or none")
     if wanted and _allowed(gpu) and wanted not in _allowed(gpu):
         counts = ", ".join(map(str, _allowed(gpu)))
-        raise _refused(gpu, f"{name(gpu)} supports {counts} VFs, not {wanted}")
+        message = f"{name(gpu)} supports {counts} VFs, not {wanted}"
+        raise _refused(gpu, message, f"declare vfs: {' or '.join(map(str, _allowed(gpu)))}")
 
 
 def apply(gpu: GpuFacts, change: SetVfs) -> GpuFacts:
@@ -109,12 +110,13 @@ def _allowed(gpu: GpuFacts) -> tuple[int, ...]:
 def _refuse_without_sriov(gpu: GpuFacts) -> None:
     board = catalog.board(gpu.model)
     if board is not None and board.host_mode == "mdev-on-pf":
-        raise _refused(gpu, f"{name(gpu)} makes its vGPUs on the physical function, without VFs")
+        message = f"{name(gpu)} makes its vGPUs on the physical function, without VFs"
+        raise _refused(gpu, message, "leave vfs out, or narrow the rule with model:")
     if not gpu.sriov_total and not gpu.vfs:
         raise LayoutRefused(
             f"{name(gpu)} shows no SR-IOV",
             why="the board has none, or firmware or driver keep it off",
-            next="look at the firmware's SR-IOV setting, or narrow the rule with models:",
+            next="look at the firmware's SR-IOV setting, or narrow the rule with model:",
         )
 
 
@@ -130,9 +132,9 @@ def _refuse_module_option(gpu: GpuFacts, wanted: int) -> None:
     )
 
 
-def _refused(gpu: GpuFacts, message: str) -> LayoutRefused:
+def _refused(
+    gpu: GpuFacts, message: str, next_step: str = "declare vfs: max, or vfs: 0"
+) -> LayoutRefused:
     return LayoutRefused(
-        message,
-        why=f"{len(gpu.vfs)} of {gpu.sriov_total} VFs are on",
-        next="declare vfs: max, or vfs: 0",
+        message, why=f"{len(gpu.vfs)} of {gpu.sriov_total} VFs are on", next=next_step
     )

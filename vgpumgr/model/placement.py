@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpumgr.model.gpu import Framework
+from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.vm import VmSpec
 
 
@@ -74,7 +75,8 @@ class Offer:
 class Usage:
     """Something that lives on a GPU now: ours (``vm`` set) or foreign (``foreign`` says what).
 
-    ``start`` is the first slice of the GPU instance it lives in, or its placement id.
+    ``start`` is the first slice of the GPU instance it lives in, or its placement id. ``needs`` is
+    set while the host has lost it: how the GPU must be partitioned for it to come back.
     """
 
     profile: str
@@ -84,6 +86,7 @@ class Usage:
     vm: str = ""
     foreign: str = ""
     start: int | None = None
+    needs: GpuLayout | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +216,10 @@ class Reason:
     device: str = ""
     model: str = ""
     facts: Mapping[str, int | str] = field(default_factory=dict)
+
+
+# Codes of reasons that say least: the GPU or host was never meant, or could never do it.
+FAR_REASONS = frozenset({"profile", "model", "affinity-hosts"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

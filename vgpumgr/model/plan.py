@@ -16,7 +16,6 @@ class ActionKind(StrEnum):
     START = "start"
     CHANGE = "change"
     RESUME = "resume"
-    DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

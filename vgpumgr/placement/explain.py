@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpumgr.model.placement import Fleet, Reason
+from vgpumgr.model.placement import FAR_REASONS, Fleet, Reason
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.fit import find_fit, fit_on, gpus_near, node_shortage
@@ -109,7 +109,7 @@ def _not_with_the_rest(host: HostState, gpu: GpuState, demand: Demand) -> Reason
     return (
         refuse_partition(host, gpus, gpu, demand)
         or _mixed(host, gpus, gpu, demand)
-        or _too_few(gpu, _scarcest(gpus, demand), where)
+        or _too_few(gpu, _scarcest(gpus, demand), where, demand)
     )
 
 
@@ -124,8 +124,11 @@ def _mixed(host: HostState, gpus: list[GpuState], gpu: GpuState, demand: Demand)
     return no_gpu(gpu, "mix-in-vm", text, families=there, vgpus=demand.vgpus)
 
 
-def _too_few(gpu: GpuState, scarce: tuple[Kind, int], where: str) -> Reason:
+def _too_few(gpu: GpuState, scarce: tuple[Kind, int], where: str, demand: Demand) -> Reason:
     kind, have = scarce
+    own = None if have else refuse_gpu(gpu, kind, demand)
+    if own is not None and own.code not in FAR_REASONS:
+        return own
     if have < kind.count:
         text = f"{name(gpu)} has room, but {where} has room for {have} of {kind.count}"
         text += f" {kind.words} that one VM needs"

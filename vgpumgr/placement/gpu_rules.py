@@ -137,9 +137,8 @@ def driver_count(gpu: GpuState, offer: Offer) -> Reason | None:
         return None
     counted = gpu.supply.available[offer.type_id]
     made = gpu.made.get(offer.type_id, 0)
-    text = (
-        f"the driver of {name(gpu)} offers {counted} more {offer.profile} ({made} of them planned)"
-    )
+    planned = f" ({made} of them planned)" if made else ""
+    text = f"the driver of {name(gpu)} offers {counted} more {offer.profile}{planned}"
     return no_gpu(gpu, "driver-available", text, available=counted, planned=made)
 
 

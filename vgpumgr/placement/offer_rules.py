@@ -9,6 +9,9 @@ from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.offers import named
 from vgpumgr.placement.words import name, no_gpu
 
+# Boards make up to forty profiles: a sentence names a few of them.
+_NAMED = 5
+
 
 def not_offered(gpu: GpuState, kind: Kind) -> Reason | None:
     """The GPU must be of the model, and have an offer that answers the request."""
@@ -62,6 +65,9 @@ def too_small(gpu: GpuState, kind: Kind) -> Reason | None:
 
 def no_such_profile(gpu: GpuState, kind: Kind) -> Reason:
     """The profile is none of this board's."""
-    offered = ", ".join(dict.fromkeys(offer.profile for offer in gpu.supply.offers)) or "nothing"
-    text = f"{name(gpu)} cannot make {kind.profile} (it offers {offered})"
+    profiles = tuple(dict.fromkeys(offer.profile for offer in gpu.supply.offers))
+    offered = ", ".join(profiles) or "nothing"
+    more = f" and {len(profiles) - _NAMED} more" if len(profiles) > _NAMED else ""
+    some = ", ".join(profiles[:_NAMED]) or "nothing"
+    text = f"{name(gpu)} cannot make {kind.profile} (it offers {some}{more})"
     return no_gpu(gpu, "profile", text, wanted=kind.profile, offered=offered)

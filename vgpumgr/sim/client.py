@@ -8,17 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.hosts.helpercall import HelperCall, Identity
-from vgpumgr.hosts.launch import Launch
+from vgpumgr.hosts.helper.call import HelperCall, Identity
+from vgpumgr.hosts.helper.launch import Launch
 from vgpumgr.hosts.reached import ReachedHost
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import SimFleet
-from vgpumgr.sim.channel import Channel
 from vgpumgr.sim.fleet import SimulatedFleet
-from vgpumgr.sim.proxies import Call, ProxyLibvirt, SimRunner, under_deadline
+from vgpumgr.sim.transport.channel import Channel
+from vgpumgr.sim.transport.proxies import Call, ProxyLibvirt, SimRunner, under_deadline
 
 SCHEME = "sim://"
 

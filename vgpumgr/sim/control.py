@@ -16,9 +16,9 @@ from vgpumgr.hosts.runner import CallCut
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import Conflict, HostUnreachable, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.simulated import SimFleet
-from vgpumgr.sim.channel import Channel
-from vgpumgr.sim.hardware import hardware
+from vgpumgr.sim.boards.hardware import hardware
 from vgpumgr.sim.server import FLEET, LOCK, SIM
+from vgpumgr.sim.transport.channel import Channel
 
 _UP_S, _DOWN_S, _POLL_S = 60.0, 30.0, 0.02
 _ASK_S = 10.0

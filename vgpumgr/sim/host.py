@@ -14,12 +14,13 @@ from vgpumgr.helper.dispatch import VERBS, handle
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused, UsageError
 from vgpumgr.model.simulated import SimHost
-from vgpumgr.sim import gpufaults, node
-from vgpumgr.sim.domains import SimDomains
+from vgpumgr.sim import gpu_faults
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.faults import Faults
 from vgpumgr.sim.kernel import Kernel
-from vgpumgr.sim.storage import SimStorage
+from vgpumgr.sim.libvirt import node
+from vgpumgr.sim.libvirt.domains import SimDomains
+from vgpumgr.sim.libvirt.storage import SimStorage
 from vgpumgr.sim.system import SimSystem
 
 
@@ -86,11 +87,11 @@ class SimulatedHost:
                     self.reboot()
             case ["gpu", address, *fault]:
                 with self.lock:
-                    gpufaults.inject(self.kernel, address, fault)
+                    gpu_faults.inject(self.kernel, address, fault)
             case ["clear"]:
                 self.faults.inject(words)
                 with self.lock:
-                    gpufaults.clear(self.kernel)
+                    gpu_faults.clear(self.kernel)
             case _:
                 if len(words) > 1 and words[0] == "refuse":
                     _check_verb(words[1])
@@ -99,7 +100,7 @@ class SimulatedHost:
     def fault_words(self) -> tuple[str, ...]:
         """What is wrong with the host and its GPUs, in the words of ``inject``."""
         with self.lock:
-            return (*self.faults.words(), *gpufaults.words(self.kernel))
+            return (*self.faults.words(), *gpu_faults.words(self.kernel))
 
     def guests_without_fabric(self) -> tuple[str, ...]:
         """Running domains whose NVSwitch GPUs are no active partition: their cuInit fails (802)."""

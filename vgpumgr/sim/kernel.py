@@ -9,22 +9,22 @@ from collections.abc import MutableMapping
 
 from vgpumgr.model.simulated import SimHost
 from vgpumgr.sim import plug
-from vgpumgr.sim.clock import Clock
-from vgpumgr.sim.drivers import VfioPci
-from vgpumgr.sim.failures import Failures
-from vgpumgr.sim.function import Function
-from vgpumgr.sim.hardware import Gpu, hardware
-from vgpumgr.sim.iommu import IommuGroups
-from vgpumgr.sim.mdev import MdevCore
-from vgpumgr.sim.memory import Memory
+from vgpumgr.sim.boards.hardware import Gpu, hardware
+from vgpumgr.sim.drivers.failures import Failures
+from vgpumgr.sim.drivers.mdev_parents import NvidiaParent, Sample
+from vgpumgr.sim.drivers.nvidia import Nvidia, has_vendor_vfio
+from vgpumgr.sim.drivers.plain import VfioPci
+from vgpumgr.sim.drivers.processes import Processes
+from vgpumgr.sim.drivers.vgpu_files import PLUGIN_ENDS_S
+from vgpumgr.sim.linux.clock import Clock
+from vgpumgr.sim.linux.function import Function
+from vgpumgr.sim.linux.iommu import IommuGroups
+from vgpumgr.sim.linux.mdev import MdevCore
+from vgpumgr.sim.linux.memory import Memory
+from vgpumgr.sim.linux.pci import PciBus
+from vgpumgr.sim.linux.sriov import Sriov
+from vgpumgr.sim.linux.tree import Tree, refusal
 from vgpumgr.sim.nvidia.gpu import NvidiaGpu
-from vgpumgr.sim.nvidiadriver import Nvidia, has_vendor_vfio
-from vgpumgr.sim.parents import NvidiaParent, Sample
-from vgpumgr.sim.pci import PciBus
-from vgpumgr.sim.processes import Processes
-from vgpumgr.sim.sriov import Sriov
-from vgpumgr.sim.tree import Tree, refusal
-from vgpumgr.sim.vgpufiles import PLUGIN_ENDS_S
 
 FILE = "file:"
 VOLATILE = "/run/"

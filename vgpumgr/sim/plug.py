@@ -8,14 +8,14 @@ from collections.abc import Callable, MutableMapping
 
 from vgpumgr import catalog
 from vgpumgr.model.simulated import SimHost
-from vgpumgr.sim.drivers import I915, Gim, HdAudio, NvidiaUcsi, Xe, Xhci
-from vgpumgr.sim.fabric import FabricManager
-from vgpumgr.sim.function import Function
-from vgpumgr.sim.hardware import Gpu
-from vgpumgr.sim.iommu import IommuGroups
+from vgpumgr.sim.boards.hardware import Gpu
+from vgpumgr.sim.drivers.fabric_manager import FabricManager
+from vgpumgr.sim.drivers.plain import I915, Gim, HdAudio, NvidiaUcsi, Xe, Xhci
+from vgpumgr.sim.linux.function import Function
+from vgpumgr.sim.linux.iommu import IommuGroups
+from vgpumgr.sim.linux.pci import Driver
+from vgpumgr.sim.linux.sriov import Sriov
 from vgpumgr.sim.nvidia.gpu import NvidiaGpu
-from vgpumgr.sim.pci import Driver
-from vgpumgr.sim.sriov import Sriov
 
 
 def nvidia_gpus(

@@ -19,8 +19,8 @@ from typing import Any, NoReturn, TextIO
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.simulated import SimFleet
-from vgpumgr.sim import wire
 from vgpumgr.sim.fleet import SimulatedFleet
+from vgpumgr.sim.transport import wire
 
 FLEET, LOCK = "fleet.json", "lock"
 SIM = "sim"

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vgpumgr.helper.system import System
-from vgpumgr.sim import nvml, programs
+from vgpumgr.sim import programs
 from vgpumgr.sim.kernel import Kernel
-from vgpumgr.sim.tree import refusal
+from vgpumgr.sim.linux.tree import refusal
+from vgpumgr.sim.nvidia import nvml
 
 # A file's first bytes and its size, by its path; FileNotFoundError where there is none.
 ReadHead = Callable[[str, int], tuple[bytes, int]]

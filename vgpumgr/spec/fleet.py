@@ -37,10 +37,9 @@ def _known_fabric(key: str) -> str:
     return key
 
 
-def _is_made_for(board: str, fabric: str) -> bool:
-    """HGX-A100-8's GPUs sit on HGX-A100-16 as well."""
+def _sits_on(board: str, fabric: str) -> bool:
     known = catalog.board(board)
-    return known is not None and known.fabric.rpartition("-")[0] == fabric.rpartition("-")[0]
+    return known is not None and catalog.fits_fabric(known.fabric, fabric)
 
 
 class BoardModel(Strict):
@@ -99,7 +98,7 @@ class SimHostModel(Strict):
         fabric = catalog.fabric(self.fabric) if self.fabric else None
         if fabric is None:
             return self
-        found = sum(each.count for each in self.gpus if _is_made_for(each.board, fabric.key))
+        found = sum(each.count for each in self.gpus if _sits_on(each.board, fabric.key))
         if found != fabric.gpus:
             refuse(f"{fabric.key} carries {fabric.gpus} GPUs made for it, not {found}", "fabric")
         return self

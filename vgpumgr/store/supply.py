@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from hashlib import sha256
 
+from vgpumgr.model import claim_units
 from vgpumgr.model.gpu import GpuFacts, MigFacts
 from vgpumgr.model.host import ClaimFacts, HostFacts
 from vgpumgr.store.codec import dump
@@ -32,7 +33,7 @@ def host_supply(facts: HostFacts, fleet: str) -> str:
         facts.iommu,
         facts.kvm,
         [replace(node, hugepages_free={}) for node in facts.numa],
-        sorted(mdev.uuid for mdev in facts.mdevs if f"mdev-{mdev.uuid}" not in ours),
+        sorted(mdev.uuid for mdev in facts.mdevs if claim_units.mdev(mdev.uuid) not in ours),
         sorted(_foreign_vgpus(facts, ours)),
         sorted(_standing_instances(facts, claims)),
         sorted(_partitions(facts, ours)),
@@ -49,8 +50,9 @@ def _foreign_vgpus(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:
     """VFs that carry a vGPU of somebody else."""
     for gpu in facts.gpus:
         for vf in gpu.vfs:
-            if vf.vendor is not None and vf.vendor.type_id != 0 and f"pci-{vf.address}" not in ours:
-                yield f"{vf.address} {vf.vendor.type_id}"
+            carried = vf.vendor.type_id if vf.vendor else 0
+            if carried != 0 and claim_units.pci(vf.address) not in ours:
+                yield f"{vf.address} {carried}"
 
 
 def _standing_instances(facts: HostFacts, claims: list[ClaimFacts]) -> Iterator[str]:
@@ -76,7 +78,7 @@ def _instance(wanted: object) -> tuple[object, ...]:
 def _partitions(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:
     """NVSwitch partitions, and which of them somebody else has active."""
     for each in facts.fabric.partitions if facts.fabric else ():
-        taken = each.active and f"fabric-{each.id}" not in ours
+        taken = each.active and claim_units.fabric(each.id) not in ours
         yield f"{each.id} {each.gpus} {taken}"
 
 

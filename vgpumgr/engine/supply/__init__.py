@@ -1,7 +1,17 @@
 """Ledger and last observation → what placement may hand out. Pure."""
 
-from vgpumgr.engine.supply.fleet import NOT_REACHED, NOT_READ, build_fleet, contexts
+from vgpumgr.engine.supply.fleet import NOT_REACHED, NOT_READ, build_fleet, contexts, unread
 from vgpumgr.engine.supply.gpu import gpu_supply
-from vgpumgr.engine.supply.held import HostContext
+from vgpumgr.engine.supply.held import HostContext, claim_unit, nvml_unread
 
-__all__ = ["NOT_REACHED", "NOT_READ", "HostContext", "build_fleet", "contexts", "gpu_supply"]
+__all__ = [
+    "NOT_REACHED",
+    "NOT_READ",
+    "HostContext",
+    "build_fleet",
+    "claim_unit",
+    "contexts",
+    "gpu_supply",
+    "nvml_unread",
+    "unread",
+]

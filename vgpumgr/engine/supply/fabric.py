@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpumgr.engine.supply.held import HostContext
+from vgpumgr.model import claim_units
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.placement import PartitionSupply
 
@@ -23,7 +24,7 @@ def partitions(host: HostContext, gpus: Sequence[GpuRecord]) -> tuple[PartitionS
     foreign = {
         number
         for partition in fabric.partitions
-        if partition.active and f"fabric-{partition.id}" not in ours
+        if partition.active and claim_units.fabric(partition.id) not in ours
         for number in partition.gpus
     }
     return tuple(

@@ -122,6 +122,17 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
         return "probe-only: the helper is not installed"
     if host.last_error:
         return f"{NOT_REACHED}: {host.last_error}"
+    return _not_read(facts)
+
+
+def unread(host: HostRecord) -> str:
+    """Why a host's facts are not what is on it now; empty where they are."""
+    if host.facts is None:
+        return host.last_error or "never probed"
+    return host.last_error or _not_read(host.facts)
+
+
+def _not_read(facts: HostFacts) -> str:
     for unknown in facts.unknown:
         if unknown.part in NEEDED_PARTS or unknown.part.startswith(NEEDED_ITEMS):
             return f"{NOT_READ} {unknown.part}: {unknown.why}"

@@ -7,14 +7,17 @@ from dataclasses import replace
 
 from vgpumgr import catalog, domainxml
 from vgpumgr import gpu as frameworks
+from vgpumgr.engine.supply import lost
 from vgpumgr.engine.supply.carved import free_slots, instances
 from vgpumgr.engine.supply.held import (
     HostContext,
     claim_unit,
     foreign_holder,
     foreign_usages,
+    nvml_unread,
     our_usage,
 )
+from vgpumgr.model import claim_units
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.placement import (
@@ -23,6 +26,7 @@ from vgpumgr.model.placement import (
     InstanceSupply,
     Offer,
     PartitionSupply,
+    Usage,
 )
 from vgpumgr.model.vm import Allocation
 
@@ -45,7 +49,7 @@ def gpu_supply(
         units=gpu.units,
         free_slots=free_slots(gpu.units, ours, foreign, carved, offers),
         offers=offers,
-        usages=(*(our_usage(each, offers) for each in ours), *foreign),
+        usages=(*_our_usages(facts, ours, host, offers), *foreign),
         same_size=any(offer.size_class and not offer.instance for offer in offers),
         available=_available(facts, ours, host, offers, free_vfs, carved),
         blocked=_blocked(gpu, host),
@@ -58,6 +62,13 @@ def gpu_supply(
         module_id=facts.module_id,
         could=frameworks.could(facts),
     )
+
+
+def _our_usages(
+    gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext, offers: Sequence[Offer]
+) -> list[Usage]:
+    there = lost.shown(gpu, host) if ours else None
+    return [replace(our_usage(each, offers), needs=lost.needs(gpu, each, there)) for each in ours]
 
 
 def _whole(offer: Offer, units: int) -> Offer:
@@ -128,7 +139,7 @@ def _as_observed(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext) -
     """Do the claims that the probe saw on this GPU match what we hold of it?"""
     functions = {gpu.device, *(vf.address for vf in gpu.vfs)}
     mdevs = {mdev.uuid for mdev in host.facts.mdevs if mdev.parent in functions}
-    units = {f"pci-{address}" for address in functions} | {f"mdev-{uuid}" for uuid in mdevs}
+    units = {*map(claim_units.pci, functions), *map(claim_units.mdev, mdevs)}
     claimed = {claim.unit for claim in host.facts.claims if claim.fleet == host.fleet}
     return units & claimed == {claim_unit(allocation) for allocation in ours}
 
@@ -146,12 +157,20 @@ def _blocked(gpu: GpuRecord, host: HostContext) -> str:
         return "its budget is unknown: it was never seen empty"
     if facts.mig is not None and facts.mig.enabled and facts.mig.instances is None:
         return "its GPU instances could not be read"
+    unread = nvml_unread(facts, host.facts)
+    if unread and _has_modes(facts):
+        return f"its MIG or mixed-size mode could not be read: {unread}"
     vendor = any(vf.vendor is not None for vf in facts.vfs)
     libvirt = host.facts.versions.libvirt
     if vendor and libvirt and not domainxml.knows(libvirt, "vendor driver of a VF"):
         return f"vGPUs on its VFs need libvirt 9.7 or later, the host has {libvirt}"
     holder = foreign_holder(facts.device, host)
     return f"it is held by {holder}, which is not ours" if holder else ""
+
+
+def _has_modes(gpu: GpuFacts) -> bool:
+    board = catalog.board(gpu.model)
+    return board is not None and (board.mixed_size or board.mig_capable)
 
 
 def _fabric_blocked(gpu: GpuRecord, facts: HostFacts, partitions: Sequence[PartitionSupply]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from vgpumgr.model import claim_units
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework, GpuFacts, GpuRecord, VfFacts
 from vgpumgr.model.host import HostFacts
@@ -29,8 +30,16 @@ class HostContext:
 
 def claim_unit(allocation: Allocation) -> str:
     """The name of an allocation's claim on its host."""
-    kind = "mdev" if allocation.framework == Framework.MDEV else "pci"
-    return f"{kind}-{allocation.device}"
+    name = claim_units.mdev if allocation.framework == Framework.MDEV else claim_units.pci
+    return name(allocation.device)
+
+
+def nvml_unread(gpu: GpuFacts, facts: HostFacts) -> str:
+    """Why the modes and instances of a GPU on NVIDIA's driver are not known; empty: they are."""
+    if gpu.driver != "nvidia":
+        return ""
+    parts = {"nvml", f"nvml {gpu.device}"}
+    return next((each.why for each in facts.unknown if each.part in parts), "")
 
 
 def our_usage(allocation: Allocation, offers: Iterable[Offer]) -> Usage:
@@ -68,7 +77,7 @@ def foreign_holder(device: str, host: HostContext) -> str:
         if device in domain.devices:
             return f"domain {domain.name}"
     for claim in host.facts.claims:
-        if claim.unit == f"pci-{device}" and claim.fleet != host.fleet:
+        if claim.unit == claim_units.pci(device) and claim.fleet != host.fleet:
             return f"claim of fleet {claim.fleet}"
     return ""
 

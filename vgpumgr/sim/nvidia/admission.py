@@ -28,12 +28,12 @@ class Card:
     instances: Mapping[int, GpuInstance] | None
     vgpus: Sequence[Vgpu]
 
-    def fingerprint(self) -> object:
-        """Equal for two cards that admit the same."""
-        there = self.instances
-        instances = there and [(each.id, each.profile.id) for each in there.values()]
-        vgpus = [(each.type_id, each.instance_id, each.placement_id) for each in self.vgpus]
-        return self.mixed, there is None, instances, vgpus
+    def fingerprint(self) -> tuple[object, ...]:
+        """Equal for two cards that admit the same; hashable."""
+        there = None if self.instances is None else self.instances.values()
+        instances = None if there is None else tuple((each.id, each.profile.id) for each in there)
+        vgpus = tuple((each.type_id, each.instance_id, each.placement_id) for each in self.vgpus)
+        return self.board.key, self.any_series, self.mixed, instances, vgpus
 
 
 @dataclass(frozen=True, slots=True)

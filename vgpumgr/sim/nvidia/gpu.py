@@ -9,7 +9,8 @@ from vgpumgr import catalog
 from vgpumgr.catalog import VgpuType
 from vgpumgr.model.layout import Scheduler
 from vgpumgr.model.simulated import DEFAULT_VERSIONS
-from vgpumgr.sim.board import PciBoard
+from vgpumgr.sim.boards.board import PciBoard
+from vgpumgr.sim.linux.tree import refusal
 from vgpumgr.sim.nvidia.admission import Card
 from vgpumgr.sim.nvidia.compute import GpuInstance
 from vgpumgr.sim.nvidia.ecc import Ecc
@@ -21,7 +22,6 @@ from vgpumgr.sim.nvidia.refused import Refused, Status, log_lines
 from vgpumgr.sim.nvidia.scheduler import Sharing
 from vgpumgr.sim.nvidia.vgpu import Vgpu
 from vgpumgr.sim.nvidia.vgpus import Vgpus
-from vgpumgr.sim.tree import refusal
 
 # vGPU 17: mixed-size mode, and vGPUs of one size but different series on one GPU.
 _HETEROGENEOUS_SINCE = 550

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from vgpumgr.catalog import VgpuType
+from vgpumgr.sim.linux.tree import refusal
 from vgpumgr.sim.nvidia import placements
 from vgpumgr.sim.nvidia.admission import Card, Seat, admit
 from vgpumgr.sim.nvidia.refused import Refused, log_lines
 from vgpumgr.sim.nvidia.vgpu import Vgpu
-from vgpumgr.sim.tree import refusal
+
+T = TypeVar("T")
 
 _FIXED_PLACEMENT = "vgpu-placement-id"
+
+# Alike cards answer alike: a fleet has hundreds of them, and a probe asks for every type.
+_REMAINING: dict[object, int] = {}
+_CREATABLE: dict[object, tuple[VgpuType, ...]] = {}
+_REMEMBERED = 20_000
 
 
 class Vgpus:
@@ -27,7 +35,6 @@ class Vgpus:
         self._log = log
         self._by_carrier: dict[str, Vgpu] = {}
         self._made = 0
-        self._known: tuple[object, tuple[VgpuType, ...]] = (None, ())
 
     @property
     def all(self) -> tuple[Vgpu, ...]:
@@ -46,12 +53,26 @@ class Vgpus:
             card = self._card(self.all)
         except Refused:
             return ()
-        if self._known[0] != card.fingerprint():  # every VF asks, and all see the same
-            self._known = (card.fingerprint(), tuple(each for each in types if _fits(card, each)))
-        return self._known[1]
+        key = card.fingerprint()
+        found = _CREATABLE.get(key)
+        if found is None:
+            found = tuple(each for each in types if _fits(card, each))
+            _remember(_CREATABLE, key, found)
+        return found
 
     def remaining(self, wanted: VgpuType) -> int:
         """How many more of the type could be made one after the other."""
+        try:
+            key = (self._card(self.all).fingerprint(), wanted.id)
+        except Refused:
+            return 0
+        found = _REMAINING.get(key)
+        if found is None:
+            found = self._count(wanted)
+            _remember(_REMAINING, key, found)
+        return found
+
+    def _count(self, wanted: VgpuType) -> int:
         more: list[Vgpu] = []
         while len(more) < wanted.max_gpu:
             try:
@@ -124,6 +145,12 @@ class Vgpus:
 
     def _vgpu(self, carrier: str, wanted: VgpuType, seat: Seat) -> Vgpu:
         return Vgpu(carrier, wanted, seat.instance_id, seat.placement_id, self._made)
+
+
+def _remember(known: dict[object, T], key: object, value: T) -> None:
+    if len(known) >= _REMEMBERED:
+        known.clear()
+    known[key] = value
 
 
 def _fits(card: Card, wanted: VgpuType) -> bool:

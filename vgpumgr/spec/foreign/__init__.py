@@ -6,7 +6,7 @@ Both keep named configurations in one file of ``version: v1``; one configuration
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts
@@ -14,12 +14,13 @@ from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.spec.foreign import migparted, vgpu_device_manager
 from vgpumgr.spec.foreign.carried import Exported, Imported
 from vgpumgr.spec.foreign.files import top_keys
+from vgpumgr.spec.foreign.format import Format
 from vgpumgr.spec.problems import did_you_mean, either
 
 __all__ = ["FORMATS", "Exported", "Imported", "read", "write"]
 
-FORMATS: Mapping[str, ModuleType] = MappingProxyType(
-    {"mig-parted": migparted, "vgpu-device-manager": vgpu_device_manager}
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {"mig-parted": migparted.FORMAT, "vgpu-device-manager": vgpu_device_manager.FORMAT}
 )
 
 
@@ -33,12 +34,11 @@ def read(
     cannot be read, UsageError for a configuration it does not hold.
     """
     keys = top_keys(data, source)
-    known = [each for each in FORMATS.values() if each.KEY in keys]
+    known = [each for each in FORMATS.values() if each.key in keys]
     if len(known) != 1:
-        words = either([each.KEY for each in FORMATS.values()])
+        words = either([each.key for each in FORMATS.values()])
         raise UsageError(f"{source} is no layout file of another tool", why=f"it has no {words}")
-    found: Imported = known[0].read(data, source, config, gpus)
-    return found
+    return known[0].read(data, source, config, gpus)
 
 
 def write(
@@ -53,5 +53,4 @@ def write(
     if format_name not in FORMATS:
         near = did_you_mean(format_name, FORMATS)
         raise UsageError(f"no format {format_name}", why=f"known are {', '.join(FORMATS)}{near}")
-    found: Exported = FORMATS[format_name].write(layouts, gpus)
-    return found
+    return FORMATS[format_name].write(layouts, gpus)

@@ -5,26 +5,22 @@ Source: api/spec/v1/spec.go and pkg/mig/config/config.go of NVIDIA/mig-parted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board
-from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
 from vgpumgr.spec import board_rules
 from vgpumgr.spec.fields import Line, refuse
 from vgpumgr.spec.foreign import compute
 from vgpumgr.spec.foreign.boards import Targets, rule_for
-from vgpumgr.spec.foreign.carried import Exported, Imported, carry_in, carry_out
 from vgpumgr.spec.foreign.compute import Filled
-from vgpumgr.spec.foreign.files import Configs, EntryModel, FileModel, chosen, parse
+from vgpumgr.spec.foreign.files import Configs, EntryModel, FileModel
+from vgpumgr.spec.foreign.format import Format
 from vgpumgr.spec.foreign.where import Where
-
-KEY = "mig-configs"
 
 
 def _profile(name: str) -> str:
@@ -57,22 +53,6 @@ class MigFileModel(FileModel):
     """A file of named configurations."""
 
     configs: Configs[MigEntryModel] = Field(alias="mig-configs")
-
-
-def read(
-    data: bytes | str, source: str, config: str = "", gpus: Sequence[GpuFacts] = ()
-) -> Imported:
-    """One configuration as a layout; see ``vgpumgr.spec.foreign.read``."""
-    name, entries = chosen(parse(data, source, MigFileModel).configs, config, source)
-    return carry_in(name, entries, gpus, _rules)
-
-
-def write(
-    layouts: Sequence[LayoutSpec],
-    gpus: Mapping[str, Sequence[GpuFacts]] = MappingProxyType({}),
-) -> Exported:
-    """Layouts as configurations of their names; see ``vgpumgr.spec.foreign.write``."""
-    return carry_out(KEY, layouts, gpus, _entries)
 
 
 def _rules(entry: MigEntryModel, targets: Targets) -> list[LayoutRule]:
@@ -127,3 +107,6 @@ def _note(rule: LayoutRule, where: Where) -> None:
         where.note(rule, "leaves GPU instances as they are, the file says that there are none")
     if any(not goal.compute for goal in layout.instances or ()):
         where.note(rule, "the tool makes a compute instance in each GPU instance")
+
+
+FORMAT = Format("mig-configs", MigFileModel, _rules, _entries)

@@ -10,22 +10,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board, VgpuType
-from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec
 from vgpumgr.spec.fields import Line, refuse
 from vgpumgr.spec.foreign.boards import Group, Targets, rule_for
-from vgpumgr.spec.foreign.carried import Exported, Imported, carry_in, carry_out
-from vgpumgr.spec.foreign.files import Configs, EntryModel, FileModel, chosen, parse
+from vgpumgr.spec.foreign.files import Configs, EntryModel, FileModel
+from vgpumgr.spec.foreign.format import Format
 from vgpumgr.spec.foreign.where import Where
 
-KEY = "vgpu-configs"
 _ON_VFS = "sriov-vf"
 _MIG_BACKED = re.compile(r"-[1-9]-\d{1,4}[A-Z]{1,8}")
 _ATTRIBUTE = re.compile(r"(ME|NOME|MEALL|GFX)$")
@@ -59,22 +56,6 @@ class VgpuFileModel(FileModel):
     """A file of named configurations."""
 
     configs: Configs[VgpuEntryModel] = Field(alias="vgpu-configs")
-
-
-def read(
-    data: bytes | str, source: str, config: str = "", gpus: Sequence[GpuFacts] = ()
-) -> Imported:
-    """What of one configuration is a layout's; see ``vgpumgr.spec.foreign.read``."""
-    name, entries = chosen(parse(data, source, VgpuFileModel).configs, config, source)
-    return carry_in(name, entries, gpus, _rules)
-
-
-def write(
-    layouts: Sequence[LayoutSpec],
-    gpus: Mapping[str, Sequence[GpuFacts]] = MappingProxyType({}),
-) -> Exported:
-    """The MIG-backed types on declared GPU instances; see ``vgpumgr.spec.foreign.write``."""
-    return carry_out(KEY, layouts, gpus, _entries)
 
 
 def _rules(entry: VgpuEntryModel, targets: Targets) -> list[LayoutRule]:
@@ -153,3 +134,6 @@ def _types(board: Board, instances: Sequence[InstanceGoal]) -> dict[str, int] | 
     if None in types:
         return None
     return dict(Counter(_short(each) for each in types if each is not None))
+
+
+FORMAT = Format("vgpu-configs", VgpuFileModel, _rules, _entries)

@@ -1,0 +1,55 @@
+"""Fleets must boot and be probed fast; the numbers are to be looked at: run with -s."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.sim.boards import NEW, OLD
+from vgpumgr.model.host import HostRecord, Versions
+from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
+from vgpumgr.sim import programs
+from vgpumgr.sim.client import InProcessHosts
+from vgpumgr.sim.programs.sriov_manage import PATH
+
+MIXED = (
+    SimBoard(board="L40S", count=2),
+    SimBoard(board="A16", count=4),
+    SimBoard(board="A100-PCIE-80GB", count=2),
+    SimBoard(board="MI300X", count=2, vfs=8),
+    SimBoard(board="FLEX-170", count=2),
+)
+
+
+def took_ms(act: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    act()
+    return (time.perf_counter() - begun) * 1000
+
+
+def fleet(boards: tuple[SimBoard, ...], count: int, versions: Versions) -> InProcessHosts:
+    made = tuple(
+        SimHost(name=f"h{number}", boards=boards, versions=versions) for number in range(count)
+    )
+    return InProcessHosts(SimFleet(name="f", hosts=made), identity=lambda: ("f", 1))
+
+
+def test_a_hundred_hosts_with_twelve_gpus_each_boot() -> None:
+    boot = took_ms(lambda: fleet(MIXED, 100, NEW))
+    print(f"\nboot of 100 hosts with 12 GPUs each: {boot:.0f} ms")
+    assert boot < 5000
+
+
+@pytest.mark.parametrize(
+    ("versions", "most_ms"), [(NEW, 2000), (OLD, 5000)], ids=["vendor", "mdev"]
+)
+def test_a_host_with_256_vfs_is_probed(versions: Versions, most_ms: int) -> None:
+    hosts = fleet((SimBoard(board="L40S", count=8),), 1, versions)
+    host = hosts.open(HostRecord(name="h0", address="sim://h0"))
+    kernel = hosts.fleet.hosts["h0"].kernel
+    switch = took_ms(lambda: programs.run(kernel, [PATH, "-e", "ALL"]))
+    first, second = (took_ms(lambda: host.helper.call("probe", {})) for _ in range(2))
+    print(f"\n256 VFs on: {switch:.0f} ms; probes: {first:.0f} ms, then {second:.0f} ms")
+    assert first < most_ms

@@ -1,0 +1,172 @@
+"""Whole-file verbs: apply, plan, diff, delete."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.files import file_option, load_documents, load_vms, vms_of
+from vgpumgr.cli.looking import require_all_read
+from vgpumgr.cli.output import counted, output_option, print_item, say
+from vgpumgr.cli.progress import changing
+from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
+from vgpumgr.cli.views.outcomes import outcome_item, outcome_text
+from vgpumgr.cli.views.plans import plan_item, plan_text
+from vgpumgr.cli.views.surplus import say_surplus
+from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
+from vgpumgr.model.layout import LayoutPlan
+from vgpumgr.model.plan import Plan
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.spec import Documents
+
+CHANGES_PENDING = 10
+
+
+@click.command("plan")
+@file_option
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 10 when something would change.")
+@output_option
+@pass_context
+def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
+    """Show what apply would do; probes every host, changes nothing."""
+    shown, layouts = make_plan(context, file)
+    _print_plan(file, shown, layouts)
+    if shown.unplaced:
+        raise click.exceptions.Exit(NoPlacement.exit_status)
+    require_all_read(shown.warnings)
+    if detailed_exitcode and (shown.changes or layouts.gpus):
+        raise click.exceptions.Exit(CHANGES_PENDING)
+
+
+@click.command("diff")
+@file_option
+@output_option
+@pass_context
+def diff(context: Context, file: str) -> None:
+    """Compare a file with the fleet: exit 0 when it is as wanted, 10 when it is not."""
+    shown, layouts = make_plan(context, file)
+    _print_plan(file, shown, layouts)
+    require_all_read(shown.warnings)
+    if shown.changes or shown.unplaced or layouts.gpus:
+        raise click.exceptions.Exit(CHANGES_PENDING)
+
+
+def make_plan(context: Context, file: str) -> tuple[Plan, LayoutPlan]:
+    """Load, probe, plan: the VMs of the file, and its layouts if it has any."""
+    documents = load_documents(context, file)
+    vms = vms_of(documents, file)
+    context.app.require_hosts()
+    layouts = _layouts(context, documents)
+    return context.app.engine.plan(vms), layouts
+
+
+def _layouts(context: Context, documents: Documents) -> LayoutPlan:
+    if not documents.layouts:
+        return LayoutPlan()
+    return context.app.engine.layout_plan(documents.layouts)
+
+
+def _print_plan(file: str, shown: Plan, layouts: LayoutPlan) -> None:
+    item, text = plan_item(shown), plan_text(shown)
+    if layouts != LayoutPlan():
+        item["layouts"] = layout_plan_item(layouts)
+    if layouts.gpus:
+        hint = f"  next: {layout_command(file)}"
+        text = "\n".join([layout_plan_text(layouts), hint, text])
+    print_item("Plan", item, text)
+
+
+@click.command("apply")
+@file_option
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@click.option("--partial", is_flag=True, help="Make what fits, even if some VMs do not.")
+@click.option("--restart", is_flag=True, help="Allow stopping VMs for changes that need it.")
+@output_option
+@pass_context
+def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bool) -> None:
+    """Make the VMs of a file run, wherever they fit.
+
+    All are reserved, or none (exit 5). Running it again finishes what was interrupted, and
+    changes nothing when all is as wanted. Layouts in the file must hold already (exit 4 when
+    they do not): only `layout apply` partitions GPUs, and it asks.
+    """
+    if dry_run:
+        shown, layouts = make_plan(context, file)
+        _print_plan(file, shown, layouts)
+        if shown.unplaced and not partial:
+            raise click.exceptions.Exit(NoPlacement.exit_status)
+        require_all_read(shown.warnings)
+        return
+    documents = load_documents(context, file)
+    vms = vms_of(documents, file)
+    context.app.require_hosts()
+    _require_layouts(file, _layouts(context, documents))
+    try:
+        with changing(context, len(vms)) as engine:
+            done, outcome = engine.apply(vms, partial=partial, restart=restart)
+    except (Conflict, NoPlacement) as error:
+        error.next = error.next.replace("-f FILE", f"-f {shlex.quote(file)}")
+        raise
+    _print_outcome(done, outcome)
+    say_surplus(context, vms)
+    outcome.raise_for_failure()
+    if done.unplaced:
+        raise PartlyDone(
+            f"{len(done.unplaced)} of {len(vms)} VMs could not be placed",
+            why=", ".join(refused.request.name for refused in done.unplaced[:10]),
+            next=explain_command(file),
+        )
+    require_all_read(done.warnings)
+
+
+def _require_layouts(file: str, layouts: LayoutPlan, most: int = 5) -> None:
+    if layouts.gpus:
+        lines = [f"{g.host} {g.device}: {'; '.join(g.differences)}" for g in layouts.gpus[:most]]
+        rest = len(layouts.gpus) - len(lines)
+        raise Conflict(
+            f"{counted(len(layouts.gpus), 'GPU')} not partitioned as {file} declares",
+            why="; ".join([*lines, *([f"and {rest} more"] if rest else [])]),
+            next=f"{layout_command(file)}, then the same command again",
+        )
+
+
+def layout_command(file: str) -> str:
+    """What to type to partition the GPUs as this file declares."""
+    return f"vgpumgr layout apply -f {shlex.quote(file)}"
+
+
+def explain_command(file: str) -> str:
+    """What to type to learn why a VM of this file fits nowhere."""
+    return f"vgpumgr explain -f {shlex.quote(file)}"
+
+
+def _print_outcome(done: Plan, outcome: Outcome) -> None:
+    text = "\n".join(part for part in (plan_text(done), outcome_text(outcome)) if part)
+    print_item("Apply", {**plan_item(done), **outcome_item(outcome)}, text)
+
+
+@click.command("delete")
+@file_option
+@click.option("--keep-disks", is_flag=True, help="Keep the volumes made for the VMs.")
+@click.option("--force", is_flag=True, help="Power running VMs off.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@pass_context
+def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
+    """Delete the VMs that a file names, with the disks and GPU parts made for them."""
+    from vgpumgr.cli.commands.vm import delete_vms
+
+    wanted = load_vms(context, file)
+    names = {spec.name for spec in wanted}
+    known = [vm.name for vm in context.app.ledger.vms() if vm.name in names]
+    if known:
+        delete_vms(context, known, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))
+    else:
+        say("nothing to delete")
+    say_surplus(context, wanted)

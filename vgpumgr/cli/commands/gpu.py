@@ -1,0 +1,141 @@
+"""``vgpumgr gpu``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
+from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
+from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.gpu_items import gpu_items
+from vgpumgr.cli.views.gpu_words import (
+    health_text,
+    instance_text,
+    layout_text,
+    mig_text,
+    mode_text,
+    vfs_text,
+)
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.size import format_mib
+
+# What NVML says of a GPU that hangs on no NVSwitch.
+NO_FABRIC = "not-supported"
+
+COLUMNS = (
+    Column("HOST", "host"),
+    Column("DEVICE", "device"),
+    Column("MODEL", "model"),
+    Column("MEMORY", lambda gpu: format_mib(gpu["memory_mib"]) if gpu["memory_mib"] else ""),
+    Column("DRIVER", "driver"),
+    Column("MIG", lambda gpu: mig_text(gpu["mig"])),
+    Column("VFS", lambda gpu: vfs_text(gpu["vfs"])),
+    Column("USED", lambda gpu: f"{gpu['units_used']}/{gpu['units']}"),
+    Column("VMS", lambda gpu: len(gpu["allocations"])),
+    Column("STATE", health_text),
+    Column("SEEN", lambda gpu: age(gpu["observed_at"])),
+    Column("MODE", lambda gpu: mode_text(gpu["mixed_size"]), wide=True),
+    Column("SCHEDULER", "scheduler", wide=True),
+    Column("FABRIC", lambda gpu: _fabric_text(gpu["fabric"]), wide=True),
+    Column("SIBLINGS", "siblings", wide=True),
+    Column("NUMA", "numa_node", wide=True),
+    Column("IOMMU", "iommu_group", wide=True),
+    Column("UUID", "uuid", wide=True),
+    Column("ID", "name"),
+)
+
+
+@click.group()
+def gpu() -> None:
+    """GPUs: list, show."""
+
+
+@gpu.command("list")
+@click.option("--host", "host_name", help="Only of this host.")
+@refresh_option
+@list_options
+@pass_context
+def list_(context: Context, host_name: str | None, refresh: bool) -> None:
+    """List GPUs. VFS counts the free ones of those that are on."""
+    hosts = [context.app.ledger.host(host_name).name] if host_name else []
+    with refreshed(context, refresh, hosts):
+        items = [item for item in gpu_items(context) if not hosts or item["host"] in hosts]
+        print_list("GPU", items, COLUMNS)
+
+
+@gpu.command()
+@click.argument("name")
+@output_option
+@pass_context
+def show(context: Context, name: str) -> None:
+    """Show one GPU, by its id, a unique prefix of it, or HOST/DEVICE."""
+    items = [
+        item
+        for item in gpu_items(context)
+        if item["name"].startswith(name) or name == f"{item['host']}/{item['device']}"
+    ]
+    if len(items) != 1:
+        problem = "no GPU" if not items else "several GPUs match"
+        raise NotFound(f"{problem} {name}", next="vgpumgr gpu list")
+    print_item("GPU", items[0], _text(items[0]))
+
+
+def _text(item: dict[str, Any]) -> str:
+    return fields(
+        [
+            ("Id", item["name"]),
+            ("Host", item["host"]),
+            ("Device", item["device"]),
+            ("Siblings", ", ".join(item["siblings"])),
+            ("Model", item["model"]),
+            ("UUID", item["uuid"]),
+            ("Memory", format_mib(item["memory_mib"]) if item["memory_mib"] else ""),
+            ("Driver", item["driver"]),
+            ("NUMA node", item["numa_node"]),
+            ("IOMMU group", item["iommu_group"]),
+            ("State", health_text(item)),
+            ("Health", ": ".join(filter(None, (item["health"], item["health_detail"])))),
+            ("Seen", f"{age(item['observed_at'])} ago"),
+            ("Slots", f"{item['units_used']} of {item['units']} in use"),
+            *_partitioning(item),
+            ("Fabric", _fabric_text(item["fabric"])),
+            *(("Type", _type_text(each)) for each in item["types"]),
+            *(
+                ("Held", f"{a['profile']} by {a['vm']} as {a['device']}")
+                for a in item["allocations"]
+            ),
+            *(("Foreign", f"{each['profile']}: {each['what']}") for each in item["foreign"]),
+        ]
+    )
+
+
+def _partitioning(item: dict[str, Any]) -> list[tuple[str, object]]:
+    mig, vfs = item["mig"], item["vfs"]
+    return [
+        ("Layout", layout_text(item["layout"])),
+        ("MIG", mig_text(mig)),
+        *(("GPU instance", instance_text(each)) for each in (mig or {}).get("instances") or ()),
+        ("VFs", vfs and f"{vfs['on']} of {vfs['total']} on, {vfs['free']} free"),
+        ("Mode", mode_text(item["mixed_size"])),
+        ("Scheduler", item["scheduler"]),
+    ]
+
+
+def _fabric_text(fabric: dict[str, Any] | None) -> str:
+    if fabric is None or fabric["state"] == NO_FABRIC:
+        return ""
+    parts = {
+        "module": fabric["module_id"],
+        "state": fabric["state"],
+        "NVLinks": fabric["nvlinks"],
+    }
+    return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
+
+
+def _type_text(mdev_type: dict[str, Any]) -> str:
+    free = mdev_type["available"]
+    count = "unknown" if free is None else f"{free} free"
+    return f"{mdev_type['profile']} ({mdev_type['type_id']}): {count}"

@@ -1,0 +1,243 @@
+"""``vgpumgr host``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vgpumgr import API_VERSION
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
+from vgpumgr.cli.output import (
+    Column,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+    say,
+)
+from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.selectors import Selector, matches, parse_pairs, selector_option
+from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.host_items import host_item, host_text
+from vgpumgr.model.errors import HostUnreachable, PartlyDone, UsageError
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.size import format_mib
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.observe import Observation
+
+COLUMNS = (
+    Column("NAME", "name"),
+    Column("STATE", "state"),
+    Column("ADDRESS", "address"),
+    Column("GPUS", "gpu_count"),
+    Column("MODELS", "models"),
+    Column("CPUS", "cpus"),
+    Column("MEMORY", lambda host: format_mib(host["memory_mib"]) if host["memory_mib"] else ""),
+    Column("SEEN", lambda host: age(host["observed_at"])),
+    Column("CPU", "cpu_model", wide=True),
+    Column("KERNEL", lambda host: host["versions"].get("kernel"), wide=True),
+    Column("LIBVIRT", lambda host: host["versions"].get("libvirt"), wide=True),
+    Column("QEMU", lambda host: host["versions"].get("qemu"), wide=True),
+    Column("DRIVER", lambda host: host["versions"].get("driver"), wide=True),
+)
+
+
+@click.group()
+def host() -> None:
+    """Hosts: add, list, show, probe, trust, cordon, uncordon, remove."""
+
+
+@host.command()
+@click.argument("name", required=False)
+@click.option("--address", help="USER@HOST[:PORT], local, or sim://NAME.")
+@click.option(
+    "--fingerprint", help="The host's SSH key, SHA256:…; without it, it is shown and asked."
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE")
+@click.option("--no-install", is_flag=True, help="Do not install the helper: probe only.")
+@click.option("--accelerator", type=click.Choice(["auto", "kvm", "tcg"]), default="auto")
+@click.option("-f", "--file", "file", help="YAML with Host documents, instead of flags.")
+@output_option
+@pass_context
+def add(context: Context, /, name: str | None, file: str | None, **options: Any) -> None:
+    """Enrol hosts: pin the SSH key, install the helper, probe.
+
+    \b
+    vgpumgr host add gpu1 --address root@gpu1.example --fingerprint SHA256:…
+    vgpumgr host add lab --address local
+    vgpumgr host add -f hosts.yaml
+    """
+    from vgpumgr.app.enrolment import enrol
+
+    records = _from_file(context, file) if file else [_from_flags(name, options)]
+    for record in records:
+        enrolled = enrol(
+            context.app,
+            record,
+            fingerprint=options["fingerprint"] or record.host_key,
+            install=not options["no_install"],
+            accept=_accept_key,
+        )
+        say(f"{enrolled.name}: {_summary(enrolled)}")
+
+
+def _from_file(context: Context, file: str) -> list[HostRecord]:
+    from vgpumgr.cli.files import load_documents
+
+    found = list(load_documents(context, file).hosts)
+    if not found:
+        raise UsageError(f"{file} names no host", next="add a document with kind: Host")
+    return found
+
+
+def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
+    """Flags become the same document a file would hold, and go through the same checks."""
+    from vgpumgr.spec import COMMAND_LINE, load
+
+    if not name or not options["address"]:
+        raise UsageError(
+            "a host needs a name and an address",
+            next="vgpumgr host add NAME --address USER@HOST[:PORT] | local | sim://NAME",
+        )
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "Host",
+        "name": name,
+        "address": options["address"],
+        "labels": dict(parse_pairs(options["labels"], "--label")),
+        "accelerator": options["accelerator"],
+    }
+    return load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts[0]
+
+
+def _accept_key(host_name: str, fingerprint: str) -> None:
+    """An unknown key is shown and asked for; ``-y`` accepts no unknown key."""
+    confirm(yes=False)(f"{host_name} shows the key {fingerprint}. Is it the right one?")
+
+
+def _summary(record: HostRecord) -> str:
+    facts = record.facts
+    if facts is None:
+        return "enrolled"
+    unknown = "".join(f"; could not read {part.part}: {part.why}" for part in facts.unknown)
+    return f"{len(facts.gpus)} GPUs, {len(facts.domains)} domains{unknown}"
+
+
+@host.command("list")
+@selector_option
+@refresh_option
+@list_options
+@pass_context
+def list_(context: Context, selector: Selector, refresh: bool) -> None:
+    """List hosts."""
+    with refreshed(context, refresh):
+        hosts = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
+        print_list("Host", [host_item(each) for each in hosts], COLUMNS)
+
+
+@host.command()
+@click.argument("name")
+@output_option
+@pass_context
+def show(context: Context, name: str) -> None:
+    """Show one host."""
+    item = host_item(context.app.ledger.host(name))
+    print_item("Host", item, host_text(item))
+
+
+@host.command()
+@click.argument("names", nargs=-1)
+@output_option
+@pass_context
+def probe(context: Context, names: tuple[str, ...]) -> None:
+    """Probe hosts (all without names) and keep what they show."""
+    app = context.app
+    for name in names:
+        app.ledger.host(name)
+    app.require_hosts()
+    observation = app.engine.refresh(names)
+    for name in sorted(observation.facts):
+        say(f"{name}: {_summary(app.writable_ledger.host(name))}")
+    _fail(observation)
+
+
+def _fail(observation: Observation) -> None:
+    failed = dict(observation.failed)
+    for name, error in sorted(failed.items()):
+        say(f"{name}: {error.message}{f' ({error.why})' if error.why else ''}")
+    if failed and not observation.facts and len(failed) == 1:
+        error = next(iter(failed.values()))
+        error.next = "vgpumgr doctor"
+        raise error
+    if (
+        failed
+        and not observation.facts
+        and all(isinstance(error, HostUnreachable) for error in failed.values())
+    ):
+        raise HostUnreachable(
+            f"none of {len(failed)} hosts could be reached", next="vgpumgr doctor"
+        )
+    if failed:
+        raise PartlyDone(
+            f"{len(failed)} of {len(failed) + len(observation.facts)} hosts could not be probed",
+            next="vgpumgr doctor",
+        )
+
+
+@host.command()
+@click.argument("name")
+@click.option("--fingerprint", required=True, help="The new SSH key, SHA256:…")
+@output_option
+@pass_context
+def trust(context: Context, name: str, fingerprint: str) -> None:
+    """Pin a host's new SSH key after it changed for a known reason."""
+    from vgpumgr.app.enrolment import trust as pin
+
+    pin(context.app, name, fingerprint)
+    say(f"{name}: key pinned")
+
+
+@host.command()
+@click.argument("names", nargs=-1, required=True)
+@output_option
+@pass_context
+def cordon(context: Context, names: tuple[str, ...]) -> None:
+    """Stop placing VMs on hosts; what runs there stays."""
+    _set_cordon(context, names, cordoned=True)
+
+
+@host.command()
+@click.argument("names", nargs=-1, required=True)
+@output_option
+@pass_context
+def uncordon(context: Context, names: tuple[str, ...]) -> None:
+    """Place VMs on hosts again."""
+    _set_cordon(context, names, cordoned=False)
+
+
+def _set_cordon(context: Context, names: tuple[str, ...], *, cordoned: bool) -> None:
+    records = [context.app.ledger.host(name) for name in names]
+    for record in records:
+        context.app.writable_ledger.update_host(replace(record, cordoned=cordoned))
+        say(f"{record.name}: {'cordoned' if cordoned else 'takes VMs again'}")
+
+
+@host.command()
+@click.argument("name")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--forget", is_flag=True, help="The host is gone for good: do not reach for it.")
+@output_option
+@pass_context
+def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
+    """Take a host out: its helper and pin go; refused while anything is allocated on it."""
+    from vgpumgr.app.enrolment import remove as take_out
+
+    context.app.ledger.host(name)
+    confirm(yes=yes)(f"remove host {name}?")
+    take_out(context.app, name, reach=not forget)
+    say(f"{name}: removed")

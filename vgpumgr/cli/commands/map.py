@@ -1,0 +1,107 @@
+"""``vgpumgr map``: every GPU's occupancy, in colour at a terminal, readable without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import refresh_option, refreshed
+from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.bars import bar
+from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import GpuSupply, HostSupply, Usage
+
+
+@click.command("map")
+@refresh_option
+@output_option
+@pass_context
+def map_(context: Context, refresh: bool) -> None:
+    """Draw every GPU's occupancy.
+
+    A letter per VM, # for foreign use, = for an empty GPU instance, . for free.
+    """
+    from vgpumgr.engine.supply import build_fleet
+    from vgpumgr.engine.view import read_view
+
+    with refreshed(context, refresh):
+        view = read_view(context.app.ledger)
+        fleet = build_fleet(view)
+        records = {host.name: host for host in view.hosts}
+        items = [_host_item(host) for host in fleet.hosts]
+        text = "\n".join(line for host in fleet.hosts for line in _draw(host, records[host.name]))
+        print_item("Map", {"name": "map", "items": items}, text or "no host is enrolled")
+
+
+def _host_item(host: HostSupply) -> dict[str, Any]:
+    return {
+        "host": host.name,
+        "blocked": host.blocked,
+        "gpus": [_gpu_item(gpu) for gpu in host.gpus],
+    }
+
+
+def _gpu_item(gpu: GpuSupply) -> dict[str, Any]:
+    return {
+        "id": gpu.id,
+        "device": gpu.device,
+        "model": gpu.model,
+        "units": gpu.units,
+        "free": len(gpu.free_slots),
+        "mixed_size": gpu.mixed_size,
+        "free_vfs": len(gpu.free_vfs),
+        "instances": [
+            {"profile": i.profile, "start": i.start, "units": len(i.slots), "vgpus": i.vgpus}
+            for i in gpu.instances
+        ],
+        "usages": [
+            {
+                "vm": u.vm,
+                "foreign": u.foreign,
+                "profile": u.profile,
+                "units": u.units,
+                "start": u.start,
+            }
+            for u in gpu.usages
+        ],
+    }
+
+
+def _draw(host: HostSupply, record: HostRecord) -> Iterable[str]:
+    note = f"  [{host.blocked}]" if host.blocked else ""
+    seen = f"seen {age(record.observed_at)} ago" if record.observed_at else "never seen"
+    free = f"{host.free_vcpus} vCPUs, {host.free_memory_mib // 1024} GiB free"
+    yield f"{click.style(host.name, bold=True)}  {free}, {seen}{note}"
+    device = max((len(gpu.device) for gpu in host.gpus), default=0)
+    model = max((len(gpu.model) for gpu in host.gpus), default=0)
+    for gpu in host.gpus:
+        used = gpu.units - len(gpu.free_slots)
+        head = f"  {gpu.device:<{device}}  {gpu.model:<{model}}"
+        yield f"{head}  {bar(gpu)}  {used:>3}/{gpu.units:<3} {contents(gpu)}".rstrip()
+
+
+def contents(gpu: GpuSupply) -> str:
+    """``T4-4Q ×2``, the VM's name for a whole GPU, what is foreign, empty GPU instances, VFs."""
+    counts: dict[str, int] = {}
+    empty = (f"{each.profile} empty" for each in gpu.instances if not each.vgpus)
+    for label in (*map(_label, gpu.usages), *empty):
+        counts[label] = counts.get(label, 0) + 1
+    parts = [label if n == 1 else f"{label} ×{n}" for label, n in counts.items()]
+    if any(offer.needs_vf for offer in gpu.offers):
+        parts.append(f"{len(gpu.free_vfs)} VFs free")
+    if gpu.blocked:
+        parts.append(gpu.blocked)
+    return ", ".join(parts)
+
+
+def _label(usage: Usage) -> str:
+    if usage.foreign:
+        return f"foreign {usage.profile}"
+    if usage.profile == PASSTHROUGH_PROFILE:
+        return f"whole → {usage.vm}"
+    return usage.profile

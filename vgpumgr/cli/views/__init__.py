@@ -1,0 +1,1 @@
+"""How values are shown: items for programs, words, tables and bars for people."""

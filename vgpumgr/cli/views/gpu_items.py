@@ -1,0 +1,173 @@
+"""GPUs as the reading commands show them: facts, partitioning, and what lives where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgpumgr.cli.context import Context
+from vgpumgr.cli.views.ages import observed_ats
+from vgpumgr.cli.views.layout_plans import goal_item
+from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord
+from vgpumgr.model.layout import LayoutRecord
+from vgpumgr.model.placement import GpuSupply, InstanceSupply, Usage
+from vgpumgr.model.vm import Allocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One GPU with all that is known of it. ``supply`` None: its host was never probed."""
+
+    gpu: GpuRecord
+    supply: GpuSupply | None
+    held: Sequence[Allocation]
+    layout: LayoutRecord | None
+    observed_at: float | None
+
+
+def gpu_items(context: Context) -> list[dict[str, Any]]:
+    """All GPUs with what they hold, foreign things included."""
+    return [gpu_item(each) for each in seen_gpus(context)]
+
+
+def seen_gpus(context: Context) -> list[Seen]:
+    """All GPUs, by host and device."""
+    from vgpumgr.engine.supply import build_fleet
+    from vgpumgr.engine.view import read_view
+
+    view = read_view(context.app.ledger)
+    held: dict[str, list[Allocation]] = {}
+    for allocation in view.allocations:
+        held.setdefault(allocation.gpu, []).append(allocation)
+    supplies = {gpu.id: gpu for host in build_fleet(view).hosts for gpu in host.gpus}
+    layouts = {record.gpu: record for record in view.layouts}
+    seen = observed_ats(view.hosts)
+    return [
+        Seen(
+            gpu=gpu,
+            supply=supplies.get(gpu.id),
+            held=held.get(gpu.id, ()),
+            layout=layouts.get(gpu.id),
+            observed_at=seen.get(gpu.host),
+        )
+        for gpu in view.gpus
+    ]
+
+
+def gpu_item(seen: Seen) -> dict[str, Any]:
+    """The JSON of a GPU, as its host showed it at ``observed_at``."""
+    gpu, facts = seen.gpu, seen.gpu.facts
+    foreign = [usage for usage in seen.supply.usages if usage.foreign] if seen.supply else []
+    used = sum(len(each.slots) for each in seen.held) + sum(each.units for each in foreign)
+    return {
+        "name": gpu.id,
+        "host": gpu.host,
+        "device": facts.device,
+        "model": facts.model,
+        "uuid": facts.uuid,
+        "serial": facts.serial,
+        "memory_mib": facts.memory_mib,
+        "driver": facts.driver,
+        "numa_node": facts.numa_node,
+        "iommu_group": facts.iommu_group,
+        "siblings": list(facts.siblings),
+        "state": str(gpu.state),
+        "health": str(facts.health),
+        "health_detail": facts.health_detail,
+        "ecc": facts.ecc,
+        "observed_at": seen.observed_at,
+        "units": gpu.units,
+        "units_used": min(used, gpu.units),
+        **partitioning(seen),
+        "fabric": _fabric(facts),
+        "types": _types(facts),
+        "allocations": [
+            {"vm": each.vm, "profile": each.profile, "device": each.device} for each in seen.held
+        ],
+        "foreign": [{"profile": each.profile, "what": each.foreign} for each in foreign],
+    }
+
+
+def partitioning(seen: Seen) -> dict[str, Any]:
+    """How the GPU is partitioned, and how it is declared to be (``layout`` null: not at all)."""
+    facts, record = seen.gpu.facts, seen.layout
+    return {
+        "mig": _mig(seen),
+        "vfs": _vfs(seen),
+        "mixed_size": facts.mixed_size,
+        "scheduler": facts.scheduler,
+        "layout": record
+        and {"name": record.layout, "settled": record.settled, "declared": goal_item(record.goal)},
+    }
+
+
+def _mig(seen: Seen) -> dict[str, Any] | None:
+    mig = seen.gpu.facts.mig
+    if mig is None:
+        return None
+    supplied = seen.supply.instances if seen.supply else ()
+    unread = mig.instances is None
+    return {
+        "enabled": mig.enabled,
+        "pending": mig.pending,
+        "instances": None if unread else [_instance(seen, each) for each in supplied],
+    }
+
+
+def _instance(seen: Seen, instance: InstanceSupply) -> dict[str, Any]:
+    """One GPU instance; ``id`` null: we hold its place, and it is not made yet."""
+    guests = [u for u in seen.supply.usages if u.start == instance.start] if seen.supply else []
+    return {
+        "id": instance.id,
+        "profile": instance.profile,
+        "start": instance.start,
+        "size": instance.size,
+        "compute": [each.profile_id for each in _compute(seen.gpu.facts, instance.start)],
+        "made_for_vm": any(
+            each.instance.make and each.instance.start == instance.start
+            for each in seen.held
+            if each.instance is not None
+        ),
+        "vgpus": [_guest(each) for each in guests],
+    }
+
+
+def _compute(facts: GpuFacts, start: int) -> tuple[ComputeInstance, ...]:
+    found = facts.mig.instances if facts.mig else None
+    return next((each.compute for each in found or () if each.start == start), ())
+
+
+def _guest(usage: Usage) -> dict[str, Any]:
+    return {"vm": usage.vm, "foreign": usage.foreign, "profile": usage.profile}
+
+
+def _vfs(seen: Seen) -> dict[str, int] | None:
+    facts = seen.gpu.facts
+    if not facts.sriov_total and not facts.vfs:
+        return None
+    free = len(seen.supply.free_vfs) if seen.supply else 0
+    return {"total": facts.sriov_total, "on": len(facts.vfs), "free": free}
+
+
+def _fabric(facts: GpuFacts) -> dict[str, Any] | None:
+    found = {
+        "module_id": facts.module_id,
+        "state": facts.fabric_state,
+        "nvlinks": facts.nvlinks,
+    }
+    return None if set(found.values()) == {None} else found
+
+
+def _types(facts: GpuFacts) -> list[dict[str, Any]]:
+    """mdev types; on VFs ``available`` is how many VFs would take one."""
+    counts: dict[str, dict[str, Any]] = {}
+    for types in (facts.mdev_types, *(vf.mdev_types for vf in facts.vfs)):
+        for each in types:
+            item = {"type_id": each.type_id, "profile": each.profile, "available": 0}
+            known = counts.setdefault(each.type_id, item)
+            if each.available is None or known["available"] is None:
+                known["available"] = None
+            else:
+                known["available"] += each.available
+    return list(counts.values())

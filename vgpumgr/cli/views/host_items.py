@@ -1,0 +1,88 @@
+"""Hosts as the reading commands show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpumgr.cli.output import fields
+from vgpumgr.cli.views.ages import age
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.size import format_mib
+
+
+def host_item(host: HostRecord) -> dict[str, Any]:
+    """The JSON of a host."""
+    facts = host.facts
+    models = sorted({gpu.model for gpu in facts.gpus}) if facts else []
+    return {
+        "name": host.name,
+        "state": host_state(host),
+        "address": host.address,
+        "host_key": host.host_key,
+        "cordoned": host.cordoned,
+        "labels": dict(host.labels),
+        "observed_at": host.observed_at,
+        "last_error": host.last_error,
+        "gpu_count": len(facts.gpus) if facts else 0,
+        "models": models,
+        "cpus": facts.cpus if facts else 0,
+        "cpu_model": facts.cpu_model if facts else "",
+        "memory_mib": facts.memory_mib if facts else 0,
+        "iommu": facts.iommu if facts else None,
+        "kvm": facts.kvm if facts else None,
+        "boot_id": facts.boot_id if facts else "",
+        "versions": to_plain(facts.versions) if facts else {},
+        "pools": [pool.name for pool in facts.pools] if facts else [],
+        "networks": list(facts.networks) if facts else [],
+        "bridges": list(facts.bridges) if facts else [],
+        "fabric": to_plain(facts.fabric) if facts else None,
+        "unknown": [to_plain(part) for part in facts.unknown] if facts else [],
+    }
+
+
+def host_state(host: HostRecord) -> str:
+    """One word, the worst first."""
+    if host.last_error:
+        return "unreachable"
+    if host.cordoned:
+        return "cordoned"
+    if host.facts is None:
+        return "unknown"
+    return "partial" if host.facts.unknown else "ready"
+
+
+def host_text(item: dict[str, Any]) -> str:
+    """A host for people."""
+    return fields(
+        [
+            ("Name", item["name"]),
+            ("State", item["state"]),
+            ("Address", item["address"]),
+            ("SSH key", item["host_key"]),
+            ("Seen", f"{age(item['observed_at'])} ago" if item["observed_at"] else "never"),
+            ("Error", item["last_error"]),
+            ("CPUs", f"{item['cpus']} {item['cpu_model']}".strip()),
+            ("Memory", format_mib(item["memory_mib"])),
+            ("IOMMU", {True: "on", False: "off"}.get(item["iommu"], "")),
+            ("KVM", {True: "yes", False: "no: domains run under TCG"}.get(item["kvm"], "")),
+            *((key, value) for key, value in item["versions"].items()),
+            ("GPUs", f"{item['gpu_count']} ({', '.join(item['models'])})"),
+            *(("NVSwitch partition", _partition_text(each)) for each in _partitions(item)),
+            ("Storage pools", ", ".join(item["pools"])),
+            ("Networks", ", ".join(item["networks"])),
+            ("Bridges", ", ".join(item["bridges"])),
+            ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
+            *((f"Unknown {part['part']}", part["why"]) for part in item["unknown"]),
+        ]
+    )
+
+
+def _partitions(item: dict[str, Any]) -> list[dict[str, Any]]:
+    return item["fabric"]["partitions"] if item["fabric"] else []
+
+
+def _partition_text(partition: dict[str, Any]) -> str:
+    """``3: modules 1, 2, 3, 4, active``."""
+    modules = ", ".join(map(str, partition["gpus"]))
+    return f"{partition['id']}: modules {modules}" + (", active" if partition["active"] else "")

@@ -1,0 +1,124 @@
+"""VMs as the reading commands show them: the ledger's, and the foreign domains beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vgpumgr.cli.context import Context
+from vgpumgr.cli.views.ages import observed_ats, observed_states
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.vm import Allocation, VmRecord
+
+
+def vm_item(
+    vm: VmRecord, held: Sequence[Allocation], power: str, observed_at: float | None
+) -> dict[str, Any]:
+    """The JSON of a VM. ``power`` is what its host showed at ``observed_at``."""
+    return {
+        "name": vm.name,
+        "id": vm.id,
+        "host": vm.host,
+        "state": str(vm.state),
+        "power": power,
+        "observed_at": observed_at,
+        "wanted_running": vm.running,
+        "vcpus": vm.spec.vcpus,
+        "memory_mib": vm.spec.memory_mib,
+        "tenant": vm.spec.tenant,
+        "labels": dict(vm.spec.labels),
+        "gpus": [
+            {
+                "profile": each.profile,
+                "framework": each.framework,
+                "gpu": each.gpu,
+                "device": each.device,
+                "parent": each.parent,
+                "state": str(each.state),
+                "vf": each.vf,
+                "instance": to_plain(each.instance),
+                "placement_id": each.placement_id,
+                "frame_rate_limiter": each.frame_rate_limiter,
+                "partition": each.partition,
+            }
+            for each in sorted(held, key=lambda each: (each.parent or each.device, each.device))
+        ],
+        "volumes": [{"pool": pool, "name": name} for pool, name in vm.volumes],
+        "cpus": list(vm.cpus),
+        "numa_node": vm.numa_node,
+        "owner": "vgpumgr",
+    }
+
+
+def part_text(part: dict[str, Any]) -> str:
+    """``1g.10gb (vfio-vf) 0000:41:00.5 on gpu-1a2b3c4d, VF 1, in GPU instance 1g.10gb at 2``."""
+    words = [
+        f"{part['profile']} ({part['framework']}) {part['device']} on "
+        f"{part['parent'] or part['gpu']}"
+    ]
+    if part.get("vf") is not None:
+        words.append(f"VF {part['vf']}")
+    if instance := part.get("instance"):
+        made = "made for it" if instance["make"] else "of the layout"
+        words.append(f"in GPU instance {instance['profile']} at {instance['start']}, {made}")
+    if part.get("placement_id") is not None:
+        words.append(f"placement id {part['placement_id']}")
+    if part.get("frame_rate_limiter") is not None:
+        words.append(f"frame-rate limiter {'on' if part['frame_rate_limiter'] else 'off'}")
+    if part.get("partition") is not None:
+        words.append(f"NVSwitch partition {part['partition']}")
+    return ", ".join(words)
+
+
+def vm_items(context: Context) -> list[dict[str, Any]]:
+    """Our VMs, then the foreign domains of the last observation."""
+    ledger = context.app.ledger
+    held: dict[str, list[Allocation]] = {}
+    for allocation in ledger.allocations():
+        held.setdefault(allocation.vm_id, []).append(allocation)
+    vms, hosts = ledger.vms(), ledger.hosts()
+    states, seen = observed_states(hosts), observed_ats(hosts)
+    ours = {(vm.host, vm.name) for vm in vms}
+    items = [
+        vm_item(
+            vm,
+            held.get(vm.id, ()),
+            states.get((vm.host, vm.name), "unknown"),
+            seen.get(vm.host),
+        )
+        for vm in vms
+    ]
+    foreign = [
+        _foreign(host, domain)
+        for host in hosts
+        if host.facts
+        for domain in host.facts.domains
+        if (host.name, domain.name) not in ours
+    ]
+    return [*items, *foreign]
+
+
+def _foreign(host: HostRecord, domain: DomainFacts) -> dict[str, Any]:
+    return {
+        "name": domain.name,
+        "id": domain.uuid,
+        "host": host.name,
+        "state": "foreign",
+        "power": str(domain.state),
+        "observed_at": host.observed_at,
+        "wanted_running": None,
+        "vcpus": domain.vcpus,
+        "memory_mib": domain.memory_mib,
+        "tenant": "",
+        "labels": {},
+        "gpus": [
+            {"profile": "?", "framework": "", "gpu": "", "device": device, "parent": ""}
+            for device in domain.devices
+        ],
+        "volumes": [],
+        "cpus": [],
+        "numa_node": None,
+        "owner": "foreign",
+    }

@@ -1,0 +1,36 @@
+"""Where VMs are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.host import HostFacts, HostRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where VMs are made: the host, its last probe, its GPUs, and the fleet's id.
+
+    ``made`` are the GPU instances that exist because VMs needed them: first slices by GPU's id.
+    """
+
+    fleet: str
+    host: HostRecord
+    facts: HostFacts
+    gpus: dict[str, GpuRecord]
+    made: Mapping[str, frozenset[int]]
+
+
+def volume_path(facts: HostFacts, pool: str, name: str) -> str:
+    """Where a volume lies; NotFound for a pool that the host does not show."""
+    target = next((each.path for each in facts.pools if each.name == pool), None)
+    if target is None:
+        raise NotFound(
+            f"host {facts.host} shows no storage pool {pool}",
+            why=f"it has: {', '.join(each.name for each in facts.pools) or 'none'}",
+            next=f"vgpumgr host probe {facts.host}",
+        )
+    return f"{target.rstrip('/')}/{name}"

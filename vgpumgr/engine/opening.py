@@ -1,0 +1,50 @@
+"""What a new operation is opened with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vgpumgr.engine import steps
+from vgpumgr.engine.steps import Step
+from vgpumgr.model.journal import OperationRecord, OperationState, TaskRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The controller's epoch, where ids come from, and the time (Unix seconds)."""
+
+    epoch: int
+    new_uuid: Callable[[], str]
+    now: float
+
+    def operation(self, kind: str) -> OperationRecord:
+        """A new one, running."""
+        return OperationRecord(
+            id=self.new_uuid(),
+            kind=kind,
+            state=OperationState.RUNNING,
+            epoch=self.epoch,
+            started_at=self.now,
+        )
+
+    def task(
+        self,
+        operation: OperationRecord,
+        verb: str,
+        work: Sequence[Step],
+        *,
+        vm_id: str,
+        vm: str,
+        host: str,
+    ) -> TaskRecord:
+        """A task of it; a layout's has the GPU's id and name in the place of a VM's."""
+        return TaskRecord(
+            id=self.new_uuid(),
+            operation=operation.id,
+            vm_id=vm_id,
+            vm=vm,
+            host=host,
+            verb=verb,
+            steps=steps.to_records(tuple(work)),
+        )

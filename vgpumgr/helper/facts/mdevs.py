@@ -1,0 +1,87 @@
+"""What the kernel shows of mediated devices: parents with their types, devices, definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpumgr.helper import sysfs
+from vgpumgr.helper.devices import mdev_device
+from vgpumgr.helper.parts import Parts
+from vgpumgr.helper.system import System
+
+_MDEVCTL = "/etc/mdevctl.d"
+
+
+def parents(system: System, parts: Parts) -> list[dict[str, Any]]:
+    """Every entry of ``/sys/class/mdev_bus``, virtual parents included."""
+    found = []
+    known: dict[tuple[str, str], dict[str, Any]] = {}
+    for name in parts.read("parents", _names, system, mdev_device.PARENTS) or ():
+        folder = f"{mdev_device.PARENTS}/{name}"
+        types = parts.read(f"parents {name}", system.list, f"{folder}/mdev_supported_types") or ()
+        found.append(
+            {
+                "name": name,
+                "path": parts.read(f"parents {name} path", system.real, folder),
+                "types": [_type(system, name, kind, parts, known) for kind in types],
+            }
+        )
+    return found
+
+
+def existing(system: System, parts: Parts) -> list[dict[str, Any]]:
+    """Every mediated device, whoever made it."""
+    uuids = parts.read("mdevs", _names, system, mdev_device.DEVICES) or ()
+    found = (parts.read(f"mdevs {uuid}", _device, system, uuid) for uuid in uuids)
+    return [device for device in found if device is not None]
+
+
+def definitions(system: System, parts: Parts) -> list[str]:
+    """The UUIDs that mdevctl would make at boot or on demand."""
+    return parts.read("mdevctl", _definitions, system) or []
+
+
+def _names(system: System, folder: str) -> tuple[str, ...]:
+    return tuple(system.list(folder)) if system.exists(folder) else ()
+
+
+def _type(
+    system: System,
+    parent: str,
+    kind: str,
+    parts: Parts,
+    known: dict[tuple[str, str], dict[str, Any]],
+) -> dict[str, Any]:
+    """What never changes of a type is read once: the VFs of a GPU list the same types."""
+    folder = f"{mdev_device.PARENTS}/{parent}/mdev_supported_types/{kind}"
+    part = f"parents {parent} {kind}"
+    name = parts.read(part, sysfs.optional_text, system, f"{folder}/name") or kind
+    rest = known.get((kind, name))
+    if rest is None:
+        rest = known[kind, name] = {
+            "device_api": parts.read(part, sysfs.text, system, f"{folder}/device_api"),
+            "description": parts.read(part, sysfs.optional_text, system, f"{folder}/description")
+            or "",
+        }
+    available = parts.read(part, _available, system, folder)
+    return {"id": kind, "name": name, "available": available, **rest}
+
+
+def _available(system: System, folder: str) -> int:
+    return int(sysfs.text(system, f"{folder}/available_instances"))
+
+
+def _device(system: System, uuid: str) -> dict[str, Any] | None:
+    folder = f"{mdev_device.DEVICES}/{uuid}"
+    return {
+        "uuid": uuid,
+        "parent": mdev_device.parent_of(system, uuid),
+        "type": mdev_device.type_of(system, uuid),
+        "iommu_group": sysfs.iommu_group(system, folder),
+    }
+
+
+def _definitions(system: System) -> list[str]:
+    # Beside a folder per parent lies scripts.d, which holds no definitions.
+    folders = [name for name in _names(system, _MDEVCTL) if not name.endswith(".d")]
+    return sorted(uuid for name in folders for uuid in system.list(f"{_MDEVCTL}/{name}"))

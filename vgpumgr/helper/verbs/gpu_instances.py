@@ -1,0 +1,75 @@
+"""The verbs for declared GPU instances: those of a layout, which no claim makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpumgr.helper import arguments, claims, errors, pci, wanted
+from vgpumgr.helper.call import Call
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.nvidia import instances, mig, nvml, vf_files
+from vgpumgr.helper.nvidia.mig import Instance
+from vgpumgr.helper.nvidia.nvml import Session
+from vgpumgr.helper.system import System
+
+
+def create(call: Call) -> dict[str, Any]:
+    """The ``gi_create`` verb: make, or find, and read back. Half of one is taken back."""
+    address = arguments.pci(call.args, "gpu")
+    profile_id = arguments.number(call.args, "profile_id")
+    size = arguments.number(call.args, "size")
+    start = arguments.optional_number(call.args, "start")
+    computes = arguments.numbers(call.args, "compute")
+    with nvml.session(call.system) as session:
+        gpu = session.gpu(address)
+        instances.require_mig(session, gpu, address)
+        found = None if start is None else mig.at(session, gpu, profile_id, start)
+        if found:
+            made = instances.add_computes(session, found, computes)
+        else:
+            found = instances.create(session, gpu, profile_id, start, size)
+            made = _computes_or_nothing(session, gpu, found, computes)
+    return {"id": found.id, "start": found.start, "size": found.size, "compute": made}
+
+
+def destroy(call: Call) -> dict[str, Any]:
+    """The ``gi_destroy`` verb; an absent one is no error."""
+    address = arguments.pci(call.args, "gpu")
+    number = arguments.number(call.args, "id")
+    profile_id = arguments.number(call.args, "profile_id")
+    start = arguments.number(call.args, "start")
+    with nvml.session(call.system) as session:
+        gpu = session.gpu(address)
+        found = mig.by_id(session, gpu, number)
+        if found is None:
+            return {}
+        if (found.profile_id, found.start) != (profile_id, start):
+            why = f"asked for profile {profile_id} at {start}, there is {found}"
+            raise HelperError(errors.REFUSED, f"instance {number} is another one", why)
+        _require_unused(call.system, address, found)
+        instances.destroy(session, gpu, found)
+    return {}
+
+
+def _computes_or_nothing(
+    session: Session, gpu: Any, made: Instance, computes: tuple[int, ...]
+) -> list[int]:
+    try:
+        return instances.add_computes(session, made, computes)
+    except HelperError:
+        instances.destroy(session, gpu, made)
+        raise
+
+
+def _require_unused(system: System, address: str, instance: Instance) -> None:
+    """A vGPU on it, or one that a claim wants on it: NVML would say IN_USE for the first alone."""
+    vfs = pci.vfs(system, address)
+    users = [vf for vf in vfs if vf_files.instance(system, vf) == instance.id]
+    for unit in claims.units(system):
+        claim = claims.load(system, unit)
+        wants = wanted.instance(claim["wanted"]) if claim else None
+        place = (address, instance.profile_id, instance.start)
+        if wants and (wants["gpu"], wants["profile_id"], wants["start"]) == place:
+            users.append(f"the claim {unit}")
+    if users:
+        raise HelperError(errors.IN_USE, f"{instance} is in use", ", ".join(users), "EBUSY")

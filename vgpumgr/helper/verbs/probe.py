@@ -1,0 +1,78 @@
+"""The ``probe`` verb: everything about a host in one look. It needs no root and never fails."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from vgpumgr.helper import VERSION, arguments, claims, epoch, errors, pci
+from vgpumgr.helper.call import Call
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.facts import devices, machine, mdevs, nvml_facts
+from vgpumgr.helper.nvidia import fabric
+from vgpumgr.helper.parts import Parts
+from vgpumgr.helper.system import System
+from vgpumgr.helper.verbs import kvm
+
+_MACHINE = {
+    "hostname": machine.hostname,
+    "boot_id": machine.boot_id,
+    "kernel": machine.kernel,
+    "qemu": machine.qemu_version,
+    "cpus": machine.cpus,
+    "cpu_model": machine.cpu_model,
+    "memory_mib": machine.memory_mib,
+    "iommu": machine.iommu,
+    "kvm": kvm.remembered,
+    "epoch": epoch.current,
+}
+
+
+def probe(call: Call) -> dict[str, Any]:
+    """Every part; one that could not be read is None or empty, and named in ``unknown``."""
+    system, parts = call.system, Parts()
+    found = {name: parts.read(name, read, system) for name, read in _MACHINE.items()}
+    functions = devices.gather(system, parts)
+    return {
+        "helper": VERSION,
+        "python": platform.python_version(),
+        "root": system.root(),
+        **found,
+        "numa": parts.read("numa", machine.numa, system) or [],
+        "bridges": parts.read("bridges", machine.bridges, system) or [],
+        "devices": functions,
+        "parents": mdevs.parents(system, parts),
+        "mdevs": mdevs.existing(system, parts),
+        "mdevctl": mdevs.definitions(system, parts),
+        "nvml": _nvml(system, functions, parts),
+        "fabric": parts.read("fabric", fabric.facts, system),
+        "claims": _claims(system, parts),
+        "unknown": parts.unknown,
+    }
+
+
+def gpu_look(call: Call) -> dict[str, Any]:
+    """The ``gpu_look`` verb: one GPU as a probe shows it, and what of it could not be read."""
+    system, parts, address = call.system, Parts(), arguments.pci(call.args, "gpu")
+    if not pci.exists(system, address):
+        raise HelperError(errors.NOT_FOUND, f"no PCI function {address}", "not on the bus")
+    device = devices.one(system, address, parts)
+    answer = _nvml(system, [device], parts)
+    entry = answer["gpus"][0] if answer else None
+    return {"device": device, "nvml": entry, "unknown": parts.unknown}
+
+
+def _nvml(system: System, functions: list[dict[str, Any]], parts: Parts) -> Any:
+    """Only where NVIDIA's driver holds a function: without it the library has nothing to say."""
+    held = [device["address"] for device in functions if device["driver"] == "nvidia"]
+    return parts.read("nvml", nvml_facts.gather, system, held, parts) if held else None
+
+
+def _claims(system: System, parts: Parts) -> list[claims.Claim]:
+    found = []
+    for unit, claim, why in parts.read("claims", lambda: list(claims.every(system))) or ():
+        if claim is None:
+            parts.miss(f"claims {unit}", why)
+        else:
+            found.append(claim)
+    return found

@@ -1,0 +1,1 @@
+"""A probe's answer and libvirt's facts → HostFacts. Pure."""

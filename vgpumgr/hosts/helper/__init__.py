@@ -1,0 +1,1 @@
+"""The helper on the other end: sent or installed, and called."""

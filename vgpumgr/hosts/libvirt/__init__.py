@@ -1,0 +1,1 @@
+"""libvirt of a real host: through our own bridge, under deadlines."""

@@ -1,0 +1,142 @@
+"""A libvirt connection under deadlines, made anew when it broke."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from vgpumgr import virt
+from vgpumgr.hosts.deadline import DEADLINES, Deadline
+from vgpumgr.hosts.libvirt.bridge import Bridge
+from vgpumgr.model.errors import (
+    DeadlineExceeded,
+    HostUnreachable,
+    NotPermitted,
+    OutcomeUnknown,
+    VgpumgrError,
+)
+
+T = TypeVar("T")
+
+
+class LibvirtLink:
+    """One connection to one host's libvirt; calls on it run one after another.
+
+    ``open_bridge`` raises HostUnreachable or NotPermitted. Times are seconds.
+    """
+
+    def __init__(
+        self, host: str, open_bridge: Callable[[], Bridge], *, connect_s: float, call_s: float
+    ) -> None:
+        self._host = host
+        self._open_bridge = open_bridge
+        self._connect_s = connect_s
+        self._call_s = call_s
+        self._closed = False
+        self._lock = threading.Lock()
+        self._bridge: Bridge | None = None
+        self._libvirt: virt.Libvirt | None = None
+
+    def read(self, use: Callable[[virt.Libvirt], T]) -> T:
+        """A look. Tried once more when the daemon went away; DeadlineExceeded when it hangs."""
+        with self._lock:
+            libvirt, bridge = self._ready()
+            try:
+                return self._within(bridge, lambda: use(libvirt), DeadlineExceeded)
+            except HostUnreachable:
+                self._drop()
+                again, bridge = self._ready()
+                return self._within(bridge, lambda: use(again), DeadlineExceeded)
+
+    def change(self, use: Callable[[virt.Libvirt], T]) -> T:
+        """A change. OutcomeUnknown when it was cut: it may or may not have happened."""
+        with self._lock:
+            libvirt, bridge = self._ready()
+            return self._within(bridge, lambda: use(libvirt), OutcomeUnknown)
+
+    def close(self) -> None:
+        """Drop the connection for good; a call that is under way is cut."""
+        self._closed = True
+        if (bridge := self._bridge) is not None:
+            bridge.cut()
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        bridge, self._bridge = self._bridge, None
+        libvirt, self._libvirt = self._libvirt, None
+        if bridge is not None:
+            # First: saying goodbye to a daemon that hangs would hang, too.
+            bridge.cut()
+        if libvirt is not None:
+            libvirt.close()
+
+    def _within(self, bridge: Bridge, call: Callable[[], T], late: type[VgpumgrError]) -> T:
+        """Run ``call`` under the deadline; when it was cut, raise ``late``."""
+        with DEADLINES.within(self._call_s, bridge.cut) as deadline:
+            try:
+                return call()
+            except VgpumgrError as error:
+                if not deadline.fired:
+                    raise
+                raise late(
+                    f"{error.message} on {self._host}",
+                    why=f"libvirt did not answer within {self._call_s:g} s, and the call was cut",
+                    next=self._advice(),
+                ) from error
+
+    def _ready(self) -> tuple[virt.Libvirt, Bridge]:
+        """A connection that is open as far as we know."""
+        if self._libvirt is None or self._bridge is None or not self._bridge.alive:
+            self._drop()
+            try:
+                self._connect()
+            except HostUnreachable:
+                if self._bridge is None:
+                    raise  # not even the host was reached
+                # libvirtd exits when idle and is started by its socket: a call can fall between.
+                self._connect()
+        assert self._libvirt is not None
+        assert self._bridge is not None
+        return self._libvirt, self._bridge
+
+    def _connect(self) -> None:
+        self._bridge = None
+        if self._closed:
+            raise HostUnreachable(f"the connection to {self._host} was closed")
+        bridge = self._bridge = self._open_bridge()
+        with DEADLINES.within(self._connect_s, bridge.cut) as deadline:
+            try:
+                self._libvirt = virt.open_uri(bridge.uri)
+            except (HostUnreachable, NotPermitted) as error:
+                bridge.cut()
+                raise self._refusal(error, bridge, deadline) from error
+
+    def _refusal(self, error: VgpumgrError, bridge: Bridge, deadline: Deadline) -> VgpumgrError:
+        why = bridge.complaint or error.why
+        if isinstance(error, NotPermitted) or "Permission denied" in why:
+            return not_let_in(self._host, why)
+        if deadline.fired:
+            return DeadlineExceeded(
+                f"libvirt on {self._host} does not answer",
+                why=f"not connected within {self._connect_s:g} s",
+                next=self._advice(),
+            )
+        return HostUnreachable(
+            f"libvirt on {self._host} cannot be reached",
+            why=why,
+            next=self._advice(),
+        )
+
+    def _advice(self) -> str:
+        return f"on {self._host}: systemctl status libvirtd"
+
+
+def not_let_in(host: str, why: str) -> NotPermitted:
+    """libvirt's socket is for root and the group libvirt, as packaged."""
+    return NotPermitted(
+        f"libvirt on {host} does not let us in",
+        why=why,
+        next=f"on {host}, as root: usermod -aG libvirt USER, then log in anew",
+    )

@@ -1,0 +1,18 @@
+"""Names of what a claim on a host is for, as the helper writes them (docs/helper-protocol.md)."""
+
+from __future__ import annotations
+
+
+def mdev(uuid: str) -> str:
+    """A mediated device."""
+    return f"mdev-{uuid}"
+
+
+def pci(address: str) -> str:
+    """A PCI function, by its address."""
+    return f"pci-{address}"
+
+
+def fabric(partition: int) -> str:
+    """An NVSwitch partition."""
+    return f"fabric-{partition}"

@@ -1,0 +1,1 @@
+"""What hardware a simulated host has: boards of the catalogue, and where they sit."""

@@ -1,0 +1,1 @@
+"""What the vendors' drivers and daemons add to a simulated kernel."""

@@ -1,0 +1,1 @@
+"""libvirt's test driver, refusing what libvirt, QEMU and VFIO would."""

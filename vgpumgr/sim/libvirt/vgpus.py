@@ -1,0 +1,68 @@
+"""What the NVIDIA driver does when domains with vGPUs start and stop."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+
+from vgpumgr.model.errors import HostRefused
+from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.linux.function import Function
+from vgpumgr.sim.nvidia.gpu import NvidiaGpu
+
+# A VF that stays on its vendor's driver, with managed='no'.
+_VARIANT_DRIVERS_SINCE = (9, 7)
+
+
+def is_vendor_vf(kernel: Kernel, function: Function) -> bool:
+    """Is it a VF that carries vGPUs by itself (kernel 6.8 and later)?"""
+    gpu = kernel.gpu_of(function.address)
+    return gpu is not None and kernel.tree.exists(f"{function.path}/nvidia")
+
+
+def libvirt_knows_variants(version: str) -> bool:
+    """May a function be given to a guest while a variant driver has it?"""
+    parts = version.split(".")[:2]
+    return all(part.isdigit() for part in parts) and (
+        tuple(int(part) for part in parts) >= _VARIANT_DRIVERS_SINCE
+    )
+
+
+def start(kernel: Kernel, devices: Sequence[str], vm: str) -> None:
+    """The vGPUs among the devices begin to run, all of them or none: HostRefused."""
+    begun: list[str] = []
+    for gpu, carriers in _by_gpu(kernel, devices):
+        try:
+            gpu.start_vm(carriers, vm)
+        except OSError as error:
+            stop(kernel, begun)
+            raise _refused(kernel, vm, carriers[0], error) from error
+        begun += carriers
+
+
+def stop(kernel: Kernel, devices: Sequence[str]) -> None:
+    """Their VM is gone; the plugin lives on a little."""
+    for gpu, carriers in _by_gpu(kernel, devices):
+        gpu.stop_vm(carriers)
+        for carrier in carriers:
+            kernel.stopped_at[carrier] = kernel.clock.now()
+
+
+def _by_gpu(kernel: Kernel, devices: Sequence[str]) -> Iterable[tuple[NvidiaGpu, list[str]]]:
+    found: dict[str, list[str]] = {}
+    for device in devices:
+        gpu = kernel.gpu_of(device)
+        if gpu is not None:
+            found.setdefault(gpu.address, []).append(device)
+    return [(kernel.nvidia[address], carriers) for address, carriers in found.items()]
+
+
+def _refused(kernel: Kernel, vm: str, carrier: str, error: OSError) -> HostRefused:
+    number = error.errno or errno.EIO
+    return HostRefused(
+        f"cannot start domain {vm}",
+        why=f"internal error: qemu: vfio {carrier}: error getting device from group "
+        f"{kernel.group_of(carrier)}: {os.strerror(number)}",
+        errno_name=errno.errorcode[number],
+    )

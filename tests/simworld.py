@@ -19,7 +19,7 @@ from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
 from vgpumgr.model.placement import GpuSupply
 from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
 from vgpumgr.model.vm import GpuRequest, VmSpec
-from vgpumgr.sim.client import InProcessHosts
+from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.store import open_ledger
 
 OLD = Versions(kernel="6.1.0-37-amd64", libvirt="9.0.0", qemu="7.2.22", driver="550.54.16")

@@ -12,7 +12,7 @@ from vgpumgr.hosts.real import RealHosts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host, Hosts
 from vgpumgr.model.simulated import SimFleet, SimHost
-from vgpumgr.sim.client import InProcessHosts
+from vgpumgr.sim.in_process import InProcessHosts
 
 REAL = (pytest.mark.root, pytest.mark.libvirtd)
 IDENTITY = ("contract", 1)

@@ -20,7 +20,7 @@ from vgpumgr.model.placement import Offer
 from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
 from vgpumgr.model.vm import Allocation, InstancePart
-from vgpumgr.sim.client import InProcessHosts
+from vgpumgr.sim.in_process import InProcessHosts
 
 VENDOR_VFIO = Versions(
     kernel="6.8.0-60-generic", libvirt="10.3.0", qemu="9.0.0", driver="580.105.06"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from vgpumgr import gpu as frameworks
 from vgpumgr.model.errors import HostUnreachable, VgpumgrError
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
-from vgpumgr.model.ports import Clock, Hosts, Lanes, Ledger
+from vgpumgr.model.ports import Clock, Host, Hosts, Lanes, Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,31 +25,30 @@ def observe(
     records: Iterable[HostRecord], hosts: Hosts, ledger: Ledger, lanes: Lanes, clock: Clock
 ) -> Observation:
     """Probe every host and write the answers to the ledger."""
-    records = tuple(records)
-    answers = lanes.run({record.name: hosts.open(record).probe for record in records})
+    known = _by_host(ledger.gpus())
+    answers = lanes.run(
+        {
+            record.name: partial(
+                _look, hosts.open(record), known.get(record.name, {}), ledger, clock
+            )
+            for record in records
+        }
+    )
     seen: dict[str, HostFacts] = {}
     failed: dict[str, VgpumgrError] = {}
-    known = _by_host(ledger.gpus())
-    for record in records:
-        answer = answers[record.name]
+    for host, answer in answers.items():
         if isinstance(answer, HostFacts):
-            answer = _keep(answer, known.get(record.name, {}), ledger, clock)
-        if isinstance(answer, HostFacts):
-            seen[record.name] = answer
+            seen[host] = answer
         else:
-            failed[record.name] = _as_error(record.name, answer)
-            ledger.observation_failed(record.name, failed[record.name].message)
+            failed[host] = _as_error(host, answer)
+            ledger.observation_failed(host, failed[host].message)
     return Observation(seen, failed)
 
 
-def _keep(
-    facts: HostFacts, known: Mapping[str, GpuRecord], ledger: Ledger, clock: Clock
-) -> HostFacts | VgpumgrError:
-    facts, slots = with_budgets(facts, known)
-    try:
-        ledger.observe(facts, slots, clock.now())
-    except VgpumgrError as error:
-        return error
+def _look(host: Host, known: Mapping[str, GpuRecord], ledger: Ledger, clock: Clock) -> HostFacts:
+    """Probe one host and write its answer down, while other hosts are probed."""
+    facts, slots = with_budgets(host.probe(), known)
+    ledger.observe(facts, slots, clock.now())
     return facts
 
 

@@ -1,9 +1,9 @@
-"""Simulated hosts as ``ports.Hosts``: over the socket, or in this process."""
+"""Simulated hosts as ``ports.Hosts``, over the socket of the process that serves them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimFleet
-from vgpumgr.sim.fleet import SimulatedFleet
 from vgpumgr.sim.transport.channel import Channel
 from vgpumgr.sim.transport.proxies import Call, ProxyLibvirt, SimRunner, under_deadline
 
@@ -37,7 +35,7 @@ class SimHosts:
         self, state: Path, call_timeout_s: float = 30.0, *, identity: Identity = lambda: ("", 0)
     ) -> None:
         self._channel = Channel(state, call_timeout_s)
-        self._hosts = _Opened(self._call, identity, call_timeout_s)
+        self._hosts = Opened(self._call, identity, call_timeout_s)
 
     def open(self, record: HostRecord) -> Host:
         """The host; nothing is connected yet."""
@@ -54,28 +52,7 @@ class SimHosts:
         return plain if kind is None else from_plain(kind, plain)
 
 
-class InProcessHosts:
-    """The same hosts without process and socket: for tests, and for runs on virtual time."""
-
-    def __init__(self, fleet: SimFleet, *, identity: Identity = lambda: ("", 0)) -> None:
-        self.fleet = SimulatedFleet(fleet)
-        self._hosts = _Opened(self._call, identity, timeout_s=0.0)
-
-    def open(self, record: HostRecord) -> Host:
-        """The host."""
-        return self._hosts.open(record)
-
-    def close(self) -> None:
-        """Power off."""
-        self.fleet.close()
-
-    def _call(
-        self, name: str, target: str, method: str, arguments: Mapping[str, Any], _kind: Any
-    ) -> Any:
-        return self.fleet.call(name, target, method, arguments)
-
-
-class _Opened:
+class Opened:
     """One host object for each address."""
 
     def __init__(self, call: Callable[..., Any], identity: Identity, timeout_s: float) -> None:
@@ -86,6 +63,7 @@ class _Opened:
         self._lock = threading.Lock()
 
     def open(self, record: HostRecord) -> Host:
+        """The host; nothing is connected yet."""
         if not record.address.startswith(SCHEME):
             raise HostUnreachable(
                 f"{record.address} is no simulated host", next=f"use {SCHEME}NAME"

@@ -7,8 +7,9 @@ gather; the next transaction takes all of them.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from vgpumgr.store.faults import DatabaseFault
@@ -17,6 +18,8 @@ Work = TypeVar("Work")
 
 # Bounds the time that the database's write lock is held.
 MOST_PER_COMMIT = 512
+# How long a commit waits for company, where the one before it had some.
+PATIENCE_S = 0.002
 
 
 class _Ticket(Generic[Work]):
@@ -41,6 +44,7 @@ class GroupWriter(Generic[Work]):
     def __init__(self, commit: Callable[[Sequence[Work]], None]) -> None:
         self._commit = commit
         self._queue: SimpleQueue[_Ticket[Work] | None] = SimpleQueue()
+        self._shared = False
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -73,12 +77,21 @@ class GroupWriter(Generic[Work]):
                 return
 
     def _gather(self, batch: list[_Ticket[Work]]) -> bool:
-        """Take what waits; True when the writer is asked to end after this batch."""
-        while len(batch) < MOST_PER_COMMIT and not self._queue.empty():
-            ticket = self._queue.get()
+        """Take what waits; True when the writer is asked to end after this batch.
+
+        Where several share commits, a little patience fills the next one: a commit costs more
+        than it delays.
+        """
+        until = time.monotonic() + (PATIENCE_S if self._shared else 0.0)
+        while len(batch) < MOST_PER_COMMIT:
+            try:
+                ticket = self._queue.get(timeout=max(0.0, until - time.monotonic()))
+            except Empty:
+                break
             if ticket is None:
                 return True
             batch.append(ticket)
+        self._shared = len(batch) > 1
         return False
 
     def _write(self, batch: Sequence[_Ticket[Work]]) -> None:

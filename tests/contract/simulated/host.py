@@ -13,8 +13,8 @@ from tests.contract.nvml import Nvml
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import SimFleet, SimHost
-from vgpumgr.sim.client import InProcessHosts
 from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.sim.in_process import InProcessHosts
 
 _RUN_S = 60.0
 

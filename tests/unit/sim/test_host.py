@@ -35,7 +35,7 @@ from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimFleet
-from vgpumgr.sim.client import InProcessHosts
+from vgpumgr.sim.in_process import InProcessHosts
 
 
 @pytest.fixture

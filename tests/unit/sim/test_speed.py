@@ -11,7 +11,7 @@ from tests.unit.sim.boards import NEW, OLD
 from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
 from vgpumgr.sim import programs
-from vgpumgr.sim.client import InProcessHosts
+from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.sim.programs.sriov_manage import PATH
 
 MIXED = (

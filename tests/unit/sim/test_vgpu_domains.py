@@ -15,8 +15,8 @@ from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
 from vgpumgr.sim import gpu_faults, programs
-from vgpumgr.sim.client import InProcessHosts
 from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.programs.sriov_manage import PATH
 

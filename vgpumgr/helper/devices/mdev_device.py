@@ -104,22 +104,37 @@ def is_wanted(system: System, want: dict[str, Any]) -> bool:
 
 
 def remove(system: System, uuid: str) -> None:
-    """Remove it and see it gone; ``in-use`` while a guest holds it."""
+    """Remove it and see it gone; ``in-use`` while a guest holds it.
+
+    EBUSY is polled: the plugin of a VM that has just stopped lives on a little.
+    """
     group = sysfs.iommu_group(system, f"{DEVICES}/{uuid}")
     if sysfs.held(system, group):
         raise _in_use(uuid, f"/dev/vfio/{group} is open", errno.EBUSY)
+    busy: list[OSError] = []
+    if poll.until(system, lambda: _removed(system, uuid, busy), _GONE_SECONDS):
+        return
+    if busy:
+        raise _in_use(uuid, errors.reason(busy[-1]), errno.EBUSY)
+    why = f"removal was accepted, but not done {_GONE_SECONDS:.0f} s later"
+    raise HelperError(errors.UNKNOWN, f"mdev {uuid} is still there", why)
+
+
+def _removed(system: System, uuid: str, busy: list[OSError]) -> bool:
+    """Ask once more; whether it is gone. ``busy`` keeps the last EBUSY, and nothing else."""
+    busy.clear()
     try:
         system.write(f"{DEVICES}/{uuid}/remove", "1")
     except OSError as error:
-        # NVIDIA's driver answers EPERM, not EBUSY, for a vGPU that a VM holds. EAGAIN: another
-        # hand is removing it; ENODEV, ENOENT: it is gone. In all three the poll below tells.
-        if error.errno in (errno.EPERM, errno.EBUSY):
+        # NVIDIA's driver answers EPERM for a vGPU that a VM holds. EAGAIN: another hand is
+        # removing it; ENODEV, ENOENT: it is gone.
+        if error.errno == errno.EPERM:
             raise _in_use(uuid, errors.reason(error), error.errno) from error
-        if error.errno not in (errno.EAGAIN, errno.ENODEV, errno.ENOENT):
+        if error.errno == errno.EBUSY:
+            busy.append(error)
+        elif error.errno not in (errno.EAGAIN, errno.ENODEV, errno.ENOENT):
             raise errors.from_effect(error, f"mdev {uuid} was not removed") from error
-    if not poll.until(system, lambda: not exists(system, uuid), _GONE_SECONDS):
-        why = f"removal was accepted, but not done {_GONE_SECONDS:.0f} s later"
-        raise HelperError(errors.UNKNOWN, f"mdev {uuid} is still there", why)
+    return not exists(system, uuid)
 
 
 def _require_instance(system: System, uuid: str, instance: int | None) -> None:

@@ -13,19 +13,24 @@ _MDEVCTL = "/etc/mdevctl.d"
 
 
 def parents(system: System, parts: Parts) -> list[dict[str, Any]]:
-    """Every entry of ``/sys/class/mdev_bus``, virtual parents included."""
+    """Every entry of ``/sys/class/mdev_bus``, virtual parents included.
+
+    The VFs of a GPU list the same types: a parent whose list equals an earlier one's names that
+    parent in ``types_of`` instead.
+    """
     found = []
     known: dict[tuple[str, str], dict[str, Any]] = {}
+    lists: list[tuple[list[dict[str, Any]], str]] = []
     for name in parts.read("parents", _names, system, mdev_device.PARENTS) or ():
         folder = f"{mdev_device.PARENTS}/{name}"
         types = parts.read(f"parents {name}", system.list, f"{folder}/mdev_supported_types") or ()
-        found.append(
-            {
-                "name": name,
-                "path": parts.read(f"parents {name} path", system.real, folder),
-                "types": [_type(system, name, kind, parts, known) for kind in types],
-            }
-        )
+        listed = [_type(system, name, kind, parts, known) for kind in types]
+        alike = next((other for there, other in lists if there == listed), None)
+        if alike is None:
+            lists.append((listed, name))
+        path = parts.read(f"parents {name} path", system.real, folder)
+        told = {"types": listed} if alike is None else {"types_of": alike}
+        found.append({"name": name, "path": path, **told})
     return found
 
 

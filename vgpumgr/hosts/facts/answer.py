@@ -63,10 +63,6 @@ class Answer:
         """A nested object, or None."""
         return self.child(key) if self.has(key) else None
 
-    def raw(self, key: str) -> object:
-        """The part as it came, to compare with another."""
-        return self._data.get(key)
-
     def has(self, key: str) -> bool:
         """Whether the part is there and not null."""
         return self._data.get(key) is not None

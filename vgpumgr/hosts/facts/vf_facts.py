@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vgpumgr.hosts.facts.answer import Answer
+from vgpumgr.model.errors import OutcomeUnknown
 from vgpumgr.model.gpu import MdevType, VendorVgpu, VfFacts
 
 
 class TypeLists:
-    """The types of mdev parents. The VFs of a GPU list the same ones: alike lists are read once."""
+    """The types of mdev parents. The VFs of a GPU list the same ones, which come once."""
 
     def __init__(self, parents: Mapping[str, Answer]) -> None:
         self._parents = parents
-        self._read: list[tuple[object, tuple[MdevType, ...]]] = []
+        self._read: dict[str, tuple[MdevType, ...]] = {}
 
     def of(self, device: str) -> tuple[MdevType, ...]:
         """Those of one device; none where it is no parent."""
         parent = self._parents.get(device)
         if parent is None:
             return ()
-        raw = parent.raw("types")
-        for seen, types in self._read:
-            if seen == raw:
-                return types
-        types = tuple(_type(each) for each in parent.objects("types"))
-        self._read.append((raw, types))
-        return types
+        name = parent.text("types_of", device)
+        if name not in self._read:
+            if name not in self._parents:
+                raise OutcomeUnknown(
+                    "the helper's answer cannot be understood",
+                    why=f"parents: the types of {device} are those of {name}, which is not listed",
+                    next="vgpumgr doctor",
+                )
+            self._read[name] = tuple(_type(each) for each in self._parents[name].objects("types"))
+        return self._read[name]
 
 
 def virtual_functions(sriov: Answer, types: TypeLists) -> tuple[VfFacts, ...]:

@@ -65,8 +65,10 @@ class Carrier:
         self.gpu.create(self.name, type_id)
 
     def destroy(self) -> None:
-        """EPERM while a VM has it open."""
+        """EPERM while a VM has it open, EBUSY while the plugin of one that stopped lives on."""
         self.check_idle()
+        if self.users.is_ending(self.name):
+            raise refusal(errno.EBUSY)
         self.gpu.destroy(self.name)
 
     # Each of the files.
@@ -90,9 +92,6 @@ class Carrier:
         if wanted:
             self.create(wanted)
             return
-        self.check_idle()
-        if self.users.is_ending(self.name):
-            raise refusal(errno.EBUSY)
         self.destroy()
 
     def instance(self) -> str:

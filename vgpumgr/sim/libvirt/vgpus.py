@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterable, Sequence
 
+from vgpumgr import catalog
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.linux.function import Function
@@ -13,6 +14,8 @@ from vgpumgr.sim.nvidia.gpu import NvidiaGpu
 
 # A VF that stays on its vendor's driver, with managed='no'.
 _VARIANT_DRIVERS_SINCE = (9, 7)
+
+_MOST = catalog.limits().per_vm
 
 
 def is_vendor_vf(kernel: Kernel, function: Function) -> bool:
@@ -32,7 +35,9 @@ def libvirt_knows_variants(version: str) -> bool:
 def start(kernel: Kernel, devices: Sequence[str], vm: str) -> None:
     """The vGPUs among the devices begin to run, all of them or none: HostRefused."""
     begun: list[str] = []
-    for gpu, carriers in _by_gpu(kernel, devices):
+    groups = list(_by_gpu(kernel, devices))
+    _check_together(kernel, vm, groups)
+    for gpu, carriers in groups:
         try:
             gpu.start_vm(carriers, vm)
         except OSError as error:
@@ -47,6 +52,16 @@ def stop(kernel: Kernel, devices: Sequence[str]) -> None:
         gpu.stop_vm(carriers)
         for carrier in carriers:
             kernel.stopped_at[carrier] = kernel.clock.now()
+
+
+def _check_together(kernel: Kernel, vm: str, groups: Iterable[tuple[NvidiaGpu, list[str]]]) -> None:
+    """Several vGPUs in one VM: 16 at most, of one board and series, of types that may share."""
+    made = [(gpu.model, carrier, gpu.vgpu(carrier)) for gpu, names in groups for carrier in names]
+    types = [(board, vgpu.type) for board, _, vgpu in made if vgpu is not None]
+    kinds = {(board.key, kind.series) for board, kind in types}
+    alone = any(not kind.multi_vgpu for _, kind in types)
+    if len(types) > 1 and (len(types) > _MOST or len(kinds) > 1 or alone):
+        raise _refused(kernel, vm, made[-1][1], OSError(errno.EIO, ""))
 
 
 def _by_gpu(kernel: Kernel, devices: Sequence[str]) -> Iterable[tuple[NvidiaGpu, list[str]]]:

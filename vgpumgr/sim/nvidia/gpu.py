@@ -51,6 +51,7 @@ class NvidiaGpu:
         assert model is not None
         self.board = board
         self.model = model
+        self._types = tuple(each for each in self.model.types if each.id is not None)
         self.address = address
         self.uuid, self.serial = identity(seed, address)
         self.clients: set[str] = set()
@@ -90,11 +91,11 @@ class NvidiaGpu:
 
     def types(self) -> tuple[VgpuType, ...]:
         """Every type whose number is known, whether it can be made now or not."""
-        return tuple(each for each in self.model.types if each.id is not None)
+        return self._types
 
     def type(self, type_id: int) -> VgpuType | None:
         """The type of that number, if the board has it."""
-        return next((each for each in self.types() if each.id == type_id), None)
+        return next((each for each in self._types if each.id == type_id), None)
 
     def creatable(self, carrier: str = "") -> tuple[VgpuType, ...]:
         """The types that may be made now; none on a carrier that has a vGPU."""

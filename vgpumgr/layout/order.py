@@ -3,7 +3,7 @@
 Down: VFs off, then GPU instances. Then MIG mode, which takes neither. Up: VFs on (the driver lets
 go of the GPU, so that whatever stands on it comes after), then either mixed-size mode or GPU
 instances with their compute instances. vGPU types and mdevs belong to VMs: a layout is applied
-where there are none. Evidence: gpu-facts §4, §7, §8.
+where there are none. Evidence: behaviour §4, §7, §8.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from vgpumgr.model.gpu import GpuFacts
 def after(gpu: GpuFacts) -> GpuFacts:
     """GPU instances and mixed-size mode are gone, the scheduler's policy is the driver's choice.
 
-    Source: gpu-facts §4, §7, §8 (captures of a CubeCOS host; NVIDIA MIG User Guide).
+    Source: behaviour §4, §7, §8 (captures of a CubeCOS host; NVIDIA MIG User Guide).
     """
     return replace(
         gpu,

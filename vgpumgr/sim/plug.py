@@ -36,7 +36,7 @@ def nvidia_gpus(
 
 
 def functions(gpu: Gpu, groups: IommuGroups, *, iommu: bool) -> list[Function]:
-    """The PF and what shares its slot, all in one IOMMU group (gpu-facts §11)."""
+    """The PF and what shares its slot, all in one IOMMU group (behaviour §11)."""
     board = gpu.board
     kinds = [(board.pci_class, board.device), *((s.pci_class, s.device) for s in board.siblings)]
     paths = [gpu.path(number) for number in range(len(kinds))]

@@ -19,7 +19,7 @@ class Profile:
     starts: tuple[int, ...]
 
 
-# The A100's, by NVML's own enumeration (gpu-facts 8 and the catalogue).
+# The A100's, by NVML's own enumeration (behaviour 8 and the catalogue).
 A100 = {
     0x0: Profile(19, "1g.10gb", 1, 1, (0, 1, 2, 3, 4, 5, 6)),
     0x1: Profile(14, "2g.20gb", 2, 2, (0, 2, 4)),
@@ -238,7 +238,7 @@ class FakeNvml:
 
     def nvmlDeviceCreateGpuInstance(self, device: FakeGpu, profileId: int) -> Any:
         profile = self._profile(device, profileId)
-        # The driver's choice is not the lowest place first (gpu-facts 8).
+        # The driver's choice is not the lowest place first (behaviour 8).
         free = [each for each in profile.starts if not self._taken(device, profile, each)]
         if not free:
             raise error("INSUFFICIENT_RESOURCES")

@@ -1,4 +1,4 @@
-"""MIG GPU instances: those behind vGPUs, and those a layout declares (gpu-facts 8 and 13)."""
+"""MIG GPU instances: those behind vGPUs, and those a layout declares (behaviour 8 and 13)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def runs(host: NvidiaHost) -> list[str]:
     return [line for what, line in host.log if what == "run"]
 
 
-# -- MIG mode (gpu-facts 8)
+# -- MIG mode (behaviour 8)
 
 
 def test_mig_mode_is_set_and_read_back_without_a_reset(bare: NvidiaHost) -> None:
@@ -134,7 +134,7 @@ def test_a_board_without_mig_says_so(bare: NvidiaHost) -> None:
     assert refused(bare, "mig_mode_set", **MIG_ON)["code"] == "unknown"
 
 
-# -- VFs (gpu-facts 4)
+# -- VFs (behaviour 4)
 
 
 def test_nvidias_vfs_come_and_go_by_sriov_manage(bare: NvidiaHost) -> None:
@@ -254,7 +254,7 @@ def test_without_a_driver_or_sriov_there_are_no_vfs(bare: NvidiaHost) -> None:
     assert refused(bare, "vfs_set", gpu="0000:99:00.0", count=4)["code"] == "not-found"
 
 
-# -- mixed-size mode (gpu-facts 7)
+# -- mixed-size mode (behaviour 7)
 
 
 def test_mixed_size_mode_is_set_and_read_back(host: NvidiaHost) -> None:
@@ -297,7 +297,7 @@ def test_a_mode_without_effect_or_in_use_is_told(host: NvidiaHost) -> None:
     assert refused(host, "mixed_size_set", gpu=GPU, enabled=True)["code"] == "unknown"
 
 
-# -- the scheduler (gpu-facts 9)
+# -- the scheduler (behaviour 9)
 
 
 @pytest.mark.parametrize(

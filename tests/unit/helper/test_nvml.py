@@ -148,7 +148,7 @@ def test_instances_that_may_not_be_read_are_null_and_not_absent(host: NvidiaHost
     assert (mig["enabled"], mig["instances"], len(mig["profiles"])) == (True, None, 4)
 
 
-# -- health (gpu-facts 15)
+# -- health (behaviour 15)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_nvml_that_does_not_answer_is_null_and_named(host: NvidiaHost, library: 
     assert unknown(seen) == {"nvml": expected}
 
 
-# -- VFs (gpu-facts 5)
+# -- VFs (behaviour 5)
 
 
 def test_vfs_with_their_vgpus(host: NvidiaHost) -> None:

@@ -1,4 +1,4 @@
-"""Between two guests a function is reset (gpu-facts 11); VFs as functions of their own."""
+"""Between two guests a function is reset (behaviour 11); VFs as functions of their own."""
 
 from __future__ import annotations
 

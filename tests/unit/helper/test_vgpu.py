@@ -1,4 +1,4 @@
-"""vGPUs on VFs: claim, type, place and parameters; the driver's refusals (gpu-facts 5 and 6)."""
+"""vGPUs on VFs: claim, type, place and parameters; the driver's refusals (behaviour 5 and 6)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Refused(Exception):
 
 @dataclass
 class Driver:
-    """The driver of one GPU: state and refusals as in gpu-facts §4, §6, §7 and §8.
+    """The driver of one GPU: state and refusals as in behaviour §4, §6, §7 and §8.
 
     ``instances`` are (profile name, compute ids) by first slice.
     """

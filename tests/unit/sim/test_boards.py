@@ -1,4 +1,4 @@
-"""Which functions the simulated boards have, and where they sit (gpu-facts §11, gpus.yaml)."""
+"""Which functions the simulated boards have, and where they sit (behaviour §11, gpus.yaml)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fabric Manager in shared NVSwitch mode (fabric_partitions.yaml, gpu-facts §16)."""
+"""Fabric Manager in shared NVSwitch mode (fabric_partitions.yaml, behaviour §16)."""
 
 from __future__ import annotations
 

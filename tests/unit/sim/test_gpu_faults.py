@@ -1,4 +1,4 @@
-"""``sim inject HOST gpu …``, and what the kernel shows of it (gpu-facts §14, §15)."""
+"""``sim inject HOST gpu …``, and what the kernel shows of it (behaviour §14, §15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mdevs on VFs, before kernel 6.8 (gpu-facts §2, §3)."""
+"""mdevs on VFs, before kernel 6.8 (behaviour §2, §3)."""
 
 from __future__ import annotations
 

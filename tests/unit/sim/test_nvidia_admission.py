@@ -23,7 +23,7 @@ def placed(gpu) -> list[int | None]:  # type: ignore[no-untyped-def]
 
 
 def test_the_first_fixes_the_size() -> None:
-    """gpu-facts §6.3: another size is NOT_SUPPORTED, 0x56 in the log."""
+    """behaviour §6.3: another size is NOT_SUPPORTED, 0x56 in the log."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
     with logged(gpu, NOT_SUPPORTED):
@@ -34,14 +34,14 @@ def test_the_first_fixes_the_size() -> None:
 
 
 def test_series_of_one_size_mix_from_r550_on() -> None:
-    """gpu-facts §6.3: an A2 ran 4Q, 4C and 4A together."""
+    """behaviour §6.3: an A2 ran 4Q, 4C and 4A together."""
     gpu = gpu_of("A2")
     make(gpu, "A2-4Q", "A2-4C", "A2-4A")
     assert gpu.remaining(type_id(gpu, "A2-4Q")) == 1
 
 
 def test_before_r550_only_the_very_type_is_taken() -> None:
-    """gpu-facts §6.3: before the heterogeneous capability one exact type only."""
+    """behaviour §6.3: before the heterogeneous capability one exact type only."""
     gpu = gpu_of("A2", driver="535.161.05")
     make(gpu, "A2-4Q")
     with logged(gpu, NOT_SUPPORTED):
@@ -50,7 +50,7 @@ def test_before_r550_only_the_very_type_is_taken() -> None:
 
 
 def test_types_of_a_pf_count_down_together() -> None:
-    """gpu-facts §3: after a 1Q the types of its size have one less, the others none (R535)."""
+    """behaviour §3: after a 1Q the types of its size have one less, the others none (R535)."""
     gpu = gpu_of("T4", driver="535.161.05")
     make(gpu, "T4-1Q")
     assert gpu.remaining(type_id(gpu, "T4-1B")) == 15
@@ -58,14 +58,14 @@ def test_types_of_a_pf_count_down_together() -> None:
 
 
 def test_mig_backed_types_need_mig() -> None:
-    """gpu-facts §6.2: INVALID_OPERATION with MIG off."""
+    """behaviour §6.2: INVALID_OPERATION with MIG off."""
     gpu = gpu_of("A100-PCIE-80GB")
     with logged(gpu, INVALID_OPERATION):
         make(gpu, "A100D-1-10C")
 
 
 def test_mig_needs_an_instance_of_the_types_kind() -> None:
-    """gpu-facts §6.1: INVALID_OPERATION for time-sliced types and without such an instance."""
+    """behaviour §6.1: INVALID_OPERATION for time-sliced types and without such an instance."""
     gpu = mig_gpu("A100-PCIE-80GB")
     assert not gpu.creatable()
     gpu.grid().create(14)
@@ -77,7 +77,7 @@ def test_mig_needs_an_instance_of_the_types_kind() -> None:
 
 
 def test_the_lowest_instance_id_with_room_is_chosen() -> None:
-    """gpu-facts §6.8."""
+    """behaviour §6.8."""
     gpu = mig_gpu("A100-PCIE-80GB")
     ids = sorted(gpu.grid().create(19).id for _ in range(3))
     make(gpu, "A100D-1-10C", "A100D-1-10C", "A100D-1-10C")
@@ -91,7 +91,7 @@ def test_the_lowest_instance_id_with_room_is_chosen() -> None:
 
 
 def test_vgpus_of_an_instance_are_of_one_size() -> None:
-    """gpu-facts §6.7: Q and A mix, another size is refused with space left."""
+    """behaviour §6.7: Q and A mix, another size is refused with space left."""
     gpu = mig_gpu("RTX-PRO-6000-BSE")
     gpu.grid().create(47)
     prefix = "RTX Pro 6000 Blackwell DC-1"
@@ -106,7 +106,7 @@ def test_vgpus_of_an_instance_are_of_one_size() -> None:
 
 
 def test_twelve_vgpus_fill_an_instance() -> None:
-    """gpu-facts §6.6: 12 per GPU instance."""
+    """behaviour §6.6: 12 per GPU instance."""
     gpu = mig_gpu("RTX-PRO-6000-BSE")
     gpu.grid().create(47)
     make(gpu, *["RTX Pro 6000 Blackwell DC-1-2Q"] * 12)
@@ -115,14 +115,14 @@ def test_twelve_vgpus_fill_an_instance() -> None:
 
 
 def test_without_gfx_no_vgpu_on_rtx_pro() -> None:
-    """gpu-facts §8: only +gfx instances host vGPUs."""
+    """behaviour §8: only +gfx instances host vGPUs."""
     gpu = mig_gpu("RTX-PRO-6000-BSE")
     gpu.grid().create(14)
     assert not gpu.creatable()
 
 
 def test_mixed_sizes_lie_side_by_side() -> None:
-    """gpu-facts §7: region 80, 8 GB at {0,12,…}, 16 GB at {0,24,40,64}; first creatable id."""
+    """behaviour §7: region 80, 8 GB at {0,12,…}, 16 GB at {0,24,40,64}; first creatable id."""
     gpu = gpu_of("A100-PCIE-80GB")
     gpu.set_mixed_size(True)
     make(gpu, "A100D-8C", "A100D-16C", "A100D-8C", "A100D-40C")
@@ -132,7 +132,7 @@ def test_mixed_sizes_lie_side_by_side() -> None:
 
 
 def test_a_hole_is_reused_only_by_what_fits() -> None:
-    """gpu-facts §7: ids are fixed per type."""
+    """behaviour §7: ids are fixed per type."""
     gpu = gpu_of("A100-PCIE-80GB")
     gpu.set_mixed_size(True)
     make(gpu, *["A100D-20C"] * 4)
@@ -147,14 +147,14 @@ def test_a_hole_is_reused_only_by_what_fits() -> None:
     [("L40S", "L40S-12Q", [0, 12]), ("A40", "A40-12Q", [None, None])],
 )
 def test_ids_in_same_size_mode(board: str, profile: str, ids: list[int | None]) -> None:
-    """gpu-facts §7: Ada and Hopper report id = j*size, Ampere none."""
+    """behaviour §7: Ada and Hopper report id = j*size, Ampere none."""
     gpu = gpu_of(board)
     make(gpu, profile, profile)
     assert placed(gpu) == ids
 
 
 def test_a_vgpu_can_be_placed_where_its_type_may_lie() -> None:
-    """gpu-facts §7: EINVAL for no id of the type, EBUSY where another lies."""
+    """behaviour §7: EINVAL for no id of the type, EBUSY where another lies."""
     gpu = gpu_of("A100-PCIE-80GB")
     gpu.set_mixed_size(True)
     make(gpu, "A100D-16C", "A100D-16C")
@@ -169,7 +169,7 @@ def test_a_vgpu_can_be_placed_where_its_type_may_lie() -> None:
 
 
 def test_ampere_takes_no_place_in_same_size_mode() -> None:
-    """gpu-facts §7: placement id Not Applicable."""
+    """behaviour §7: placement id Not Applicable."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
     with oserror(EINVAL):
@@ -177,7 +177,7 @@ def test_ampere_takes_no_place_in_same_size_mode() -> None:
 
 
 def test_a_fixed_placement_counts_at_the_start_of_the_vm() -> None:
-    """gpu-facts §7: an invalid or taken id makes the VM start fail, not the write."""
+    """behaviour §7: an invalid or taken id makes the VM start fail, not the write."""
     gpu = gpu_of("A100-PCIE-80GB")
     gpu.set_mixed_size(True)
     make(gpu, "A100D-40C", "A100D-40C")
@@ -196,7 +196,7 @@ def test_a_fixed_placement_counts_at_the_start_of_the_vm() -> None:
 
 
 def test_a_running_vgpu_is_not_destroyed() -> None:
-    """gpu-facts §5: EPERM while a VM has it open; a second VM cannot have it."""
+    """behaviour §5: EPERM while a VM has it open; a second VM cannot have it."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
     gpu.start_vm(["vf0"], "vm")
@@ -213,7 +213,7 @@ def test_a_running_vgpu_is_not_destroyed() -> None:
 
 
 def test_a_carrier_has_one_vgpu() -> None:
-    """gpu-facts §6.5, §5: one per VF, EPERM; its list of creatable types is empty."""
+    """behaviour §6.5, §5: one per VF, EPERM; its list of creatable types is empty."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
     with oserror(EPERM):
@@ -223,6 +223,6 @@ def test_a_carrier_has_one_vgpu() -> None:
 
 
 def test_a_type_the_board_lacks_is_refused() -> None:
-    """gpu-facts §5: a refusal of the resource manager is EIO."""
+    """behaviour §5: a refusal of the resource manager is EIO."""
     with oserror(EIO):
         gpu_of("A40").create("vf0", 4)

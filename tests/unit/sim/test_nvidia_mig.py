@@ -15,7 +15,7 @@ BOARDS = [each for each in catalog.boards() if catalog.mig(each)]
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.key)
 def test_every_profile_goes_to_its_maximum(board: Board, seed: int) -> None:
-    """gpu-facts §8: one more is INSUFFICIENT_RESOURCES, ids are unique, all can be taken back."""
+    """behaviour §8: one more is INSUFFICIENT_RESOURCES, ids are unique, all can be taken back."""
     grid = mig_gpu(board.key, seed).grid()
     for profile in grid.board.profiles:
         made = [grid.create(profile.id) for _ in range(profile.max_instances)]
@@ -34,7 +34,7 @@ def starts(grid, *profile_ids: int) -> list[int]:  # type: ignore[no-untyped-def
 
 
 def test_a_card_fills_its_slots_as_the_guide_shows() -> None:
-    """gpu-facts §8: 1g at 6,4,5,0,1,2,3; 2g and 3g first at 4; ids 13,11,12,7,8,9,10."""
+    """behaviour §8: 1g at 6,4,5,0,1,2,3; 2g and 3g first at 4; ids 13,11,12,7,8,9,10."""
     grid = mig_gpu("A100-PCIE-40GB").grid()
     made = [grid.create(19) for _ in range(7)]
     assert [each.start for each in made] == [6, 4, 5, 0, 1, 2, 3]
@@ -51,14 +51,14 @@ def test_another_card_lacks_another_eighth() -> None:
 
 
 def test_no_card_fills_lowest_first() -> None:
-    """gpu-facts §8: the default choice is not lowest-first."""
+    """behaviour §8: the default choice is not lowest-first."""
     for seed in range(60):
         assert mig_gpu("H100-SXM5-80GB", seed).grid().create(19).start != 0
         assert mig_gpu("RTX-PRO-6000-BSE", seed).grid().create(47).start != 0
 
 
 def test_small_ones_first_leave_no_room_for_a_large_one() -> None:
-    """gpu-facts §8: cgi 19,19,14,9 fails at 9; what was made stays."""
+    """behaviour §8: cgi 19,19,14,9 fails at 9; what was made stays."""
     grid = mig_gpu("A100-PCIE-40GB").grid()
     starts(grid, 19, 19, 14)
     assert grid.remaining(9) == 0
@@ -68,7 +68,7 @@ def test_small_ones_first_leave_no_room_for_a_large_one() -> None:
 
 
 def test_an_explicit_place_is_taken_or_refused() -> None:
-    """gpu-facts §8: explicit placement; taken is INSUFFICIENT_RESOURCES."""
+    """behaviour §8: explicit placement; taken is INSUFFICIENT_RESOURCES."""
     grid = mig_gpu("A100-PCIE-80GB").grid()
     assert grid.create(9, 0).id == 1
     assert grid.create(9, 4).id == 2
@@ -92,7 +92,7 @@ def test_compute_slices_run_out_before_memory() -> None:
 
 
 def test_media_extensions_go_to_one_instance() -> None:
-    """gpu-facts §8: +me once per GPU; on A30 either 1g+me or 2g+me."""
+    """behaviour §8: +me once per GPU; on A30 either 1g+me or 2g+me."""
     grid = mig_gpu("A30").grid()
     grid.create(21)
     assert grid.remaining(6) == 0
@@ -102,7 +102,7 @@ def test_media_extensions_go_to_one_instance() -> None:
 
 
 def test_all_media_engines_leave_none_to_others() -> None:
-    """gpu-facts §8: +me.all takes all engines, -me none."""
+    """behaviour §8: +me.all takes all engines, -me none."""
     grid = mig_gpu("RTX-PRO-6000-BSE").grid()
     grid.create(65)
     assert grid.remaining(14) == grid.remaining(47) == 0
@@ -144,7 +144,7 @@ def test_every_compute_profile_goes_to_its_maximum(board: Board) -> None:
 
 
 def test_an_instance_with_compute_instances_stays() -> None:
-    """gpu-facts §8: destroy compute instances first, else IN_USE."""
+    """behaviour §8: destroy compute instances first, else IN_USE."""
     gpu = mig_gpu("A100-PCIE-40GB")
     inside = gpu.grid().create(19)
     inside.create_compute(0)
@@ -157,7 +157,7 @@ def test_an_instance_with_compute_instances_stays() -> None:
 
 
 def test_an_instance_with_a_vgpu_stays() -> None:
-    """gpu-facts §8: a GPU instance with a live vGPU cannot be destroyed (IN_USE)."""
+    """behaviour §8: a GPU instance with a live vGPU cannot be destroyed (IN_USE)."""
     gpu = mig_gpu("A100-PCIE-80GB")
     inside = gpu.grid().create(19)
     make(gpu, "A100D-1-10C")
@@ -168,7 +168,7 @@ def test_an_instance_with_a_vgpu_stays() -> None:
 
 
 def test_the_mode_is_refused_while_vfs_are_on() -> None:
-    """gpu-facts §4: IN_USE, and nothing is pending then."""
+    """behaviour §4: IN_USE, and nothing is pending then."""
     gpu = mig_gpu("H100-SXM5-80GB")
     gpu.vfs_on = True
     with refused(Status.IN_USE):
@@ -180,7 +180,7 @@ def test_the_mode_is_refused_while_vfs_are_on() -> None:
 
 
 def test_the_mode_is_refused_with_instances_left() -> None:
-    """gpu-facts §8: instances go first."""
+    """behaviour §8: instances go first."""
     gpu = mig_gpu("A30")
     gpu.grid().create(14)
     with refused(Status.IN_USE):
@@ -191,7 +191,7 @@ def test_the_mode_is_refused_with_instances_left() -> None:
     ("board", "status"), [("A30", Status.RESET_REQUIRED), ("H200-SXM5-141GB", Status.IN_USE)]
 )
 def test_clients_leave_the_mode_pending(board: str, status: Status) -> None:
-    """gpu-facts §8: pending while in use; a reset needs the clients gone, and makes it so."""
+    """behaviour §8: pending while in use; a reset needs the clients gone, and makes it so."""
     gpu = gpu_of(board)
     gpu.clients.add("dcgm")
     assert gpu.set_mig_mode(True) is status
@@ -204,7 +204,7 @@ def test_clients_leave_the_mode_pending(board: str, status: Status) -> None:
 
 
 def test_the_mode_lasts_and_the_instances_do_not() -> None:
-    """gpu-facts §8: MIG mode survived a reboot; instances never do."""
+    """behaviour §8: MIG mode survived a reboot; instances never do."""
     durable: dict[str, str] = {}
     gpu = gpu_of("A100-PCIE-40GB", durable=durable)
     gpu.set_mig_mode(True)
@@ -215,7 +215,7 @@ def test_the_mode_lasts_and_the_instances_do_not() -> None:
 
 
 def test_a_rebound_driver_has_no_instances() -> None:
-    """gpu-facts §4: sriov-manage destroys all GPU instances, the mode stays."""
+    """behaviour §4: sriov-manage destroys all GPU instances, the mode stays."""
     gpu = mig_gpu("A100-PCIE-40GB")
     gpu.grid().create(19)
     gpu.driver_rebound()
@@ -223,7 +223,7 @@ def test_a_rebound_driver_has_no_instances() -> None:
 
 
 def test_a_reset_takes_the_instances() -> None:
-    """gpu-facts §8: instances never survive a GPU reset."""
+    """behaviour §8: instances never survive a GPU reset."""
     gpu = mig_gpu("H100-SXM5-80GB")
     gpu.grid().create(19)
     gpu.reset()

@@ -13,7 +13,7 @@ from vgpumgr.sim.nvidia.refused import Status
 
 
 def test_mixed_size_wants_an_empty_gpu() -> None:
-    """gpu-facts §7: IN_USE with a vGPU or another client."""
+    """behaviour §7: IN_USE with a vGPU or another client."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
     with refused(Status.IN_USE):
@@ -30,7 +30,7 @@ def test_mixed_size_wants_an_empty_gpu() -> None:
 
 
 def test_mixed_size_is_lost_when_vfs_change_or_at_a_reset() -> None:
-    """gpu-facts §4, §7: enabling before the VFs is silently lost; a reset or a boot clears it."""
+    """behaviour §4, §7: enabling before the VFs is silently lost; a reset or a boot clears it."""
     gpu = gpu_of("A40")
     gpu.set_mixed_size(True)
     gpu.vfs_on = True
@@ -44,19 +44,19 @@ def test_mixed_size_is_lost_when_vfs_change_or_at_a_reset() -> None:
 
 @pytest.mark.parametrize(("board", "driver"), [("T4", "550.54.16"), ("A40", "535.161.05")])
 def test_mixed_size_is_not_everywhere(board: str, driver: str) -> None:
-    """gpu-facts §7: since vGPU 17 (R550), and not on boards without SR-IOV."""
+    """behaviour §7: since vGPU 17 (R550), and not on boards without SR-IOV."""
     with refused(Status.NOT_SUPPORTED):
         gpu_of(board, driver=driver).set_mixed_size(True)
 
 
 def test_mixed_size_is_not_for_mig() -> None:
-    """gpu-facts §7: N/A on MIG."""
+    """behaviour §7: N/A on MIG."""
     with refused(Status.NOT_SUPPORTED):
         mig_gpu("A100-PCIE-40GB").set_mixed_size(True)
 
 
 def test_fixed_share_and_mixed_size_exclude_each_other() -> None:
-    """gpu-facts §7: best effort and equal share only, never fixed share."""
+    """behaviour §7: best effort and equal share only, never fixed share."""
     gpu = gpu_of("A40")
     gpu.set_scheduler(Scheduler.FIXED_SHARE)
     with refused(Status.NOT_SUPPORTED):
@@ -76,7 +76,7 @@ def test_the_scheduler_is_not_changed_under_vgpus() -> None:
 
 
 def test_the_scheduler_is_back_to_its_default_when_the_driver_is_rebound() -> None:
-    """gpu-facts §9: set at run time it is not persistent."""
+    """behaviour §9: set at run time it is not persistent."""
     gpu = gpu_of("A40")
     gpu.set_scheduler(Scheduler.EQUAL_SHARE)
     gpu.driver_rebound()
@@ -96,7 +96,7 @@ def test_a_reset_wants_an_idle_gpu(holds: str) -> None:
 
 
 def test_ecc_waits_for_a_reset() -> None:
-    """gpu-facts §9: pending until reset; not with M60."""
+    """behaviour §9: pending until reset; not with M60."""
     gpu = gpu_of("A40")
     gpu.ecc.set(True)
     assert (gpu.ecc.enabled, gpu.ecc.pending) == (False, True)
@@ -107,7 +107,7 @@ def test_ecc_waits_for_a_reset() -> None:
 
 
 def test_an_xid_is_logged() -> None:
-    """gpu-facts §15 and the catalogue's kernel_log_formats."""
+    """behaviour §15 and the catalogue's kernel_log_formats."""
     gpu = gpu_of("A40")
     gpu.xid(13)
     assert gpu.log == [
@@ -118,7 +118,7 @@ def test_an_xid_is_logged() -> None:
 
 
 def test_an_xid_may_want_a_reset() -> None:
-    """gpu-facts §15: 119 resets the GPU."""
+    """behaviour §15: 119 resets the GPU."""
     gpu = gpu_of("A40")
     gpu.xid(119)
     assert gpu.health.recovery is Recovery.GPU_RESET
@@ -129,7 +129,7 @@ def test_an_xid_may_want_a_reset() -> None:
 
 
 def test_xid_79_loses_the_gpu() -> None:
-    """gpu-facts §15: fallen off the bus; a reset does not help, a host restart does."""
+    """behaviour §15: fallen off the bus; a reset does not help, a host restart does."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
     gpu.xid(79)

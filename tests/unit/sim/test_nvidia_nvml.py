@@ -65,7 +65,7 @@ def test_a_gpu_is_found_by_all_its_names(a100: Asked) -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.key)
 def test_every_profile_of_the_board_is_enumerated(board: catalog.Board) -> None:
-    """gpu-facts §13: the enumeration 0..0x11 is not the id; NotSupported where absent."""
+    """behaviour §13: the enumeration 0..0x11 is not the id; NotSupported where absent."""
     asked = Asked(board.key)
     lib = asked.lib
     lib.nvmlDeviceSetMigMode(asked.handle, 1)
@@ -106,7 +106,7 @@ def test_engines_of_a_profile(a100: Asked) -> None:
 
 
 def test_mig_off_answers_not_supported(a100: Asked) -> None:
-    """gpu-facts §13: CreateGpuInstance is NotSupported with MIG off."""
+    """behaviour §13: CreateGpuInstance is NotSupported with MIG off."""
     lib = a100.lib
     assert lib.nvmlDeviceGetMigMode(a100.handle) == [0, 0]
     with pytest.raises(lib.NVMLError_NotSupported):
@@ -118,7 +118,7 @@ def test_mig_off_answers_not_supported(a100: Asked) -> None:
 
 
 def test_a_pending_mode_is_a_status_and_no_error(a100: Asked) -> None:
-    """gpu-facts §13: the status may be 19 or 16, without an exception; VFs on raise IN_USE."""
+    """behaviour §13: the status may be 19 or 16, without an exception; VFs on raise IN_USE."""
     lib = a100.lib
     a100.gpu.clients.add("dcgm")
     assert lib.nvmlDeviceSetMigMode(a100.handle, 1) == lib.NVML_ERROR_RESET_REQUIRED
@@ -185,7 +185,7 @@ def test_compute_instances_are_made_listed_and_destroyed(mig: Asked) -> None:
 
 
 def test_a_running_guest_has_the_compute_slices(mig: Asked) -> None:
-    """gpu-facts §8: the guest makes its own; never on the host for a GI with a running VM."""
+    """behaviour §8: the guest makes its own; never on the host for a GI with a running VM."""
     lib = mig.lib
     inside = lib.nvmlDeviceCreateGpuInstance(mig.handle, 19)
     make(mig.gpu, "A100D-1-10C")
@@ -223,7 +223,7 @@ def test_creatable_types_follow_the_card(a100: Asked) -> None:
 
 
 def test_a_vgpu_is_active_while_its_vm_runs(a100: Asked) -> None:
-    """gpu-facts §14: ActiveVgpus stays empty until the VM opens the VF."""
+    """behaviour §14: ActiveVgpus stays empty until the VM opens the VF."""
     lib, gpu = a100.lib, a100.gpu
     make(gpu, "A100D-8C")
     assert lib.nvmlDeviceGetActiveVgpus(a100.handle) == []
@@ -243,7 +243,7 @@ def test_a_vgpu_is_active_while_its_vm_runs(a100: Asked) -> None:
 
 
 def test_placements_of_the_modes() -> None:
-    """gpu-facts §7: mixed-size ids, same-size ids, and what is left of them."""
+    """behaviour §7: mixed-size ids, same-size ids, and what is left of them."""
     asked = Asked("L40S")
     lib, gpu = asked.lib, asked.gpu
     wanted = type_id(gpu, "L40S-16Q")
@@ -266,7 +266,7 @@ def test_placements_of_the_modes() -> None:
 
 
 def test_mixed_size_mode_is_set_and_read() -> None:
-    """gpu-facts §7, §13: InUse with a vGPU; NotSupported where there is no such mode."""
+    """behaviour §7, §13: InUse with a vGPU; NotSupported where there is no such mode."""
     asked = Asked("A40")
     lib = asked.lib
     assert lib.nvmlDeviceGetVgpuHeterogeneousMode(asked.handle) == 0
@@ -316,7 +316,7 @@ def test_with_mig_there_is_no_scheduler_and_no_mixed_size(mig: Asked) -> None:
     ],
 )
 def test_capabilities(board: str, driver: str, expected: list[int]) -> None:
-    """gpu-facts §13: fractional, mixed types, mixed sizes, same-size ids, MIG time-slicing."""
+    """behaviour §13: fractional, mixed types, mixed sizes, same-size ids, MIG time-slicing."""
     asked = Asked(board, driver)
     lib = asked.lib
     found = [lib.nvmlDeviceGetVgpuCapabilities(asked.handle, each) for each in (0, 1, 2, 9, 10)]
@@ -336,7 +336,7 @@ def test_what_kind_of_vgpu_host_it_is(a100: Asked) -> None:
 
 
 def test_health_is_told() -> None:
-    """gpu-facts §13, §15."""
+    """behaviour §13, §15."""
     asked = Asked("H100-SXM5-80GB")
     lib, gpu = asked.lib, asked.gpu
     action = lib.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
@@ -400,7 +400,7 @@ def test_xids_are_events() -> None:
 
 
 def test_a_lost_gpu_is_lost_everywhere(mig: Asked) -> None:
-    """gpu-facts §15: NVML says GpuIsLost; it is still counted."""
+    """behaviour §15: NVML says GpuIsLost; it is still counted."""
     lib = mig.lib
     inside = lib.nvmlDeviceCreateGpuInstance(mig.handle, 19)
     mig.gpu.xid(79)

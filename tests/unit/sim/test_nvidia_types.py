@@ -49,7 +49,7 @@ def time_sliced(board: Board) -> Iterator[VgpuType]:
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.key)
 def test_time_sliced_types_go_to_their_maximum(board: Board) -> None:
-    """gpu-facts §6.4: the count reaches max_gpu, then INSUFFICIENT_RESOURCES."""
+    """behaviour §6.4: the count reaches max_gpu, then INSUFFICIENT_RESOURCES."""
     gpu = gpu_of(board)
     before = state(gpu)
     for wanted in time_sliced(board):
@@ -64,7 +64,7 @@ def test_time_sliced_types_go_to_their_maximum(board: Board) -> None:
     "board", [each for each in BOARDS if each.mixed_size], ids=lambda board: board.key
 )
 def test_mixed_size_types_go_as_far_as_there_are_ids(board: Board) -> None:
-    """gpu-facts §7: the placement ids are the maximum, given out lowest first."""
+    """behaviour §7: the placement ids are the maximum, given out lowest first."""
     gpu = gpu_of(board)
     gpu.set_mixed_size(True)
     before = state(gpu)
@@ -80,7 +80,7 @@ def test_mixed_size_types_go_as_far_as_there_are_ids(board: Board) -> None:
     "board", [each for each in BOARDS if catalog.mig(each)], ids=lambda board: board.key
 )
 def test_mig_backed_types_go_to_their_maximum(board: Board) -> None:
-    """gpu-facts §6.7: Max Instances is the maximum per GPU instance times the instances."""
+    """behaviour §6.7: Max Instances is the maximum per GPU instance times the instances."""
     gpu = gpu_of(board)
     gpu.set_mig_mode(True)
     grid = gpu.grid()

@@ -1,4 +1,4 @@
-"""VFs as the kernel shows them, and what it answers (gpu-facts §4, §14)."""
+"""VFs as the kernel shows them, and what it answers (behaviour §4, §14)."""
 
 from __future__ import annotations
 

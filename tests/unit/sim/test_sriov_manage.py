@@ -1,4 +1,4 @@
-"""``sriov-manage`` of NVIDIA's host driver, its texts and exit codes (gpu-facts §4)."""
+"""``sriov-manage`` of NVIDIA's host driver, its texts and exit codes (behaviour §4)."""
 
 from __future__ import annotations
 

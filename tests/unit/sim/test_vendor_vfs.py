@@ -1,4 +1,4 @@
-"""The files of a VF under the vendor-specific VFIO framework (gpu-facts §5)."""
+"""The files of a VF under the vendor-specific VFIO framework (behaviour §5)."""
 
 from __future__ import annotations
 

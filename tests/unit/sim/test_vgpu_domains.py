@@ -1,4 +1,4 @@
-"""Domains with vGPUs and VFs: what libvirt, QEMU and the driver refuse (gpu-facts §5, §7)."""
+"""Domains with vGPUs and VFs: what libvirt, QEMU and the driver refuse (behaviour §5, §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A board's virtual functions, turned on and off. Rebinds NVIDIA's driver: see gpu-facts 4."""
+"""A board's virtual functions, turned on and off. Rebinds NVIDIA's driver: see behaviour 4."""
 
 from __future__ import annotations
 

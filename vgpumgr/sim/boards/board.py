@@ -20,7 +20,7 @@ _AUDIO = {"turing": "10f7", "ampere": "1aef", "ada": "22ba", "blackwell": "22e8"
 _USB_C = (("0c0330", "1ad6"), ("0c8000", "1ad7"))
 # From AMD MI300X (85:00.0 has its first VF at 85:02.0) and Intel (0a:00.1): sriov_gpus.yaml.
 _VF_OFFSETS = {"gim": 16, "xe": 1, "i915": 1}
-# GH200's bus reset is blocked by a kernel quirk (linux612, gpu-facts §11).
+# GH200's bus reset is blocked by a kernel quirk (linux612, behaviour §11).
 _NO_BUS_RESET = range(0x2340, 0x2380)
 
 
@@ -114,7 +114,7 @@ def _nvidia_vfs(board: catalog.Board) -> int:
 
 
 def _siblings(board: catalog.Board, row: dict[str, Any]) -> tuple[Sibling, ...]:
-    """Display boards have audio at .1, Turing's RTX boards USB-C at .2 and .3 (gpu-facts §11)."""
+    """Display boards have audio at .1, Turing's RTX boards USB-C at .2 and .3 (behaviour §11)."""
     turing_rtx = board.arch == "turing" and board.key.startswith("RTX")
     if not turing_rtx and row.get("display_mode_factory") != "display-enabled":
         return ()

@@ -8,7 +8,7 @@ from functools import cache
 from vgpumgr import catalog
 
 _PREFIX = "nvidia-"
-# Heads, resolution per head and frame rate of a series, for rows that lack them (gpu-facts §6).
+# Heads, resolution per head and frame rate of a series, for rows that lack them (behaviour §6).
 _BY_SERIES = {
     "A": (1, "1280x1024", 60),
     "B": (4, "5120x2880", 45),
@@ -45,7 +45,7 @@ def nvidia_types(key: str) -> tuple[MdevType, ...]:
 
 
 def _nvidia(kind: catalog.VgpuType) -> MdevType:
-    """The description is one line with one newline (captured on A2 and T4 hosts, gpu-facts §3)."""
+    """The description is one line with one newline (captured on A2 and T4 hosts, behaviour §3)."""
     heads, resolution, rate = _BY_SERIES[kind.series]
     return MdevType(
         id=f"{_PREFIX}{kind.id}",

@@ -29,7 +29,7 @@ class NvidiaParent:
     def available(self, wanted: MdevType, made: list[MdevType]) -> int:
         """A PF counts down all types of one size together; a VF has 1 while the type fits.
 
-        Once there is an mdev on a VF, all its types have 0 (gpu-facts §3).
+        Once there is an mdev on a VF, all its types have 0 (behaviour §3).
         """
         if not self.on_vf:
             return self.gpu.remaining(wanted.number)

@@ -34,7 +34,7 @@ class VfioPci(Driver):
         return False
 
     def attach(self, function: Function) -> None:
-        """EINVAL without an IOMMU group, EBUSY with VFs (linux612, gpu-facts §4)."""
+        """EINVAL without an IOMMU group, EBUSY with VFs (linux612, behaviour §4)."""
         if function.group is None:
             raise refusal(errno.EINVAL)
         if function.address in self._sriov and self._sriov[function.address].vfs:

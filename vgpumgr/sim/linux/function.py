@@ -37,7 +37,7 @@ class Function:
     lost: bool = False
 
     def config(self) -> bytes:
-        """The configuration space; all ones once the function is lost (gpu-facts §15)."""
+        """The configuration space; all ones once the function is lost (behaviour §15)."""
         if self.lost:
             return b"\xff" * _CONFIG_BYTES
         head = bytearray(_CONFIG_BYTES)
@@ -79,7 +79,7 @@ def show(tree: Tree, function: Function, iommu_group: Callable[[int], str]) -> N
 
 
 def _show_reset(tree: Tree, function: Function) -> None:
-    """``reset`` takes only 1, ``reset_method`` a subset of what there is (gpu-facts §11)."""
+    """``reset`` takes only 1, ``reset_method`` a subset of what there is (behaviour §11)."""
     supported = function.reset_methods
 
     def choose(text: str) -> None:

@@ -1,6 +1,6 @@
 """The kernel's mdev core: parents with types, ``create`` and ``remove``.
 
-Errno as in Linux 6.12 drivers/vfio/mdev (gpu-facts §2); the vendor's part is the parent's.
+Errno as in Linux 6.12 drivers/vfio/mdev (behaviour §2); the vendor's part is the parent's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A PF's SR-IOV capability: its files, its VFs, and what the kernel answers (gpu-facts §4).
+"""A PF's SR-IOV capability: its files, its VFs, and what the kernel answers (behaviour §4).
 
 Errno as in Linux 6.12 drivers/pci/iov.c.
 """

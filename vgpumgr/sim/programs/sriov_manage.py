@@ -1,4 +1,4 @@
-"""``sriov-manage`` of NVIDIA's host driver: all VFs of a GPU or none (gpu-facts §4).
+"""``sriov-manage`` of NVIDIA's host driver: all VFs of a GPU or none (behaviour §4).
 
 Texts and exit status as its script has them: a GPU without SR-IOV, or whose vGPUs do not live on
 VFs, is passed over in silence with status 0.

@@ -1,7 +1,7 @@
 """The files of NVIDIA's driver on what carries a vGPU: an mdev (§3), or a VF by itself (§5).
 
-Errno from nvidia-vgpu-vfio as docs/driver-behaviour.md has it. How a time-sliced vGPU without GPU instance
-or placement id reads there was captured on mdevs only: ``Not Applicable``.
+Errno from nvidia-vgpu-vfio as docs/driver-behaviour.md has it. How a time-sliced vGPU without
+GPU instance or placement id reads there was captured on mdevs only: ``Not Applicable``.
 """
 
 from __future__ import annotations

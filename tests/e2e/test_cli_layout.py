@@ -381,3 +381,21 @@ def test_a_command_that_changes_migrates_and_says_so(old_ledger: tuple[Cli, Path
     cli.sim_up(host("new", ("T4", 1)))
     assert path.with_name("ledger.sqlite.schema-1").is_file()
     assert {item["name"] for item in cli.items("host", "list")} == {"h1", "new"}
+
+
+def test_what_nvidia_smi_lists_of_a_host_becomes_its_layout(cli: Cli) -> None:
+    listing = "tests/cases/nvidia-smi/lgi.txt"
+    assert "--host" in cli.fails(2, "layout", "import", listing).err
+    file = cli.file(cli.ok("layout", "import", listing, "--host", "mig").out)
+    cli.fails(10, "layout", "assert", "-f", file)
+    cli.ok("layout", "apply", "-f", file, "-y")
+    cli.ok("layout", "assert", "-f", file)
+
+
+def test_an_unread_host_is_not_called_as_declared(cli: Cli) -> None:
+    file = layout(cli, CUT)
+    cli.ok("sim", "inject", "mig", "unreachable")
+    for command in (("assert",), ("plan",), ("apply", "-y")):
+        ran = cli.fails(7, "layout", command[0], "-f", file, *command[1:])
+        assert "declared" not in ran.out
+        assert "could be read" in ran.out

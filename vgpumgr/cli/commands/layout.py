@@ -135,14 +135,14 @@ def assert_(context: Context, file: str | None) -> None:
     specs = load_layouts(context, file) if file else None
     context.app.require_hosts()
     shown = context.app.engine.layout_plan(specs)
-    print_item("LayoutPlan", layout_plan_item(shown), _differences(shown))
+    print_item("LayoutPlan", layout_plan_item(shown), _differences(shown, file))
     require_all_read(shown.warnings)
     if shown.gpus:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def _differences(shown: LayoutPlan) -> str:
-    if not shown.gpus and not shown.unchanged:
+def _differences(shown: LayoutPlan, file: str | None) -> str:
+    if file is None and not (shown.gpus or shown.unchanged or shown.warnings):
         return "no GPU has a layout"
     if not shown.gpus:
         return as_declared(shown)
@@ -192,7 +192,8 @@ def import_(
 ) -> None:
     """Turn a file of mig-parted or vgpu-device-manager into ours, and print it.
 
-    Device numbers in the file mean GPUs of one host: name it with --host.
+    So does what "nvidia-smi mig -lgi" printed on a host that was cut by hand. Device numbers in
+    the file mean GPUs of one host: name it with --host.
     """
     from vgpumgr.cli.layout_files import from_foreign, print_ours
 

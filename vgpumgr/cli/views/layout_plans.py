@@ -126,7 +126,8 @@ def refused(plan: LayoutPlan) -> tuple[GpuChange, ...]:
 def layout_plan_text(plan: LayoutPlan) -> str:
     """A plan for people: how each GPU differs, and what would be done or stands in the way."""
     if not plan.gpus:
-        return f"nothing to change: {as_declared(plan)}"
+        known = plan.unchanged or not plan.warnings
+        return f"nothing to change: {as_declared(plan)}" if known else as_declared(plan)
     lines = [line for alike in _alike(plan.gpus) for line in _lines(alike)]
     return "\n".join(
         [
@@ -139,7 +140,9 @@ def layout_plan_text(plan: LayoutPlan) -> str:
 
 def as_declared(plan: LayoutPlan) -> str:
     """``1 GPU is as declared``."""
-    if not plan.unchanged and not plan.warnings:
+    if not plan.unchanged and plan.warnings:
+        return "no GPU that is meant could be read"
+    if not plan.unchanged:
         return "no GPU is meant (see its hosts, host_labels, model and devices)"
     return f"{counted(plan.unchanged, 'GPU')} {'is' if plan.unchanged == 1 else 'are'} as declared"
 

@@ -1,4 +1,4 @@
-"""Layout files of other tools: NVIDIA's mig-parted and vgpu-device-manager.
+"""Layout files of other tools: NVIDIA's mig-parted and vgpu-device-manager; nvidia-smi's table.
 
 Both keep named configurations in one file of ``version: v1``; one configuration is one Layout.
 """
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import LayoutSpec
-from vgpumgr.spec.foreign import migparted, vgpu_device_manager
+from vgpumgr.spec.foreign import migparted, nvidia_smi, vgpu_device_manager
 from vgpumgr.spec.foreign.carried import Exported, Imported
 from vgpumgr.spec.foreign.files import top_keys
 from vgpumgr.spec.foreign.format import Format
@@ -27,12 +27,14 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 def read(
     data: bytes | str, source: str, config: str = "", gpus: Sequence[GpuFacts] = ()
 ) -> Imported:
-    """One configuration of a file of either format, told by its keys.
+    """One configuration of a file of either format, told by its keys, or what nvidia-smi lists.
 
     ``config`` may be empty where the file holds one. ``gpus`` are the GPUs of the one host that
     the file is for: they give its device numbers a meaning. Raises SpecError for a file that
     cannot be read, UsageError for a configuration it does not hold.
     """
+    if nvidia_smi.is_listing(data):
+        return nvidia_smi.read(data, gpus)
     keys = top_keys(data, source)
     known = [each for each in FORMATS.values() if each.key in keys]
     if len(known) != 1:

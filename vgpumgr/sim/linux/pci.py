@@ -6,7 +6,6 @@ Errno as in Linux 6.12 drivers/base/bus.c and drivers/pci; see the driver's own 
 from __future__ import annotations
 
 import errno
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -17,15 +16,15 @@ from vgpumgr.sim.linux.iommu import IommuGroups
 from vgpumgr.sim.linux.tree import Tree, refusal
 
 
-class Driver(ABC):
+class Driver:
     """A PCI driver. ``sets_vfs``: it has the callback behind ``sriov_numvfs``."""
 
     name: ClassVar[str]
     sets_vfs: ClassVar[bool] = False
 
-    @abstractmethod
     def takes(self, function: Function) -> bool:
         """Is the function of a kind it knows?"""
+        raise NotImplementedError
 
     def attach(self, function: Function) -> None:
         """Probe: OSError when it fails."""

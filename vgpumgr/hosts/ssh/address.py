@@ -35,3 +35,8 @@ class SshAddress:
                 next="USER@HOST[:PORT], local, or sim://NAME",
             )
         return cls(match["host"] or match["six"], match["user"], port)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        user = f"{self.user}@" if self.user else ""
+        return f"{user}{host}" + (f":{self.port}" if self.port else "")

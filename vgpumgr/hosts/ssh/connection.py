@@ -142,6 +142,20 @@ def through(
     return via
 
 
+def public_key(
+    target: SshTarget,
+    pins: frozenset[str],
+    timeout_s: float,
+    advice: str,
+    via: SshConnection | None = None,
+) -> str:
+    """The pinned key that a host shows, as known_hosts files write it, without authenticating."""
+    transport = verified(target, dialler(target, timeout_s, via), timeout_s, pins, advice)
+    key = transport.get_remote_server_key()
+    transport.close()
+    return f"{key.get_name()} {key.get_base64()}"
+
+
 def fingerprints(
     target: SshTarget, timeout_s: float, via: SshConnection | None = None
 ) -> tuple[str, ...]:

@@ -100,6 +100,7 @@ def _negotiated(
         known = [each for each in family if each in transport.get_security_options().key_types]
         transport.get_security_options().key_types = known
         transport.start_client(timeout=timeout_s)
+        _require_keys(transport, timeout_s)
     except paramiko.ssh_exception.IncompatiblePeer:
         transport.close()
         return None
@@ -111,3 +112,9 @@ def _negotiated(
             next=f"ssh -v -p {target.port} {target.user}@{target.host}",
         ) from error
     return transport
+
+
+def _require_keys(transport: paramiko.Transport, timeout_s: float) -> None:
+    """At its timeout paramiko comes back without a word, and without a key."""
+    if not transport.initial_kex_done:
+        raise paramiko.SSHException(f"no keys exchanged within {timeout_s:g} s")

@@ -1,0 +1,88 @@
+"""The collection itself: it parses, needs nothing but Ansible, and its options are described."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vgpumgr.app.bootstrap.collection import PLAYBOOK, collection_folder
+from vgpumgr.app.bootstrap.variables import OF_THE_PLAYBOOK
+from vgpumgr.app.bootstrap.workplace import Workplace
+
+FOLDER = collection_folder()
+ROLES = sorted(path.name for path in (FOLDER / "roles").iterdir())
+KEYWORDS = {
+    "always", "become", "block", "changed_when", "check_mode", "delegate_to", "environment",
+    "failed_when", "ignore_errors", "loop", "loop_control", "name", "notify", "register",
+    "rescue", "retries", "delay", "run_once", "until", "vars", "when",
+}  # fmt: skip
+
+
+def tasks(path: Path) -> Iterator[dict[str, Any]]:
+    """Every task of a file, those in blocks, too."""
+    waiting = list(yaml.safe_load(path.read_text()) or [])
+    while waiting:
+        each = waiting.pop()
+        waiting += [task for part in ("block", "always", "rescue") for task in each.get(part, [])]
+        yield each
+
+
+def task_files() -> list[Path]:
+    return sorted([*FOLDER.glob("roles/*/tasks/*.yml"), *FOLDER.glob("playbooks/tasks/*.yml")])
+
+
+def test_the_playbook_parses(tmp_path: Path) -> None:
+    workplace = Workplace(tmp_path)
+    workplace.fill({"h": {"ansible_connection": "local"}}, {}, [])
+    ran = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", str(workplace.inventory),
+         "--syntax-check", PLAYBOOK],
+        env=workplace.environ(os.environ, forks=1), capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_option_is_described_with_the_default_it_has(role: str) -> None:
+    folder = FOLDER / "roles" / role
+    spec = yaml.safe_load((folder / "meta" / "argument_specs.yml").read_text())
+    options = spec["argument_specs"]["main"].get("options", {})
+    described = {name: each["default"] for name, each in options.items() if "default" in each}
+    defaults = folder / "defaults" / "main.yml"
+    found = yaml.safe_load(defaults.read_text()) if defaults.exists() else {}
+    required = {name for name, each in options.items() if each.get("required")}
+    assert described == {name: found[name] for name in found if name not in required}
+    assert all(name.startswith(f"{role}_") for name in options)
+    assert all(each.get("description") for each in options.values())
+
+
+def test_nothing_but_ansibles_own_modules_and_our_roles() -> None:
+    for path in task_files():
+        for task in tasks(path):
+            (module,) = {key for key in task if key not in KEYWORDS} or {"block"}
+            assert module == "block" or module.startswith("ansible.builtin."), f"{path}: {module}"
+
+
+def test_no_task_goes_through_a_shell() -> None:
+    used = {module for path in task_files() for task in tasks(path) for module in task}
+    assert not used & {"ansible.builtin.shell", "ansible.builtin.get_url", "ansible.builtin.uri"}
+
+
+def test_the_playbooks_own_variables_are_known_to_the_command_line() -> None:
+    text = "".join(path.read_text() for path in sorted(FOLDER.glob("playbooks/**/*.yml")))
+    words = {word.strip("({") for word in text.split() if word.strip("({").startswith("vgpumgr_")}
+    assert words == OF_THE_PLAYBOOK
+
+
+def test_the_unit_comes_before_libvirt_and_never_stops_it() -> None:
+    unit = (FOLDER / "roles/boot_restore/files/vgpumgr-restore.service").read_text()
+    assert "Before=libvirtd.service virtqemud.service libvirt-guests.service" in unit
+    assert "RequiredBy=" not in unit and "Type=oneshot" in unit
+    assert "ExecStart=/usr/local/lib/vgpumgr/vgpumgr-helper --restore" in unit

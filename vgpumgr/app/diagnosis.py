@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 
+from vgpumgr import checks
 from vgpumgr.app.composition import App
+from vgpumgr.app.examination import examination, look
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.examined import Finding, Mark
 from vgpumgr.model.gpu import GpuHealth, GpuState
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.vm import VmState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One check and its outcome."""
-
-    check: str
-    ok: bool
-    text: str
-    next: str = ""
+def examine_host(app: App, name: str) -> tuple[Finding, ...]:
+    """Every check of one enrolled host. NotFound, HostUnreachable, … where there is no look."""
+    return checks.check_host(examination(app, app.ledger.host(name)))
 
 
 def examine(app: App) -> tuple[Finding, ...]:
@@ -28,28 +27,20 @@ def examine(app: App) -> tuple[Finding, ...]:
     try:
         hosts = app.ledger.hosts()
     except VgpumgrError as error:
-        return (Finding(check="ledger", ok=False, text=error.message, next=error.next),)
-    findings = [Finding(check="ledger", ok=True, text=app.config.ledger)]
+        return (Finding(check="ledger", mark=Mark.BAD, text=error.message, next=error.next),)
+    findings = [Finding(check="ledger", mark=Mark.OK, text=app.config.ledger)]
     findings += _operations(app)
     if not hosts:
         findings.append(
             Finding(
                 check="hosts",
-                ok=False,
+                mark=Mark.BAD,
                 text="no host is enrolled",
                 next="vgpumgr host add NAME --address USER@HOST",
             )
         )
         return tuple(findings)
-    observation = app.engine.refresh()
-    for host in app.writable_ledger.hosts():
-        fault = observation.failed.get(host.name)
-        if fault is not None:
-            findings.append(
-                Finding(check=f"host {host.name}", ok=False, text=fault.message, next=fault.next)
-            )
-        elif host.facts is not None:
-            findings += _host(host, host.facts)
+    findings += _hosts(app)
     findings += _gpus(app)
     findings += _layouts(app)
     findings += _vms(app)
@@ -61,32 +52,56 @@ def _operations(app: App) -> Iterator[Finding]:
     for operation in open_ones:
         yield Finding(
             check="operations",
-            ok=False,
+            mark=Mark.BAD,
             text=f"{operation.kind} {operation.id[:8]} is {operation.state}",
             next=f"vgpumgr operation resume {operation.id[:8]}   (or: undo)",
         )
     if not open_ones:
-        yield Finding(check="operations", ok=True, text="none is unfinished")
+        yield Finding(check="operations", mark=Mark.OK, text="none is unfinished")
 
 
-def _host(host: HostRecord, facts: HostFacts) -> Iterator[Finding]:
+def _hosts(app: App) -> Iterator[Finding]:
+    """Every host in brief: what is wrong with it, or one line."""
+    observation = app.engine.refresh()
+    records = {host.name: host for host in app.writable_ledger.hosts()}
+    found = app.engine.lanes.run(
+        {
+            name: partial(_host, app, records[name], facts)
+            for name, facts in observation.facts.items()
+        }
+    )
+    for name in records:
+        fault = observation.failed.get(name) or found.get(name)
+        if isinstance(fault, Exception):
+            next = getattr(fault, "next", "") or f"vgpumgr --debug doctor {name}"
+            yield Finding(check=f"host {name}", mark=Mark.BAD, text=str(fault), next=next)
+        elif fault is not None:
+            yield from fault
+
+
+def _host(app: App, host: HostRecord, facts: HostFacts) -> tuple[Finding, ...]:
     check = f"host {host.name}"
-    for part in facts.unknown:
-        yield Finding(check=check, ok=False, text=f"could not read {part.part}: {part.why}")
-    if not facts.iommu:
-        yield Finding(
-            check=check,
-            ok=False,
-            text="the IOMMU is off: no passthrough",
-            next="add intel_iommu=on (or enable AMD-Vi in firmware) and reboot the host",
-        )
-    if not facts.unknown and facts.iommu:
-        kvm = "KVM" if facts.kvm else "no KVM: domains run under TCG"
-        yield Finding(
-            check=check,
-            ok=True,
-            text=f"libvirt {facts.versions.libvirt}, {len(facts.gpus)} GPUs, {kvm}",
-        )
+    findings = checks.check_host(look(host, app.hosts.open(host), facts))
+    unread = tuple(
+        Finding(check=check, mark=Mark.UNKNOWN, text=f"could not read {part.part}: {part.why}")
+        for part in facts.unknown
+    )
+    bad = tuple(replace(each, check=check) for each in findings if each.mark is Mark.BAD)
+    return (*unread, *bad) or (
+        Finding(check=check, mark=Mark.OK, text=_well(facts) + _also(host.name, findings)),
+    )
+
+
+def _well(facts: HostFacts) -> str:
+    kvm = "KVM" if facts.kvm else "no KVM: domains run under TCG"
+    return f"libvirt {facts.versions.libvirt}, {len(facts.gpus)} GPUs, {kvm}"
+
+
+def _also(name: str, findings: tuple[Finding, ...]) -> str:
+    """``; 2 warnings: vgpumgr doctor h1``."""
+    warnings = sum(each.mark is Mark.WARN for each in findings)
+    words = "1 warning" if warnings == 1 else f"{warnings} warnings"
+    return f"; {words}: vgpumgr doctor {name}" if warnings else ""
 
 
 def _gpus(app: App) -> Iterator[Finding]:
@@ -94,7 +109,7 @@ def _gpus(app: App) -> Iterator[Finding]:
         if gpu.state is not GpuState.HEALTHY:
             yield Finding(
                 check=f"gpu {gpu.id}",
-                ok=False,
+                mark=Mark.BAD,
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is {gpu.state}",
                 next=f"vgpumgr gpu show {gpu.id}",
             )
@@ -102,7 +117,7 @@ def _gpus(app: App) -> Iterator[Finding]:
             detail = f": {gpu.facts.health_detail}" if gpu.facts.health_detail else ""
             yield Finding(
                 check=f"gpu {gpu.id}",
-                ok=False,
+                mark=Mark.BAD,
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is "
                 f"{gpu.facts.health}{detail}",
                 next=f"vgpumgr gpu show {gpu.id}",
@@ -115,7 +130,7 @@ def _layouts(app: App) -> Iterator[Finding]:
         if not record.settled:
             yield Finding(
                 check=f"gpu {record.gpu}",
-                ok=False,
+                mark=Mark.BAD,
                 text=f"its layout {record.layout} on {record.host} is not finished",
                 next="vgpumgr layout apply -f FILE   (the same command goes on)",
             )
@@ -132,7 +147,7 @@ def _vms(app: App) -> Iterator[Finding]:
         if vm.running and vm.name not in running:
             yield Finding(
                 check=f"vm {vm.name}",
-                ok=False,
+                mark=Mark.BAD,
                 text=f"should run on {vm.host} and does not",
                 next=f"vgpumgr vm start {vm.name}",
             )

@@ -5,31 +5,42 @@ from __future__ import annotations
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.output import output_option
+from vgpumgr.cli.views.findings import print_findings, summary
 from vgpumgr.model.errors import PartlyDone
+from vgpumgr.model.examined import Mark
 
 
 @click.command()
+@click.argument("host", required=False)
 @output_option
 @pass_context
-def doctor(context: Context) -> None:
-    """Check this machine, the ledger, unfinished operations and every host.
+def doctor(context: Context, host: str | None) -> None:
+    """Check this machine, the ledger, unfinished operations and every host; or one HOST closely.
 
-    Exit 7 when something needs attention; every finding names the command that helps.
+    Exit 7 when something needs attention, 6 when HOST cannot be reached; every finding names the
+    command that helps.
     """
+    if host is None:
+        _everything(context)
+    else:
+        _one(context, host)
+
+
+def _everything(context: Context) -> None:
     from vgpumgr.app.diagnosis import examine
 
     findings = examine(context.app)
-    items = [
-        {"check": each.check, "ok": each.ok, "text": each.text, "next": each.next}
-        for each in findings
-    ]
-    lines = [
-        f"{'ok  ' if each.ok else 'BAD '} {each.check:<18} {each.text}"
-        + (f"\n{'':24}next: {each.next}" if each.next else "")
-        for each in findings
-    ]
-    print_item("Diagnosis", {"name": "doctor", "items": items}, "\n".join(lines))
-    bad = [each for each in findings if not each.ok]
-    if bad:
-        raise PartlyDone(f"{len(bad)} of {len(findings)} checks need attention")
+    print_findings("doctor", findings)
+    wrong = [each for each in findings if not each.ok]
+    if wrong:
+        raise PartlyDone(f"{len(wrong)} of {len(findings)} checks need attention")
+
+
+def _one(context: Context, host: str) -> None:
+    from vgpumgr.app.diagnosis import examine_host
+
+    findings = examine_host(context.app, host)
+    print_findings(host, findings)
+    if any(each.mark is Mark.BAD for each in findings):
+        raise PartlyDone(f"{host} needs attention: {summary(findings)}")

@@ -1,0 +1,61 @@
+"""``vgpumgr drift``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import counted, list_options, say
+from vgpumgr.cli.views.drifts import print_drifts
+from vgpumgr.model.drift import DriftKind, DriftReport, NotRead
+from vgpumgr.model.errors import PartlyDone
+
+DIFFERENCES = 10
+
+
+@click.command()
+@click.argument("hosts", nargs=-1)
+@click.option(
+    "--ignore-foreign", is_flag=True, help="Leave out what is not ours and takes nothing of ours."
+)
+@list_options
+@pass_context
+def drift(context: Context, hosts: tuple[str, ...], ignore_foreign: bool) -> None:
+    """Name every difference between the ledger and the hosts (all without names).
+
+    Probes, and changes nothing. Exit 10 when something differs, 7 when a host or a part of it
+    could not be read: nothing is said of that part. Every line says what to type.
+    """
+    context.app.require_hosts()
+    known = [context.app.ledger.host(name).name for name in hosts]
+    found = context.app.engine.drift(known)
+    if ignore_foreign:
+        kept = tuple(each for each in found.drifts if each.kind is not DriftKind.FOREIGN)
+        found = replace(found, drifts=kept)
+    _say_circumstances(found)
+    print_drifts(found)
+    if found.not_read:
+        raise _partly(found.not_read)
+    if found.drifts:
+        raise click.exceptions.Exit(DIFFERENCES)
+
+
+def _partly(parts: Sequence[NotRead], most: int = 5) -> PartlyDone:
+    hosts = dict.fromkeys(each.host for each in parts)
+    lines = [f"{each.host}: {each.part or 'the host'}: {each.why}" for each in parts[:most]]
+    return PartlyDone(
+        f"{counted(len(hosts), 'host')} could not be read, or not in full",
+        why="; ".join(lines),
+        next="vgpumgr doctor",
+    )
+
+
+def _say_circumstances(found: DriftReport) -> None:
+    """What explains differences, or their absence."""
+    for host in found.rebooted:
+        say(f"{host} has booted since it was last looked at")
+    for vm in found.skipped:
+        say(f"{vm} was not compared: an operation is working on it")

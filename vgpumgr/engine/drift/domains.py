@@ -1,0 +1,179 @@
+"""The domains of our VMs: there, ours, in the state that was asked for, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpumgr.engine.drift.advice import defined_anew
+from vgpumgr.engine.drift.side import Side
+from vgpumgr.engine.steps import OFF
+from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
+from vgpumgr.model.drift import Drift, DriftKind
+from vgpumgr.model.vm import VmRecord
+
+
+def drifts(side: Side) -> Iterator[Drift]:
+    """Every VM against the domain of its name, and every domain that carries our mark."""
+    if side.unread("libvirt", "domains"):
+        return
+    by_name = {domain.name: domain for domain in side.facts.domains}
+    for vm in side.vms:
+        yield from _vm(side, vm, by_name.get(vm.name))
+    for domain in side.facts.domains:
+        if domain.ownership is not None and domain.ownership.fleet == side.fleet:
+            yield from _marked(side, domain, domain.ownership)
+
+
+def _vm(side: Side, vm: VmRecord, domain: DomainFacts | None) -> Iterator[Drift]:
+    if domain is None:
+        yield _missing(side, vm)
+        return
+    if domain.ownership is None or domain.ownership.vm_id != vm.id:
+        yield _not_ours(side, vm, domain)
+        return
+    yield from _mark(side, vm, domain)
+    if not domain.persistent:
+        yield _transient(side, vm)
+    if vm.running != (domain.state is DomainState.RUNNING):
+        yield from _power(side, vm, domain.state)
+
+
+def _missing(side: Side, vm: VmRecord) -> Drift:
+    other = next((d for d in side.facts.domains if _is_of(vm, d)), None)
+    renamed = f"; domain {other.name} carries its mark" if other else ""
+    start = f"vgpumgr vm start {vm.name}   (it defines the domain anew)"
+    return Drift(
+        kind=DriftKind.DOMAIN_MISSING,
+        host=side.host,
+        vm=vm.name,
+        subject=f"domain {vm.name}",
+        text=f"domain {vm.name} is not defined{renamed}",
+        wanted="defined",
+        found=f"renamed to {other.name}" if other else "missing",
+        next=f"on {side.host}: virsh domrename {other.name} {vm.name}" if other else start,
+    )
+
+
+def _is_of(vm: VmRecord, domain: DomainFacts) -> bool:
+    return domain.ownership is not None and domain.ownership.vm_id == vm.id
+
+
+def _not_ours(side: Side, vm: VmRecord, domain: DomainFacts) -> Drift:
+    mark = domain.ownership
+    return Drift(
+        kind=DriftKind.DOMAIN_NOT_OURS,
+        host=side.host,
+        vm=vm.name,
+        subject=f"domain {vm.name}",
+        text=f"domain {vm.name} does not carry the mark of this VM: another hand defined it",
+        wanted=f"vm {vm.id}",
+        found=f"vm {mark.vm_id}" if mark else "no mark",
+        next=f"on {side.host}: virsh domrename {vm.name} OTHER, then vgpumgr vm start {vm.name}",
+    )
+
+
+def _mark(side: Side, vm: VmRecord, domain: DomainFacts) -> Iterator[Drift]:
+    """A change of bookkeeping alone leaves the generation in the mark as it was."""
+    defined = side.seen.definitions.get(vm.name)
+    mark = defined.mark if defined else domain.ownership
+    held = {each.id for each in side.held if each.vm_id == vm.id}
+    wanted = _words(side.fleet, vm.id, held)
+    found = _words(mark.fleet, mark.vm_id, set(mark.allocations)) if mark else "no mark"
+    if found == wanted and mark and mark.generation > vm.generation:
+        wanted, found = f"generation {vm.generation}", f"generation {mark.generation}"
+    if found != wanted:
+        yield Drift(
+            kind=DriftKind.MARK,
+            host=side.host,
+            vm=vm.name,
+            subject="mark",
+            text=f"the mark in {vm.name}'s definition was changed: {found}",
+            wanted=wanted,
+            found=found,
+            next=defined_anew(side.host, vm.name),
+        )
+
+
+def _words(fleet: str, vm_id: str, allocations: set[str]) -> str:
+    return f"fleet {fleet}, vm {vm_id}, {', '.join(sorted(allocations)) or 'no allocations'}"
+
+
+def _transient(side: Side, vm: VmRecord) -> Drift:
+    return Drift(
+        kind=DriftKind.DOMAIN_TRANSIENT,
+        host=side.host,
+        vm=vm.name,
+        subject=f"domain {vm.name}",
+        text=f"domain {vm.name} runs and is no longer defined: it is gone when it stops",
+        wanted="defined",
+        found="transient",
+        next=f"vgpumgr vm stop {vm.name}, then vgpumgr vm start {vm.name}",
+    )
+
+
+def _power(side: Side, vm: VmRecord, state: DomainState) -> Iterator[Drift]:
+    if not vm.running and state in OFF:
+        return
+    wanted = "running" if vm.running else "shutoff"
+    yield Drift(
+        kind=DriftKind.POWER,
+        host=side.host,
+        vm=vm.name,
+        subject=f"domain {vm.name}",
+        text=f"domain {vm.name} is {_state(state)}, asked for is {wanted}",
+        wanted=wanted,
+        found=_state(state),
+        next=_power_next(side.host, vm, state),
+    )
+
+
+def _state(state: DomainState) -> str:
+    return "in no state of rest" if state is DomainState.OTHER else str(state)
+
+
+def _power_next(host: str, vm: VmRecord, state: DomainState) -> str:
+    if not vm.running:
+        return f"vgpumgr vm stop {vm.name}"
+    if state in OFF:
+        return f"vgpumgr vm start {vm.name}"
+    command = "resume" if state is DomainState.PAUSED else "domstate --reason"
+    return f"on {host}: virsh {command} {vm.name}"
+
+
+def _marked(side: Side, domain: DomainFacts, mark: Ownership) -> Iterator[Drift]:
+    """A domain of ours that the ledger has elsewhere, or not at all."""
+    if mark.vm_id in side.work.touched:
+        return
+    vm = side.ours.get(mark.vm_id)
+    if vm is None:
+        yield _leftover(side, domain)
+    elif vm.host != side.host:
+        yield _elsewhere(side, domain, vm)
+
+
+def _leftover(side: Side, domain: DomainFacts) -> Drift:
+    return Drift(
+        kind=DriftKind.DOMAIN_LEFTOVER,
+        host=side.host,
+        subject=f"domain {domain.name}",
+        text=f"domain {domain.name} carries our mark, and the ledger has no such VM",
+        wanted="missing",
+        found=str(domain.state),
+        next="is the ledger an older copy? If not, "
+        f"on {side.host}: virsh undefine --nvram {domain.name}",
+    )
+
+
+def _elsewhere(side: Side, domain: DomainFacts, vm: VmRecord) -> Drift:
+    return Drift(
+        kind=DriftKind.DOMAIN_ELSEWHERE,
+        host=side.host,
+        vm=vm.name,
+        subject=f"domain {domain.name}",
+        text=f"domain {domain.name} of VM {vm.name} is {domain.state} here, "
+        f"the VM belongs to {vm.host}",
+        wanted=vm.host,
+        found=side.host,
+        next=f"make sure that it does not run twice, then on {side.host}: "
+        f"virsh undefine --keep-nvram {domain.name}",
+    )

@@ -1,0 +1,117 @@
+"""What is not ours on the GPUs we manage, and strangers that use what is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpumgr.engine.drift.advice import mdev_away, vgpu_away
+from vgpumgr.engine.drift.claims import FOLDER
+from vgpumgr.engine.drift.side import Side
+from vgpumgr.gpu import offers
+from vgpumgr.model import claim_units
+from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.drift import Drift, DriftKind
+from vgpumgr.model.gpu import GpuRecord
+
+
+def drifts(side: Side) -> Iterator[Drift]:
+    """Foreign things on every GPU of the host, and our devices in foreign domains.
+
+    The ledger has no history of what was there before us: a foreign thing is named as long as it
+    takes room on a GPU, whether it is new or not.
+    """
+    strangers = [each for each in side.facts.domains if not side.is_ours(each)]
+    if not side.unread("libvirt", "domains"):
+        yield from _taken(side, strangers)
+    if side.unread("claims"):
+        return
+    for gpu in side.gpus.values():
+        if gpu.host == side.host:
+            yield from _mdevs(side, gpu, strangers)
+            yield from _vgpus(side, gpu, strangers)
+            yield from _functions(side, gpu, strangers)
+
+
+def _taken(side: Side, strangers: list[DomainFacts]) -> Iterator[Drift]:
+    for allocation in side.held:
+        ours = {allocation.device, *allocation.companions}
+        for domain in strangers:
+            for device in sorted(ours & set(domain.devices)):
+                yield Drift(
+                    kind=DriftKind.DEVICE_TAKEN,
+                    host=side.host,
+                    gpu=allocation.gpu,
+                    vm=allocation.vm,
+                    subject=device,
+                    text=f"{device} of {allocation.vm} is in domain {domain.name}, "
+                    "which is not ours",
+                    wanted=allocation.vm,
+                    found=f"domain {domain.name}",
+                    next=f"on {side.host}: virsh edit {domain.name}   (take the device out)",
+                )
+
+
+def _mdevs(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
+    parents = {gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)}
+    names = {each.type_id: each.profile for each in offers(gpu.facts)}
+    for mdev in side.facts.mdevs:
+        if mdev.parent in parents and _is_foreign(side, mdev.uuid, claim_units.mdev(mdev.uuid)):
+            what = f"mdev {mdev.uuid} ({names.get(mdev.type_id, mdev.type_id)})"
+            user = _user(mdev.uuid, strangers)
+            yield _drift(side, gpu, mdev.uuid, _used(what, user), mdev_away(mdev.uuid))
+
+
+def _vgpus(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
+    names = {each.type_id: each.profile for each in offers(gpu.facts)}
+    for vf in gpu.facts.vfs:
+        type_id = vf.vendor.type_id if vf.vendor else None
+        if type_id and _is_foreign(side, vf.address, claim_units.pci(vf.address)):
+            what = f"a vGPU ({names.get(str(type_id), type_id)}) on VF {vf.address}"
+            user = _user(vf.address, strangers)
+            yield _drift(side, gpu, vf.address, _used(what, user), vgpu_away(vf.address))
+
+
+def _functions(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
+    """The whole GPU or a VF in a foreign domain, or under another fleet's claim."""
+    vgpus = {vf.address for vf in gpu.facts.vfs if vf.vendor and vf.vendor.type_id}
+    for address in (gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)):
+        if address in vgpus or not _is_foreign(side, address, claim_units.pci(address)):
+            continue
+        if user := _user(address, strangers):
+            way_out = f"virsh edit {user}   (take the device out)"
+            yield _drift(side, gpu, address, _used(address, user), way_out)
+        for claim in side.facts.claims:
+            if claim.unit == claim_units.pci(address):
+                what = f"{address}, claimed by fleet {claim.fleet} for {claim.vm},"
+                way_out = f"cat {FOLDER}/{claim.unit}.json   (it says whose it is)"
+                yield _drift(side, gpu, address, what, way_out)
+
+
+def _is_foreign(side: Side, device: str, unit: str) -> bool:
+    """Neither held nor left over by us."""
+    held = any(device in {each.device, *each.companions} for each in side.held)
+    return not held and not any(
+        claim.unit == unit and claim.fleet == side.fleet for claim in side.facts.claims
+    )
+
+
+def _user(device: str, strangers: list[DomainFacts]) -> str:
+    """The foreign domain that names the device; empty without one."""
+    return next((each.name for each in strangers if device in each.devices), "")
+
+
+def _used(what: str, user: str) -> str:
+    return f"{what} in domain {user}" if user else what
+
+
+def _drift(side: Side, gpu: GpuRecord, subject: str, what: str, way_out: str) -> Drift:
+    return Drift(
+        kind=DriftKind.FOREIGN,
+        host=side.host,
+        gpu=gpu.id,
+        subject=subject,
+        text=f"{gpu.facts.model} {gpu.facts.device}: {what} takes room and is not ours",
+        wanted="free",
+        found=what,
+        next=f"on {side.host}: {way_out}   (or leave it: drift --ignore-foreign)",
+    )

@@ -1,4 +1,7 @@
-"""``python3 -m vgpumgr.helper``: one request on stdin, one answer on stdout."""
+"""``python3 -m vgpumgr.helper``: one request on stdin, one answer on stdout.
+
+With ``--restore`` it reads nothing and replays the host's claims (``boot.py``).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import sys
 from typing import Any
 
+from vgpumgr.helper import boot
 from vgpumgr.helper.dispatch import handle
 from vgpumgr.helper.errors import BAD_ARGUMENT, HelperError
 from vgpumgr.helper.system import System
@@ -26,6 +30,8 @@ def answer(text: bytes, system: System) -> dict[str, Any]:
 
 def main() -> int:
     """Read, answer, and exit 0 because an answer was written."""
+    if sys.argv[1:] == ["--restore"]:
+        return boot.restore(System())
     text = sys.stdin.buffer.read(_MAX_REQUEST_BYTES + 1)
     json.dump(answer(text, System()), sys.stdout)
     sys.stdout.write("\n")

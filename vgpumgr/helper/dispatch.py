@@ -8,16 +8,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgpumgr.helper import VERSION, arguments, claims, epoch, errors, vgpu_args
+from vgpumgr.helper import (
+    VERSION,
+    arguments,
+    claims,
+    epoch,
+    errors,
+    layout_args,
+    layout_claims,
+    vgpu_args,
+)
 from vgpumgr.helper.call import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import (
+    examine,
     fabric_partitions,
     forget,
     gpu_instances,
     images,
     kvm,
+    layouts,
     mdev,
     mig_mode,
     mixed_size,
@@ -53,11 +64,22 @@ def _controlled(run: Callable[[Call], Answer], *takes: str) -> Verb:
     return Verb(run, takes, changes=True, controlled=True)
 
 
-_GI = ("gpu", "profile_id", "start")
+def _partitioning(run: Callable[[Call], Answer], *takes: str) -> Verb:
+    """A change of a GPU's partitioning: never against another fleet's layout."""
+
+    def checked(call: Call) -> Answer:
+        layout_claims.ours(call)
+        return run(call)
+
+    return _controlled(checked, "gpu", *takes)
+
+
+_GI = ("profile_id", "start")
 
 VERBS = {
     "version": Verb(version),
     "probe": Verb(probe.probe),
+    "examine": Verb(examine.examine),
     "gpu_look": Verb(probe.gpu_look, ("gpu",)),
     "mdev_create": _controlled(mdev.create, "parent", "type", "uuid", "claim", *vgpu_args.NAMES),
     "mdev_look": Verb(mdev.look, ("uuid",)),
@@ -68,18 +90,21 @@ VERBS = {
     "vfio_bind": _controlled(vfio.bind, "address", "claim", "with"),
     "vfio_look": Verb(vfio.look, ("address",)),
     "vfio_release": _controlled(vfio.release, "address", "claim"),
-    "mig_mode_set": _controlled(mig_mode.set_mode, "gpu", "enabled"),
-    "vfs_set": _controlled(vfs.set_count, "gpu", "count"),
-    "mixed_size_set": _controlled(mixed_size.set_mode, "gpu", "enabled"),
-    "scheduler_set": _controlled(scheduler.set_policy, "gpu", "policy"),
-    "gi_create": _controlled(gpu_instances.create, *_GI, "size", "compute"),
-    "gi_destroy": _controlled(gpu_instances.destroy, *_GI, "id"),
+    "layout_claim": _partitioning(layouts.claim, "claim", *layout_args.NAMES),
+    "layout_forget": _partitioning(layouts.forget, "claim"),
+    "mig_mode_set": _partitioning(mig_mode.set_mode, "enabled"),
+    "vfs_set": _partitioning(vfs.set_count, "count"),
+    "mixed_size_set": _partitioning(mixed_size.set_mode, "enabled"),
+    "scheduler_set": _partitioning(scheduler.set_policy, "policy"),
+    "gi_create": _partitioning(gpu_instances.create, *_GI, "size", "compute"),
+    "gi_destroy": _partitioning(gpu_instances.destroy, *_GI, "id"),
     "fabric_look": Verb(fabric_partitions.look),
     "fabric_activate": _controlled(fabric_partitions.activate, "partition", "gpus", "claim"),
     "fabric_deactivate": _controlled(fabric_partitions.deactivate, "partition", "claim"),
     "claims": Verb(claims.answer),
     "restore": Verb(restore.restore, changes=True),
     "image_inspect": Verb(images.inspect, ("path", "pool_path")),
+    "file_digest": Verb(images.digest, ("path", "pool_path")),
     "kvm_probe": Verb(kvm.kvm_probe),
     "forget": _controlled(forget.forget),
 }

@@ -6,9 +6,11 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 TEMPORARY = ".tmp"
+PIECE_BYTES = 1 << 20
 
 
 def store(path: str, text: str) -> None:
@@ -38,6 +40,20 @@ def remove(path: str) -> None:
 
 def head(path: str, limit: int, inside: str) -> tuple[bytes, int]:
     """The first ``limit`` bytes and the size of a regular file below the directory ``inside``."""
+    with _plain(path, inside) as handle:
+        return os.read(handle, limit), os.fstat(handle).st_size
+
+
+def pieces(path: str, inside: str) -> Iterator[bytes]:
+    """All of a regular file below the directory ``inside``, a MiB at a time."""
+    with _plain(path, inside) as handle:
+        while piece := os.read(handle, PIECE_BYTES):
+            yield piece
+
+
+@contextlib.contextmanager
+def _plain(path: str, inside: str) -> Iterator[int]:
+    """A regular file, opened without following a link below ``inside``."""
     *folders, name = _below(path, inside)
     with contextlib.ExitStack() as opened:
         folder = _open(inside, os.O_DIRECTORY, None, opened)
@@ -45,10 +61,9 @@ def head(path: str, limit: int, inside: str) -> tuple[bytes, int]:
             folder = _open(part, os.O_DIRECTORY | os.O_NOFOLLOW, folder, opened)
         # O_NONBLOCK: a FIFO in the pool must not hold us.
         handle = _open(name, os.O_NOFOLLOW | os.O_NONBLOCK, folder, opened)
-        facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode):
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
-        return os.read(handle, limit), facts.st_size
+        yield handle
 
 
 def _below(path: str, inside: str) -> tuple[str, ...]:

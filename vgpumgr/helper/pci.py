@@ -62,6 +62,18 @@ def vfs(system: System, address: str) -> list[str]:
     return [vf for _, vf in numbered_vfs(system, address)]
 
 
+def vf_addresses(system: System, address: str) -> tuple[str, ...]:
+    """Where the function's VFs are, or would be if they were on: PCI SR-IOV, routing ids."""
+    names = ("sriov_totalvfs", "sriov_offset", "sriov_stride")
+    texts = [sysfs.optional_text(system, f"{path(address)}/{name}") for name in names]
+    if None in texts:
+        return ()
+    total, offset, stride = (int(text or 0) for text in texts)
+    first = _routing_id(address) + offset
+    domain = address.split(":", maxsplit=1)[0]
+    return tuple(_address(domain, first + number * stride) for number in range(total))
+
+
 def vf_count(system: System, address: str) -> int:
     """How many VFs the driver says are on; 0 for a function without SR-IOV."""
     return int(sysfs.optional_text(system, f"{path(address)}/sriov_numvfs") or "0")
@@ -87,6 +99,16 @@ def group_endpoints(system: System, address: str) -> tuple[str, ...]:
     """The group's members without PCI-to-PCI bridges, which VFIO lets stay on their driver."""
     members = group_members(system, address)
     return tuple(each for each in members if not kind(system, each).startswith(_BRIDGE))
+
+
+def _routing_id(address: str) -> int:
+    _, bus, rest = address.split(":")
+    slot, function = rest.split(".")
+    return int(bus, 16) << 8 | int(slot, 16) << 3 | int(function, 16)
+
+
+def _address(domain: str, routing_id: int) -> str:
+    return f"{domain}:{routing_id >> 8:02x}:{routing_id >> 3 & 0x1F:02x}.{routing_id & 7}"
 
 
 def move(system: System, address: str, wanted: str | None, *, override: str) -> None:

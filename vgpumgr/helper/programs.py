@@ -10,9 +10,11 @@ from collections.abc import Sequence
 SRIOV_MANAGE = "/usr/lib/nvidia/sriov-manage"
 NVIDIA_SMI = "nvidia-smi"
 FMPM = "fmpm"
+SUDO = "sudo"
+SYSTEMCTL = "systemctl"
 ALLOWED = (
     *("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm"),
-    *(SRIOV_MANAGE, NVIDIA_SMI, FMPM),
+    *(SRIOV_MANAGE, NVIDIA_SMI, FMPM, SUDO, SYSTEMCTL),
 )
 
 # fmpm is built from source, so it may lie below /usr/local.
@@ -43,8 +45,15 @@ def run(argv: Sequence[str], timeout: float) -> tuple[int, str]:
 
 
 def _may(argv: Sequence[str]) -> bool:
-    """nvidia-smi only resets one GPU: without ``-i`` it would reset all of them."""
-    return argv[0] != NVIDIA_SMI or (len(argv) == 4 and tuple(argv[1:3]) == ("--gpu-reset", "-i"))
+    """nvidia-smi only resets one GPU: without ``-i`` it would reset all of them.
+
+    sudo and systemctl only tell.
+    """
+    if argv[0] == NVIDIA_SMI:
+        return len(argv) == 4 and tuple(argv[1:3]) == ("--gpu-reset", "-i")
+    if argv[0] == SUDO:
+        return tuple(argv[1:3]) == ("-n", "-l") and (len(argv) == 3 or argv[3:4] == ("-U",))
+    return argv[0] != SYSTEMCTL or tuple(argv[1:2]) == ("show",)
 
 
 def _text(output: object) -> str:

@@ -7,12 +7,13 @@ import errno
 import fcntl
 import importlib
 import os
+import pwd
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.helper import files, programs
+from vgpumgr.helper import files, kernel_clock, programs
 
 _LOCK_POLLS, _LOCK_PAUSE = 600, 0.1
 
@@ -80,6 +81,10 @@ class System:
         """
         return files.head(self._at(path), limit, self._at(inside))
 
+    def pieces(self, path: str, inside: str) -> Iterator[bytes]:
+        """All of such a file, piece by piece."""
+        return files.pieces(self._at(path), self._at(inside))
+
     def busy(self, path: str) -> bool:
         """Whether opening a VFIO group file says EBUSY; False when there is no such file."""
         try:
@@ -119,9 +124,17 @@ class System:
         """Whether we may change things."""
         return os.geteuid() == 0
 
+    def user(self) -> str:
+        """Who started the helper, through sudo or not."""
+        return os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
+
     def now(self) -> float:
-        """Unix time in seconds."""
+        """Unix time in seconds, to be told: what takes time is polled, never measured by it."""
         return time.time()
+
+    def synchronised(self) -> bool:
+        """Whether NTP keeps the clock in step."""
+        return kernel_clock.synchronised()
 
     def wait(self, seconds: float) -> None:
         """Pause between two polls."""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import arguments, vgpu_args
+from vgpumgr.helper import arguments, layout_args, vgpu_args
 
-MDEV, VGPU, VFIO, FABRIC = "mdev", "vgpu", "vfio", "fabric"
+MDEV, VGPU, VFIO, FABRIC, LAYOUT = "mdev", "vgpu", "vfio", "fabric", "layout"
 
 
 def check(wanted: dict[str, Any]) -> None:
     """HelperError ``bad-argument`` names the field that makes no sense."""
-    checks = {MDEV: _check_mdev, VGPU: _check_vgpu, VFIO: _check_vfio, FABRIC: _check_fabric}
+    checks = {
+        MDEV: _check_mdev,
+        VGPU: _check_vgpu,
+        VFIO: _check_vfio,
+        FABRIC: _check_fabric,
+        LAYOUT: _check_layout,
+    }
     kind = wanted.get("kind")
     if not isinstance(kind, str) or kind not in checks:
         arguments.bad("kind", f"{kind!r}, which this helper does not know")
@@ -67,6 +73,11 @@ def _check_vfio(wanted: dict[str, Any]) -> None:
 def _check_fabric(wanted: dict[str, Any]) -> None:
     arguments.number(wanted, "partition")
     arguments.numbers(wanted, "gpus")
+
+
+def _check_layout(wanted: dict[str, Any]) -> None:
+    arguments.pci(wanted, "gpu")
+    layout_args.given(wanted)
 
 
 def _check_function(function: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ change on one host. What is made for a VM is no part of a layout.
 """
 
 from vgpumgr.layout.journal import from_plain, to_plain
+from vgpumgr.layout.keeping import kept_parts, to_keep
 from vgpumgr.layout.parts import act, apply_change, look, summary
 from vgpumgr.layout.plan import differences, export, lacks, plan
 from vgpumgr.layout.refusal import LayoutRefused
@@ -18,9 +19,11 @@ __all__ = [
     "export",
     "from_plain",
     "goals",
+    "kept_parts",
     "lacks",
     "look",
     "plan",
     "summary",
+    "to_keep",
     "to_plain",
 ]

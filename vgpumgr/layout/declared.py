@@ -16,7 +16,7 @@ from vgpumgr.layout.profiles import (
 from vgpumgr.layout.refusal import LayoutRefused, name, unread
 from vgpumgr.layout.wanted import Want
 from vgpumgr.model.gpu import GpuFacts, GpuInstance
-from vgpumgr.model.layout import GpuLayout, InstanceGoal
+from vgpumgr.model.layout import GpuLayout, InstanceGoal, KeptInstance
 
 
 def wants(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -> tuple[Want, ...]:
@@ -49,14 +49,22 @@ def differences(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -
     if gpu.mig is not None and gpu.mig.enabled and gpu.mig.instances is None:
         yield "GPU instances: cannot be read"
         return
-    left = [each for each in instances(gpu) if each.start not in made_for_vms]
-    for each in sorted(goal.instances, key=lambda one: (one.start is None, not one.compute)):
-        found = next((one for one in left if _matches(gpu, each, one)), None)
+    pairs, left = _paired(gpu, goal.instances, made_for_vms)
+    for each, found in pairs:
         if found is None:
             yield f"GPU instance {_said(each)}: declared, not there"
-        else:
-            left.remove(found)
     yield from (f"GPU instance {one.profile} at {one.start}: not declared" for one in left)
+
+
+def places(
+    gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]
+) -> tuple[KeptInstance, ...] | None:
+    """The declared instances where they are, by place; None where none are declared."""
+    if goal.instances is None:
+        return None
+    pairs, _ = _paired(gpu, goal.instances, made_for_vms)
+    kept = [_kept(each, found) for each, found in pairs if found is not None]
+    return tuple(sorted(kept, key=lambda each: each.start))
 
 
 def export(gpu: GpuFacts) -> tuple[InstanceGoal, ...] | None:
@@ -66,6 +74,30 @@ def export(gpu: GpuFacts) -> tuple[InstanceGoal, ...] | None:
     return tuple(
         InstanceGoal(profile=each.profile, start=each.start, compute=_compute_of(gpu, each))
         for each in gpu.mig.instances
+    )
+
+
+def _paired(
+    gpu: GpuFacts, goals: Collection[InstanceGoal], made_for_vms: Collection[int]
+) -> tuple[list[tuple[InstanceGoal, GpuInstance | None]], list[GpuInstance]]:
+    """Each goal with the instance that meets it; and those there are that meet none.
+
+    The choosiest goals choose first. What was made for a VM meets nothing.
+    """
+    left = [each for each in instances(gpu) if each.start not in made_for_vms]
+    pairs: list[tuple[InstanceGoal, GpuInstance | None]] = []
+    for each in sorted(goals, key=lambda one: (one.start is None, not one.compute)):
+        found = next((one for one in left if _matches(gpu, each, one)), None)
+        pairs.append((each, found))
+        if found is not None:
+            left.remove(found)
+    return pairs, left
+
+
+def _kept(goal: InstanceGoal, found: GpuInstance) -> KeptInstance:
+    compute = sorted(each.profile_id for each in found.compute) if goal.compute else ()
+    return KeptInstance(
+        profile_id=found.profile_id, start=found.start, size=found.size, compute=tuple(compute)
     )
 
 

@@ -39,6 +39,7 @@ class NvidiaHost(FakeHost):
         self.files[f"{self.path}/sriov_numvfs"] = "0\n"
         self.add_driver("vfio-pci")
         self.programs[SRIOV_MANAGE] = self._sriov_manage
+        self.files[SRIOV_MANAGE] = ""
         self.programs["nvidia-smi"] = self._reset
         if vfs:
             self.vfs_on()

@@ -26,6 +26,7 @@ from tests.unit.helper.host import (
     mtty_host,
     refused,
 )
+from vgpumgr.helper import VERSION
 from vgpumgr.helper.__main__ import answer
 from vgpumgr.helper.dispatch import VERBS, handle
 
@@ -61,6 +62,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "fabric_activate": {"partition": 13, "gpus": [7], "claim": CLAIM},
     "fabric_deactivate": {"partition": 13, "claim": CLAIM},
     "image_inspect": {"path": "/pool/a.img", "pool_path": "/pool"},
+    "file_digest": {"path": "/pool/a.img", "pool_path": "/pool"},
 }
 CODES = {
     *("bad-argument", "not-permitted", "in-use", "claim-mismatch"),
@@ -251,7 +253,7 @@ def test_the_package_runs_from_a_zip_with_nothing_else_installed(tmp_path: Path)
         timeout=60,
     )
     assert (ran.returncode, ran.stderr) == (0, b"")
-    assert json.loads(ran.stdout)["result"]["helper"] == "1"
+    assert json.loads(ran.stdout)["result"]["helper"] == VERSION
 
 
 def test_the_protocol_page_names_every_verb_and_argument() -> None:

@@ -227,6 +227,13 @@ def test_gim_takes_a_module_option(bare: NvidiaHost) -> None:
     assert done(bare, "vfs_set", gpu=GPU, count=0)["count"] == 0
 
 
+def test_without_the_script_the_kernel_takes_the_count(bare: NvidiaHost) -> None:
+    del bare.files[SRIOV_MANAGE]
+    bare.sriov_by_kernel()
+    assert done(bare, "vfs_set", gpu=GPU, count=2)["vfs"] == list(VFS[:2])
+    assert runs(bare) == []
+
+
 def test_other_drivers_go_through_0_and_keep_their_hands_off_the_vfs(bare: NvidiaHost) -> None:
     """Paragraph 4: one count after another is EBUSY; the host's driver must not take VFs."""
     bare.add_driver("xe")

@@ -243,6 +243,11 @@ def test_vfs_with_their_vgpus(host: NvidiaHost) -> None:
     }
     free = {"creatable": [OTHER_TYPE, TYPE], "type": 0, "instance": None, "placement_id": None}
     assert sriov["vfs"][1]["vgpu"] == free, "ENXIO without a vGPU is nothing unknown"
+    names = [f"NVIDIA A100-{number}" for number in (OTHER_TYPE, TYPE)]
+    assert [(each["id"], each["name"]) for each in sriov["vgpu_types"]] == [
+        (OTHER_TYPE, names[0]),
+        (TYPE, names[1]),
+    ]
     assert unknown(done(host, "probe")) == {}
 
 

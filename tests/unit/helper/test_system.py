@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -112,6 +113,15 @@ def test_an_image_is_read_up_to_the_limit_with_its_size(system: System, tmp_path
     assert system.read_bytes("/pool/sub/a.img", 4, "/pool") == (b"abcd", 6)
 
 
+def test_a_whole_image_is_read_in_pieces(system: System, tmp_path: Path) -> None:
+    (tmp_path / "pool").mkdir()
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "pool/a.img").write_bytes(content)
+    pieces = list(system.pieces("/pool/a.img", "/pool"))
+    assert b"".join(pieces) == content
+    assert len(pieces) == 3
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -137,6 +147,9 @@ def test_nothing_outside_the_pool_and_no_special_file_is_read(
     os.mkfifo(tmp_path / "pool/fifo")
     with pytest.raises(OSError) as caught:
         system.read_bytes(path, 16, "/pool")
+    assert number_of(caught) == expected
+    with pytest.raises(OSError) as caught:
+        list(system.pieces(path, "/pool"))
     assert number_of(caught) == expected
 
 
@@ -201,3 +214,29 @@ def test_a_program_that_takes_too_long_is_cut(
     program.chmod(0o755)
     monkeypatch.setattr("vgpumgr.helper.programs._ENVIRONMENT", {"PATH": f"{tmp_path}:/bin"})
     assert system.run(("modprobe", "vfio-pci"), 0.5) == (124, "begun\n")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("sudo", "-n", "id"),
+        ("sudo", "-n", "-l", "id"),
+        ("sudo", "-n", "-l", "-u", "root"),
+        ("systemctl", "start", "libvirtd"),
+        ("systemctl",),
+    ],
+)
+def test_sudo_and_systemctl_only_tell(system: System, argv: tuple[str, ...]) -> None:
+    with pytest.raises(PermissionError):
+        system.run(argv, 5)
+
+
+def test_the_kernel_tells_whether_ntp_keeps_its_clock(system: System) -> None:
+    assert system.synchronised() in {True, False}
+
+
+def test_who_started_the_helper(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    assert system.user() == pwd.getpwuid(os.geteuid()).pw_name
+    monkeypatch.setenv("SUDO_USER", "gpuadm")
+    assert system.user() == "gpuadm"

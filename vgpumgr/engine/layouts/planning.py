@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from vgpumgr import layout
+from vgpumgr.engine.layouts import keeping
 from vgpumgr.engine.layouts.goals import goals_of, missing, unread_hosts
 from vgpumgr.engine.made import made_for_vms
 from vgpumgr.engine.supply import (
@@ -84,6 +85,13 @@ def _change(
     if unread:
         why = f"NVML's part of it could not be read: {unread}"
         return replace(plain, refused=why, next=f"vgpumgr host probe {gpu.host}")
+    stranger = keeping.stranger(gpu, context)
+    if stranger:
+        return replace(
+            plain,
+            refused=f"fleet {stranger} has a layout on it",
+            next=f"vgpumgr host remove {gpu.host}, as that fleet",
+        )
     usages = gpu_supply(gpu, context).usages
     try:
         differences, changes = layout.plan(gpu.facts, wanted, usages, made_for_vms)
@@ -95,7 +103,9 @@ def _change(
             next=refused.next,
             holders=refused.holders,
         )
-    return replace(plain, differences=differences, changes=changes)
+    keep = keeping.due(gpu, goal, changes, context, made_for_vms)
+    unkept = (keeping.NOT_KEPT,) if keep and not differences else ()
+    return replace(plain, differences=(*differences, *unkept), changes=changes, keep=keep)
 
 
 def refuse(wanted: LayoutPlan) -> None:

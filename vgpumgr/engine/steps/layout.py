@@ -1,4 +1,4 @@
-"""One part of a GPU's partitioning changed."""
+"""A GPU's partitioning: kept on its host, and changed part by part."""
 
 from __future__ import annotations
 
@@ -7,8 +7,47 @@ from dataclasses import dataclass
 
 from vgpumgr import layout
 from vgpumgr.engine.steps.base import Step
-from vgpumgr.model.observed import Observed
+from vgpumgr.model import claim_units
+from vgpumgr.model.observed import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
+
+
+@dataclass(frozen=True, slots=True)
+class KeepLayout(Step):
+    """Have the host write down what its boots are to bring back, before anything changes.
+
+    ``device`` is the PF's address, ``gpu`` our key and ``generation`` the GPU's; ``parts`` as the
+    helper's ``layout_claim`` takes them.
+    """
+
+    device: str
+    gpu: str
+    generation: int
+    layout: str
+    parts: Mapping[str, object]
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"keep layout {self.layout} of {self.device} for the host's next boot"
+
+    def look(self, host: Host) -> Observed:
+        """Is it there, under this generation?"""
+        found = host.helper.call("claims", {}).get("claims")
+        claims = found if isinstance(found, list) else []
+        unit = claim_units.layout(self.device)
+        there = next((each for each in claims if each["unit"] == unit), None)
+        written = there and {name: there[name] for name in self._claim}
+        return InState() if written == self._claim else Differs(f"{unit} is {written}")
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Write it; the helper reads back before it answers."""
+        args = {"gpu": self.device, "claim": self._claim, **self.parts}
+        host.helper.call("layout_claim", args)
+
+    @property
+    def _claim(self) -> dict[str, object]:
+        return {"allocation": self.gpu, "generation": self.generation, "vm": self.layout}
 
 
 @dataclass(frozen=True, slots=True)

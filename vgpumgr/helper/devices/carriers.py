@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from vgpumgr.helper import claims, errors, pci, sysfs, wanted
 from vgpumgr.helper.devices import mdev_device
 from vgpumgr.helper.errors import HelperError
@@ -29,6 +31,16 @@ def vgpus(system: System, gpu: str) -> list[str]:
     mdevs = mdev_device.on(system, (gpu, *vfs))
     on_vfs = [f"{vf} carries a vGPU of type {number}" for vf, number in types if number]
     return [*on_vfs, *(f"mdev {uuid}" for uuid in mdevs)]
+
+
+def lives_on(system: System, want: dict[str, Any], gpu: str) -> bool:
+    """Whether what a claim wants is on the GPU, given whole or by a VF, be it on or off now."""
+    instance = wanted.instance(want)
+    if instance and instance["gpu"] == gpu:
+        return True
+    on = pci.vfs(system, gpu) if pci.exists(system, gpu) else ()
+    functions = {gpu, *on, *pci.vf_addresses(system, gpu)}
+    return bool(functions & set(wanted.carriers(want)))
 
 
 def _claimed(system: System, vfs: list[str]) -> list[str]:

@@ -15,6 +15,15 @@ _CLASSES = ("03", "1200")
 _SIBLINGS = ("0403", "0c03", "0c80")
 
 
+def addresses(system: System) -> list[str]:
+    """The functions of interest; OSError where one cannot be told."""
+    return [
+        address
+        for address in system.list(sysfs.PCI_DEVICES)
+        if pci.kind(system, address).startswith(_CLASSES) and not pci.physical(system, address)
+    ]
+
+
 def gather(system: System, parts: Parts) -> list[dict[str, Any]]:
     """Every function of interest; a field that cannot be read is None and named."""
     found = []
@@ -88,12 +97,23 @@ def _sriov(system: System, address: str, parts: Parts) -> dict[str, Any] | None:
     total = sysfs.optional_text(system, f"{pci.path(address)}/sriov_totalvfs")
     if total is None:
         return None
-    vfs = pci.numbered_vfs(system, address)
+    vfs = [_vf(system, number, vf, parts) for number, vf in pci.numbered_vfs(system, address)]
     return {
         "total": int(total),
         "num": int(sysfs.text(system, f"{pci.path(address)}/sriov_numvfs")),
-        "vfs": [_vf(system, number, vf, parts) for number, vf in vfs],
+        "vgpu_types": _vgpu_types(system, vfs, parts),
+        "vfs": vfs,
     }
+
+
+def _vgpu_types(system: System, vfs: list[dict[str, Any]], parts: Parts) -> list[dict[str, Any]]:
+    """What the VFs list, each type once: one VF of each list is asked for the names."""
+    asked = {tuple(vf["vgpu"]["creatable"] or ()): vf["address"] for vf in vfs if vf["vgpu"]}
+    found: dict[int, str] = {}
+    for listed, vf in asked.items():
+        if listed:
+            found |= parts.read(f"vfs {vf} vgpu", vf_files.names, system, vf) or {}
+    return [{"id": number, "name": found[number]} for number in sorted(found)]
 
 
 def _vf(system: System, number: int, vf: str, parts: Parts) -> dict[str, Any]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import errors
+from vgpumgr.helper import errors, layout_args
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.nvidia.nvml import Session
 
-# NVML_VGPU_SCHEDULER_POLICY_*
-_POLICIES = {1: "best-effort", 2: "equal-share", 3: "fixed-share"}
-POLICIES = tuple(_POLICIES.values())
+# NVML_VGPU_SCHEDULER_POLICY_*: 1, 2 and 3
+_POLICIES = dict(enumerate(layout_args.POLICIES, start=1))
 FIXED_SHARE = "fixed-share"
 
 

@@ -34,9 +34,15 @@ def current(system: System, vf: str) -> int:
 
 
 def creatable(system: System, vf: str) -> list[int]:
-    """The type ids that the driver would take now (``1147  : NVIDIA L40S-1Q``)."""
+    """The type ids that the driver would take now."""
+    return list(names(system, vf))
+
+
+def names(system: System, vf: str) -> dict[int, str]:
+    """The same with their names (``1147  : NVIDIA L40S-1Q``)."""
     text = system.read(file(vf, "creatable_vgpu_types"))
-    return [int(number) for number in re.findall(r"^\s*(\d+)\s*:", text, re.MULTILINE)]
+    lines = re.findall(r"^[ \t]*(\d+)[ \t]*:[ \t]*(.*)$", text, re.MULTILINE)
+    return {int(number): name.strip() for number, name in lines}
 
 
 def creatable_if_told(system: System, vf: str) -> list[int] | None:

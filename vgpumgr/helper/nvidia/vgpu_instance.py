@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from vgpumgr.helper import claims, errors, pci, wanted
+from vgpumgr.helper import claims, errors, layout_claims, pci, wanted
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.nvidia import instances, mig, nvml
 from vgpumgr.helper.system import System
@@ -51,13 +51,16 @@ def hold(system: System, instance: Instance | None) -> int | None:
 
 
 def let_go(system: System, unit: str, instance: Instance | None) -> None:
-    """A claim leaves the instance it made: the last one destroys it, others inherit it."""
+    """A claim leaves the instance it made: the last one destroys it, others inherit it.
+
+    What a layout has come to declare since is the layout's.
+    """
     if instance is None or not instance["make"] or not pci.exists(system, instance["gpu"]):
         return
     others = _sharing(system, unit, instance)
-    if not others:
+    if not others and not layout_claims.declares(system, instance):
         _destroy(system, instance)
-    elif not _is_made(others):
+    elif others and not _is_made(others):
         heir = others[0]
         _instance_of(heir)["make"] = True
         claims.rewrite(system, heir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from vgpumgr.helper import arguments, claims, errors, pci, wanted
@@ -32,6 +33,21 @@ def create(call: Call) -> dict[str, Any]:
     return {"id": found.id, "start": found.start, "size": found.size, "compute": made}
 
 
+def put(system: System, address: str, declared: Sequence[dict[str, Any]]) -> None:
+    """Have the instances of a layout's claim. Compute instances that it does not declare stay."""
+    with nvml.session(system) as session:
+        gpu = session.gpu(address)
+        instances.require_mig(session, gpu, address)
+        for each in declared:
+            found = mig.at(session, gpu, each["profile_id"], each["start"])
+            if found is None:
+                place = (each["profile_id"], each["start"], each["size"])
+                made = instances.create(session, gpu, *place)
+                _computes_or_nothing(session, gpu, made, each["compute"])
+            elif each["compute"]:
+                instances.add_computes(session, found, each["compute"])
+
+
 def destroy(call: Call) -> dict[str, Any]:
     """The ``gi_destroy`` verb; an absent one is no error."""
     address = arguments.pci(call.args, "gpu")
@@ -52,7 +68,7 @@ def destroy(call: Call) -> dict[str, Any]:
 
 
 def _computes_or_nothing(
-    session: Session, gpu: Any, made: Instance, computes: tuple[int, ...]
+    session: Session, gpu: Any, made: Instance, computes: Sequence[int]
 ) -> list[int]:
     try:
         return instances.add_computes(session, made, computes)

@@ -1,8 +1,11 @@
-"""The ``image_inspect`` verb: a volume's first MiB, read without following links."""
+"""Volumes, read without following links: ``image_inspect`` (the first MiB) and ``file_digest``."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from vgpumgr.helper import arguments, errors
@@ -10,21 +13,43 @@ from vgpumgr.helper.call import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.facts import image
 
+_NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EINVAL, errno.EISDIR)
+
 
 def inspect(call: Call) -> dict[str, Any]:
     """What the image says of itself; formats that are not understood are refused."""
-    path = arguments.path(call.args, "path")
-    pool = arguments.path(call.args, "pool_path")
-    try:
+    path, pool = _named(call)
+    with _reading(path):
         head, size = call.system.read_bytes(path, image.HEAD_BYTES, pool)
-    except FileNotFoundError as error:
-        raise errors.from_effect(error, f"no image {path}") from error
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EINVAL, errno.EISDIR):
-            refused = f"{path} is no plain file of the storage pool"
-            raise errors.from_effect(error, refused) from error
-        raise
     try:
         return image.inspect(head, size)
     except ValueError as error:
         raise HelperError(errors.REFUSED, f"{path} cannot be used", str(error)) from error
+
+
+def digest(call: Call) -> dict[str, Any]:
+    """SHA-256 and length of the whole file, as it is read from beginning to end."""
+    path, pool = _named(call)
+    found, length = hashlib.sha256(), 0
+    with _reading(path):
+        for piece in call.system.pieces(path, pool):
+            found.update(piece)
+            length += len(piece)
+    return {"sha256": found.hexdigest(), "bytes": length}
+
+
+def _named(call: Call) -> tuple[str, str]:
+    return arguments.path(call.args, "path"), arguments.path(call.args, "pool_path")
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise errors.from_effect(error, f"no image {path}") from error
+    except OSError as error:
+        if error.errno in _NOT_PLAIN:
+            refused = f"{path} is no plain file of the storage pool"
+            raise errors.from_effect(error, refused) from error
+        raise

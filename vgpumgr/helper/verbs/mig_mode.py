@@ -17,14 +17,24 @@ _BACK_SECONDS, _BACK_PAUSE = 10.0, 0.5
 
 def set_mode(call: Call) -> dict[str, Any]:
     """The ``mig_mode_set`` verb: set, reset that GPU where the mode is pending, read back."""
-    system, address = call.system, arguments.pci(call.args, "gpu")
-    enabled = arguments.flag(call.args, "enabled")
+    address, enabled = arguments.pci(call.args, "gpu"), arguments.flag(call.args, "enabled")
+    put(call.system, address, enabled=enabled)
+    return {"enabled": enabled, "pending": enabled}
+
+
+def put(system: System, address: str, *, enabled: bool) -> None:
+    """Have the mode; ``refused`` where the board has no MIG."""
     if _modes(system, address) != (enabled, enabled):
         _require_settable(system, address, enabled)
         _set(system, address, enabled)
         if _modes(system, address) != (enabled, enabled):
             _reset(system, address, enabled)
-    return {"enabled": enabled, "pending": enabled}
+
+
+def has(system: System, address: str) -> bool:
+    """Whether the board has MIG; HelperError where that could not be read."""
+    with nvml.session(system) as session:
+        return mig.mode(session, session.gpu(address)) is not None
 
 
 def _modes(system: System, address: str) -> tuple[bool, bool]:

@@ -15,22 +15,36 @@ from vgpumgr.helper.system import System
 
 def set_mode(call: Call) -> dict[str, Any]:
     """The ``mixed_size_set`` verb: set, and read back."""
-    system, address = call.system, arguments.pci(call.args, "gpu")
-    enabled = arguments.flag(call.args, "enabled")
+    address, enabled = arguments.pci(call.args, "gpu"), arguments.flag(call.args, "enabled")
+    put(call.system, address, enabled=enabled)
+    return {"enabled": enabled}
+
+
+def put(system: System, address: str, *, enabled: bool) -> None:
+    """Have the mode; ``refused`` where there is none."""
     if _mode(system, address) != enabled:
         _require_settable(system, address, enabled)
         _set(system, address, enabled)
-    return {"enabled": enabled}
+
+
+def is_on(system: System, address: str) -> bool:
+    """Whether the mode is on; a GPU that has none is not. HelperError where it was not told."""
+    with nvml.session(system) as session:
+        return bool(_told(session, session.gpu(address), address) == 1)
 
 
 def _mode(system: System, address: str) -> bool:
     with nvml.session(system) as session:
         gpu = session.gpu(address)
-        message = f"mixed-size mode of {address} could not be read"
-        found = session.tell(message, "nvmlDeviceGetVgpuHeterogeneousMode", gpu)
+        found = _told(session, gpu, address)
         if found is None:
             raise _unavailable(session, gpu, address)
     return bool(found == 1)
+
+
+def _told(session: Session, gpu: Any, address: str) -> Any:
+    message = f"mixed-size mode of {address} could not be read"
+    return session.tell(message, "nvmlDeviceGetVgpuHeterogeneousMode", gpu)
 
 
 def _unavailable(session: Session, gpu: Any, address: str) -> HelperError:

@@ -23,13 +23,17 @@ _READY_SECONDS = 30.0
 
 def set_count(call: Call) -> dict[str, Any]:
     """The ``vfs_set`` verb: refuse, turn on or off, wait until every VF is ready."""
-    system, address = call.system, arguments.pci(call.args, "gpu")
-    count = arguments.number(call.args, "count")
+    address, count = arguments.pci(call.args, "gpu"), arguments.number(call.args, "count")
+    put(call.system, address, count)
+    return {"count": count, "vfs": pci.vfs(call.system, address)}
+
+
+def put(system: System, address: str, count: int) -> None:
+    """Have so many VFs, each of them ready."""
     total = _total(system, address)
     if not _is_ready(system, address, count):
         _require_possible(system, address, count, total)
         _change(system, address, count)
-    return {"count": count, "vfs": pci.vfs(system, address)}
 
 
 def _total(system: System, address: str) -> int:
@@ -57,17 +61,16 @@ def _require_possible(system: System, address: str, count: int, total: int) -> N
             f"vf_num={count}` into /etc/modprobe.d/gim.conf and reload gim while no VM has a VF"
         )
         raise HelperError(errors.REFUSED, message, why)
-    if driver == _NVIDIA and count not in (0, total):
+    if _by_script(system, address) and count not in (0, total):
         why = f"sriov-manage turns on all {total} or none"
         raise HelperError(errors.REFUSED, message, why)
     if now:
         carriers.require_free_vfs(system, address, "its VFs stay as they are")
-    if driver == _NVIDIA:
-        clients.check_none(system, address)
+    clients.check_none(system, address)
 
 
 def _change(system: System, address: str, count: int) -> None:
-    if pci.driver(system, address) == _NVIDIA:
+    if _by_script(system, address):
         said = _manage(system, address, count)
     else:
         said = _write(system, address, count)
@@ -78,14 +81,19 @@ def _change(system: System, address: str, count: int) -> None:
 
 
 def _is_ready(system: System, address: str, count: int) -> bool:
-    """As many as asked for, each with its folder and, under NVIDIA's driver, bound to it."""
+    """As many as asked for, each with its folder and, where the script makes them, a driver."""
     vfs = pci.vfs(system, address)
     if pci.vf_count(system, address) != count or len(vfs) != count:
         return False
     if not all(pci.exists(system, vf) for vf in vfs):
         return False
-    nvidia = pci.driver(system, address) == _NVIDIA
-    return not nvidia or all(pci.driver(system, vf) is not None for vf in vfs)
+    bound = _by_script(system, address)
+    return not bound or all(pci.driver(system, vf) is not None for vf in vfs)
+
+
+def _by_script(system: System, address: str) -> bool:
+    """NVIDIA's driver refuses a count by hand where it comes with sriov-manage (behaviour 4.7)."""
+    return pci.driver(system, address) == _NVIDIA and system.exists(SRIOV_MANAGE)
 
 
 def _manage(system: System, address: str, count: int) -> str:

@@ -44,7 +44,7 @@ class OneGpu:
         probe = self.host.probe()
         assert probe.unknown == ()
         [gpu] = probe.gpus
-        return frameworks.with_budget(gpu, {}, empty=True)
+        return frameworks.with_budget(gpu, None, empty=True)
 
     def apply(self, goal: GpuLayout, cut: int | None = None) -> None:
         """As the engine does it: look, act, look."""

@@ -7,9 +7,10 @@ many, none too few, and nothing that two VMs hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
 from pathlib import Path
 
@@ -97,7 +98,7 @@ class Bench:
         return False
 
     def sound(self) -> object:
-        """What is on the host; claims are allocations, and nothing is held twice."""
+        """What is on the host; claims are allocations or layouts, and nothing is held twice."""
         held = self.world.ledger.allocations()
         slots = [(each.gpu, slot) for each in held for slot in each.slots]
         vfs = [(each.gpu, each.vf) for each in held if each.vf is not None]
@@ -105,7 +106,9 @@ class Bench:
         for things in (slots, vfs, devices):
             assert len(set(things)) == len(things)
         facts = self.world.facts()
-        assert {claim.allocation for claim in facts.claims} == {each.id for each in held}
+        held_by = {each.id for each in held} | {each.gpu for each in self.world.ledger.layouts()}
+        assert {claim.allocation for claim in facts.claims} == held_by
+        assert not self.world.engine.layout_plan(None).gpus
         used = [device for domain in facts.domains for device in domain.devices]
         companions = [each for allocation in held for each in allocation.companions]
         assert sorted(used) == sorted(devices + companions)
@@ -240,6 +243,7 @@ def test_a_layout_is_reached_whatever_dies(turn: Turn, tmp_path: Path) -> None:
             killed = made.killed(apply, at, after=bool((at + shift) % 2))
             [record] = made.world.ledger.layouts()
             assert bool(made.world.supply().blocked) is not record.settled
+            assert_known_to_its_host(made.world, turn)
             reached = LAYOUT_ENDS[(at + shift) % 3](made.world, turn)
             assert layout.differences(made.world.gpu(), reached, ()) == ()
             assert not made.world.ledger.operations(open_only=True)
@@ -247,4 +251,49 @@ def test_a_layout_is_reached_whatever_dies(turn: Turn, tmp_path: Path) -> None:
             made.world.cut(turn.before)
             if not killed:
                 break
-        assert at > 4
+        assert at > 5
+
+
+def kept(world: SimWorld) -> Mapping[str, object]:
+    """What the host keeps of the one GPU's layout."""
+    [claim] = world.facts().claims
+    return claim.wanted
+
+
+def assert_known_to_its_host(world: SimWorld, turn: Turn) -> None:
+    """Where anything has changed, the host's next boot will know of it."""
+    if layout.differences(world.gpu(), turn.before, ()):
+        assert kept(world) != kept_of(world, turn.before)
+
+
+def kept_of(world: SimWorld, goal: GpuLayout) -> Mapping[str, object]:
+    gpu = world.gpu()
+    changes = layout.plan(gpu, goal, (), ())[1]
+    parts = layout.kept_parts(layout.to_keep(reduce(layout.apply_change, changes, gpu), goal, ()))
+    return {"kind": "layout", "gpu": gpu.device, **parts}
+
+
+@pytest.mark.parametrize("turn", TURNS, ids=["cut", "recut", "mixed", "plain"])
+def test_a_reboot_amid_a_layout_ends_it(turn: Turn, tmp_path: Path) -> None:
+    """The controller is dead and stays so: the host has the old layout or the new one, whole."""
+    spec = LayoutSpec(name="cut", hosts=("h1",), rules=(LayoutRule(layout=turn.goal),))
+
+    def apply(engine: Engine) -> None:
+        engine.layout_apply([spec])[1].raise_for_failure()
+
+    seen = set()
+    with bench(tmp_path / "turn", Way(host(turn.board), (), turn.before)) as made:
+        made.world.sim.host("h1").install()
+        for at in count(1):
+            killed = made.killed(apply, at, after=bool(at % 2))
+            half_way = bool(layout.differences(made.world.gpu(), turn.before, ()))
+            made.world.sim.inject("h1", ["reboot"])
+            gpu = made.world.gpu()
+            reached = [layout.differences(gpu, goal, ()) == () for goal in (turn.before, turn.goal)]
+            assert any(reached), f"killed at write {at}: neither the old layout nor the new one"
+            assert reached[1] or not half_way, f"killed at write {at}: what was begun is not ended"
+            seen.add(reached.index(True))
+            made.world.cut(turn.before)
+            if not killed:
+                break
+        assert (at > 5, seen) == (True, {0, 1})

@@ -35,19 +35,20 @@ def parse(xml: str) -> DomainFacts:
         uuid=(domain.findtext("uuid") or "").lower(),
         state=DomainState.SHUTOFF,
         vcpus=int(domain.findtext("vcpu") or "1"),
-        memory_mib=_memory_mib(domain.find("memory")),
+        memory_mib=-(-memory_bytes(domain.find("memory")) // 2**20),
         devices=tuple(dict.fromkeys(_devices(domain))),
         ownership=ownership.read(domain),
     )
 
 
-def _memory_mib(memory: etree._Element | None) -> int:
+def memory_bytes(memory: etree._Element | None) -> int:
+    """What a ``<memory>`` element says; 0 without one, ValueError for an unknown unit."""
     if memory is None:
         return 0
     unit = memory.get("unit", "KiB")
     if unit not in _UNIT_BYTES:
         raise ValueError(f"memory in {unit!r}")
-    return -(-int(memory.text or "0") * _UNIT_BYTES[unit] // 2**20)
+    return int(memory.text or "0") * _UNIT_BYTES[unit]
 
 
 def _devices(domain: etree._Element) -> Iterator[str]:
@@ -56,11 +57,10 @@ def _devices(domain: etree._Element) -> Iterator[str]:
         if uuid := address.get("uuid"):
             yield uuid.lower()
         elif "slot" in address.attrib:
-            yield str(PciAddress(*(_number(address, part) for part in _PCI_PARTS)))
+            yield pci_address(address)
 
 
-_PCI_PARTS = ("domain", "bus", "slot", "function")
-
-
-def _number(address: etree._Element, part: str) -> int:
-    return int(address.get(part, "0"), 0)
+def pci_address(address: etree._Element) -> str:
+    """An ``<address>`` of a PCI function as the kernel prints it."""
+    parts = ("domain", "bus", "slot", "function")
+    return str(PciAddress(*(int(address.get(part, "0"), 0) for part in parts)))

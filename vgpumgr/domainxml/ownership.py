@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lxml import etree
 
-from vgpumgr.domainxml.template import Tree
+from vgpumgr.domainxml.template import Tree, clean
 from vgpumgr.model.domain import Ownership
 
 NAMESPACE = "https://vgpumgr.dev/v1"
@@ -25,6 +25,21 @@ def write(tree: Tree, ownership: Ownership, labels: Mapping[str, str]) -> None:
         tree.add(_VM, _ALLOCATION, id=allocation)
     for name in sorted(labels):
         tree.add(_VM, _LABEL, name=name, value=labels[name])
+
+
+def rewrite(domain: etree._Element, ownership: Ownership) -> None:
+    """Put another mark in place of ours; labels stay. ValueError where there is none of ours."""
+    mark = domain.find(_VM)
+    if mark is None:
+        raise ValueError("the domain does not carry our mark")
+    mark.set("fleet", clean(ownership.fleet))
+    mark.set("name", clean(ownership.vm))
+    mark.set("id", clean(ownership.vm_id))
+    mark.set("generation", clean(ownership.generation))
+    for each in mark.findall(_ALLOCATION):
+        mark.remove(each)
+    for position, allocation in enumerate(ownership.allocations):
+        mark.insert(position, etree.Element(_ALLOCATION, id=clean(allocation)))
 
 
 def read(domain: etree._Element) -> Ownership | None:

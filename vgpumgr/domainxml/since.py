@@ -17,6 +17,11 @@ def knows(libvirt: str, what: str) -> bool:
     return _numbers(libvirt) >= _SINCE[what]
 
 
+def missing(libvirt: str) -> tuple[str, ...]:
+    """What of the table above a libvirt of this version does not know."""
+    return tuple(what for what in _SINCE if not knows(libvirt, what))
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     parts = version.split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()

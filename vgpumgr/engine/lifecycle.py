@@ -25,6 +25,13 @@ def delete_steps(
     return (
         UndefineDomain(name=vm.name, vm_id=vm.id),
         *(DeleteVolume(pool=pool, name=name) for pool, name in volumes),
+        *release_steps(allocations),
+    )
+
+
+def release_steps(allocations: Sequence[Allocation]) -> tuple[Step, ...]:
+    """The NVSwitch partition, then the devices."""
+    return (
         *(
             DeactivatePartition(partition=number, allocation=owner)
             for number, owner in _partitions(allocations).items()

@@ -64,8 +64,8 @@ def with_budgets(
         before = known.get(each.device)
         functions = {each.device, *(vf.address for vf in each.vfs)}
         empty = not unread and not functions & parents
-        sizes = before.facts.type_units if before else {}
-        filled = frameworks.with_budget(_remembered(each, before), sizes, empty=empty)
+        seen = before.facts if before else None
+        filled = frameworks.with_budget(_remembered(each, before), seen, empty=empty)
         gpus.append(filled)
         now = frameworks.slots(filled, empty=empty)
         slots[each.device] = max(now, before.units if before else 0)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vgpumgr.engine import steps
-from vgpumgr.engine.steps import Step
-from vgpumgr.model.journal import OperationRecord, OperationState, TaskRecord
+from vgpumgr.engine.steps import Between, Step
+from vgpumgr.model.journal import MIGRATE, OperationRecord, OperationState, TaskRecord
+from vgpumgr.model.vm import VmRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +47,26 @@ class Opening:
             vm=vm,
             host=host,
             verb=verb,
-            steps=steps.to_records(tuple(work)),
+            steps=steps.to_records(work),
+        )
+
+    def migration(
+        self,
+        operation: OperationRecord,
+        work: Sequence[tuple[str, Step | Between]],
+        vm: VmRecord,
+        peer: str,
+    ) -> TaskRecord:
+        """A task of it on two hosts: each step with the host where it acts."""
+        return TaskRecord(
+            id=self.new_uuid(),
+            operation=operation.id,
+            vm_id=vm.id,
+            vm=vm.name,
+            host=vm.host,
+            peer=peer,
+            verb=MIGRATE,
+            steps=steps.to_records(
+                (step for _, step in work), {seq: host for seq, (host, _) in enumerate(work)}
+            ),
         )

@@ -1,91 +1,108 @@
-"""Running operations: begin one, go on with what was cut, take it back."""
+"""Operations from a reservation to their outcome: begun, gone on with, taken back.
+
+Whoever runs an operation has claimed it before.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
-from vgpumgr.engine import leftovers
-from vgpumgr.engine.execute import Executor, Progress
+from vgpumgr.engine import execute, leftovers
 from vgpumgr.engine.outcome import Outcome
-from vgpumgr.engine.reservations import to_undo
-from vgpumgr.model.errors import Interrupted
-from vgpumgr.model.journal import Reservation, TaskRecord
-from vgpumgr.model.ports import Clock, Hosts, Lanes, Ledger
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.verbs import VERBS, OnRefusal
+from vgpumgr.model.errors import Conflict, Interrupted
+from vgpumgr.model.journal import FINAL_TASKS, Reservation, TaskRecord, TaskState
 from vgpumgr.model.vm import VmSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """From a reservation to its outcome. Whoever runs an operation has claimed it before."""
+def begin(session: Session, start: Reservation) -> Outcome:
+    """Reserve and run; StaleGeneration changes nothing."""
+    if not (start.tasks or start.layouts):
+        return Outcome()
+    if session.stop.is_set():
+        raise Interrupted("interrupted", why="nothing was changed yet")
+    session.ledger.reserve(start)
+    _claim(session, start.operation.id)
+    return execute.run(session, start.operation.id, start.tasks)
 
-    ledger: Ledger
-    hosts: Hosts
-    lanes: Lanes
-    clock: Clock
-    stop: threading.Event
-    progress: Progress
 
-    def begin(self, start: Reservation) -> Outcome:
-        """Reserve and run; StaleGeneration changes nothing."""
-        if not (start.tasks or start.layouts):
-            return Outcome()
-        if self.stop.is_set():
-            raise Interrupted("interrupted", why="nothing was changed yet")
-        self.ledger.reserve(start)
-        self._claim(start.operation.id)
-        return self._run(start.operation.id, start.tasks)
+def resume(session: Session, prefix: str) -> Outcome:
+    """Finish an interrupted one: look first, then go on."""
+    operation = session.ledger.operation(prefix).id
+    tasks = _claimed(session, operation)
+    waiting = leftovers.unfinished(tasks)
+    tasks = leftovers.close_overtaken(session.ledger, tasks, {})
+    return execute.run(session, operation, tasks).of(waiting)
 
-    def resume(self, operation: str) -> Outcome:
-        """Finish an interrupted one: look first, then go on."""
-        tasks = self._claimed(operation)
-        waiting = leftovers.unfinished(tasks)
-        tasks = leftovers.close_overtaken(self.ledger, tasks, {})
-        return self._run(operation, tasks).of(waiting)
 
-    def undo(self, operation: str) -> Outcome:
-        """Take back its unfinished creations; what is done stays."""
-        return self._run(operation, to_undo(self._claimed(operation)))
+def undo(session: Session, prefix: str) -> Outcome:
+    """Take back its unfinished creations and moves; what is done stays."""
+    operation = session.ledger.operation(prefix).id
+    return execute.run(session, operation, _to_undo(_claimed(session, operation)))
 
-    def finish_leftovers(self, desired: Mapping[str, VmSpec], verbs: Collection[str]) -> Outcome:
-        """Go on with what a crash or an interruption left behind on these VMs."""
-        ended = Outcome()
-        for operation, waits in leftovers.left_behind(self.ledger, desired, verbs):
-            if waits:
-                ended = ended.then(self._go_on(operation.id, desired))
-            elif self.ledger.claim_operation(operation.id):
-                self._run(operation.id, self.ledger.tasks(operation.id))
-        return ended
 
-    def take_back(self, names: Collection[str]) -> None:
-        """Undo the unfinished creations of these VMs, and of no other."""
-        for operation, waits in leftovers.left_behind(self.ledger, names, {"create"}):
-            if waits:
-                tasks = to_undo(self._claimed(operation.id), names)
-                outcome = self._run(operation.id, tasks, only=names)
-                leftovers.require_taken_back(outcome, names)
+def finish_leftovers(
+    session: Session, desired: Mapping[str, VmSpec], verbs: Collection[str]
+) -> Outcome:
+    """Go on with what a crash or an interruption left behind on these VMs."""
+    ledger, ended = session.ledger, Outcome()
+    for operation, waits in leftovers.left_behind(ledger, desired, verbs):
+        if waits:
+            ended = ended.then(_go_on(session, operation.id, desired))
+        elif ledger.claim_operation(operation.id):
+            execute.run(session, operation.id, ledger.tasks(operation.id))
+    return ended
 
-    def _go_on(self, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
-        """Resume what was not overtaken by what is desired now."""
-        tasks = leftovers.close_overtaken(self.ledger, self._claimed(operation), desired)
-        outcome = self._run(operation, tasks)
-        if outcome.interrupted:
-            outcome.raise_for_failure()
-        return outcome.of(leftovers.unfinished(tasks))
 
-    def _run(
-        self, operation: str, tasks: Sequence[TaskRecord], only: Collection[str] | None = None
-    ) -> Outcome:
-        executor = Executor(
-            self.ledger, self.hosts, self.lanes, self.clock, self.stop, self.progress
+def take_back(session: Session, names: Collection[str]) -> None:
+    """Undo the unfinished creations of these VMs, and of no other."""
+    for operation, waits in leftovers.left_behind(session.ledger, names, {"create"}):
+        if waits:
+            tasks = _to_undo(_claimed(session, operation.id), names)
+            outcome = execute.run(session, operation.id, tasks, only=names)
+            leftovers.require_taken_back(outcome, names)
+
+
+def _go_on(session: Session, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
+    """Resume what was not overtaken by what is desired now."""
+    claimed = _claimed(session, operation)
+    tasks = leftovers.close_overtaken(session.ledger, claimed, desired)
+    outcome = execute.run(session, operation, tasks)
+    if outcome.interrupted:
+        outcome.raise_for_failure()
+    return outcome.of(leftovers.unfinished(tasks))
+
+
+def _to_undo(
+    tasks: Iterable[TaskRecord], names: Collection[str] | None = None
+) -> tuple[TaskRecord, ...]:
+    """Unfinished creations and moves (of these VMs) marked to be taken back; the rest only goes
+    forward.
+    """
+
+    def chosen(task: TaskRecord) -> bool:
+        return task.state not in FINAL_TASKS and (names is None or task.vm in names)
+
+    return tuple(_marked_undoing(task) if chosen(task) else task for task in tasks)
+
+
+def _marked_undoing(task: TaskRecord) -> TaskRecord:
+    if VERBS[task.verb].on_refusal is not OnRefusal.UNDO:
+        raise Conflict(
+            f"{task.verb} {task.vm} cannot be taken back",
+            why="it only goes forward",
+            next=f"vgpumgr operation resume {task.operation[:8]}",
         )
-        return executor.run(operation, tasks, self.ledger.hosts(), only)
+    return replace(task, state=TaskState.UNDOING, error=task.error or "undone by request")
 
-    def _claimed(self, operation: str) -> tuple[TaskRecord, ...]:
-        self._claim(operation)
-        return self.ledger.tasks(operation)
 
-    def _claim(self, operation: str) -> None:
-        if not self.ledger.claim_operation(operation):
-            raise leftovers.running(operation)
+def _claimed(session: Session, operation: str) -> tuple[TaskRecord, ...]:
+    _claim(session, operation)
+    return session.ledger.tasks(operation)
+
+
+def _claim(session: Session, operation: str) -> None:
+    if not session.ledger.claim_operation(operation):
+        raise leftovers.running(operation)

@@ -12,13 +12,22 @@ from vgpumgr.model.layout import GpuChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmOutcome:
-    """One VM's end: its task's state, and the error if there was one."""
+    """One VM's end: its task's state, and the error if there was one.
+
+    ``peer`` is the other host of a migration.
+    """
 
     vm: str
     host: str
     verb: str
     state: TaskState
     error: VgpumgrError | None = None
+    peer: str = ""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host that it was about."""
+        return (self.host, self.peer) if self.peer else (self.host,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@ but for the ids, which come from the caller."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.changes import needs_restart, only_bookkeeping
@@ -20,14 +20,7 @@ from vgpumgr.engine.steps import (
     StopDomain,
 )
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.errors import Conflict, HostUnreachable
-from vgpumgr.model.journal import (
-    FINAL_TASKS,
-    OperationRecord,
-    Reservation,
-    TaskRecord,
-    TaskState,
-)
+from vgpumgr.model.journal import OperationRecord, Reservation, TaskRecord
 from vgpumgr.model.plan import Action, ActionKind, Plan
 from vgpumgr.model.vm import Allocation, VmRecord, VmState
 
@@ -116,46 +109,6 @@ def power(
 
     tasks = tuple(_task(opening, operation, verb, vm, chosen(vm)) for vm in vms)
     return Reservation(operation=operation, tasks=tasks)
-
-
-def to_undo(
-    tasks: Iterable[TaskRecord], names: Collection[str] | None = None
-) -> tuple[TaskRecord, ...]:
-    """Unfinished creations (of these VMs) marked to be taken back; the rest only goes forward."""
-
-    def chosen(task: TaskRecord) -> bool:
-        return task.state not in FINAL_TASKS and (names is None or task.vm in names)
-
-    return tuple(_marked_undoing(task) if chosen(task) else task for task in tasks)
-
-
-def _marked_undoing(task: TaskRecord) -> TaskRecord:
-    if task.verb != "create":
-        raise Conflict(
-            f"{task.verb} {task.vm} cannot be taken back",
-            why="it only goes forward",
-            next=f"vgpumgr operation resume {task.operation[:8]}",
-        )
-    return replace(task, state=TaskState.UNDOING, error=task.error or "undone by request")
-
-
-def refuse_running(vms: Iterable[VmRecord], view: LedgerView) -> None:
-    """Conflict when a VM runs, or nobody can tell: deleting it needs ``--force``."""
-    vms = tuple(vms)
-    seen = reached(view)
-    for vm in vms:
-        if vm.host not in seen.hosts:
-            raise HostUnreachable(
-                f"cannot tell whether {vm.name} runs",
-                why=f"host {vm.host} did not answer",
-                next=f"vgpumgr host probe {vm.host}, or delete with --force",
-            )
-    names = [vm.name for vm in vms if (vm.host, vm.name) in seen.running]
-    if names:
-        raise Conflict(
-            f"still running: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}",
-            next=f"vgpumgr vm stop {names[0]}, or delete with --force",
-        )
 
 
 def _task(

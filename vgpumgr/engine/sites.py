@@ -36,8 +36,7 @@ class Sites:
 
     def power_on(self, vm: VmRecord) -> tuple[Step, ...]:
         """Devices, their NVSwitch partition, then power."""
-        modules = {gpu.id: gpu.facts.module_id for gpu in self._view.gpus if gpu.host == vm.host}
-        return start_steps(vm, self.allocations(vm), modules)
+        return start_steps(vm, self.allocations(vm), self.site(vm.host).modules)
 
     def definition(self, vm: VmRecord) -> str:
         """A VM's domain XML."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.model.journal import LAYOUT, TaskMoved, TaskRecord, TaskState
+from vgpumgr.model.journal import LAYOUT, MIGRATE, TaskMoved, TaskRecord, TaskState
 from vgpumgr.model.vm import AllocationState, VmState
 
 
@@ -44,6 +44,7 @@ VERBS = {
     "start": Verb(OnRefusal.FAIL, running=True),
     "stop": Verb(OnRefusal.FAIL, running=False),
     "reboot": Verb(OnRefusal.FAIL),
+    MIGRATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     # Planned anew from whatever state it left: there is nothing to take back.
     LAYOUT: Verb(OnRefusal.FAIL),
 }
@@ -61,11 +62,23 @@ def finished(task: TaskRecord) -> TaskMoved:
         vm_state=verb.vm_state,
         vm_running=verb.running,
         allocations=verb.allocations,
+        arrived=True if task.verb == MIGRATE else None,
     )
 
 
 def taken_back(task: TaskRecord, error: str) -> TaskMoved:
-    """The transition that ends a creation that was undone: its units are free again."""
+    """The transition that ends what was undone: a creation's units are free again, a VM that was
+    to move stays where it was.
+    """
+    if task.verb == MIGRATE:
+        return TaskMoved(
+            task=task.id,
+            state=TaskState.UNDONE,
+            error=error,
+            vm_id=task.vm_id,
+            vm_state=VmState.ACTIVE,
+            arrived=False,
+        )
     return TaskMoved(
         task=task.id,
         state=TaskState.UNDONE,

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 class Deadline:
     """One armed deadline. ``fired`` tells that the call was cut."""
 
-    def __init__(self, at: float, cut: Callable[[], None]) -> None:
-        self.at = at
+    def __init__(self, seconds: float, cut: Callable[[], None]) -> None:
+        self.at = time.monotonic() + seconds
         self.fired = False
+        self._seconds = seconds
         self._cut = cut
         self._open = True
         self._lock = threading.Lock()
@@ -28,6 +29,10 @@ class Deadline:
             self.fired = True
         # In a thread of its own: a cut that blocks must not hold up other hosts' deadlines.
         threading.Thread(target=self._cut, name="vgpumgr-cut", daemon=True).start()
+
+    def moved(self) -> None:
+        """The call shows that it is alive: its time begins anew."""
+        self.at = time.monotonic() + self._seconds
 
     def disarm(self) -> None:
         """The call has returned."""
@@ -47,7 +52,7 @@ class Deadlines:
     @contextmanager
     def within(self, seconds: float, cut: Callable[[], None]) -> Iterator[Deadline]:
         """Call ``cut`` from another thread if the body takes longer than ``seconds``."""
-        deadline = Deadline(time.monotonic() + seconds, cut)
+        deadline = Deadline(seconds, cut)
         self._add(deadline)
         try:
             yield deadline
@@ -73,9 +78,14 @@ class Deadlines:
         with self._changed:
             while True:
                 wait = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                if wait is not None and wait <= 0:
-                    return heapq.heappop(self._waiting)[2]
-                self._changed.wait(wait)
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                    continue
+                deadline = heapq.heappop(self._waiting)[2]
+                if deadline.at <= time.monotonic():
+                    return deadline
+                # It was moved since it was put here.
+                heapq.heappush(self._waiting, (deadline.at, next(self._order), deadline))
 
 
 DEADLINES = Deadlines()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vgpumgr.hosts.helper import install as installing
@@ -54,8 +54,12 @@ def install(hosts: RealHosts, record: HostRecord) -> None:
     installing.install(record.name, hosts.runner(record), hosts.user(record), helper)
 
 
-def uninstall(hosts: RealHosts, record: HostRecord) -> None:
-    """Take helper, state and sudo rule away. InUse while a claim is left on the host."""
-    hosts.open(record).helper.call("forget", {})
+def uninstall(hosts: RealHosts, record: HostRecord) -> Mapping[str, object]:
+    """Take helper, state and sudo rule away; what the helper's ``forget`` said.
+
+    InUse while a claim is left on the host.
+    """
+    forgotten = hosts.open(record).helper.call("forget", {})
     installing.remove(record.name, hosts.runner(record), hosts.user(record))
     hosts.forget(record.name)
+    return forgotten

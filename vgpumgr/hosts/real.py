@@ -6,6 +6,7 @@ import os
 import pwd
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vgpumgr.hosts.helper.call import HelperCall, Identity
@@ -17,7 +18,8 @@ from vgpumgr.hosts.reached import ReachedHost, unreachable
 from vgpumgr.hosts.runner import LocalRunner, Runner
 from vgpumgr.hosts.ssh import sshconfig
 from vgpumgr.hosts.ssh.address import LOCAL, SshAddress
-from vgpumgr.hosts.ssh.connection import SshConnection, fingerprints, through
+from vgpumgr.hosts.ssh.connection import SshConnection, fingerprints, public_key, through
+from vgpumgr.hosts.ssh.openssh import OpenSshWay, openssh_way
 from vgpumgr.hosts.ssh.sshconfig import SshTarget
 from vgpumgr.model.errors import HostUnreachable, UsageError, VgpumgrError
 from vgpumgr.model.host import HostRecord
@@ -35,7 +37,8 @@ _LONG_JOBS = 20
 class RealHosts:
     """Fulfils ``ports.Hosts`` for ``USER@HOST[:PORT]`` and ``local``. Times are seconds.
 
-    ``identity`` gives the fleet's id and the store's epoch for verbs that change.
+    ``identity`` gives the fleet's id and the store's epoch for verbs that change. ``own_key`` is
+    tried before the keys of the SSH configuration, where the file exists.
     ``local_prefix`` and ``libvirt_sockets`` say where the local host is (tests give it a
     namespace of its own).
     """
@@ -47,6 +50,7 @@ class RealHosts:
         connect_timeout_s: float = 10.0,
         call_timeout_s: float = 30.0,
         identity: Identity = lambda: ("", 0),
+        own_key: Path | None = None,
         local_prefix: Sequence[str] = (),
         libvirt_sockets: Sequence[Path] = LIBVIRT_SOCKETS,
     ) -> None:
@@ -56,6 +60,7 @@ class RealHosts:
         self._connect_s = connect_timeout_s
         self._call_s = call_timeout_s
         self._identity = identity
+        self._own_keys = (own_key,) if own_key else ()
         self._local_prefix = tuple(local_prefix)
         self._sockets = tuple(libvirt_sockets)
         self._lock = threading.Lock()
@@ -78,7 +83,23 @@ class RealHosts:
 
     def target(self, address: str) -> SshTarget:
         """Where and as whom an address leads, by the SSH configuration."""
-        return sshconfig.resolve(SshAddress.parse(address), self._config)
+        found = sshconfig.resolve(SshAddress.parse(address), self._config)
+        return replace(found, identity_files=(*self._own_keys, *found.identity_files))
+
+    def openssh(self, record: HostRecord, folder: Path) -> OpenSshWay:
+        """The same way with the same pinned key for a program that brings its own SSH.
+
+        ``folder`` is where its known_hosts will lie. The host must show the pinned key now.
+        """
+        target = self.target(record.address)
+        via = self._through(target)
+        try:
+            pins = frozenset({record.host_key})
+            key = public_key(target, pins, self._connect_s, _advice(record), via)
+        finally:
+            if via is not None:
+                via.close()
+        return openssh_way(record.name, target, self._jumps(target), key, folder)
 
     def user(self, record: HostRecord) -> str:
         """As whom programs run there."""
@@ -131,8 +152,7 @@ class RealHosts:
             target,
             frozenset({record.host_key} - {""}),
             timeout_s=self._connect_s,
-            advice=f"vgpumgr host trust {record.name} --fingerprint SHA256:…   "
-            "(after asking the host's owner)",
+            advice=_advice(record),
             via=self._through(target),
         )
         return self._host(
@@ -163,8 +183,10 @@ class RealHosts:
         return ReachedHost(record.name, helper, lambda: libvirt, close_all)
 
     def _through(self, target: SshTarget) -> SshConnection | None:
-        jumps = [sshconfig.resolve(each, self._config) for each in target.jumps]
-        return through(jumps, self._connect_s)
+        return through(self._jumps(target), self._connect_s)
+
+    def _jumps(self, target: SshTarget) -> tuple[SshTarget, ...]:
+        return tuple(sshconfig.resolve(each, self._config) for each in target.jumps)
 
     def _local_bridge(self, name: str) -> Bridge:
         refused = "there is no socket of libvirtd"
@@ -182,6 +204,11 @@ class RealHosts:
             why=refused,
             next="systemctl start libvirtd   (Debian: apt install libvirt-daemon-system)",
         )
+
+
+def _advice(record: HostRecord) -> str:
+    trust = f"vgpumgr host trust {record.name} --fingerprint SHA256:…"
+    return f"{trust}   (after asking the host's owner)"
 
 
 def _ssh_bridge(connection: SshConnection) -> Bridge:

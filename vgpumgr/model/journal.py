@@ -15,6 +15,8 @@ from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
 # The verb of a task that is about a GPU: its ``vm_id`` is the GPU's id, its ``vm`` names it.
 LAYOUT = "layout"
+# The verb of a task whose steps are on two hosts.
+MIGRATE = "migrate"
 
 
 class OperationState(StrEnum):
@@ -54,18 +56,22 @@ class StepState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """One journalled step: ``kind`` names its class, ``args`` rebuild it."""
+    """One journalled step: ``kind`` names its class, ``args`` rebuild it.
+
+    ``host`` is where it acts; empty means the task's own host.
+    """
 
     seq: int
     kind: str
     args: Mapping[str, object]
     state: StepState = StepState.PLANNED
     detail: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """One VM's steps on one host, in order.
+    """One VM's steps on one host, in order; a migration's are on ``host`` and its ``peer``.
 
     The outcome maps are applied to the ledger in the same commit that ends the task.
     """
@@ -79,6 +85,12 @@ class TaskRecord:
     steps: tuple[StepRecord, ...]
     state: TaskState = TaskState.PENDING
     error: str = ""
+    peer: str = ""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host it works on."""
+        return (self.host, self.peer) if self.peer else (self.host,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +125,9 @@ class TaskMoved:
     """A task changed state; with it the VM and its allocations where the fields are set.
 
     Moving allocations to ``released`` gives back their units in the same commit. ``layout_gpu``
-    names the GPU whose layout is settled by it.
+    names the GPU whose layout is settled by it. ``arrived`` ends a migration: the VM lies where it
+    was going (False: where it was), what it holds there is active, what it holds on the other
+    host released.
     """
 
     task: str
@@ -124,6 +138,7 @@ class TaskMoved:
     vm_running: bool | None = None
     allocations: AllocationState | None = None
     layout_gpu: str = ""
+    arrived: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

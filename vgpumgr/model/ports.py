@@ -16,6 +16,7 @@ from vgpumgr.model.journal import (
     Transition,
 )
 from vgpumgr.model.layout import LayoutRecord
+from vgpumgr.model.migration import LiveMove, MoveProgress
 from vgpumgr.model.vm import Allocation, VmRecord
 
 T = TypeVar("T")
@@ -61,6 +62,28 @@ class Domains(Protocol):
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""
 
+    def live_xml(self, name: str) -> str:
+        """The running domain's XML as a target of a migration has to take it over."""
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with the CPU of this domain XML run here? None when libvirt cannot tell."""
+
+    def migrate(self, move: LiveMove, target: Host) -> None:
+        """Move a running domain to ``target``, pre-copy; returns when it runs there.
+
+        The source stays defined, shut off. HostRefused: it runs here as before. OutcomeUnknown:
+        look at both.
+        """
+
+    def cancel_migration(self, name: str) -> None:
+        """End a move that is under way; the domain goes on here. None under way is no error."""
+
+    def migration_progress(self, name: str) -> MoveProgress | None:
+        """How far the move of this domain is; None when none is under way."""
+
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on; one that runs is no error."""
+
 
 class Storage(Protocol):
     """libvirt by intent: storage pools and volumes of one host."""
@@ -79,6 +102,15 @@ class Storage(Protocol):
 
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""
+
+    def xml(self, pool: str, volume: str) -> str:
+        """The volume's XML; NotFound when there is none."""
+
+    def copy_to(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
+        """The file behind a volume, byte for byte, into the file of the volume of that pool and
+        name on ``target``, which exists and has the same format; ``seen`` hears of the bytes that
+        went over. It goes through us, in pieces, holes left out; nobody may use either volume.
+        """
 
 
 class Host(Protocol):

@@ -17,7 +17,9 @@ from vgpumgr.store.codec import as_object, decoder, dump
 Types = tuple[MdevType, ...]
 
 # Beside the fields of GpuFacts: the distinct type lists of its VFs, and which of them each VF has.
-_LISTS, _WHICH = "vf_types", "vf_types_of"
+_LISTS, _WHICH = "vf_mdev_types", "vf_mdev_types_of"
+# What schema 2 called them: the first name is a field of the facts now.
+_OLD_LISTS, _OLD_WHICH = "vf_types", "vf_types_of"
 
 
 def without_detail(facts: HostFacts) -> HostFacts:
@@ -55,6 +57,8 @@ def dump_gpu(facts: GpuFacts) -> str:
 def load_gpu(text: str) -> GpuFacts:
     """The facts that :func:`dump_gpu` wrote; keys that are missing take defaults."""
     data = json.loads(text)
+    if _OLD_WHICH in data:
+        data |= {_LISTS: data.pop(_OLD_LISTS), _WHICH: data.pop(_OLD_WHICH)}
     facts = cast("GpuFacts", _decode(GpuFacts, data))
     if _LISTS not in data:
         return facts

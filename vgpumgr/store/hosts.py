@@ -11,10 +11,12 @@ from sqlalchemy.exc import IntegrityError
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.store.codec import dump, load, printable
 from vgpumgr.store.facts import without_detail
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import allocation, gpu, host, vm
+from vgpumgr.store.vms import place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,7 @@ class _Settings:
     reserved_memory_mib: int = 1024
     accelerator: str = "auto"
     probe_only: bool = False
+    migration: MigrationAddress | None = None
 
 
 _OPEN = host.c.removed_at.is_(None)
@@ -60,6 +63,7 @@ def _host(row: Any) -> HostRecord:
         reserved_memory_mib=settings.reserved_memory_mib,
         accelerator=settings.accelerator,
         probe_only=settings.probe_only,
+        migration=settings.migration,
         generation=row.generation,
         facts=load(HostFacts, row.facts) if row.facts is not None else None,
         observed_at=row.observed_at,
@@ -77,6 +81,7 @@ def _settings(record: HostRecord) -> str:
             reserved_memory_mib=record.reserved_memory_mib,
             accelerator=record.accelerator,
             probe_only=record.probe_only,
+            migration=record.migration,
         )
     )
 
@@ -149,7 +154,7 @@ def update_host(connection: Connection, record: HostRecord) -> None:
 def remove_host(connection: Connection, name: str, now: float) -> None:
     """Close the host's row; Conflict while a VM or an allocation is on it."""
     get_host(connection, name)
-    vms = _count(connection, vm, name, vm.c.deleted_at.is_(None))
+    vms = _count(connection, vm, name, vm.c.deleted_at.is_(None)) + _coming(connection, name)
     held = _count(connection, allocation, name, allocation.c.released_at.is_(None))
     if vms or held:
         raise Conflict(
@@ -163,6 +168,13 @@ def remove_host(connection: Connection, name: str, now: float) -> None:
         .where(gpu.c.host == name)
         .values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
     )
+
+
+def _coming(connection: Connection, name: str) -> int:
+    """The VMs that are moving to the host."""
+    moving = select(vm.c.moving_to).where(vm.c.deleted_at.is_(None), vm.c.moving_to.is_not(None))
+    places = (place(text) for text in connection.execute(moving).scalars())
+    return sum(each is not None and each.host == name for each in places)
 
 
 def _count(connection: Connection, table: Any, name: str, open_: Any) -> int:

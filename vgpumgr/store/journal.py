@@ -99,6 +99,7 @@ def _task(row: Any, steps: tuple[StepRecord, ...]) -> TaskRecord:
         steps=steps,
         state=TaskState(row.state),
         error=row.error,
+        peer=row.peer,
     )
 
 
@@ -114,6 +115,7 @@ def task_row(record: TaskRecord, position: int) -> dict[str, object]:
         "verb": record.verb,
         "state": record.state.value,
         "error": printable(record.error),
+        "peer": record.peer,
     }
 
 
@@ -124,6 +126,7 @@ def _step(row: Any) -> StepRecord:
         args=load_mapping(row.args),
         state=StepState(row.state),
         detail=row.detail,
+        host=row.host,
     )
 
 
@@ -136,4 +139,5 @@ def step_row(record: StepRecord, task_id: str) -> dict[str, object]:
         "args": dump(record.args),
         "state": record.state.value,
         "detail": printable(record.detail),
+        "host": record.host,
     }

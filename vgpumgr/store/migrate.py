@@ -39,9 +39,18 @@ def _vfs_and_layouts(connection: Connection) -> None:
     )
 
 
+def _two_hosts(connection: Connection) -> None:
+    """Version 3: where a VM is moving, and tasks whose steps are on two hosts."""
+    connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN moving_to TEXT")
+    connection.exec_driver_sql("ALTER TABLE task ADD COLUMN peer TEXT NOT NULL DEFAULT ''")
+    connection.exec_driver_sql("ALTER TABLE step ADD COLUMN host TEXT NOT NULL DEFAULT ''")
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
-STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType({1: _vfs_and_layouts})
+STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
+    {1: _vfs_and_layouts, 2: _two_hosts}
+)
 
 
 def migrate(database: Database, path: Path | None) -> Migration:

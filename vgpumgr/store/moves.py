@@ -1,8 +1,8 @@
-"""Transitions made durable: which moves are legal, and what a task's move does to its VM."""
+"""Transitions made durable, and what a task's move does to its VM."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -12,7 +12,6 @@ from sqlalchemy.sql import ColumnElement
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.journal import (
     OperationMoved,
-    OperationState,
     StepMoved,
     StepState,
     TaskMoved,
@@ -20,56 +19,20 @@ from vgpumgr.model.journal import (
     Transition,
 )
 from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.store.arrivals import arrive
 from vgpumgr.store.codec import printable
 from vgpumgr.store.layouts import settle
+from vgpumgr.store.legal import (
+    OPERATION_ENDS,
+    OPERATION_MOVES,
+    STEP_MOVES,
+    TASK_MOVES,
+    VM_MOVES,
+    State,
+)
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
-State = TypeVar("State", bound=StrEnum)
 Item = TypeVar("Item")
-Moves = Mapping[State, frozenset[State]]
-
-OPERATION_ENDS = frozenset(
-    {OperationState.DONE, OperationState.UNDONE, OperationState.PARTLY, OperationState.FAILED}
-)
-
-
-def _from(to: State, *before: State) -> tuple[State, frozenset[State]]:
-    """Into ``to`` from these states, and from itself: saying a thing twice changes nothing."""
-    return to, frozenset({to, *before})
-
-
-STEP_MOVES: Moves[StepState] = dict(
-    (
-        _from(StepState.PLANNED),
-        _from(StepState.INTENT, StepState.PLANNED),
-        _from(StepState.DONE, StepState.INTENT),
-        _from(StepState.UNDO_INTENT, StepState.INTENT, StepState.DONE),
-        _from(StepState.UNDONE, StepState.UNDO_INTENT),
-    )
-)
-_OPEN_TASK = (TaskState.PENDING, TaskState.RUNNING, TaskState.UNDOING)
-TASK_MOVES: Moves[TaskState] = dict(
-    (
-        _from(TaskState.PENDING),
-        _from(TaskState.RUNNING, TaskState.PENDING),
-        _from(TaskState.UNDOING, TaskState.PENDING, TaskState.RUNNING),
-        _from(TaskState.DONE, TaskState.RUNNING),
-        _from(TaskState.UNDONE, TaskState.UNDOING),
-        _from(TaskState.FAILED, *_OPEN_TASK),
-    )
-)
-_OPEN_OPERATION = (OperationState.RUNNING, OperationState.INTERRUPTED, OperationState.PARTLY)
-OPERATION_MOVES: Moves[OperationState] = dict(
-    _from(state, *_OPEN_OPERATION) for state in OperationState
-)
-VM_MOVES: Moves[VmState] = dict(
-    (
-        _from(VmState.RESERVED),
-        _from(VmState.ACTIVE, VmState.RESERVED, VmState.DELETING),
-        _from(VmState.DELETING, VmState.RESERVED, VmState.ACTIVE),
-        _from(VmState.DELETED, VmState.RESERVED, VmState.ACTIVE, VmState.DELETING),
-    )
-)
 
 
 def _is_one_of(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
@@ -155,6 +118,9 @@ def _tasks(connection: Connection, moves: Sequence[TaskMoved], now: float) -> No
     ]
     if runs:
         connection.execute(_RUN_VM, runs)
+    for vm_id, moved in named:
+        if moved.arrived is not None:
+            arrive(connection, vm_id, arrived=moved.arrived, now=now)
     settle(connection, ((moved.layout_gpu, moved.task) for moved in moves if moved.layout_gpu))
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # What an allocation takes from a GPU: memory slots, and the number of a virtual function.
 MEMORY = "memory"
@@ -116,6 +116,7 @@ vm = Table(
     _text("volumes"),
     _time("created_at"),
     _end("deleted_at"),
+    _optional("moving_to"),
 )
 Index(
     "vm_name_once",
@@ -215,6 +216,7 @@ task = Table(
     _text("verb"),
     _text("state"),
     _text("error"),
+    Column("peer", Text, nullable=False, server_default=""),
 )
 
 step = Table(
@@ -226,4 +228,5 @@ step = Table(
     _text("args"),
     _text("state"),
     _text("detail"),
+    Column("host", Text, nullable=False, server_default=""),
 )

@@ -12,6 +12,7 @@ from vgpumgr.model.vm import (
     Allocation,
     AllocationState,
     InstancePart,
+    VmPlace,
     VmRecord,
     VmSpec,
     VmState,
@@ -31,6 +32,7 @@ _VM = select(
     vm.c.cpus,
     vm.c.volumes,
     vm.c.created_at,
+    vm.c.moving_to,
 ).where(vm.c.deleted_at.is_(None))
 
 
@@ -49,7 +51,7 @@ def get_vm(connection: Connection, name: str) -> VmRecord:
 
 
 def _vm(row: Any) -> VmRecord:
-    id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at = row
+    id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at, to = row
     return VmRecord(
         id=id_,
         spec=load(VmSpec, spec),
@@ -61,7 +63,13 @@ def _vm(row: Any) -> VmRecord:
         cpus=tuple(json.loads(cpus)),
         volumes=tuple((pool, name) for pool, name in json.loads(volumes)),
         created_at=created_at,
+        moving_to=place(to),
     )
+
+
+def place(text: str | None) -> VmPlace | None:
+    """Where a VM is moving; None while it stays."""
+    return None if text is None else load(VmPlace, text)
 
 
 def vm_row(record: VmRecord) -> dict[str, object]:
@@ -78,6 +86,7 @@ def vm_row(record: VmRecord) -> dict[str, object]:
         "cpus": dump(record.cpus),
         "volumes": dump(record.volumes),
         "created_at": record.created_at,
+        "moving_to": dump(record.moving_to) if record.moving_to is not None else None,
     }
 
 

@@ -1,33 +1,21 @@
-"""Domains by intent: fulfils ``model.ports.Domains``."""
+"""Domains by intent: ``model.ports.Domains``, whose target of a move is another connection."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import libvirt
 
-from vgpumgr import domainxml
 from vgpumgr.model.domain import DomainFacts, DomainState
-from vgpumgr.model.errors import NotFound, OutcomeUnknown
+from vgpumgr.model.errors import HostRefused
+from vgpumgr.model.migration import LiveMove, MoveProgress
+from vgpumgr.virt import cpu, migration
+from vgpumgr.virt.domain import facts, find, require, state, undefine
 from vgpumgr.virt.errors import calling, is_absent, is_unsupported
 
-_STATES = {
-    libvirt.VIR_DOMAIN_RUNNING: DomainState.RUNNING,
-    libvirt.VIR_DOMAIN_BLOCKED: DomainState.RUNNING,
-    libvirt.VIR_DOMAIN_PAUSED: DomainState.PAUSED,
-    libvirt.VIR_DOMAIN_SHUTOFF: DomainState.SHUTOFF,
-    libvirt.VIR_DOMAIN_CRASHED: DomainState.CRASHED,
-}
-
-# Not every driver knows all flags: the strongest that it takes is used.
-_UNDEFINE_FLAGS = (
-    libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
-    | libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA,
-    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA,
-    0,
-)
+_INACTIVE = libvirt.VIR_DOMAIN_XML_INACTIVE
+# With the console's password: a domain moved without it would have an open console.
+_LIVE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
 
 
 class LibvirtDomains:
@@ -39,20 +27,20 @@ class LibvirtDomains:
     def list(self) -> tuple[DomainFacts, ...]:
         """Every domain by name. OutcomeUnknown when one's XML makes no sense."""
         with calling(self._connection, "list domains"):
-            found = [_facts(each) for each in self._connection.listAllDomains(0)]
+            found = [facts(each) for each in self._connection.listAllDomains(0)]
         known = (each for each in found if each is not None)
-        return tuple(sorted(known, key=lambda facts: facts.name))
+        return tuple(sorted(known, key=lambda each: each.name))
 
     def look(self, name: str) -> DomainFacts | None:
         """One domain, or None when there surely is none."""
         with calling(self._connection, f"look at domain {name}"):
-            domain = self._find(name)
-            return None if domain is None else _facts(domain)
+            domain = find(self._connection, name)
+            return None if domain is None else facts(domain)
 
     def xml(self, name: str) -> str:
         """The XML it starts from next time; NotFound when there is none."""
         with calling(self._connection, f"read domain {name}"):
-            return str(self._require(name).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            return str(require(self._connection, name).XMLDesc(_INACTIVE))
 
     def define(self, xml: str, *, validate: bool = True) -> str:
         """Define, validated against libvirt's schema, and return the XML read back.
@@ -62,12 +50,12 @@ class LibvirtDomains:
         """
         with calling(self._connection, "define the domain", changes=True):
             domain = self._define(xml) if validate else self._connection.defineXML(xml)
-            return str(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            return str(domain.XMLDesc(_INACTIVE))
 
     def start(self, name: str) -> None:
         """Start; a running domain is no error."""
         with calling(self._connection, f"start domain {name}", changes=True):
-            domain = self._require(name)
+            domain = require(self._connection, name)
             try:
                 if not domain.isActive():
                     domain.create()
@@ -78,19 +66,19 @@ class LibvirtDomains:
     def shutdown(self, name: str) -> None:
         """Ask the guest to power off; a domain that is off is no error."""
         with calling(self._connection, f"shut down domain {name}", changes=True):
-            domain = self._require(name)
+            domain = require(self._connection, name)
             if domain.isActive():
                 domain.shutdown()
 
     def reboot(self, name: str) -> None:
         """Ask the guest to reboot."""
         with calling(self._connection, f"reboot domain {name}", changes=True):
-            self._require(name).reboot(0)
+            require(self._connection, name).reboot(0)
 
     def destroy(self, name: str) -> None:
         """Power off; a domain that is off is no error."""
         with calling(self._connection, f"power off domain {name}", changes=True):
-            domain = self._require(name)
+            domain = require(self._connection, name)
             try:
                 if domain.isActive():
                     domain.destroy()
@@ -102,14 +90,53 @@ class LibvirtDomains:
     def undefine(self, name: str) -> None:
         """Forget it, its NVRAM included; an absent domain is no error."""
         with calling(self._connection, f"undefine domain {name}", changes=True):
-            domain = self._find(name)
+            domain = find(self._connection, name)
             if domain is not None:
-                _undefine(domain)
+                undefine(domain)
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""
         with calling(self._connection, f"set autostart of domain {name}", changes=True):
-            self._require(name).setAutostart(1 if on else 0)
+            require(self._connection, name).setAutostart(1 if on else 0)
+
+    def live_xml(self, name: str) -> str:
+        """The running domain's XML for a target to take over. It may carry the console's password:
+        not for logs. HostRefused when it is off.
+        """
+        with calling(self._connection, f"read running domain {name}"):
+            domain = require(self._connection, name)
+            if not domain.isActive():
+                raise HostRefused(f"cannot read running domain {name}", why="it is off")
+            return str(domain.XMLDesc(_LIVE))
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with the CPU of this domain XML run here? None when libvirt cannot tell."""
+        with calling(self._connection, "compare the guest's CPU with the host's"):
+            return cpu.fits(self._connection, xml)
+
+    def migrate(self, move: LiveMove, target: LibvirtDomains) -> None:
+        """Move a running domain to another connection's host: see ``virt.migration``."""
+        migration.migrate(self._connection, target._connection, move)
+
+    def cancel_migration(self, name: str) -> None:
+        """End a move that is under way."""
+        with calling(self._connection, f"cancel the move of domain {name}", changes=True):
+            domain = find(self._connection, name)
+            if domain is not None:
+                migration.cancel(domain)
+
+    def migration_progress(self, name: str) -> MoveProgress | None:
+        """How far the move of this domain is; None when none is under way."""
+        with calling(self._connection, f"look at the move of domain {name}"):
+            domain = find(self._connection, name)
+            return None if domain is None else migration.progress(domain)
+
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on; one that runs is no error."""
+        with calling(self._connection, f"resume domain {name}", changes=True):
+            domain = require(self._connection, name)
+            if state(domain) is not DomainState.RUNNING:
+                domain.resume()
 
     def _define(self, xml: str) -> Any:
         try:
@@ -118,55 +145,3 @@ class LibvirtDomains:
             if not is_unsupported(error):
                 raise
             return self._connection.defineXML(xml)
-
-    def _find(self, name: str) -> Any:
-        try:
-            return self._connection.lookupByName(name)
-        except libvirt.libvirtError as error:
-            if is_absent(error):
-                return None
-            raise
-
-    def _require(self, name: str) -> Any:
-        domain = self._find(name)
-        if domain is None:
-            raise NotFound(f"there is no domain {name}")
-        return domain
-
-
-def _undefine(domain: Any) -> None:
-    for flags in _UNDEFINE_FLAGS:
-        try:
-            domain.undefineFlags(flags) if flags else domain.undefine()
-        except libvirt.libvirtError as error:
-            if is_absent(error):
-                return
-            if not (flags and is_unsupported(error)):
-                raise
-        else:
-            return
-
-
-def _facts(domain: Any) -> DomainFacts | None:
-    """What one domain shows; None when it vanished while we read."""
-    try:
-        xml = str(domain.XMLDesc(0))
-        state = _STATES.get(domain.state()[0], DomainState.OTHER)
-        persistent = bool(domain.isPersistent())
-        autostart = persistent and bool(domain.autostart())
-    except libvirt.libvirtError as error:
-        if is_absent(error):
-            return None
-        raise
-    return replace(
-        _parsed(domain.name(), xml), state=state, persistent=persistent, autostart=autostart
-    )
-
-
-def _parsed(name: str, xml: str) -> DomainFacts:
-    try:
-        return domainxml.parse(xml)
-    except ValueError as error:
-        raise OutcomeUnknown(
-            f"domain {name} cannot be understood", why=str(error), next=f"virsh dumpxml {name}"
-        ) from error

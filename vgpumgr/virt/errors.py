@@ -38,11 +38,13 @@ _DENIED = frozenset(
 )
 _EXISTS = frozenset({libvirt.VIR_ERR_DOM_EXIST, libvirt.VIR_ERR_STORAGE_VOL_EXIST})
 _IN_USE = ("in use", "being used", "already in use")
+# QEMU's hint to any device that VFIO does not give, whatever the reason.
+_HINT = "not already in use"
 
 
 @contextmanager
-def calling(connection: Any, doing: str, *, changes: bool = False) -> Iterator[None]:
-    """Run libvirt calls and translate what they raise.
+def calling(connection: Any, doing: str, *others: Any, changes: bool = False) -> Iterator[None]:
+    """Run libvirt calls, on ``others`` as well, and translate what they raise.
 
     ``doing`` completes the sentence "cannot …"; ``changes`` says that a cut call may have had
     its effect, so that a broken connection is OutcomeUnknown, not HostUnreachable.
@@ -50,7 +52,8 @@ def calling(connection: Any, doing: str, *, changes: bool = False) -> Iterator[N
     try:
         yield
     except libvirt.libvirtError as error:
-        raise translated(error, doing, broken=_broken(connection), changes=changes) from error
+        gone = any(map(broken, (connection, *others)))
+        raise translated(error, doing, broken=gone, changes=changes) from error
 
 
 def translated(
@@ -68,7 +71,8 @@ def translated(
         return NotFound(message, why=why)
     if code in _DENIED:
         return NotPermitted(message, why=why)
-    if code == libvirt.VIR_ERR_RESOURCE_BUSY or any(words in why for words in _IN_USE):
+    said = why.replace(_HINT, "")
+    if code == libvirt.VIR_ERR_RESOURCE_BUSY or any(words in said for words in _IN_USE):
         return InUse(message, why=why)
     if code in _EXISTS or "already exists" in why:
         return Conflict(message, why=why)
@@ -87,7 +91,8 @@ def is_unsupported(error: libvirt.libvirtError) -> bool:
     )
 
 
-def _broken(connection: Any) -> bool:
+def broken(connection: Any) -> bool:
+    """Is the connection gone, as far as was noticed?"""
     try:
         return connection is not None and connection.isAlive() != 1
     except libvirt.libvirtError:

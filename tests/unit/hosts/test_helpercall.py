@@ -89,6 +89,13 @@ def test_each_code_of_the_protocol_has_its_error(code: str, kind: type) -> None:
         assert caught.value.errno_name == "EBUSY"
 
 
+def test_a_helper_that_is_too_old_for_a_verb_is_named_with_the_way_out() -> None:
+    error = {"code": "bad-argument", "message": "no verb 'layout_claim'", "why": "known: version"}
+    with pytest.raises(HostRefused, match="the helper on h1 is older than this vgpumgr") as caught:
+        helper(Script(answered(ok=False, error=error))).call("layout_claim", {})
+    assert caught.value.next == "vgpumgr host upgrade h1"
+
+
 @pytest.mark.parametrize("out", [b'{"ok": true}', b'{"ok": "yes", "result": {}}', b"[]", b"7"])
 def test_an_answer_without_result_is_unknown(out: bytes) -> None:
     with pytest.raises(OutcomeUnknown, match="no proper answer"):

@@ -69,6 +69,8 @@ LEGAL_VMS = {
     ("reserved", "active"),
     ("reserved", "deleting"),
     ("reserved", "deleted"),
+    ("active", "migrating"),
+    ("migrating", "active"),
     ("active", "deleting"),
     ("active", "deleted"),
     ("deleting", "active"),

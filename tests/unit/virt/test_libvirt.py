@@ -150,6 +150,12 @@ def _libvirt_error(code: int, text: str) -> libvirt.libvirtError:
             InUse,
         ),
         (libvirt.VIR_ERR_RESOURCE_BUSY, "busy", InUse),
+        (
+            libvirt.VIR_ERR_INTERNAL_ERROR,
+            "error getting device from group 14: No such device\nVerify all devices in group 14 "
+            "are bound to vfio-<bus> or pci-stub and not already in use",
+            HostRefused,
+        ),
         (libvirt.VIR_ERR_DOM_EXIST, "domain x", Conflict),
         (libvirt.VIR_ERR_INTERNAL_ERROR, "qemu died", HostRefused),
     ],

@@ -1,8 +1,21 @@
 """A yes from placement → the VM's record, its allocations, and the steps that make it. Pure
 but for the ids, which come from the caller."""
 
-from vgpumgr.engine.creation.domain import domain_xml
-from vgpumgr.engine.creation.site import Site
+from vgpumgr.engine.creation.allocations import allocate
+from vgpumgr.engine.creation.domain import bound_node, domain_xml, ownership
+from vgpumgr.engine.creation.site import Site, volume_path
 from vgpumgr.engine.creation.vm import Creation, create
+from vgpumgr.engine.creation.volumes import Attached, attached
 
-__all__ = ["Creation", "Site", "create", "domain_xml"]
+__all__ = [
+    "Attached",
+    "Creation",
+    "Site",
+    "allocate",
+    "attached",
+    "bound_node",
+    "create",
+    "domain_xml",
+    "ownership",
+    "volume_path",
+]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 
 from vgpumgr import domainxml, gpu
 from vgpumgr.engine.creation.site import Site, volume_path
+from vgpumgr.engine.creation.volumes import attached
 from vgpumgr.model.domain import (
     DomainDisk,
     DomainNic,
@@ -17,7 +19,6 @@ from vgpumgr.model.gpu import Framework
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.vm import (
     Allocation,
-    DiskSpec,
     NumaPolicy,
     VmRecord,
     VmSpec,
@@ -27,7 +28,6 @@ from vgpumgr.model.vm import (
 def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) -> str:
     """The domain XML of a VM on its host, gated by the host's versions."""
     spec = vm.spec
-    numa_bound = bool(vm.cpus) or spec.hugepage_kib is not None or spec.numa is NumaPolicy.REQUIRE
     plan = DomainPlan(
         name=spec.name,
         uuid=vm.id,
@@ -43,19 +43,31 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) ->
         hostdevs=_hostdevs(spec, allocations),
         graphics=spec.display,
         cpus=vm.cpus,
-        numa_node=vm.numa_node if numa_bound else None,
+        numa_node=bound_node(vm),
         hugepage_kib=spec.hugepage_kib,
         mmio64_mib=_mmio64_mib(allocations, site),
-        ownership=Ownership(
-            fleet=site.fleet,
-            vm=spec.name,
-            vm_id=vm.id,
-            generation=vm.generation,
-            allocations=tuple(allocation.id for allocation in allocations),
-        ),
+        ownership=ownership(vm, allocations, site.fleet),
         labels=spec.labels,
     )
     return domainxml.render(plan, site.facts.versions)
+
+
+def ownership(vm: VmRecord, allocations: Iterable[Allocation], fleet: str) -> Ownership:
+    """The mark that its domain carries."""
+    return Ownership(
+        fleet=fleet,
+        vm=vm.name,
+        vm_id=vm.id,
+        generation=vm.generation,
+        allocations=tuple(allocation.id for allocation in allocations),
+    )
+
+
+def bound_node(vm: VmRecord) -> int | None:
+    """The NUMA node that its memory must come from; None where it may come from any."""
+    spec = vm.spec
+    bound = bool(vm.cpus) or spec.hugepage_kib is not None or spec.numa is NumaPolicy.REQUIRE
+    return vm.numa_node if bound else None
 
 
 def mac_address(vm_id: str, number: int) -> str:
@@ -91,13 +103,12 @@ def _mmio64_mib(allocations: tuple[Allocation, ...], site: Site) -> int:
 
 
 def _disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
-    formats: list[DiskSpec | None] = [*vm.spec.disks, *([None] if vm.spec.cloud_init else [])]
     return tuple(
         DomainDisk(
-            path=volume_path(facts, pool, name),
-            format=disk.format if disk else "raw",
-            target=f"vd{chr(ord('a') + number)}" if disk else "sda",
-            cdrom=disk is None,
+            path=volume_path(facts, each.pool, each.name),
+            format=each.format,
+            target=each.guest_name,
+            cdrom=each.disk is None,
         )
-        for number, ((pool, name), disk) in enumerate(zip(vm.volumes, formats, strict=True))
+        for each in attached(vm)
     )

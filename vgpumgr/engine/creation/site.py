@@ -23,6 +23,11 @@ class Site:
     gpus: dict[str, GpuRecord]
     made: Mapping[str, frozenset[int]]
 
+    @property
+    def modules(self) -> dict[str, int | None]:
+        """Physical ids on an NVSwitch board, by GPU."""
+        return {each.id: each.facts.module_id for each in self.gpus.values()}
+
 
 def volume_path(facts: HostFacts, pool: str, name: str) -> str:
     """Where a volume lies; NotFound for a pool that the host does not show."""

@@ -72,7 +72,7 @@ def _steps(
     )
     xml = domain_xml(vm, allocations, site)
     return (
-        *device_steps(allocations, {each.id: each.facts.module_id for each in site.gpus.values()}),
+        *device_steps(allocations, site.modules),
         *(CreateVolume(plan=plan) for plan in volumes),
         *seeds,
         DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=spec.autostart),

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from vgpumgr.engine.creation.site import Site, volume_path
 from vgpumgr.model.domain import VolumePlan
-from vgpumgr.model.vm import DiskMode, VmSpec
+from vgpumgr.model.vm import DiskMode, DiskSpec, VmRecord, VmSpec
 
 SEED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A volume as its VM has it: ``disk`` is what it was made for, None for the cloud-init seed;
+    ``guest_name`` what the guest calls it (``vda``).
+    """
+
+    pool: str
+    name: str
+    disk: DiskSpec | None
+    guest_name: str
+
+    @property
+    def format(self) -> str:
+        """Its format, as declared."""
+        return self.disk.format if self.disk else "raw"
+
+
+def attached(vm: VmRecord) -> Iterator[Attached]:
+    """The volumes of a VM in their order: its disks, then the seed if it has one."""
+    disks: list[DiskSpec | None] = [*vm.spec.disks, *([None] if vm.spec.cloud_init else [])]
+    for number, ((pool, name), disk) in enumerate(zip(vm.volumes, disks, strict=True)):
+        yield Attached(pool, name, disk, f"vd{chr(ord('a') + number)}" if disk else "sda")
 
 
 def volume_name(name: str, vm_id: str, number: int, extension: str) -> str:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from vgpumgr.engine.steps.base import Step, UndoNotPossible
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from vgpumgr.engine.steps.arriving import ConfirmMoved, StartMoved
+from vgpumgr.engine.steps.base import Around, Between, Step, UndoNotPossible
+from vgpumgr.engine.steps.carrying import CarryVolume
 from vgpumgr.engine.steps.device import RealiseDevice, ReleaseDevice
 from vgpumgr.engine.steps.domain import DefineDomain, RedefineDomain, UndefineDomain
 from vgpumgr.engine.steps.fabric import ActivatePartition, DeactivatePartition
-from vgpumgr.engine.steps.layout import ChangePart
+from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
+from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, StopToMove
+from vgpumgr.engine.steps.moving import MoveDomain
 from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain
 from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
@@ -15,54 +22,84 @@ from vgpumgr.model.journal import StepRecord
 __all__ = [
     "OFF",
     "ActivatePartition",
+    "Around",
+    "Between",
+    "CarryVolume",
     "ChangePart",
+    "ClearAutostart",
+    "ConfirmMoved",
     "CreateSeed",
     "CreateVolume",
     "DeactivatePartition",
     "DefineDomain",
     "DeleteVolume",
+    "Depart",
+    "DepartOff",
+    "KeepLayout",
+    "MoveDomain",
     "RealiseDevice",
     "RebootDomain",
     "RedefineDomain",
     "ReleaseDevice",
     "StartDomain",
+    "StartMoved",
     "Step",
     "StopDomain",
+    "StopToMove",
     "UndefineDomain",
     "UndoNotPossible",
     "from_record",
+    "settles",
     "to_records",
 ]
 
-_KINDS: dict[str, type[Step]] = {
+_KINDS: dict[str, type[Step | Between]] = {
     kind.__name__: kind
     for kind in (
         ActivatePartition,
+        CarryVolume,
         ChangePart,
+        ClearAutostart,
+        ConfirmMoved,
         CreateSeed,
         CreateVolume,
         DeactivatePartition,
         DefineDomain,
         DeleteVolume,
+        Depart,
+        DepartOff,
+        KeepLayout,
+        MoveDomain,
         RealiseDevice,
         RebootDomain,
         RedefineDomain,
         ReleaseDevice,
         StartDomain,
+        StartMoved,
         StopDomain,
+        StopToMove,
         UndefineDomain,
     )
 }
 
 
-def to_records(steps: tuple[Step, ...]) -> tuple[StepRecord, ...]:
-    """Steps as the journal keeps them."""
+def to_records(
+    work: Iterable[Step | Between], elsewhere: Mapping[int, str] = MappingProxyType({})
+) -> tuple[StepRecord, ...]:
+    """Steps as the journal keeps them; ``elsewhere`` names another host by a step's number."""
     return tuple(
-        StepRecord(seq=seq, kind=type(step).__name__, args=to_plain(step))
-        for seq, step in enumerate(steps)
+        StepRecord(
+            seq=seq, kind=type(step).__name__, args=to_plain(step), host=elsewhere.get(seq, "")
+        )
+        for seq, step in enumerate(work)
     )
 
 
-def from_record(record: StepRecord) -> Step:
+def settles(record: StepRecord) -> bool:
+    """Does a task only go forward once this has happened?"""
+    return _KINDS[record.kind].settles
+
+
+def from_record(record: StepRecord) -> Step | Between:
     """The step that a journal record describes."""
     return from_plain(_KINDS[record.kind], record.args)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.observed import Observed
 from vgpumgr.model.ports import Clock, Host
+
+# A long step tells how far it is once per so much of the whole.
+TOLD_EVERY = 0.05
 
 
 class UndoNotPossible(VgpumgrError):
@@ -22,10 +27,12 @@ class Step(ABC):
     """One effect on one host. Acting on a host that is already in state changes nothing.
 
     ``atomic`` False: a cut call may leave half of it behind, which a look cannot tell from the
-    whole; the engine then takes it back and acts anew.
+    whole; the engine then takes it back and acts anew. ``settles`` True: once it has happened its
+    task only goes forward, and what came before it is not looked at again.
     """
 
     atomic: ClassVar[bool] = True
+    settles: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -43,3 +50,41 @@ class Step(ABC):
     def undo(self, host: Host) -> None:
         """Take it back; not done at all is no error."""
         raise UndoNotPossible(f"{self.summary}: cannot be taken back on {host.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a long step has around it: the time, whether the user wants to stop, whom to tell."""
+
+    clock: Clock
+    stop: threading.Event
+    tell: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Between(ABC):
+    """One effect that is about two hosts: the one that a VM leaves and its target."""
+
+    atomic: ClassVar[bool] = True
+    settles: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """A line for people."""
+
+    @abstractmethod
+    def look(self, source: Host, target: Host) -> Observed:
+        """Are both as this step leaves them?"""
+
+    def renew(self, source: Host, target: Host) -> None:
+        """Take away what a cut attempt left, before it is acted anew; mostly nothing is."""
+        return
+
+    @abstractmethod
+    def act(self, source: Host, target: Host, around: Around) -> None:
+        """Do it, and verify by reading back; raises when a host refuses."""
+
+    def undo(self, source: Host, target: Host) -> None:
+        """Take it back; not done at all is no error."""
+        raise UndoNotPossible(f"{self.summary}: cannot be taken back on {source.name}")

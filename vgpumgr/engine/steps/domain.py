@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vgpumgr import domainxml
 from vgpumgr.engine.steps.base import Step
-from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.errors import Conflict, HostRefused
 from vgpumgr.model.observed import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
@@ -148,6 +148,12 @@ def find_ours(host: Host, name: str, vm_id: str) -> DomainFacts | None:
             next="rename the VM, or remove that domain with virsh",
         )
     return found
+
+
+def state_of(host: Host, name: str, vm_id: str) -> DomainState:
+    """The state of our domain; one that is not there is off. Conflict as ``find_ours``."""
+    found = find_ours(host, name, vm_id)
+    return found.state if found else DomainState.SHUTOFF
 
 
 def _belongs(found: DomainFacts, vm_id: str) -> bool:

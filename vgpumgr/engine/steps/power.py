@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpumgr.engine.steps.base import Step
-from vgpumgr.engine.steps.domain import find_ours, is_ours
+from vgpumgr.engine.steps.domain import find_ours, is_ours, state_of
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import DeadlineExceeded, HostRefused, NotFound
 from vgpumgr.model.observed import Differs, InState, Observed
@@ -122,6 +122,5 @@ class RebootDomain(Step):
 
 
 def _power(host: Host, name: str, vm_id: str, *, running: bool) -> Observed:
-    found = find_ours(host, name, vm_id)
-    state = found.state if found else DomainState.SHUTOFF
+    state = state_of(host, name, vm_id)
     return InState() if (state not in OFF) == running else Differs(f"domain {name} is {state}")

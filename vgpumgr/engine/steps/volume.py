@@ -34,7 +34,7 @@ class CreateVolume(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Create it; a volume of that name that we did not make is refused."""
-        _refuse_foreign(host, self.plan.pool, self.plan.name)
+        refuse_foreign(host, self.plan.pool, self.plan.name)
         copy_from = self.plan.source if self.plan.mode == "copy" else None
         host.storage.create(self.plan.pool, domainxml.volume(self.plan), copy_from=copy_from)
 
@@ -65,7 +65,7 @@ class CreateSeed(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Create it and upload; a volume of that name that we did not make is refused."""
-        _refuse_foreign(host, self.plan.pool, self.plan.name)
+        refuse_foreign(host, self.plan.pool, self.plan.name)
         host.storage.create(self.plan.pool, domainxml.volume(self.plan))
         host.storage.upload(self.plan.pool, self.plan.name, seed_image(self))
 
@@ -112,7 +112,8 @@ def _look(host: Host, pool: str, name: str) -> Observed:
     return InState()
 
 
-def _refuse_foreign(host: Host, pool: str, name: str) -> None:
+def refuse_foreign(host: Host, pool: str, name: str) -> None:
+    """Conflict when a volume of that name is there: it was not made for this VM."""
     if host.storage.look(pool, name) is not None:
         raise Conflict(
             f"volume {pool}/{name} exists already on {host.name}",

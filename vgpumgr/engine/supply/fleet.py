@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from vgpumgr.engine.supply.fabric import partitions
@@ -29,7 +30,8 @@ NOT_REACHED, NOT_READ = "not reached", "could not read"
 
 def build_fleet(view: LedgerView) -> Fleet:
     """Every host's supply after what the ledger holds and what foreigners use."""
-    gpus, vms, held = _group(view.gpus), _group(view.vms), _group(view.allocations)
+    gpus, held = _group(view.gpus), _group(view.allocations)
+    vms = _group(where_held(view.vms))
     layouts = {record.gpu: record for record in view.layouts}
     return Fleet(
         hosts=tuple(
@@ -48,7 +50,7 @@ def build_fleet(view: LedgerView) -> Fleet:
 
 def contexts(view: LedgerView) -> dict[str, HostContext]:
     """What lives on every host that was ever probed, by host."""
-    vms, held = _group(view.vms), _group(view.allocations)
+    vms, held = _group(where_held(view.vms)), _group(view.allocations)
     layouts = {record.gpu: record for record in view.layouts}
     found = {
         host.name: host_context(
@@ -57,6 +59,14 @@ def contexts(view: LedgerView) -> dict[str, HostContext]:
         for host in view.hosts
     }
     return {name: context for name, context in found.items() if context is not None}
+
+
+def where_held(vms: Iterable[VmRecord]) -> Iterator[VmRecord]:
+    """VMs where they take CPUs and memory: one that moves does so on both hosts."""
+    for vm in vms:
+        yield vm
+        if (to := vm.moving_to) is not None:
+            yield replace(vm, host=to.host, numa_node=to.numa_node, cpus=to.cpus)
 
 
 def host_context(

@@ -68,7 +68,13 @@ def _our_usages(
     gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext, offers: Sequence[Offer]
 ) -> list[Usage]:
     there = lost.shown(gpu, host) if ours else None
-    return [replace(our_usage(each, offers), needs=lost.needs(gpu, each, there)) for each in ours]
+    return [
+        replace(
+            our_usage(each, offers),
+            needs=lost.needs(gpu, each, there, host.layouts.get(each.gpu)),
+        )
+        for each in ours
+    ]
 
 
 def _whole(offer: Offer, units: int) -> Offer:

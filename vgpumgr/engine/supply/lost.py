@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpumgr import catalog
 from vgpumgr.engine.supply.held import HostContext
 from vgpumgr.model.gpu import Framework, GpuFacts
-from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
+from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRecord
 from vgpumgr.model.vm import Allocation, AllocationState
 
 
@@ -19,11 +19,17 @@ def shown(gpu: GpuFacts, host: HostContext) -> frozenset[str] | None:
     return frozenset((*(mdev.uuid for mdev in host.facts.mdevs), *used))
 
 
-def needs(gpu: GpuFacts, allocation: Allocation, there: frozenset[str] | None) -> GpuLayout | None:
+def needs(
+    gpu: GpuFacts,
+    allocation: Allocation,
+    there: frozenset[str] | None,
+    layout: LayoutRecord | None = None,
+) -> GpuLayout | None:
     """How the GPU must be partitioned for a lost part to come back; None where it is not lost.
 
     ``there`` is what is ``shown``: what could not be read is never taken for gone. What is
-    reserved is about to be made, and a whole GPU is not lost while it is on the bus.
+    reserved is about to be made, and a whole GPU is not lost while it is on the bus. How many VFs
+    a GPU outside the catalogue had is in the ``layout`` that was applied last.
     """
     whole = allocation.framework == Framework.PASSTHROUGH
     if whole or there is None or allocation.device in there:
@@ -37,10 +43,15 @@ def needs(gpu: GpuFacts, allocation: Allocation, there: frozenset[str] | None) -
         return GpuLayout(vfs=plain[1])
     return GpuLayout(
         mig=None if gpu.mig is None else allocation.instance is not None,
-        vfs=VFS_MAX,
+        vfs=_vfs(gpu, layout),
         mixed_size=_mixed_size(gpu, allocation),
         instances=_of_layout(allocation),
     )
+
+
+def _vfs(gpu: GpuFacts, layout: LayoutRecord | None) -> int:
+    declared = layout.goal.vfs if layout and catalog.board(gpu.model) is None else None
+    return declared or VFS_MAX
 
 
 def _of_layout(allocation: Allocation) -> tuple[InstanceGoal, ...] | None:

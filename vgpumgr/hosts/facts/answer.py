@@ -43,6 +43,15 @@ class Answer:
             raise _malformed(self._path(key), found, "a whole number")
         return found
 
+    def maybe_real(self, key: str) -> float | None:
+        """A number, whole or not, or None."""
+        found = self._data.get(key)
+        if found is None:
+            return None
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise _malformed(self._path(key), found, "a number")
+        return float(found)
+
     def flag(self, key: str) -> bool:
         """True or false; false where it could not be read."""
         return bool(self.maybe_flag(key))
@@ -62,6 +71,10 @@ class Answer:
     def maybe_child(self, key: str) -> Answer | None:
         """A nested object, or None."""
         return self.child(key) if self.has(key) else None
+
+    def names(self) -> tuple[str, ...]:
+        """The keys of the object."""
+        return tuple(self._data)
 
     def has(self, key: str) -> bool:
         """Whether the part is there and not null."""

@@ -73,6 +73,7 @@ def _pci_gpu(device: Answer, nvml: Answer, types: TypeLists) -> GpuFacts:
         reset_methods=device.texts("reset_methods"),
         mdev_types=types.of(device.text("address")),
         siblings=tuple(each.text("address") for each in device.objects("siblings")),
+        vf_types={str(t.number("id")): t.text("name") for t in sriov.objects("vgpu_types")},
         sriov_total=sriov.number("total"),
         vfs=virtual_functions(sriov, types),
         mig=mig(model, nvml.maybe_child("mig")),

@@ -30,6 +30,8 @@ CHANGES = frozenset(
         "vgpu_release",
         "vfio_bind",
         "vfio_release",
+        "layout_claim",
+        "layout_forget",
         "mig_mode_set",
         "vfs_set",
         "mixed_size_set",
@@ -42,10 +44,14 @@ CHANGES = frozenset(
         "forget",
     }
 )
+# What is worth doing without root, too: each answer names the parts that it could not read.
+AS_WE_ARE = frozenset({"probe", "examine"})
 # The verdict of a KVM trial is written down on the host.
 LEAVES_TRACES = CHANGES | {"kvm_probe"}
 _LONG_S = {
     "kvm_probe": 60.0,
+    # A TiB at 100 MB/s; a host that is gone is noticed by SSH's keepalives before.
+    "file_digest": 4 * 3600.0,
     "restore": 300.0,
     # Rebinding a driver, resetting a GPU and training links take tens of seconds.
     "vfs_set": 180.0,
@@ -65,6 +71,7 @@ _KINDS: dict[str, type[VgpumgrError]] = {
     "refused": HostRefused,
     "unknown": OutcomeUnknown,
 }
+_NO_VERB = "no verb "
 _NO_SUDO = (
     "password is required",
     "not in the sudoers file",
@@ -90,7 +97,7 @@ class HelperCall:
         self._identity = identity
 
     def call(self, verb: str, args: Mapping[str, object]) -> dict[str, object]:
-        """One verb; a probe without a sudo rule is made as we are, and says so."""
+        """One verb; a look at everything without a sudo rule is made as we are, and says so."""
         if verb in LEAVES_TRACES and not self._launch.may_change:
             raise NotPermitted(
                 f"{self._host} is probed only: nothing can be changed there",
@@ -101,12 +108,12 @@ class HelperCall:
         try:
             return self._answer(verb, self._launch, request)
         except NoSudoRule as refusal:
-            if verb != "probe":
+            if verb not in AS_WE_ARE:
                 raise
-            return self._as_we_are(request, refusal)
+            return self._as_we_are(verb, request, refusal)
 
-    def _as_we_are(self, request: bytes, refusal: NotPermitted) -> dict[str, object]:
-        result = self._answer("probe", self._launch.without_sudo(), request)
+    def _as_we_are(self, verb: str, request: bytes, refusal: NotPermitted) -> dict[str, object]:
+        result = self._answer(verb, self._launch.without_sudo(), request)
         unknown = result.get("unknown")
         missing = {"part": "root", "why": f"{refusal.message}; {refusal.next}"}
         result["unknown"] = [*(unknown if isinstance(unknown, list) else []), missing]
@@ -150,6 +157,12 @@ class HelperCall:
     def _refusal(self, error: Mapping[str, object]) -> VgpumgrError:
         message = f"{self._host}: {error.get('message') or 'the helper refused'}"
         why = str(error.get("why") or "")
+        if error.get("code") == "bad-argument" and str(error.get("message")).startswith(_NO_VERB):
+            return HostRefused(
+                f"the helper on {self._host} is older than this vgpumgr: {error['message']}",
+                why=why,
+                next=f"vgpumgr host upgrade {self._host}",
+            )
         kind = _KINDS.get(str(error.get("code")), OutcomeUnknown)
         if kind is HostRefused:
             return HostRefused(message, why=why, errno_name=str(error.get("errno") or ""))

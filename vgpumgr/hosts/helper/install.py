@@ -12,6 +12,7 @@ from vgpumgr.model.errors import HostRefused, NotPermitted, OutcomeUnknown
 from vgpumgr.model.ports import Helper
 
 TIMEOUT_S = 120.0
+_PLACES = {"folder": FOLDER, "launcher": LAUNCHER, "sudoers": SUDOERS}
 
 
 def install(host: str, runner: Runner, user: str, helper: Helper) -> None:
@@ -20,8 +21,7 @@ def install(host: str, runner: Runner, user: str, helper: Helper) -> None:
     Needs root on the host, or ``sudo`` without a password, this once. Raises NotPermitted,
     HostRefused with what to do by hand, or OutcomeUnknown.
     """
-    rule = "" if user == "root" else sudoers_line(user)
-    _order(host, runner, user, {"do": "install", "sudoers_line": rule}, bundle())
+    _order(host, runner, user, install_order(user), bundle())
     found = helper.call("version", {}).get("helper")
     if found != helper_version():
         raise HostRefused(
@@ -30,20 +30,29 @@ def install(host: str, runner: Runner, user: str, helper: Helper) -> None:
         )
 
 
+def install_order(user: str) -> dict[str, str]:
+    """What ``installer.py`` reads to install: where, and the rule by which ``user`` may run it."""
+    rule = "" if user == "root" else sudoers_line(user)
+    return {"do": "install", "sudoers_line": rule, **_PLACES}
+
+
+def installer_text() -> str:
+    """The program that puts the helper in place."""
+    return (resources.files("vgpumgr.hosts.helper") / "installer.py").read_text()
+
+
 def remove(host: str, runner: Runner, user: str) -> None:
     """Remove the helper and its sudo rule; nothing there is no error."""
-    _order(host, runner, user, {"do": "remove"}, b"")
+    _order(host, runner, user, {"do": "remove", **_PLACES}, b"")
 
 
 def _order(host: str, runner: Runner, user: str, order: dict[str, str], data: bytes) -> None:
-    program = (resources.files("vgpumgr.hosts.helper") / "installer.py").read_text()
-    places = {"folder": FOLDER, "launcher": LAUNCHER, "sudoers": SUDOERS}
-    argv = ["python3", "-I", "-c", program]
+    argv = ["python3", "-I", "-c", installer_text()]
     if user != "root":
         argv = ["sudo", "-n", *argv]
     doing = f"{order['do']} the helper on {host}"
     try:
-        stdin = json.dumps({**places, **order}).encode() + b"\n" + data
+        stdin = json.dumps(order).encode() + b"\n" + data
         ended = runner.run(argv, stdin, TIMEOUT_S)
     except CallCut as cut:
         raise OutcomeUnknown(f"cannot {doing}: the call was cut", why=cut.why) from cut

@@ -1,12 +1,14 @@
 """Runs on the host, as root: puts the helper in place, or takes it away.
 
 It is sent as text and imports nothing of ours (Python 3.9 or later). On stdin: one line of JSON,
-then, to install, the zip of ``bundle.py``. On stdout: one line of JSON.
+then, to install, the zip of ``bundle.py``, unless the order names a file that holds it. On stdout:
+one line of JSON. ``bundle.sha256`` in the helper's folder says which zip was installed.
 """
 
 from __future__ import annotations
 
 import compileall
+import hashlib
 import io
 import json
 import os
@@ -38,6 +40,7 @@ def install(order: dict[str, Any], packed: bytes) -> None:
     launcher = fresh / Path(order["launcher"]).name
     launcher.write_text(LAUNCHER_TEXT.format(folder=str(folder)))
     launcher.chmod(0o755)
+    (fresh / "bundle.sha256").write_text(hashlib.sha256(packed).hexdigest() + "\n")
     _replace(folder, fresh)
     if order["sudoers_line"]:
         _allow(Path(order["sudoers"]), order["sudoers_line"])
@@ -47,6 +50,11 @@ def remove(order: dict[str, Any]) -> None:
     """Take the rule away, then the files; what is not there is no error."""
     Path(order["sudoers"]).unlink(missing_ok=True)
     shutil.rmtree(order["folder"], ignore_errors=True)
+
+
+def _packed(order: dict[str, Any]) -> bytes:
+    file = order.get("bundle")
+    return Path(file).read_bytes() if file else sys.stdin.buffer.read()
 
 
 def _replace(folder: Path, fresh: Path) -> None:
@@ -83,7 +91,7 @@ def main() -> int:
     order = json.loads(sys.stdin.buffer.readline())
     try:
         if order["do"] == "install":
-            install(order, sys.stdin.buffer.read())
+            install(order, _packed(order))
         else:
             remove(order)
         answer = {"ok": True, "why": ""}

@@ -65,4 +65,9 @@ def sudoers_line(user: str) -> str:
     """The one rule: the helper, as root, without arguments. UsageError for an odd user name."""
     if _USER.fullmatch(user) is None:
         raise UsageError(f"{user[:80]!r} cannot be written into a sudoers file")
-    return f'{user} ALL=(root) NOPASSWD: {LAUNCHER} ""'
+    return f"{user} ALL={sudo_rule()}"
+
+
+def sudo_rule() -> str:
+    """What the rule allows, as ``sudo -l`` lists it, too."""
+    return f'(root) NOPASSWD: {LAUNCHER} ""'

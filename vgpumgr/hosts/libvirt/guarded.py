@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from vgpumgr.hosts.libvirt.between import Pair
 from vgpumgr.hosts.libvirt.link import LibvirtLink
 from vgpumgr.model.domain import DomainFacts, VolumeFacts
+from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import StoragePool
+from vgpumgr.model.migration import LiveMove, MoveProgress
+from vgpumgr.model.ports import Host
 
 
 class GuardedLibvirt:
@@ -77,6 +83,33 @@ class GuardedDomains:
         """Start with the host, or not."""
         self._short.change(lambda libvirt: libvirt.domains.set_autostart(name, on))
 
+    def live_xml(self, name: str) -> str:
+        """The running domain's XML as a target has to take it over."""
+        return self._short.read(lambda libvirt: libvirt.domains.live_xml(name))
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with that CPU run here?"""
+        return self._short.read(lambda libvirt: libvirt.domains.cpu_fits(xml))
+
+    def migrate(self, move: LiveMove, target: Host) -> None:
+        """Move a running domain; it takes as long as it moves."""
+        peer = target.domains
+        if not isinstance(peer, GuardedDomains):
+            raise _no_peer(target)
+        Pair(self._long, peer._long).migrate(move, self)
+
+    def cancel_migration(self, name: str) -> None:
+        """End a move that is under way."""
+        self._short.change(lambda libvirt: libvirt.domains.cancel_migration(name))
+
+    def migration_progress(self, name: str) -> MoveProgress | None:
+        """How far the move is."""
+        return self._short.read(lambda libvirt: libvirt.domains.migration_progress(name))
+
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on."""
+        self._short.change(lambda libvirt: libvirt.domains.resume(name))
+
 
 class GuardedStorage:
     """Fulfils ``ports.Storage``."""
@@ -105,3 +138,20 @@ class GuardedStorage:
     def delete(self, pool: str, volume: str) -> None:
         """Delete a volume."""
         self._short.change(lambda libvirt: libvirt.storage.delete(pool, volume))
+
+    def xml(self, pool: str, volume: str) -> str:
+        """The volume's XML."""
+        return self._short.read(lambda libvirt: libvirt.storage.xml(pool, volume))
+
+    def copy_to(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
+        """Copy a volume's file; it takes as long as it moves."""
+        peer = target.storage
+        if not isinstance(peer, GuardedStorage):
+            raise _no_peer(target)
+        Pair(self._long, peer._long).copy(pool, volume, seen)
+
+
+def _no_peer(target: Host) -> HostRefused:
+    return HostRefused(
+        f"nothing goes from a real host to {target.name}", why=f"{target.name} is simulated"
+    )

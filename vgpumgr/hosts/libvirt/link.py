@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from vgpumgr import virt
@@ -20,6 +22,14 @@ from vgpumgr.model.errors import (
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A connection in somebody's hand, and what makes every call on it return at once."""
+
+    libvirt: virt.Libvirt
+    cut: Callable[[], None]
+
+
 class LibvirtLink:
     """One connection to one host's libvirt; calls on it run one after another.
 
@@ -29,10 +39,10 @@ class LibvirtLink:
     def __init__(
         self, host: str, open_bridge: Callable[[], Bridge], *, connect_s: float, call_s: float
     ) -> None:
-        self._host = host
+        self.host = host
+        self.call_s = call_s
         self._open_bridge = open_bridge
         self._connect_s = connect_s
-        self._call_s = call_s
         self._closed = False
         self._lock = threading.Lock()
         self._bridge: Bridge | None = None
@@ -55,6 +65,16 @@ class LibvirtLink:
             libvirt, bridge = self._ready()
             return self._within(bridge, lambda: use(libvirt), OutcomeUnknown)
 
+    @contextmanager
+    def held(self) -> Iterator[Held]:
+        """The connection for a job of more than one host: nobody else uses it meanwhile.
+
+        Links of several hosts are held in the order of their hosts' names.
+        """
+        with self._lock:
+            libvirt, bridge = self._ready()
+            yield Held(libvirt, bridge.cut)
+
     def close(self) -> None:
         """Drop the connection for good; a call that is under way is cut."""
         self._closed = True
@@ -74,15 +94,15 @@ class LibvirtLink:
 
     def _within(self, bridge: Bridge, call: Callable[[], T], late: type[VgpumgrError]) -> T:
         """Run ``call`` under the deadline; when it was cut, raise ``late``."""
-        with DEADLINES.within(self._call_s, bridge.cut) as deadline:
+        with DEADLINES.within(self.call_s, bridge.cut) as deadline:
             try:
                 return call()
             except VgpumgrError as error:
                 if not deadline.fired:
                     raise
                 raise late(
-                    f"{error.message} on {self._host}",
-                    why=f"libvirt did not answer within {self._call_s:g} s, and the call was cut",
+                    f"{error.message} on {self.host}",
+                    why=f"libvirt did not answer within {self.call_s:g} s, and the call was cut",
                     next=self._advice(),
                 ) from error
 
@@ -104,7 +124,7 @@ class LibvirtLink:
     def _connect(self) -> None:
         self._bridge = None
         if self._closed:
-            raise HostUnreachable(f"the connection to {self._host} was closed")
+            raise HostUnreachable(f"the connection to {self.host} was closed")
         bridge = self._bridge = self._open_bridge()
         with DEADLINES.within(self._connect_s, bridge.cut) as deadline:
             try:
@@ -116,21 +136,21 @@ class LibvirtLink:
     def _refusal(self, error: VgpumgrError, bridge: Bridge, deadline: Deadline) -> VgpumgrError:
         why = bridge.complaint or error.why
         if isinstance(error, NotPermitted) or "Permission denied" in why:
-            return not_let_in(self._host, why)
+            return not_let_in(self.host, why)
         if deadline.fired:
             return DeadlineExceeded(
-                f"libvirt on {self._host} does not answer",
+                f"libvirt on {self.host} does not answer",
                 why=f"not connected within {self._connect_s:g} s",
                 next=self._advice(),
             )
         return HostUnreachable(
-            f"libvirt on {self._host} cannot be reached",
+            f"libvirt on {self.host} cannot be reached",
             why=why,
             next=self._advice(),
         )
 
     def _advice(self) -> str:
-        return f"on {self._host}: systemctl status libvirtd"
+        return f"on {self.host}: systemctl status libvirtd"
 
 
 def not_let_in(host: str, why: str) -> NotPermitted:

@@ -1,0 +1,102 @@
+"""A VM, two probed hosts and what was looked at → the plan of its move. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vgpumgr.engine.migration.checks import gpu_checks, host_checks, live_checks
+from vgpumgr.engine.migration.disks import disk_moves
+from vgpumgr.engine.migration.looks import Looks
+from vgpumgr.engine.migration.plan import Check, MovePlan, no, ok
+from vgpumgr.engine.planning import describe
+from vgpumgr.engine.supply import build_fleet
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import NoPlacement
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.vm import Allocation, GpuRequest, PlacementPolicy, VmRecord, VmSpec
+from vgpumgr.placement import place
+
+
+def make_plan(
+    view: LedgerView,
+    vm: VmRecord,
+    target: HostRecord,
+    looks: Looks,
+    policy: PlacementPolicy,
+    *,
+    cold: bool,
+    timeout_s: float | None,
+) -> MovePlan:
+    """The plan with every check; a VM that is off moves cold."""
+    source = next(host for host in view.hosts if host.name == vm.host)
+    assert source.facts is not None and target.facts is not None, "both were probed"
+    live = looks.runs and not cold
+    held = [each for each in view.allocations if each.vm_id == vm.id]
+    placed, room = _place(view, vm, held, target.name, policy, live=live)
+    disks, disk_checks = disk_moves(vm, source.facts, target.facts, looks, live=live)
+    checks = [*host_checks(vm, source, target, looks), *room]
+    if live:
+        checks += live_checks(vm, held, source, target, looks)
+        checks += gpu_checks(vm, held, placed, view.gpus, source.facts, target.facts)
+    return MovePlan(
+        vm=vm,
+        source=source,
+        target=target,
+        live=live,
+        runs=looks.runs,
+        xml=looks.xml,
+        placed=placed,
+        disks=disks,
+        checks=(*checks, *disk_checks),
+        timeout_s=timeout_s,
+    )
+
+
+def _place(
+    view: LedgerView,
+    vm: VmRecord,
+    held: Sequence[Allocation],
+    target: str,
+    policy: PlacementPolicy,
+    *,
+    live: bool,
+) -> tuple[Placed | None, tuple[Check, ...]]:
+    """Room on the target alone, as if the VM were nowhere yet."""
+    others = replace(view, vms=tuple(each for each in view.vms if each.id != vm.id))
+    [decision] = place(
+        build_fleet(others), [wanted(view, vm.spec, held, target, live=live)], policy
+    )
+    if isinstance(decision, NotPlaced):
+        why = dict.fromkeys(each.text for each in decision.reasons if each.host == target)
+        explain = f"vgpumgr map, vgpumgr capacity, or another host than {target}"
+        return None, tuple(no("room", text, explain, NoPlacement) for text in why)
+    return decision, tuple(ok("room", line) for line in _room(decision))
+
+
+def _room(placed: Placed) -> Iterator[str]:
+    yield from describe(placed)
+    where = f" on NUMA node {placed.numa_node}" if placed.numa_node is not None else ""
+    yield f"{placed.request.vcpus} vCPUs and {placed.request.memory_mib} MiB{where}"
+
+
+def wanted(
+    view: LedgerView, spec: VmSpec, held: Sequence[Allocation], target: str, *, live: bool
+) -> VmSpec:
+    """The request on the target; a running guest needs the parts that it has, board included."""
+    here = replace(spec, affinity=replace(spec.affinity, hosts=(target,)))
+    if not live:
+        return here
+    models = {gpu.id: gpu.facts.model for gpu in view.gpus}
+    parts = Counter(
+        GpuRequest(
+            profile=each.profile,
+            model=models[each.gpu],
+            framework=each.framework,
+            frame_rate_limiter=each.frame_rate_limiter,
+        )
+        for each in held
+    )
+    return replace(here, gpus=tuple(replace(part, count=n) for part, n in parts.items()))

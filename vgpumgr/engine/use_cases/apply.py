@@ -1,0 +1,85 @@
+"""VMs as files want them: made, changed, started again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpumgr.engine import operations, reservations
+from vgpumgr.engine.changes import refuse_impossible, refuse_restart, refuse_unreached
+from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.planning import make_plan, reached
+from vgpumgr.engine.preflight import check_images
+from vgpumgr.engine.refusal import no_placement
+from vgpumgr.engine.returning import require_partitioned
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.journal import MIGRATE, Refusal
+from vgpumgr.model.placement import NotPlaced
+from vgpumgr.model.plan import ActionKind, Plan
+from vgpumgr.model.vm import VmSpec
+
+# A start or stop that was cut off is not gone on with: planning sees what runs.
+_RESUMED = frozenset({"create", "delete", "change", MIGRATE})
+
+
+def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
+    """The plan with the reading it was made from: its generations referee the reservation."""
+    warnings = session.refresh_all()
+    view = session.view()
+    return make_plan(view, desired, session.policy, warnings), view
+
+
+def apply(
+    session: Session, desired: Sequence[VmSpec], *, partial: bool, restart: bool
+) -> tuple[Plan, Outcome]:
+    """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing."""
+    wanted = {spec.name: spec for spec in desired}
+    before = operations.finish_leftovers(session, wanted, _RESUMED)
+    ready = [spec for spec in desired if spec.name not in before.waiting]
+
+    def attempt() -> tuple[Plan, Outcome]:
+        planned, view = plan(session, ready)
+        _refuse(session, planned, view, partial=partial, restart=restart)
+        if not planned.changes:
+            return planned, before
+        return planned, before.then(_carry_out(session, planned, view))
+
+    return until_current(attempt)
+
+
+def _refuse(
+    session: Session, planned: Plan, view: LedgerView, *, partial: bool, restart: bool
+) -> None:
+    for action in planned.actions:
+        if action.kind is ActionKind.CHANGE:
+            refuse_impossible(action)
+            refuse_unreached(action, reached(view).hosts)
+    if not restart:
+        refuse_restart(planned.actions)
+    if not partial:
+        starting = [each.vm.name for each in planned.actions if each.kind is ActionKind.START]
+        require_partitioned(view, starting)
+    if planned.unplaced:
+        now = session.clock.now()
+        session.ledger.refuse([_refusal(each, now) for each in planned.unplaced])
+    if planned.unplaced and not (partial and planned.actions):
+        raise no_placement(planned.unplaced)
+
+
+def _refusal(refused: NotPlaced, now: float) -> Refusal:
+    return Refusal(
+        vm=refused.request.name,
+        at=now,
+        spec=to_plain(refused.request),
+        reasons=tuple(reason.text for reason in refused.reasons),
+    )
+
+
+def _carry_out(session: Session, planned: Plan, view: LedgerView) -> Outcome:
+    placed = [action.placed for action in planned.actions if action.placed]
+    records = {host.name: host for host in view.hosts}
+    check_images(placed, records, session.hosts, session.lanes)
+    start = reservations.application(planned, view, session.opening())
+    return operations.begin(session, start)

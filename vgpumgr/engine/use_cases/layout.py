@@ -1,0 +1,44 @@
+"""GPUs partitioned as layouts declare; None as layouts: those that were applied last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpumgr.engine import layouts, leftovers, operations
+from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.layout import LayoutPlan, LayoutSpec
+
+
+def plan(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, LedgerView]:
+    """Probe, then say what applying them would do, with the reading it was made from."""
+    warnings = session.refresh_all()
+    view = session.view()
+    return layouts.plan(view, specs, warnings), view
+
+
+def apply(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
+    """Plan, refuse what stands in a guest's way (Conflict), execute, and look again.
+
+    A change that was cut earlier is overtaken: a plan is made from any half-way state.
+    """
+
+    def attempt() -> tuple[LayoutPlan, Outcome]:
+        wanted, view = plan(session, specs)
+        layouts.refuse(wanted)
+        leftovers.close_layouts(session.ledger, layouts.meant(view, specs), session.clock.now())
+        start = layouts.reservation(wanted, view, specs, session.opening())
+        return wanted, operations.begin(session, start)
+
+    wanted, outcome = until_current(attempt)
+    session.refresh({change.host for change in wanted.gpus})
+    left = layouts.plan(session.view(), specs).gpus
+    return wanted, outcome.less({(gpu.host, layouts.named(gpu)): gpu for gpu in left})
+
+
+def export(session: Session, hosts: Sequence[str]) -> tuple[LayoutSpec, ...]:
+    """Probe, then write down how GPUs are partitioned."""
+    session.refresh(hosts)
+    return layouts.export(session.view(), hosts)

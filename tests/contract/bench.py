@@ -34,6 +34,7 @@ _RELEASE = {
     "vgpu": ("vgpu_release", "vf", "vf"),
     "vfio": ("vfio_release", "address", "address"),
     "fabric": ("fabric_deactivate", "partition", "partition"),
+    "layout": ("layout_forget", "gpu", "gpu"),
 }
 
 
@@ -112,6 +113,11 @@ class Bench:
     def unbind(self, address: str, owner: str = "one") -> dict[str, object]:
         """Have the helper give a function back to its driver."""
         return self.call("vfio_release", address=address, claim=claim(owner))
+
+    def keep(self, gpu: str, **parts: object) -> str:
+        """Have the host keep a layout of the GPU for its boots; the claim's unit."""
+        self.call("layout_claim", gpu=gpu, claim=claim("layout"), **parts)
+        return f"layout-{gpu}"
 
     @cached_property
     def _first_seen(self) -> HostFacts:

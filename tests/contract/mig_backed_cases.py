@@ -176,3 +176,20 @@ def a_vgpu_comes_back_with_its_instance_once_the_vfs_are_on(bench: MigBackedBenc
     assert bench.call("restore") == {"restored": [f"pci-{vf}"], "failed": []}
     assert [each.start for each in bench.instances()] == [start]
     assert bench.call("vgpu_look", vf=vf)["type"] == bench.small_type
+
+
+@REBOOT_CASES.case()
+def a_declared_instance_comes_back_before_the_vgpu_in_it(bench: MigBackedBench) -> None:
+    bench.set_mode(True)
+    start, small = bench.small_starts[0], bench.profile(bench.small)
+    place = {"profile_id": small.profile_id, "start": start, "size": small.size, "compute": []}
+    layout = bench.keep(bench.pf, mig=True, vfs=bench.total, instances=[place])
+    vf = bench.vfs(True)[0]
+    bench.make(bench.small, start)
+    bench.create(vf, bench.behind(start, make=True))
+    bench.may_suffer.reboot()
+    assert bench.instances() == ()
+    assert bench.call("restore") == {"restored": [layout, f"pci-{vf}"], "failed": []}
+    assert bench.call("vgpu_look", vf=vf)["type"] == bench.small_type
+    bench.release(vf)
+    assert [each.start for each in bench.instances()] == [start]

@@ -85,6 +85,14 @@ def a_boot_loses_the_mode(bench: MixedSizeBench) -> None:
     assert bench.enabled() is False
 
 
+@REBOOT_CASES.case()
+def the_mode_of_a_layout_comes_back_after_the_vfs(bench: MixedSizeBench) -> None:
+    layout = bench.keep(bench.gpu, vfs=bench.total, mixed_size=True)
+    bench.may_suffer.reboot()
+    assert bench.call("restore") == {"restored": [layout], "failed": []}
+    assert (bench.enabled(), len(bench.facts(bench.gpu).vfs)) == (True, bench.total)
+
+
 @CASES.case("7.6")
 def a_reset_loses_the_mode(bench: MixedSizeBench) -> None:
     bench.set_vfs(False)

@@ -146,6 +146,26 @@ def a_vf_comes_back_once_the_vfs_are_on(bench: PlainVfBench) -> None:
     assert bench.look(vf)["driver"] == VFIO
 
 
+@NUMVFS_REBOOT_CASES.case()
+def a_vf_comes_back_with_the_layout_it_lives_in(bench: PlainVfBench) -> None:
+    vf = bench.vfs[0]
+    layout = bench.keep(bench.pf, vfs=len(bench.vfs))
+    bench.bind(vf)
+    bench.may_suffer.reboot()
+    assert bench.call("restore") == {"restored": [layout, f"pci-{vf}"], "failed": []}
+    assert bench.look(vf)["driver"] == VFIO
+    assert [each.address for each in bench.facts(bench.pf).vfs] == list(bench.vfs)
+
+
+@GIM_REBOOT_CASES.case()
+def gims_vfs_are_as_a_layout_says_without_a_change(bench: PlainVfBench) -> None:
+    layout = bench.keep(bench.pf, vfs=len(bench.vfs))
+    bench.may_suffer.reboot()
+    assert bench.call("restore") == {"restored": [layout], "failed": []}
+    bench.keep(bench.pf, vfs=len(bench.vfs) - 1)
+    assert "vf_num=" in str(bench.call("restore")["failed"])
+
+
 @GIM_CASES.case("16.6", "4.4")
 def gim_takes_no_count(bench: PlainVfBench) -> None:
     for text in ("0", "1"):

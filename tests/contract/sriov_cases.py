@@ -181,6 +181,16 @@ def vfs_are_gone_after_a_boot(bench: SriovBench) -> None:
     assert len(bench.set(bench.count)) == bench.count
 
 
+@REBOOT_CASES.case()
+def vfs_of_a_layout_come_back_with_the_boot(bench: SriovBench) -> None:
+    layout = bench.keep(bench.pf, vfs=bench.count)
+    vfs = bench.set(bench.count)
+    bench.may_suffer.reboot()
+    for _ in range(2):
+        assert bench.call("restore") == {"restored": [layout], "failed": []}
+        assert [each.address for each in bench.facts(bench.pf).vfs] == vfs
+
+
 @CASES.case("4.15")
 def vfio_takes_no_pf_whose_vfs_are_on(bench: SriovBench) -> None:
     bench.set(bench.count)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import replace
 
 import pytest
 
 from vgpumgr import domainxml
+from vgpumgr.hosts.facts.examined import examined
 from vgpumgr.model.domain import DomainPlan, DomainState, Ownership, VolumeFacts, VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, HostUnreachable, NotFound
 from vgpumgr.model.host import HostRecord
@@ -67,6 +69,16 @@ def test_a_probe_reads_everything(host: Host) -> None:
 def test_two_probes_of_an_idle_host_see_the_same(host: Host) -> None:
     first, second = host.probe(), host.probe()
     assert replace(first, memory_mib=0, pools=()) == replace(second, memory_mib=0, pools=())
+
+
+def test_how_the_host_is_set_up_is_told_part_by_part(host: Host) -> None:
+    told = host.helper.call("examine", {})
+    seen = examined(told)
+    assert seen.user and seen.kernel_line and seen.acpi_tables is not None
+    assert seen.iommus is not None and seen.blacklisted is not None
+    assert seen.now is not None and abs(seen.now - time.time()) < 60
+    unread = {each.part for each in seen.unknown}
+    assert unread == {part for part, value in told.items() if value is None}
 
 
 def test_a_domain_is_defined_started_powered_off_and_forgotten(host: Host) -> None:

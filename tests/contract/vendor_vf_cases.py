@@ -137,6 +137,17 @@ def types_are_gone_after_a_boot_and_restored_once_the_vfs_are_on(bench: VendorVf
     assert bench.look(vf)["type"] == bench.type_id
 
 
+@REBOOT_CASES.case()
+def types_come_back_with_the_layout_they_live_in(bench: VendorVfBench) -> None:
+    vf = bench.vfs[0]
+    layout = bench.keep(bench.pf, vfs=len(bench.facts(bench.pf).vfs))
+    bench.create(vf)
+    bench.may_suffer.reboot()
+    for _ in range(2):
+        assert bench.call("restore") == {"restored": [layout, f"pci-{vf}"], "failed": []}
+        assert bench.look(vf)["type"] == bench.type_id
+
+
 # -- the helper
 
 

@@ -9,5 +9,15 @@ helper. ``could`` names what a GPU would make if a Layout partitioned it otherwi
 from vgpumgr.gpu.budget import slots, with_budget
 from vgpumgr.gpu.could import could
 from vgpumgr.gpu.framework import GpuFramework, companions, framework, offers
+from vgpumgr.gpu.unlisted import learned_profiles
 
-__all__ = ["GpuFramework", "companions", "could", "framework", "offers", "slots", "with_budget"]
+__all__ = [
+    "GpuFramework",
+    "companions",
+    "could",
+    "framework",
+    "learned_profiles",
+    "offers",
+    "slots",
+    "with_budget",
+]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board, SriovBoard
+from vgpumgr.gpu import unlisted
 from vgpumgr.gpu.vgpu import whole_instance_name
 from vgpumgr.model.gpu import GpuFacts
 
@@ -20,6 +21,8 @@ def could(gpu: GpuFacts) -> dict[str, str]:
     if plain is not None:
         return dict(_plain_vfs(gpu, plain))
     board = catalog.board(gpu.model)
+    if board is None and gpu.vf_types and not gpu.vfs:
+        return {each.profile: "vfs: max" for each in unlisted.vf_types(gpu)}
     unread = board is not None and board.mig_capable and gpu.mig is None
     if board is None or board.host_mode != "sriov-vf" or unread or gpu.driver != "nvidia":
         return {}

@@ -1,8 +1,9 @@
-"""Plain virtual functions (AMD MxGPU, Intel): the VF itself is the part of the GPU."""
+"""Plain virtual functions (AMD MxGPU, Intel, any other): the VF itself is the part of the GPU."""
 
 from __future__ import annotations
 
 from vgpumgr import catalog
+from vgpumgr.gpu import unlisted
 from vgpumgr.gpu.bound import BoundFunction
 from vgpumgr.model.domain import Hostdev, PciHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts
@@ -11,22 +12,25 @@ from vgpumgr.model.vm import Allocation
 
 
 class PciVfFramework(BoundFunction):
-    """All VFs of a GPU are equal: with 8 on, each is ``MI300X-1of8``."""
+    """All VFs of a GPU are equal: with 8 on, each is ``MI300X-1of8``.
+
+    A GPU outside the catalogue goes by its PCI id: ``8086:10c9-1of4``.
+    """
 
     def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
-        """One offer where VFs are on, each VF one unit."""
+        """One offer where VFs are on, each VF one unit; what it has of memory may be unknown."""
         board, count = catalog.sriov_board(gpu.model), len(gpu.vfs)
-        if board is None or not count:
+        if not count or (board is None and not unlisted.plain_profile(gpu)):
             return ()
         return (
             Offer(
-                profile=catalog.vf_profile(board.key, count),
+                profile=catalog.vf_profile(gpu.model, count),
                 framework=Framework.PCI_VF,
                 type_id="",
                 units=1,
                 max_instances=count,
-                memory_mib=catalog.vf_memory_mib(board, count) or 0,
-                verified=board.verified,
+                memory_mib=(board and catalog.vf_memory_mib(board, count)) or 0,
+                verified=board is not None and board.verified,
                 needs_vf=True,
             ),
         )

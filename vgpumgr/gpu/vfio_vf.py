@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board
-from vgpumgr.gpu import vgpu
+from vgpumgr.gpu import unlisted, vgpu
 from vgpumgr.gpu.claim import claim_of, is_ours, require_ours
 from vgpumgr.model.domain import Hostdev, PciHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts
@@ -20,10 +20,15 @@ class VfioVfFramework:
     """A vGPU is a VF that carries a type; the guest gets the VF as a PCI device."""
 
     def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
-        """The catalogue's types, less those that the driver surely does not know."""
+        """The catalogue's types, less those that the driver surely does not know.
+
+        A GPU outside the catalogue offers what it listed while it was empty.
+        """
         board = catalog.board(gpu.model)
-        if board is None or all(vf.vendor is None for vf in gpu.vfs):
+        if all(vf.vendor is None for vf in gpu.vfs):
             return ()
+        if board is None:
+            return tuple(_unlisted(gpu))
         return tuple(vgpu.offers(gpu, board, Framework.VFIO_VF, _ids(gpu, board)))
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
@@ -61,6 +66,28 @@ class VfioVfFramework:
     def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
         """``<hostdev type='pci'>`` by the VF's address; the host's libvirt may know display."""
         return (PciHostdev(address=allocation.device, display=display),)
+
+
+def _unlisted(gpu: GpuFacts) -> Iterator[Offer]:
+    """One size per GPU unless its driver says that sizes mix, as NVIDIA's does (behaviour §6.3)."""
+    if gpu.mig is not None and gpu.mig.enabled:
+        return
+    most = max(gpu.type_units.values(), default=0)
+    for each in unlisted.vf_types(gpu):
+        memory_mib = each.gib * unlisted.MIB_PER_GIB
+        yield Offer(
+            profile=each.profile,
+            framework=Framework.VFIO_VF,
+            type_id=each.type_id,
+            units=each.gib,
+            max_instances=most // each.gib,
+            memory_mib=memory_mib,
+            size_class=0 if gpu.mixed_size else memory_mib,
+            max_per_vm=catalog.limits().per_vm,
+            verified=False,
+            series=each.series,
+            needs_vf=True,
+        )
 
 
 def _ids(gpu: GpuFacts, board: Board) -> dict[str, str]:

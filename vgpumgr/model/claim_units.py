@@ -13,6 +13,11 @@ def pci(address: str) -> str:
     return f"pci-{address}"
 
 
+def layout(address: str) -> str:
+    """The layout of the GPU at a PCI address."""
+    return f"layout-{address}"
+
+
 def fabric(partition: int) -> str:
     """An NVSwitch partition."""
     return f"fabric-{partition}"

@@ -85,6 +85,11 @@ class VfFacts:
     mdev_types: tuple[MdevType, ...] = ()
     vendor: VendorVgpu | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Is the VF itself what a VM gets? Its files tell, never its driver or vendor."""
+        return self.vendor is None and not self.mdev_types
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeInstance:
@@ -148,7 +153,8 @@ class GpuFacts:
 
     ``device`` is its name on the host: a PCI address, or the parent's name under
     ``/sys/class/mdev_bus`` for a virtual parent such as ``mtty``. None means *unknown*.
-    ``type_units`` is the number of memory slots an mdev of each type takes, where it is known.
+    ``type_units`` is the number of memory slots a vGPU of each type takes, where it is known;
+    ``vf_types`` are the driver's names of what VFs carry by themselves, by type id.
     ``siblings`` are the other functions of its slot that belong to it (HD audio, USB-C).
     ``sriov_total`` is 0 where the function has no SR-IOV; ``vfs`` are the VFs that are on.
     ``mig`` is None where the board has none or the driver did not answer, ``mixed_size`` None
@@ -172,6 +178,7 @@ class GpuFacts:
     reset_methods: tuple[str, ...] = ()
     mdev_types: tuple[MdevType, ...] = ()
     type_units: Mapping[str, int] = field(default_factory=dict)
+    vf_types: Mapping[str, str] = field(default_factory=dict)
     siblings: tuple[str, ...] = ()
     sriov_total: int = 0
     vfs: tuple[VfFacts, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.gpu import GpuFacts, Mdev
+from vgpumgr.model.migration import MigrationAddress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,7 @@ class HostRecord:
 
     ``address`` is ``USER@HOST[:PORT]``, ``local`` or ``sim://NAME``; ``host_key`` the pinned
     ``SHA256:…`` fingerprint (empty where there is no SSH). ``observed_at`` is Unix time in
-    seconds of the last complete probe.
+    seconds of the last complete probe. ``migration`` None: the host takes no running VM.
     """
 
     name: str
@@ -136,6 +137,7 @@ class HostRecord:
     reserved_memory_mib: int = 1024
     accelerator: str = "auto"
     probe_only: bool = False
+    migration: MigrationAddress | None = None
     generation: int = 0
     facts: HostFacts | None = None
     observed_at: float | None = None

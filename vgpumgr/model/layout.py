@@ -137,12 +137,37 @@ PartChange = SetMigMode | SetVfs | SetMixedSize | SetScheduler | DestroyInstance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptInstance:
+    """A declared GPU instance in its place; ``compute`` are profile ids, none: not declared."""
+
+    profile_id: int
+    start: int
+    size: int
+    compute: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLayout:
+    """What a host keeps of a GPU's layout for its next boot; None: not declared.
+
+    ``vfs`` is a count.
+    """
+
+    mig: bool | None = None
+    vfs: int | None = None
+    mixed_size: bool | None = None
+    scheduler: Scheduler | None = None
+    instances: tuple[KeptInstance, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuChange:
     """What applying a layout means for one GPU.
 
     ``differences`` say how the GPU is not as declared, ``changes`` what would be done, in order.
-    ``refused`` is why it cannot be done now (then ``changes`` is empty), with ``holders`` the VMs
-    and foreign things that stand in the way.
+    ``keep`` is what its host would keep for its next boot, written down before anything else;
+    None: it does already. ``refused`` is why it cannot be done now (then ``changes`` is empty),
+    with ``holders`` the VMs and foreign things that stand in the way.
     """
 
     host: str
@@ -153,6 +178,7 @@ class GpuChange:
     goal: GpuLayout
     differences: tuple[str, ...] = ()
     changes: tuple[PartChange, ...] = ()
+    keep: KeptLayout | None = None
     refused: str = ""
     next: str = ""
     holders: tuple[str, ...] = ()

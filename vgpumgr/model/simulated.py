@@ -11,9 +11,15 @@ DEFAULT_VERSIONS = Versions(
 )
 
 
+# Boards that the catalogue does not hold: VFs that are plain, VFs that carry vGPUs.
+UNLISTED_PLAIN, UNLISTED_VGPU = "UNLISTED-VF", "UNLISTED-VGPU"
+UNLISTED = (UNLISTED_PLAIN, UNLISTED_VGPU)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimBoard:
-    """``count`` GPUs of one catalogue board (``T4``, ``H100-SXM5-80GB``, ``MI300X``).
+    """``count`` GPUs of one catalogue board (``T4``, ``H100-SXM5-80GB``, ``MI300X``), or of one
+    of ``UNLISTED``.
 
     ``vfs`` is AMD gim's module option: how many VFs the driver makes
     when it loads (0: its default, 1).
@@ -29,6 +35,7 @@ class SimHost:
     """One simulated host; its GPUs are spread over its NUMA nodes in order.
 
     ``fabric`` names the NVSwitch board (``HGX-H100-8``) whose Fabric Manager runs in shared mode.
+    Other hosts send it running VMs by its name; ``tls`` False: it has no certificates for that.
     """
 
     name: str
@@ -45,6 +52,8 @@ class SimHost:
     networks: tuple[str, ...] = ("default",)
     bridges: tuple[str, ...] = ("br0",)
     images: tuple[str, ...] = ("debian-12.qcow2",)
+    cpu_model: str = "AMD EPYC 7763 64-Core Processor"
+    tls: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

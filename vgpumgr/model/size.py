@@ -35,3 +35,8 @@ def exact_size(count: int) -> str:
     """Bytes as a user would write them, to the byte: 2147483648 → ``2GiB``, 1000 → ``1000B``."""
     unit = max((u for u, factor in _FACTOR.items() if count % factor == 0), key=_FACTOR.__getitem__)
     return f"{count // _FACTOR[unit]}{unit}"
+
+
+def size_words(count: int) -> str:
+    """Bytes for people: 1610612736 → ``1.5 GiB``; less than a MiB is ``1 MiB``."""
+    return format_mib(max(1, -(-count // (1 << 20))))

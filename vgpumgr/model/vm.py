@@ -114,8 +114,18 @@ class VmState(StrEnum):
 
     RESERVED = "reserved"
     ACTIVE = "active"
+    MIGRATING = "migrating"
     DELETING = "deleting"
     DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmPlace:
+    """A place on a host: memory bound to ``numa_node``, ``cpus`` the host CPUs pinned there."""
+
+    host: str
+    numa_node: int | None = None
+    cpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +133,7 @@ class VmRecord:
     """A VM in the ledger. ``running`` is what the user last asked for.
 
     ``volumes`` are the (pool, name) pairs made for this VM, ``cpus`` the host CPUs pinned to it.
+    ``moving_to`` is set while a migration takes it there: until that ends it holds both places.
     """
 
     id: str
@@ -135,6 +146,7 @@ class VmRecord:
     cpus: tuple[int, ...] = ()
     volumes: tuple[tuple[str, str], ...] = ()
     created_at: float = 0.0
+    moving_to: VmPlace | None = None
 
     @property
     def name(self) -> str:

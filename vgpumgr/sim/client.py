@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.sim.transport.channel import Channel
+from vgpumgr.sim.transport.moving import Connect, FleetCall, Place
 from vgpumgr.sim.transport.proxies import Call, ProxyLibvirt, SimRunner, under_deadline
 
 SCHEME = "sim://"
@@ -35,28 +37,56 @@ class SimHosts:
         self, state: Path, call_timeout_s: float = 30.0, *, identity: Identity = lambda: ("", 0)
     ) -> None:
         self._channel = Channel(state, call_timeout_s)
-        self._hosts = Opened(self._call, identity, call_timeout_s)
+        self._hosts = Opened(self._call, self.session, identity, call_timeout_s)
 
     def open(self, record: HostRecord) -> Host:
         """The host; nothing is connected yet."""
         return self._hosts.open(record)
 
+    def install(self, record: HostRecord) -> None:
+        """Put the helper's boot unit on the host; its helper is always there."""
+        self._node(record, "install")
+
+    def uninstall(self, record: HostRecord) -> None:
+        """Take it away; none there is no error."""
+        self._node(record, "uninstall")
+
     def close(self) -> None:
         """Drop all connections."""
         self._channel.close()
 
+    def _node(self, record: HostRecord, method: str) -> None:
+        call = partial(self._call, record.address.removeprefix(SCHEME))
+        under_deadline(record.name, call)("node", method, {}, None)
+
+    @contextmanager
+    def session(self) -> Iterator[FleetCall]:
+        """One connection of our own; what was begun over it ends with it, as with this process."""
+        with self._channel.alone() as ask:
+
+            def call(name: str, target: str, method: str, arguments: Any, kind: Any) -> Any:
+                return _typed(kind, ask(name, target, method, arguments))
+
+            yield call
+
     def _call(
         self, name: str, target: str, method: str, arguments: dict[str, Any], kind: Any
     ) -> Any:
-        plain = self._channel.call(name, target, method, arguments)
-        return plain if kind is None else from_plain(kind, plain)
+        return _typed(kind, self._channel.call(name, target, method, arguments))
+
+
+def _typed(kind: Any, plain: Any) -> Any:
+    return plain if kind is None else from_plain(kind, plain)
 
 
 class Opened:
     """One host object for each address."""
 
-    def __init__(self, call: Callable[..., Any], identity: Identity, timeout_s: float) -> None:
+    def __init__(
+        self, call: FleetCall, connect: Connect, identity: Identity, timeout_s: float
+    ) -> None:
         self._call = call
+        self._connect = connect
         self._identity = identity
         self._timeout_s = timeout_s
         self._hosts: dict[tuple[str, str], Host] = {}
@@ -83,5 +113,6 @@ class Opened:
             timeout_s=self._timeout_s,
             identity=self._identity,
         )
-        libvirt = ProxyLibvirt(under_deadline(record.name, call))
+        place = Place(self._connect, record.address.removeprefix(SCHEME))
+        libvirt = ProxyLibvirt(under_deadline(record.name, call), place)
         return ReachedHost(record.name, helper, lambda: libvirt)

@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import difflib
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import HostUnreachable, NotFound
+from vgpumgr.model.errors import HostRefused, HostUnreachable, NotFound
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.durable import Durable, Journal
 from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.sim.libvirt.moves import Piece
 
 JOURNAL = "durable.jsonl"
+
+
+class Session:
+    """What one client does over one connection: the moves it drives end with it."""
+
+    def __init__(self, fleet: SimulatedFleet) -> None:
+        self._fleet = fleet
+        self._client = str(uuid.uuid4())
+        self._moving: set[str] = set()
+
+    def call(self, name: str, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
+        """One call, as the fleet's; who drives a move is told to its hosts."""
+        if target == "moves" and method not in {"progress", "cancel"}:
+            self._moving.add(name)
+            arguments = {**arguments, "client": self._client}
+        return self._fleet.call(name, target, method, arguments)
+
+    def close(self) -> None:
+        """The connection is gone: both ends of a move hear of it."""
+        for name in self._moving:
+            host = self._fleet.host(name)
+            with host.lock:
+                host.moves.gone(self._client)
 
 
 class SimulatedFleet:
@@ -27,16 +52,42 @@ class SimulatedFleet:
             for host in fleet.hosts
         }
         for each in self.hosts.values():
-            each.domains.boot()
+            each.start_units()
 
     def call(self, name: str, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
         """One call that comes over the host's network: faults bite, calls queue."""
+        if (target, method) == ("moves", "perform"):
+            return self._perform(name, arguments)
         host = self.host(name)
         host.faults.pass_through(name)
         with host.lock:
             if target == "helper":
                 return host.helper(arguments["request"])
             return host.call(target, method, arguments)
+
+    def session(self) -> Session:
+        """One client's connection."""
+        return Session(self)
+
+    def _perform(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """A piece of a move goes from QEMU to QEMU, by the hosts' own network; was it the last?
+
+        Never two hosts' locks at once: of two opposite moves each would wait for the other.
+        """
+        source = self.host(name)
+        source.faults.pass_through(name)
+        with source.lock:
+            piece: Piece = source.call("moves", "perform", arguments)
+        try:
+            target = self.host(piece.address)
+            target.faults.pass_through(piece.address)
+        except HostUnreachable as error:
+            why = f"unable to connect to server at '{piece.address}:49152': {error.why}"
+            raise HostRefused(f"cannot move domain {piece.name}", why=why) from error
+        with target.lock:
+            target.moves.take(piece)
+        with source.lock:
+            return source.moves.sent(**arguments)
 
     def inject(self, name: str, words: Sequence[str]) -> None:
         """Make a host misbehave; comes from outside, so no fault stops it."""

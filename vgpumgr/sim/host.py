@@ -14,14 +14,18 @@ from vgpumgr.helper.dispatch import VERBS, handle
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused, UsageError
 from vgpumgr.model.simulated import SimHost
-from vgpumgr.sim import gpu_faults
+from vgpumgr.sim import gpu_faults, setup_faults
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.faults import Faults
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.libvirt import node
 from vgpumgr.sim.libvirt.domains import SimDomains
+from vgpumgr.sim.libvirt.moves import SimMoves
 from vgpumgr.sim.libvirt.storage import SimStorage
+from vgpumgr.sim.linux.setup import RESTORE
 from vgpumgr.sim.system import SimSystem
+
+RESTORE_UNIT = f"/etc/systemd/system/{RESTORE}"
 
 
 class SimulatedHost:
@@ -46,6 +50,11 @@ class SimulatedHost:
         return self._domains
 
     @property
+    def moves(self) -> SimMoves:
+        """The moves of its domains."""
+        return self._moves
+
+    @property
     def storage(self) -> SimStorage:
         """Its storage."""
         return self._storage
@@ -68,7 +77,7 @@ class SimulatedHost:
             self.system.refuse_write = 0
 
     def call(self, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
-        """One call of ``domains``, ``storage`` or ``node`` (the connection itself)."""
+        """One call of ``domains``, ``moves``, ``storage`` or ``node`` (the connection itself)."""
         number = self.faults.refusal_of(f"{target}.{method}")
         if number:
             raise HostRefused(
@@ -76,7 +85,12 @@ class SimulatedHost:
                 why=os.strerror(number),
                 errno_name=errno.errorcode[number],
             )
-        part = {"domains": self.domains, "storage": self.storage, "node": self}[target]
+        part = {
+            "domains": self.domains,
+            "moves": self.moves,
+            "storage": self.storage,
+            "node": self,
+        }[target]
         return getattr(part, method)(**arguments)
 
     def inject(self, words: Sequence[str]) -> None:
@@ -88,10 +102,14 @@ class SimulatedHost:
             case ["gpu", address, *fault]:
                 with self.lock:
                     gpu_faults.inject(self.kernel, address, fault)
+            case ["setup", name]:
+                with self.lock:
+                    setup_faults.inject(self.kernel, name)
             case ["clear"]:
                 self.faults.inject(words)
                 with self.lock:
                     gpu_faults.clear(self.kernel)
+                    setup_faults.clear(self.kernel)
             case _:
                 if len(words) > 1 and words[0] == "refuse":
                     _check_verb(words[1])
@@ -100,7 +118,8 @@ class SimulatedHost:
     def fault_words(self) -> tuple[str, ...]:
         """What is wrong with the host and its GPUs, in the words of ``inject``."""
         with self.lock:
-            return (*self.faults.words(), *gpu_faults.words(self.kernel))
+            own, gpus = self.faults.words(), gpu_faults.words(self.kernel)
+            return (*own, *gpus, *setup_faults.words(self.kernel))
 
     def guests_without_fabric(self) -> tuple[str, ...]:
         """Running domains whose NVSwitch GPUs are no active partition: their cuInit fails (802)."""
@@ -115,7 +134,26 @@ class SimulatedHost:
         """Power off and on: what is not durable is gone."""
         self.close()
         self._boot()
+        self.start_units()
+
+    def start_units(self) -> None:
+        """What systemd does once the kernel is up: claims are restored where a unit says so, then
+        libvirt starts what is marked.
+        """
+        if self.system.exists(RESTORE_UNIT):
+            answer = handle({"verb": "restore"}, self.system)
+            if not answer["ok"] or answer["result"]["failed"]:
+                self.kernel.setup.fail(RESTORE)
         self._domains.boot()
+
+    def install(self) -> None:
+        """Have claims restored at boot, as the roles set a host up."""
+        self.system.store(RESTORE_UNIT, "")
+
+    def uninstall(self) -> None:
+        """Boot as a host without the unit."""
+        if self.system.exists(RESTORE_UNIT):
+            self.system.remove(RESTORE_UNIT)
 
     def close(self) -> None:
         """Drop the libvirt connection."""
@@ -127,7 +165,8 @@ class SimulatedHost:
         self.kernel = Kernel(self.host, self._durable)
         self._storage = SimStorage(self.host, self._durable, self._libvirt)
         self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
-        self.system = SimSystem(self.kernel, self._storage.head)
+        self._moves = SimMoves(self.kernel, self._domains, self._storage)
+        self.system = SimSystem(self.kernel, self._storage.head, self._storage.pieces)
         if self.host.kvm:
             # Done on a real host when the helper is installed.
             handle({"verb": "kvm_probe"}, self.system)
@@ -144,7 +183,7 @@ class SimulatedHost:
 def _check_verb(verb: str) -> None:
     dotted = [
         f"{name}.{method}"
-        for name, part in (("domains", SimDomains), ("storage", SimStorage))
+        for name, part in (("domains", SimDomains), ("moves", SimMoves), ("storage", SimStorage))
         for method in vars(part)
         if not method.startswith("_")
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 from vgpumgr.hosts.helper.call import Identity
@@ -11,6 +12,7 @@ from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.client import Opened
 from vgpumgr.sim.fleet import SimulatedFleet
+from vgpumgr.sim.transport.moving import FleetCall
 
 
 class InProcessHosts:
@@ -18,7 +20,7 @@ class InProcessHosts:
 
     def __init__(self, fleet: SimFleet, *, identity: Identity = lambda: ("", 0)) -> None:
         self.fleet = SimulatedFleet(fleet)
-        self._hosts = Opened(self._call, identity, timeout_s=0.0)
+        self._hosts = Opened(self._call, self.session, identity, timeout_s=0.0)
 
     def open(self, record: HostRecord) -> Host:
         """The host."""
@@ -27,6 +29,16 @@ class InProcessHosts:
     def close(self) -> None:
         """Power off."""
         self.fleet.close()
+
+    @contextmanager
+    def session(self) -> Iterator[FleetCall]:
+        """One connection of a client; what was begun over it ends with it."""
+        with closing(self.fleet.session()) as session:
+
+            def call(name: str, target: str, method: str, arguments: Any, _kind: Any) -> Any:
+                return session.call(name, target, method, arguments)
+
+            yield call
 
     def _call(
         self, name: str, target: str, method: str, arguments: Mapping[str, Any], _kind: Any

@@ -12,14 +12,16 @@ from vgpumgr.sim import plug
 from vgpumgr.sim.boards.hardware import Gpu, hardware
 from vgpumgr.sim.drivers.failures import Failures
 from vgpumgr.sim.drivers.mdev_parents import NvidiaParent, Sample
-from vgpumgr.sim.drivers.nvidia import Nvidia, has_vendor_vfio
+from vgpumgr.sim.drivers.nvidia import SRIOV_MANAGE, Nvidia, has_vendor_vfio
 from vgpumgr.sim.drivers.plain import VfioPci
 from vgpumgr.sim.drivers.processes import Processes
+from vgpumgr.sim.drivers.unlisted import LabVf
 from vgpumgr.sim.drivers.vgpu_files import PLUGIN_ENDS_S
+from vgpumgr.sim.linux import setup
 from vgpumgr.sim.linux.clock import Clock
 from vgpumgr.sim.linux.function import Function
 from vgpumgr.sim.linux.iommu import IommuGroups
-from vgpumgr.sim.linux.mdev import MdevCore
+from vgpumgr.sim.linux.mdev import Device, MdevCore
 from vgpumgr.sim.linux.memory import Memory
 from vgpumgr.sim.linux.pci import PciBus
 from vgpumgr.sim.linux.sriov import Sriov
@@ -28,15 +30,16 @@ from vgpumgr.sim.nvidia.gpu import NvidiaGpu
 
 FILE = "file:"
 VOLATILE = "/run/"
-CPU_MODEL = "AMD EPYC 7763 64-Core Processor"
 
 
 class Kernel:
     """Files with behaviour, devices, memory, and who holds what.
 
     ``held`` maps a device (mdev UUID or PCI address) to the running domain that has it,
-    ``stopped_at`` to the time when the last one let go. ``nvidia`` and ``sriov`` are by PF
-    address. Texts of ``durable`` under ``file:`` are ordinary files that outlive the kernel.
+    ``stopped_at`` to the time when the last one let go. ``spoiled`` are mdevs that a move which
+    failed has left in a state of which no other move begins. ``nvidia``, ``unlisted`` and ``sriov``
+    are by PF address. Texts of ``durable`` under ``file:`` are ordinary files that outlive the
+    kernel.
     """
 
     def __init__(self, host: SimHost, durable: MutableMapping[str, str]) -> None:
@@ -44,7 +47,9 @@ class Kernel:
         self.clock = Clock()
         self.held: dict[str, str] = {}
         self.stopped_at: dict[str, float] = {}
+        self.spoiled: list[Device] = []
         self.failures = Failures()
+        self.setup = self.fresh_setup()
         self.tree = Tree()
         self.memory = Memory(host.cpus, host.memory_mib, host.hugepages_1gib, host.numa_nodes)
         self.groups = IommuGroups(self.tree)
@@ -52,6 +57,7 @@ class Kernel:
         self.pci = PciBus(self.tree, self.groups)
         self.gpus = hardware(host).gpus
         self.nvidia = plug.nvidia_gpus(host, self.gpus, durable)
+        self.unlisted = plug.unlisted_gpus(host, self.gpus, durable)
         self.sriov: dict[str, Sriov] = {}
         self.processes = Processes(self.tree, self.nvidia)
         self.fabric = plug.fabric_manager(host, self.gpus, self.nvidia, self.clock.now)
@@ -79,8 +85,9 @@ class Kernel:
         if mdev is not None:
             return mdev.parent.gpu if isinstance(mdev.parent, NvidiaParent) else None
         function = self.pci.functions.get(device)
-        has_files = function is not None and function.driver == "nvidia" and function.physfn
-        return self.nvidia[function.physfn] if function and has_files else None
+        if function is None or function.driver not in {Nvidia.name, LabVf.name}:
+            return None
+        return self.nvidia.get(function.physfn) or self.unlisted.get(function.physfn)
 
     def group_of(self, device: str) -> int | None:
         """The IOMMU group of an mdev or PCI function; None where it has none."""
@@ -115,6 +122,10 @@ class Kernel:
         self._durable.pop(FILE + path, None)
         self.tree.drop(path)
 
+    def fresh_setup(self) -> setup.Setup:
+        """The machine as it was set up in the first place."""
+        return setup.Setup() if self.host.iommu else setup.Setup(iommus=())
+
     def modprobe(self, module: str) -> tuple[int, str]:
         """Load a module: exit status and output as modprobe's."""
         name = module.replace("_", "-")
@@ -134,15 +145,12 @@ class Kernel:
         cpus = f"0-{host.cpus - 1}\n"
         tree.text("/sys/devices/system/cpu/online", cpus)
         tree.text("/sys/devices/system/cpu/possible", cpus)
-        cpuinfo = (f"processor\t: {n}\nmodel name\t: {CPU_MODEL}\n\n" for n in range(host.cpus))
-        tree.text("/proc/cpuinfo", "".join(cpuinfo))
+        tree.file("/proc/cpuinfo", self._cpuinfo)
         tree.text("/proc/sys/kernel/random/boot_id", f"{uuid.uuid4()}\n")
         tree.text("/proc/sys/kernel/osrelease", f"{host.versions.kernel}\n")
         tree.text("/proc/sys/kernel/hostname", f"{host.name}\n")
         tree.text("/etc/hostname", f"{host.name}\n")
-        tree.folder("/sys/class/iommu")
-        if host.iommu:
-            tree.folder("/sys/class/iommu/dmar0")
+        setup.show(tree, lambda: self.setup, host.versions.kernel, lambda: self.pci.drivers)
         tree.folder("/sys/class/net")
         for bridge in host.bridges:
             tree.folder(f"/sys/class/net/{bridge}/bridge")
@@ -150,13 +158,20 @@ class Kernel:
         if host.kvm:
             tree.text("/dev/kvm", "")
 
+    def _cpuinfo(self) -> str:
+        words = f"model name\t: {self.host.cpu_model}\nflags\t\t: {setup.flags(self.setup)}\n"
+        return "".join(f"processor\t: {n}\n{words}\n" for n in range(self.host.cpus))
+
     def _plug(self) -> None:
         for gpu in self.gpus:
             self._plug_gpu(gpu)
         if self.nvidia:
             self.pci.add_driver(self._nvidia_driver())
+            self.tree.text(SRIOV_MANAGE, "")
         for driver in plug.other_drivers(self.gpus, self.sriov):
             self.pci.add_driver(driver)
+        if self.unlisted:
+            self.pci.add_driver(LabVf(self.tree, self.groups, self.unlisted, self))
         for function in list(self.pci.functions.values()):
             self.pci.probe(function)
         for sample in hardware(self.host).samples:

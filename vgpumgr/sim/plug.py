@@ -11,6 +11,7 @@ from vgpumgr.model.simulated import SimHost
 from vgpumgr.sim.boards.hardware import Gpu
 from vgpumgr.sim.drivers.fabric_manager import FabricManager
 from vgpumgr.sim.drivers.plain import I915, Gim, HdAudio, NvidiaUcsi, Xe, Xhci
+from vgpumgr.sim.drivers.unlisted import Igb, Igbvf
 from vgpumgr.sim.linux.function import Function
 from vgpumgr.sim.linux.iommu import IommuGroups
 from vgpumgr.sim.linux.pci import Driver
@@ -22,6 +23,19 @@ def nvidia_gpus(
     host: SimHost, gpus: tuple[Gpu, ...], durable: MutableMapping[str, str]
 ) -> dict[str, NvidiaGpu]:
     """The resource manager of every NVIDIA GPU, by PF address."""
+    return _managed(host, [gpu for gpu in gpus if gpu.board.driver == "nvidia"], durable)
+
+
+def unlisted_gpus(
+    host: SimHost, gpus: tuple[Gpu, ...], durable: MutableMapping[str, str]
+) -> dict[str, NvidiaGpu]:
+    """As much for GPUs outside the catalogue whose VFs carry vGPUs."""
+    return _managed(host, [gpu for gpu in gpus if gpu.board.vgpus], durable)
+
+
+def _managed(
+    host: SimHost, gpus: list[Gpu], durable: MutableMapping[str, str]
+) -> dict[str, NvidiaGpu]:
     return {
         gpu.address: NvidiaGpu(
             gpu.board,
@@ -31,7 +45,6 @@ def nvidia_gpus(
             driver=host.versions.driver,
         )
         for gpu in gpus
-        if gpu.board.driver == "nvidia"
     }
 
 
@@ -52,6 +65,7 @@ def functions(gpu: Gpu, groups: IommuGroups, *, iommu: bool) -> list[Function]:
             numa_node=gpu.numa_node,
             reset_methods="pm bus" if number else board.reset_methods,
             group=group,
+            has_vf_bars=bool(board.sriov_total) and not number,
         )
         for number, (path, (pci_class, device)) in enumerate(zip(paths, kinds, strict=True))
     ]
@@ -67,6 +81,8 @@ def other_drivers(gpus: tuple[Gpu, ...], sriov: dict[str, Sriov]) -> list[Driver
         devices = frozenset(gpu.board.device for gpu in gpus if gpu.board.driver == kind.name)
         if devices:
             drivers.append(kind(sriov, devices))
+    if any(gpu.board.driver == Igb.name for gpu in gpus):
+        drivers += [Igb(sriov), Igbvf()]
     return drivers
 
 

@@ -13,13 +13,14 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.simulated import SimFleet
-from vgpumgr.sim.fleet import SimulatedFleet
+from vgpumgr.sim.fleet import Session, SimulatedFleet
 from vgpumgr.sim.transport import wire
 
 FLEET, LOCK = "fleet.json", "lock"
@@ -45,16 +46,21 @@ class Server:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, client.makefile("rb") as asked, client.makefile("wb") as answers:
+        with (
+            closing(self._fleet.session()) as session,
+            client,
+            client.makefile("rb") as asked,
+            client.makefile("wb") as answers,
+        ):
             try:
                 while request := wire.receive(asked):
-                    wire.send(answers, self._answer(request))
+                    wire.send(answers, self._answer(session, request))
             except ConnectionError:
                 return  # the client gave up waiting; what it asked for was done nevertheless
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, session: Session, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            return {"result": self._do(**request)}
+            return {"result": self._do(session, **request)}
         except VgpumgrError as error:
             return {"error": wire.error_message(error)}
         except Exception as defect:
@@ -64,9 +70,11 @@ class Server:
                 "error": wire.error_message(VgpumgrError("the simulated fleet failed", why=why))
             }
 
-    def _do(self, host: str, target: str, method: str, args: dict[str, Any]) -> Any:
+    def _do(
+        self, session: Session, host: str, target: str, method: str, args: dict[str, Any]
+    ) -> Any:
         if target != SIM:
-            return self._fleet.call(host, target, method, args)
+            return session.call(host, target, method, args)
         if method == "inject":
             return self._fleet.inject(host, args["words"])
         if method == "stop":

@@ -11,11 +11,14 @@ from typing import Any
 from vgpumgr.helper.system import System
 from vgpumgr.sim import programs
 from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.linux.setup import USER
 from vgpumgr.sim.linux.tree import refusal
 from vgpumgr.sim.nvidia import nvml
 
 # A file's first bytes and its size, by its path; FileNotFoundError where there is none.
 ReadHead = Callable[[str, int], tuple[bytes, int]]
+# All of a file.
+ReadAll = Callable[[str], Iterator[bytes]]
 
 
 class SimSystem(System):
@@ -24,11 +27,12 @@ class SimSystem(System):
     ``refuse_write`` is the errno of the next write to the kernel; 0 for none.
     """
 
-    def __init__(self, kernel: Kernel, read_head: ReadHead) -> None:
+    def __init__(self, kernel: Kernel, read_head: ReadHead, read_all: ReadAll) -> None:
         super().__init__()
         self._kernel = kernel
         self._tree = kernel.tree
         self._read_head = read_head
+        self._read_all = read_all
         self.refuse_write = 0
 
     def read(self, path: str) -> str:
@@ -74,9 +78,13 @@ class SimSystem(System):
 
     def read_bytes(self, path: str, limit: int, inside: str) -> tuple[bytes, int]:
         """The first bytes of a volume below ``inside``, and its size."""
-        if not path.startswith(f"{inside.rstrip('/')}/"):
-            raise OSError(errno.EXDEV, f"not inside {inside}", path)
+        _check_inside(path, inside)
         return self._read_head(path, limit)
+
+    def pieces(self, path: str, inside: str) -> Iterator[bytes]:
+        """All of such a volume."""
+        _check_inside(path, inside)
+        return self._read_all(path)
 
     def busy(self, path: str) -> bool:
         """Whether a running domain has the VFIO group open."""
@@ -102,8 +110,21 @@ class SimSystem(System):
 
     def now(self) -> float:
         """Unix time in seconds."""
-        return self._kernel.clock.now()
+        return self._kernel.clock.wall() + self._kernel.setup.clock_ahead_s
+
+    def user(self) -> str:
+        """Who started the helper, through sudo."""
+        return USER
+
+    def synchronised(self) -> bool:
+        """Whether NTP keeps the clock in step."""
+        return self._kernel.setup.synchronised
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self._kernel.clock.wait(seconds)
+
+
+def _check_inside(path: str, inside: str) -> None:
+    if not path.startswith(f"{inside.rstrip('/')}/"):
+        raise OSError(errno.EXDEV, f"not inside {inside}", path)

@@ -76,6 +76,12 @@ def _memory(text: str) -> str:
     return text
 
 
+def _bandwidth(text: str) -> str:
+    if not 1 <= parse_mib(text) <= MIB:
+        refuse("must be from 1MiB to 1TiB (per second)")
+    return text
+
+
 def _disk_size(text: str) -> str:
     if not MIB <= parse_bytes(text) <= 1024 * TIB:
         refuse("must be from 1MiB to 1024TiB")
@@ -123,6 +129,13 @@ Address = Annotated[
     ),
     AfterValidator(_printable),
 ]
+Reachable = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=253),
+    AfterValidator(
+        _matches(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", "is no host name and no IP address, without port")
+    ),
+]
 LabelKey = Annotated[
     str,
     AfterValidator(_matches(_LABEL, "is no label name: at most 63 letters, digits and . _ / -")),
@@ -130,6 +143,7 @@ LabelKey = Annotated[
 Labels = Annotated[dict[LabelKey, Line], Field(max_length=64)]
 
 Memory = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_memory), _describe]
+Bandwidth = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_bandwidth), _describe]
 DiskSize = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_disk_size), _describe]
 Hugepages = Annotated[
     str,

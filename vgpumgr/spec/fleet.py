@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from vgpumgr import catalog
 from vgpumgr.model.host import Versions
-from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimBoard, SimFleet, SimHost
+from vgpumgr.model.simulated import DEFAULT_VERSIONS, UNLISTED, SimBoard, SimFleet, SimHost
 from vgpumgr.model.size import parse_mib
 from vgpumgr.spec.fields import Bridge, Line, Memory, Name, ObjectName, Strict, refuse
 from vgpumgr.spec.problems import did_you_mean, either
@@ -23,7 +23,7 @@ _DEFAULT = SimHost(name="default")
 
 def _known_board(key: str) -> str:
     other = catalog.sriov_board(key)
-    if catalog.board(key) is None and other is None:
+    if catalog.board(key) is None and other is None and key not in UNLISTED:
         raise PydanticCustomError("unknown_board", "unknown board")
     if other is not None and not other.driver:
         refuse("cannot be simulated: no host driver of it is known")
@@ -43,7 +43,8 @@ def _sits_on(board: str, fabric: str) -> bool:
 
 
 class BoardModel(Strict):
-    """``count`` GPUs of one board of the catalogue.
+    """``count`` GPUs of one board of the catalogue, or of one that it does not hold
+    (``UNLISTED-VF``, ``UNLISTED-VGPU``).
 
     ``vfs`` is the module option of AMD's gim: the VFs that the driver makes when it loads.
     """
@@ -75,7 +76,10 @@ class VersionsModel(Strict):
 
 
 class SimHostModel(Strict):
-    """One simulated host, or ``count`` alike."""
+    """One simulated host, or ``count`` alike.
+
+    ``tls`` False: it has no certificates, so that it takes running VMs in clear only.
+    """
 
     name: Name
     count: int | None = Field(default=None, ge=1, le=MAX_HOSTS)
@@ -92,6 +96,8 @@ class SimHostModel(Strict):
     networks: list[ObjectName] = Field(default=list(_DEFAULT.networks), max_length=64)
     bridges: list[Bridge] = Field(default=list(_DEFAULT.bridges), max_length=64)
     images: list[ObjectName] = Field(default=list(_DEFAULT.images), max_length=64)
+    cpu_model: Line = _DEFAULT.cpu_model
+    tls: bool = _DEFAULT.tls
 
     @model_validator(mode="after")
     def _whole_fabric(self) -> SimHostModel:
@@ -127,6 +133,8 @@ class SimHostModel(Strict):
             networks=tuple(self.networks),
             bridges=tuple(self.bridges),
             images=tuple(self.images),
+            cpu_model=self.cpu_model,
+            tls=self.tls,
         )
 
 

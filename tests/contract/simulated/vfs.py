@@ -11,6 +11,7 @@ from tests.contract.simulated.values import FIRST, RTX_PRO, host, number, total,
 from tests.contract.sriov_cases import SriovBench
 from tests.contract.vendor_vf_bench import VendorVfBench
 from vgpumgr.model.ports import Host
+from vgpumgr.model.simulated import UNLISTED_PLAIN, UNLISTED_VGPU
 
 
 def sriov(board: str, count: int, *lists: Any) -> Run[SriovBench]:
@@ -29,9 +30,9 @@ def sriov(board: str, count: int, *lists: Any) -> Run[SriovBench]:
     return Run(name=board, host=host(board), bench=bench, lists=(*usual, *lists), boots=boots)
 
 
-def vendor_vf(board: str, *profiles: str) -> Run[VendorVfBench]:
+def vendor_vf(board: str, *types: int) -> Run[VendorVfBench]:
     def bench(reached: Host, machine: SimMachine) -> VendorVfBench:
-        type_id, other_type, full = (number(board, each) for each in profiles)
+        type_id, other_type, full = types
         return VendorVfBench(
             host=reached,
             machine=machine,
@@ -68,9 +69,13 @@ VFS = (
     sriov(RTX_PRO, 0, *NVIDIA_PF),
     sriov("FLEX-170", 4, sriov_cases.NUMVFS_CASES),
     sriov("ARC-PRO-B60", 4, sriov_cases.NUMVFS_CASES),
-    vendor_vf("L40S", "L40S-4Q", "L40S-8Q", "L40S-48Q"),
-    vendor_vf("A40", "A40-4Q", "A40-8Q", "A40-48Q"),
+    sriov(UNLISTED_PLAIN, 4, sriov_cases.NUMVFS_CASES),
+    sriov(UNLISTED_VGPU, 4, sriov_cases.NUMVFS_CASES),
+    vendor_vf("L40S", *(number("L40S", f"L40S-{each}Q") for each in (4, 8, 48))),
+    vendor_vf("A40", *(number("A40", f"A40-{each}Q") for each in (4, 8, 48))),
+    vendor_vf(UNLISTED_VGPU, 802, 803, 805),
     plain_vf("FLEX-170", 4, *COUNTED),
     plain_vf("ARC-PRO-B60", 4, *COUNTED),
+    plain_vf(UNLISTED_PLAIN, 4, *COUNTED),
     plain_vf("MI300X", 8, *GIM, vfs=8),
 )

@@ -11,6 +11,7 @@ from tests.contract.passthrough_cases import PassthroughBench
 from tests.contract.simulated.host import Run, SimMachine
 from tests.contract.simulated.values import FIRST, host
 from vgpumgr.model.ports import Host
+from vgpumgr.model.simulated import UNLISTED_PLAIN
 
 
 def whole(board: str, *lists: Any) -> Run[PassthroughBench]:
@@ -26,4 +27,5 @@ WHOLE = (
     whole("RTX-A6000", passthrough_cases.GROUP_CASES, passthrough_cases.CLIENT_CASES),
     whole("RTX8000P", passthrough_cases.GROUP_CASES),
     whole("ARC-PRO-B60"),
+    whole(UNLISTED_PLAIN),
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.gpu.values import board, gpu, mdev_vfs, mi300x, plain_vfs, vendor_vfs
+from tests.unit.gpu.values import board, gpu, mdev_vfs, mi300x, vendor_vfs
 from vgpumgr import catalog
 from vgpumgr import gpu as frameworks
 from vgpumgr.model.gpu import GpuFacts, MigFacts, MigProfile, VendorVgpu
@@ -148,13 +148,8 @@ def test_a_plain_vf_is_an_nth_of_its_gpu() -> None:
     assert offered(mi300x(0))["passthrough"].memory_mib == 192 * 1024
 
 
-def test_plain_vfs_of_an_unknown_gpu_are_no_offer() -> None:
-    unknown = GpuFacts(device="0000:01:00.0", path="/x", model="1234:5678", vfs=plain_vfs(4))
-    assert set(offered(unknown)) == {"passthrough"}
-
-
 def test_sizes_are_known_for_types_on_vfs() -> None:
-    facts = frameworks.with_budget(gpu("L40S", vfs=mdev_vfs("L40S")), {}, empty=False)
+    facts = frameworks.with_budget(gpu("L40S", vfs=mdev_vfs("L40S")), None, empty=False)
     assert facts.type_units["nvidia-1152"] == 8
     assert frameworks.slots(facts, empty=False) == 48
 

@@ -296,6 +296,25 @@ def test_a_domain_that_needs_nothing_made_comes_up_with_its_host(
     assert found.state is DomainState.RUNNING
 
 
+def test_a_host_with_the_unit_restores_before_it_starts_its_vms(
+    host: Host, hosts: InProcessHosts
+) -> None:
+    make_mdev(host)
+    bind(host, H100)
+    define(host, replace(PLAN, hostdevs=(MdevHostdev(uuid=MDEV),)))
+    host.domains.set_autostart("vm", on=True)
+    hosts.fleet.host("h1").install()
+    hosts.fleet.inject("h1", ["reboot"])
+    after = host.probe()
+    assert [each.state for each in after.domains] == [DomainState.RUNNING]
+    assert [mdev.uuid for mdev in after.mdevs] == [MDEV]
+    assert [gpu.driver for gpu in after.gpus].count("vfio-pci") == 1
+    hosts.fleet.host("h1").uninstall()
+    hosts.fleet.host("h1").uninstall()
+    hosts.fleet.inject("h1", ["reboot"])
+    assert host.probe().mdevs == ()
+
+
 def test_declared_versions_are_what_a_probe_reads(host: Host) -> None:
     found = host.probe()
     assert replace(found.versions, helper="") == DEFAULT_VERSIONS

@@ -197,6 +197,8 @@ hosts:
     networks: []
     bridges: [br1]
     images: [a.qcow2]
+    cpu_model: Intel(R) Xeon(R) Gold 6338
+    tls: false
 """
     (fleet,) = load(text, "test.yaml").fleets
     assert [each.name for each in fleet.hosts] == [f"t4-{n:02d}" for n in range(1, 9)] + ["odd"]
@@ -215,6 +217,8 @@ hosts:
         networks=(),
         bridges=("br1",),
         images=("a.qcow2",),
+        cpu_model="Intel(R) Xeon(R) Gold 6338",
+        tls=False,
     )
 
 

@@ -37,7 +37,9 @@ class PciBoard:
     """A PCI GPU as the kernel shows it. ``memory_mib`` is what NVML reports.
 
     ``host_mode`` is the catalogue's (``mdev-on-pf``, ``sriov-vf``), None for boards without vGPUs.
-    ``vf_on_function`` is the SR-IOV offset: the first VF's distance from function 0, in functions.
+    ``vf_on_function`` is the SR-IOV offset: the first VF's distance from function 0, in functions;
+    ``vf_stride`` the distance of the others. ``vf_driver`` is the driver_override of VFs that come
+    on, ``vgpus`` what their vendor's resource manager admits where the catalogue does not say.
     ``fabric`` names the NVSwitch board it sits on.
     """
 
@@ -57,7 +59,10 @@ class PciBoard:
     mixed_size: bool = False
     sriov_total: int = 0
     vf_on_function: int = 0
+    vf_stride: int = 1
     vf_device: str
+    vf_driver: str = ""
+    vgpus: catalog.Board | None = None
     gpus_per_board: int = 1
     reset_methods: str = "flr bus"
     fabric: str = ""

@@ -13,6 +13,7 @@ from vgpumgr.model.errors import UsageError
 from vgpumgr.model.simulated import SimHost
 from vgpumgr.sim.boards.board import PciBoard, pci_board
 from vgpumgr.sim.boards.samples import SAMPLES, SampleParent
+from vgpumgr.sim.boards.unlisted import UNLISTED
 
 _FIRST_BUS = 0x40
 _LAST_BUS = 0xFE
@@ -82,7 +83,8 @@ def hardware(host: SimHost) -> Hardware:
 def _boards(host: SimHost) -> Iterator[tuple[PciBoard, int]]:
     for each in host.boards:
         if each.board not in SAMPLES:
-            yield from [(pci_board(each.board), each.vfs)] * each.count
+            board = UNLISTED.get(each.board) or pci_board(each.board)
+            yield from [(board, each.vfs)] * each.count
 
 
 def _places(boards: list[PciBoard]) -> Iterator[tuple[int, str]]:

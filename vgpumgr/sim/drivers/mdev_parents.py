@@ -10,7 +10,8 @@ from typing import ClassVar
 from vgpumgr.sim.boards.mdev_type import MdevType
 from vgpumgr.sim.boards.samples import SampleParent
 from vgpumgr.sim.drivers.vgpu_files import Carrier, Users, mdev_files
-from vgpumgr.sim.linux.tree import File, refusal
+from vgpumgr.sim.linux.nodes import File
+from vgpumgr.sim.linux.tree import refusal
 from vgpumgr.sim.nvidia.gpu import NvidiaGpu
 
 

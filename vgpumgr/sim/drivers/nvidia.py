@@ -15,6 +15,9 @@ from vgpumgr.sim.linux.pci import Driver
 from vgpumgr.sim.linux.tree import Tree, refusal
 from vgpumgr.sim.nvidia.gpu import NvidiaGpu
 
+# Comes with the driver.
+SRIOV_MANAGE = "/usr/lib/nvidia/sriov-manage"
+
 _VENDOR_VFIO_SINCE = (6, 8)
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vgpumgr.sim.drivers.failures import CREATE, Failures
-from vgpumgr.sim.linux.tree import File, refusal
+from vgpumgr.sim.linux.nodes import File
+from vgpumgr.sim.linux.tree import refusal
 from vgpumgr.sim.nvidia.gpu import NvidiaGpu
 from vgpumgr.sim.nvidia.vgpu import Vgpu
 

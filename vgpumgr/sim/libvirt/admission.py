@@ -5,6 +5,7 @@ The test driver starts anything; these are the refusals of the real ones (libvir
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 
 from vgpumgr.model.address import PciAddress
@@ -138,8 +139,7 @@ class _Start:
         gpu = self._kernel.gpu_of(address)
         if gpu is None or gpu.vgpu(address) is None:
             raise self._refused(
-                f"internal error: qemu: vfio {address}: error getting device from group "
-                f"{self._kernel.group_of(address)}: No such device",
+                f"internal error: qemu: {vgpus.not_given(self._kernel, address, errno.ENODEV)}",
                 "ENODEV",
             )
 

@@ -9,40 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
-from vgpumgr import domainxml, virt
-from vgpumgr.model.domain import DomainFacts, DomainState
-from vgpumgr.model.errors import HostRefused, NotFound, VgpumgrError
+from vgpumgr import virt
+from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.libvirt import cpu
 from vgpumgr.sim.libvirt.admission import admit, release
+from vgpumgr.sim.libvirt.domain import Domain
 from vgpumgr.sim.libvirt.needs import Needs, read_needs
 from vgpumgr.sim.libvirt.storage import SimStorage
+from vgpumgr.sim.libvirt.validation import validated
 
 _DOMAIN = "domain:"
-
-
-@dataclass(slots=True)
-class _Domain:
-    """``running`` is what it was started with; None while it is off."""
-
-    xml: str
-    needs: Needs
-    autostart: bool = False
-    persistent: bool = True
-    running: Needs | None = None
-
-    @property
-    def facts(self) -> DomainFacts:
-        """What libvirt shows of it: while it runs, what it runs with."""
-        state = DomainState.RUNNING if self.running else DomainState.SHUTOFF
-        return replace(
-            (self.running or self.needs).facts,
-            state=state,
-            autostart=self.autostart,
-            persistent=self.persistent,
-        )
 
 
 class SimDomains:
@@ -59,11 +39,11 @@ class SimDomains:
         self._durable = durable
         self._storage = storage
         self._libvirt = libvirt
-        self._domains: dict[str, _Domain] = {}
+        self._domains: dict[str, Domain] = {}
         for name, text in durable.under(_DOMAIN).items():
             record = json.loads(text)
             needs = read_needs(record["xml"])
-            self._domains[name] = _Domain(record["xml"], needs, record["autostart"])
+            self._domains[name] = Domain(record["xml"], needs, record["autostart"])
 
     def replay(self, libvirt: virt.Libvirt) -> None:
         """Define all domains in a fresh connection."""
@@ -88,50 +68,41 @@ class SimDomains:
 
     def xml(self, name: str) -> str:
         """The XML as it was defined; NotFound when there is none."""
-        return self._require(name).xml
+        return self.require(name).xml
 
     def define(self, xml: str) -> str:
         """Define, validated by libvirt's schema and parser, and return the XML as kept."""
-        needs = self._validate(xml)
+        needs = validated(self._kernel.host, xml)
         read_back = self._libvirt().domains.define(xml, validate=False)
         if not needs.facts.uuid:
             xml, needs = read_back, read_needs(read_back)
         name = needs.facts.name
-        domain = self._domains.setdefault(name, _Domain(xml, needs))
+        domain = self._domains.setdefault(name, Domain(xml, needs))
         domain.xml, domain.needs, domain.persistent = xml, needs, True
         self._keep(domain)
         return xml
 
     def start(self, name: str) -> None:
         """Start with what its XML asks for, or refuse as QEMU would; running is no error."""
-        domain = self._require(name)
-        if domain.running:
-            return
-        needs = domain.needs
-        running = [each.running for each in self._domains.values() if each.running]
-        admit(self._kernel, needs, running, self._storage.exists)
-        try:
-            self._libvirt().domains.start(name)
-        except VgpumgrError:
-            release(self._kernel, name)
-            raise
-        domain.running = needs
+        domain = self.require(name)
+        if not domain.running:
+            self._power_on(domain, domain.xml, domain.needs)
 
     def shutdown(self, name: str) -> None:
         """Ask the guest to power off: simulated guests do so at once."""
-        self._require(name)
+        self.unlocked(name, "shut down")
         self._libvirt().domains.shutdown(name)
         self._is_off(name)
 
     def reboot(self, name: str) -> None:
         """Ask the guest to reboot; refused while it is off."""
-        if not self._require(name).running:
+        if not self.unlocked(name, "reboot").running:
             why = "Requested operation is not valid: domain is not running"
             raise HostRefused(f"cannot reboot domain {name}", why=why)
 
     def destroy(self, name: str) -> None:
         """Power off; a domain that is off is no error."""
-        self._require(name)
+        self.require(name)
         self._libvirt().domains.destroy(name)
         self._is_off(name)
 
@@ -149,42 +120,103 @@ class SimDomains:
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""
-        domain = self._require(name)
+        domain = self.require(name)
         domain.autostart = on
         self._keep(domain)
 
-    def _validate(self, xml: str) -> Needs:
-        doing = "cannot define the domain"
-        try:
-            libvirt = self._kernel.host.versions.libvirt
-            problems = domainxml.validate(xml, libvirt=libvirt).problems
-            needs = read_needs(xml)
-        except ValueError as error:
-            raise HostRefused(doing, why=f"XML error: {error}") from error
-        if problems:
-            raise HostRefused(
-                doing, why=f"XML document failed to validate against schema: {problems[0]}"
-            )
-        if needs.kvm and not self._kernel.host.kvm:
-            raise HostRefused(
-                doing,
-                why="invalid argument: could not find capabilities for domaintype=kvm",
-            )
-        return needs
+    def live_xml(self, name: str) -> str:
+        """What it was started with; HostRefused when it is off."""
+        live = self.require(name).live
+        if not live:
+            why = "Requested operation is not valid: domain is not running"
+            raise HostRefused(f"cannot read running domain {name}", why=why)
+        return live
 
-    def _is_off(self, name: str) -> None:
-        domain = self._domains[name]
-        release(self._kernel, name)
-        domain.running = None
-        if not domain.persistent:
-            del self._domains[name]
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with that CPU run here? None when libvirt cannot tell."""
+        return cpu.fits(self._kernel.host, read_needs(xml))
 
-    def _keep(self, domain: _Domain) -> None:
-        record = json.dumps({"xml": domain.xml, "autostart": domain.autostart})
-        self._durable[_DOMAIN + domain.needs.facts.name] = record
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on; HostRefused when it is off, or part of a move."""
+        domain = self.unlocked(name, "resume")
+        if not domain.running:
+            why = "Requested operation is not valid: domain is not running"
+            raise HostRefused(f"cannot resume domain {name}", why=why)
+        domain.paused = False
 
-    def _require(self, name: str) -> _Domain:
+    # What a move needs.
+
+    def find(self, name: str) -> Domain | None:
+        """One domain, or None."""
+        return self._domains.get(name)
+
+    def require(self, name: str) -> Domain:
+        """One domain; NotFound when there is none."""
         domain = self._domains.get(name)
         if domain is None:
             raise NotFound(f"there is no domain {name}")
         return domain
+
+    def all(self) -> tuple[Domain, ...]:
+        """Every domain."""
+        return tuple(self._domains.values())
+
+    def receive(self, xml: str) -> Domain:
+        """A domain that waits, paused, for another host's; one of that name may be defined."""
+        needs = validated(self._kernel.host, xml)
+        name = needs.facts.name
+        domain = self._domains.get(name) or Domain(xml, needs, persistent=False)
+        doing, known = f"cannot move domain {name}", domain.needs.facts.uuid
+        if known != needs.facts.uuid:
+            why = f"operation failed: domain '{name}' already exists with uuid {known}"
+            raise Conflict(doing, why=why)
+        if domain.running:
+            why = f"operation failed: domain '{name}' is already active"
+            raise HostRefused(doing, why=why)
+        self._libvirt().domains.define(xml, validate=False)
+        self._domains[name] = domain
+        try:
+            self._power_on(domain, xml, needs)
+        except VgpumgrError:
+            self._forget_unless_kept(domain)
+            raise
+        domain.paused = True
+        return domain
+
+    def unlocked(self, name: str, doing: str) -> Domain:
+        """A domain that no move has locked."""
+        domain = self.require(name)
+        if domain.job is not None:
+            raise HostRefused(
+                f"cannot {doing} domain {name}",
+                why="Timed out during operation: cannot acquire state change lock "
+                "(held by monitor=remoteDispatchDomainMigratePerform3Params)",
+            )
+        return domain
+
+    def _power_on(self, domain: Domain, xml: str, needs: Needs) -> None:
+        name = needs.facts.name
+        running = [each.running for each in self._domains.values() if each.running]
+        admit(self._kernel, needs, running, self._storage.exists)
+        try:
+            self._libvirt().domains.start(name)
+        except VgpumgrError:
+            release(self._kernel, name)
+            raise
+        domain.running, domain.live = needs, xml
+
+    def _is_off(self, name: str) -> None:
+        domain = self._domains[name]
+        release(self._kernel, name)
+        domain.running, domain.live, domain.paused, domain.job = None, "", False, None
+        self._forget_unless_kept(domain)
+
+    def _forget_unless_kept(self, domain: Domain) -> None:
+        if not domain.persistent:
+            name = domain.needs.facts.name
+            self._libvirt().domains.undefine(name)
+            self._domains.pop(name, None)
+
+    def _keep(self, domain: Domain) -> None:
+        record = json.dumps({"xml": domain.xml, "autostart": domain.autostart})
+        self._durable[_DOMAIN + domain.needs.facts.name] = record

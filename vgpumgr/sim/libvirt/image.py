@@ -9,13 +9,13 @@ from vgpumgr.model.domain import VolumeFacts
 _CLUSTER_BITS = 16
 _HEADER_BYTES = 104
 _BACKING_FORMAT = 0xE2792ACA
-_EMPTY_QCOW2_BYTES = 196_608
+EMPTY_QCOW2_BYTES = 196_608
 
 
 def head(volume: VolumeFacts, uploaded: bytes, limit: int) -> tuple[bytes, int]:
     """The volume's first ``limit`` bytes and its size; what was uploaded is where it was put."""
     if volume.format == "qcow2":
-        content, size = _qcow2(volume), _EMPTY_QCOW2_BYTES
+        content, size = _qcow2(volume), EMPTY_QCOW2_BYTES
     else:
         content, size = b"", volume.capacity_bytes
     size = max(size, len(uploaded))

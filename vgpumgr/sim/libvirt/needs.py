@@ -17,17 +17,19 @@ _DEFAULT_HUGE_KIB = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A disk image; ``exclusive`` where QEMU takes the write lock."""
+    """A disk image, in the guest as ``target``; ``exclusive`` where QEMU takes the write lock."""
 
     path: str
     exclusive: bool
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """``facts`` as domainxml reads them, and the rest that a start depends on.
 
-    ``managed`` are the PCI functions that libvirt is to bind by itself.
+    ``managed`` are the PCI functions that libvirt is to bind by itself, ``kinds`` its host devices'
+    kinds (``mdev``, ``pci``) in order, ``cpu_mode`` and ``cpu_model`` what its ``<cpu>`` says.
     """
 
     facts: DomainFacts
@@ -39,12 +41,16 @@ class Needs:
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
     managed: frozenset[str] = frozenset()
+    kinds: tuple[str, ...] = ()
+    cpu_mode: str = ""
+    cpu_model: str = ""
 
 
 def read_needs(xml: str) -> Needs:
     """Read them; ValueError for what libvirt could not have accepted."""
     domain = untrusted(xml, "domain")
     sources = domain.findall("devices/interface/source")
+    cpu = domain.find("cpu")
     return Needs(
         facts=domainxml.parse(xml),
         kvm=domain.get("type") == "kvm",
@@ -55,6 +61,9 @@ def read_needs(xml: str) -> Needs:
         networks=tuple(name for each in sources if (name := each.get("network"))),
         bridges=tuple(name for each in sources if (name := each.get("bridge"))),
         managed=frozenset(_managed(domain)),
+        kinds=tuple(each.get("type", "") for each in domain.iterfind("devices/hostdev")),
+        cpu_mode="" if cpu is None else cpu.get("mode", ""),
+        cpu_model=domain.findtext("cpu/model") or "",
     )
 
 
@@ -75,7 +84,9 @@ def _disks(domain: etree._Element) -> Iterator[Disk]:
         path = None if source is None else source.get("file")
         if path:
             shared = disk.find("readonly") is not None or disk.find("shareable") is not None
-            yield Disk(path=path, exclusive=not shared)
+            target = disk.find("target")
+            name = "" if target is None else target.get("dev", "")
+            yield Disk(path=path, exclusive=not shared, target=name)
 
 
 def _managed(domain: etree._Element) -> Iterator[str]:

@@ -6,7 +6,9 @@ import base64
 import errno
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 from vgpumgr import domainxml, virt
 from vgpumgr.domainxml.xml import untrusted
@@ -21,8 +23,18 @@ from vgpumgr.sim.libvirt.node import pool_path
 from vgpumgr.sim.linux.tree import refusal
 
 IMAGE_BYTES = 10 << 30
+_PIECE_BYTES = 1 << 20
 
 _VOLUME, _DATA, _SEEDED = "volume:", "data:", "images made"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A file: zeros after ``data``, up to ``length``."""
+
+    format: str
+    length: int
+    data: bytes
 
 
 class SimStorage:
@@ -73,13 +85,8 @@ class SimStorage:
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Keep ``data`` as the volume's first bytes."""
-        if self.look(pool, volume) is None:
-            raise NotFound(
-                f"there is no volume {volume} in storage pool {pool}",
-                next=f"virsh vol-list {pool}",
-            )
-        packed = base64.b64encode(zlib.compress(data, 1)).decode()
-        self._durable[self._data_key(pool, volume)] = packed
+        self._require(pool, volume)
+        self._write(pool, volume, data)
 
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""
@@ -91,6 +98,44 @@ class SimStorage:
         del self._durable[f"{_VOLUME}{pool}/{volume}"]
         self._durable.pop(self._data_key(pool, volume), None)
 
+    def xml(self, pool: str, volume: str) -> str:
+        """The volume's XML as it was made."""
+        self._require(pool, volume)
+        return str(json.loads(self._durable[f"{_VOLUME}{pool}/{volume}"])["xml"])
+
+    def download(self, pool: str, volume: str) -> Content:
+        """The whole file, without the zeros at its end."""
+        facts = self._require(pool, volume)
+        head, length = self.head(facts.path, image.EMPTY_QCOW2_BYTES)
+        data = max(head, self._data(facts), key=len)
+        return Content(format=facts.format, length=length, data=data.rstrip(b"\0"))
+
+    def receive(self, pool: str, volume: str, content: dict[str, Any]) -> None:
+        """Another host's file in place of this one."""
+        facts, found = self._require(pool, volume), from_plain(Content, content)
+        if facts.format != found.format:
+            raise HostRefused(f"volume {volume} is {facts.format}, not {found.format}")
+        if facts.format == "raw":
+            xml = self.xml(pool, volume)
+            self._keep(replace(facts, capacity_bytes=found.length), xml)
+        self._write(pool, volume, found.data)
+
+    def content(self, path: str) -> Content:
+        """What the guest sees on a disk that lies there, as far as it is known."""
+        facts = self._by_path[path]
+        return Content(format="raw", length=facts.capacity_bytes, data=self._data(facts))
+
+    def mirror(self, path: str, content: Content) -> None:
+        """A guest's disk, copied while it runs: of the same size, in whatever format."""
+        facts = self._by_path[path]
+        if facts.capacity_bytes != content.length:
+            why = "internal error: unable to execute QEMU command 'blockdev-mirror': "
+            raise HostRefused(
+                f"cannot copy a disk to {path}",
+                why=f"{why}Source and target image have different sizes",
+            )
+        self._write(facts.pool, facts.name, content.data)
+
     def exists(self, path: str) -> bool:
         """Is there a volume at that path?"""
         return path in self._by_path
@@ -100,9 +145,32 @@ class SimStorage:
         facts = self._by_path.get(path)
         if facts is None:
             raise refusal(errno.ENOENT, path)
+        return image.head(facts, self._data(facts), limit)
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """All of a volume's file; FileNotFoundError where there is none."""
+        head, length = self.head(path, image.EMPTY_QCOW2_BYTES)
+        data = max(head, self._data(self._by_path[path]), key=len)
+        yield data
+        for start in range(len(data), length, _PIECE_BYTES):
+            yield bytes(min(_PIECE_BYTES, length - start))
+
+    def _require(self, pool: str, volume: str) -> VolumeFacts:
+        facts = self.look(pool, volume)
+        if facts is None:
+            raise NotFound(
+                f"there is no volume {volume} in storage pool {pool}",
+                next=f"virsh vol-list {pool}",
+            )
+        return facts
+
+    def _data(self, facts: VolumeFacts) -> bytes:
         packed = self._durable.get(self._data_key(facts.pool, facts.name), "")
-        uploaded = zlib.decompress(base64.b64decode(packed)) if packed else b""
-        return image.head(facts, uploaded, limit)
+        return zlib.decompress(base64.b64decode(packed)) if packed else b""
+
+    def _write(self, pool: str, volume: str, data: bytes) -> None:
+        packed = base64.b64encode(zlib.compress(data, 1)).decode()
+        self._durable[self._data_key(pool, volume)] = packed
 
     def _seed(self) -> None:
         """The images that were there before anybody came: once in the host's life."""

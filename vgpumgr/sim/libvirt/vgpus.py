@@ -54,6 +54,16 @@ def stop(kernel: Kernel, devices: Sequence[str]) -> None:
             kernel.stopped_at[carrier] = kernel.clock.now()
 
 
+def not_given(kernel: Kernel, device: str, number: int) -> str:
+    """What QEMU prints of a device that VFIO does not give; the hint comes whatever the reason."""
+    group = kernel.group_of(device)
+    return (
+        f"vfio {device}: error getting device from group {group}: {os.strerror(number)}\n"
+        f"Verify all devices in group {group} are bound to vfio-<bus> or pci-stub and not already "
+        "in use"
+    )
+
+
 def _check_together(kernel: Kernel, vm: str, groups: Iterable[tuple[NvidiaGpu, list[str]]]) -> None:
     """Several vGPUs in one VM: 16 at most, of one board and series, of types that may share."""
     made = [(gpu.model, carrier, gpu.vgpu(carrier)) for gpu, names in groups for carrier in names]
@@ -65,19 +75,18 @@ def _check_together(kernel: Kernel, vm: str, groups: Iterable[tuple[NvidiaGpu, l
 
 
 def _by_gpu(kernel: Kernel, devices: Sequence[str]) -> Iterable[tuple[NvidiaGpu, list[str]]]:
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[NvidiaGpu, list[str]]] = {}
     for device in devices:
         gpu = kernel.gpu_of(device)
         if gpu is not None:
-            found.setdefault(gpu.address, []).append(device)
-    return [(kernel.nvidia[address], carriers) for address, carriers in found.items()]
+            found.setdefault(gpu.address, (gpu, []))[1].append(device)
+    return found.values()
 
 
 def _refused(kernel: Kernel, vm: str, carrier: str, error: OSError) -> HostRefused:
     number = error.errno or errno.EIO
     return HostRefused(
         f"cannot start domain {vm}",
-        why=f"internal error: qemu: vfio {carrier}: error getting device from group "
-        f"{kernel.group_of(carrier)}: {os.strerror(number)}",
+        why=f"internal error: qemu: {not_given(kernel, carrier, number)}",
         errno_name=errno.errorcode[number],
     )

@@ -15,6 +15,10 @@ class Clock:
         """The host's time."""
         return time.time() + self._waited
 
+    def wall(self) -> float:
+        """What its clock shows: waiting takes no time, so it agrees with ours."""
+        return time.time()
+
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self._waited += seconds

@@ -12,13 +12,18 @@ BUS = "/sys/bus/pci"
 
 _PAGE = 4096
 _CONFIG_BYTES = 256
+_LINES, _VF_LINE = 13, 7
+_NO_BAR = (0, 0, 0)
+_BAR0, _PREFETCHABLE = (0xD0000000, 0xD0FFFFFF, 0x40200), 0x14220C
+_WINDOWS, _WINDOW_BITS, _WINDOW_BYTES = 0x380000000000, 36, 1 << 35
 
 
 @dataclass(slots=True, kw_only=True)
 class Function:
     """One PCI function. ``group`` None: the IOMMU is off. ``physfn`` is a VF's PF.
 
-    ``dirty``: a guest had it since it was last reset. ``lost``: it fell off the bus.
+    ``dirty``: a guest had it since it was last reset. ``lost``: it fell off the bus. ``placed``:
+    its BARs have addresses; ``vfs_placed``: so have those of its VFs, where it can have any.
     """
 
     address: str
@@ -35,6 +40,9 @@ class Function:
     override: str = ""
     dirty: bool = False
     lost: bool = False
+    has_vf_bars: bool = False
+    placed: bool = True
+    vfs_placed: bool = True
 
     def config(self) -> bytes:
         """The configuration space; all ones once the function is lost (behaviour §15)."""
@@ -47,6 +55,21 @@ class Function:
         sub_vendor, sub_device = self.subsystem.split(":")
         head[0x2C:0x2E], head[0x2E:0x30] = _little(sub_vendor), _little(sub_device)
         return bytes(head)
+
+    def resource(self) -> str:
+        """BAR 0 to 5, the ROM, six BARs of VFs (Linux 6.12 drivers/pci/pci-sysfs.c).
+
+        A 64-bit window takes two lines. The kernel leaves zeroes where it found no place
+        (setup-bus.c, reset_resource).
+        """
+        base = _WINDOWS + (int(self.address[5:7], 16) << _WINDOW_BITS)
+        own = [_BAR0, (base, base + _WINDOW_BYTES - 1, _PREFETCHABLE)] if self.placed else []
+        top = base + _WINDOW_BYTES
+        of_vfs = [(top, top + _WINDOW_BYTES - 1, _PREFETCHABLE)]
+        lines = [*own, *[_NO_BAR] * (_VF_LINE - len(own))]
+        lines += of_vfs if self.has_vf_bars and self.vfs_placed else []
+        lines += [_NO_BAR] * (_LINES - len(lines))
+        return "".join(" ".join(f"0x{word:016x}" for word in line) + "\n" for line in lines)
 
 
 def show(tree: Tree, function: Function, iommu_group: Callable[[int], str]) -> None:
@@ -63,6 +86,7 @@ def show(tree: Tree, function: Function, iommu_group: Callable[[int], str]) -> N
     }.items():
         tree.text(f"{at}/{name}", f"{text}\n")
     tree.link(f"{at}/subsystem", BUS)
+    tree.file(f"{at}/resource", function.resource)
     tree.file(f"{at}/config", lambda: function.config().decode("utf-8", "replace"))
     tree.file(
         f"{at}/driver_override",

@@ -14,7 +14,8 @@ from functools import cache, partial
 from vgpumgr.sim.boards.mdev_type import MdevType
 from vgpumgr.sim.linux.iommu import IommuGroups
 from vgpumgr.sim.linux.mdev_parent import Parent
-from vgpumgr.sim.linux.tree import File, Folder, Node, Tree, refusal
+from vgpumgr.sim.linux.nodes import File, Folder, Node
+from vgpumgr.sim.linux.tree import Tree, refusal
 
 BUS = "/sys/bus/mdev/devices"
 CLASS = "/sys/class/mdev_bus"

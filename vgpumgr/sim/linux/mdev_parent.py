@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from vgpumgr.sim.boards.mdev_type import MdevType
-from vgpumgr.sim.linux.tree import File
+from vgpumgr.sim.linux.nodes import File
 
 
 class Parent(Protocol):

@@ -17,7 +17,6 @@ from vgpumgr.sim.linux.iommu import IommuGroups
 from vgpumgr.sim.linux.pci import PciBus
 from vgpumgr.sim.linux.tree import Tree, refusal
 
-_STRIDE = 1
 _MOST_WRITTEN = 0xFFFF
 
 
@@ -43,7 +42,7 @@ class Sriov:
         at, text = self.pf.path, self.tree.text
         text(f"{at}/sriov_totalvfs", f"{self.board.sriov_total}\n")
         text(f"{at}/sriov_offset", f"{self.board.vf_on_function}\n")
-        text(f"{at}/sriov_stride", f"{_STRIDE}\n")
+        text(f"{at}/sriov_stride", f"{self.board.vf_stride}\n")
         text(f"{at}/sriov_vf_device", f"{self.board.vf_device}\n")
         self.tree.file(f"{at}/sriov_numvfs", lambda: f"{len(self.vfs)}\n", self._write_count)
         self.tree.file(
@@ -53,12 +52,12 @@ class Sriov:
         )
 
     def enable(self, count: int) -> None:
-        """Bring up ``count`` VFs, and offer them to the drivers where ``autoprobe`` says so."""
+        """Bring up ``count`` VFs; drivers get them where ``autoprobe`` or an override says so."""
         self.vfs = [self._vf(number) for number in range(count)]
         for number, vf in enumerate(self.vfs):
             self.bus.add(vf)
             self.tree.link(f"{self.pf.path}/virtfn{number}", vf.path)
-            if self.autoprobe:
+            if self.autoprobe or vf.override:
                 self.bus.probe(vf)
 
     def disable(self) -> None:
@@ -85,6 +84,7 @@ class Sriov:
             numa_node=self.pf.numa_node,
             reset_methods="flr",
             physfn=self.pf.address,
+            override=self.board.vf_driver,
             group=None if self.pf.group is None else self.groups.add(path),
             lost=self.pf.lost,
         )
@@ -92,9 +92,8 @@ class Sriov:
     def _address(self, number: int) -> str:
         """The routing id: function numbers run on into the next slots (ARI)."""
         pf = PciAddress.parse(self.pf.address)
-        slot, function = divmod(
-            pf.slot * 8 + pf.function + self.board.vf_on_function + number * _STRIDE, 8
-        )
+        distance = self.board.vf_on_function + number * self.board.vf_stride
+        slot, function = divmod(pf.slot * 8 + pf.function + distance, 8)
         return str(PciAddress(pf.domain, pf.bus, slot, function))
 
     def _write_count(self, text: str) -> None:

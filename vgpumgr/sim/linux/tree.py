@@ -5,47 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import lru_cache
 
-Reader = Callable[[], str]
-Writer = Callable[[str], None]
+from vgpumgr.sim.linux.nodes import File, Folder, Link, Listing, Node, Reader, Writer
 
 _MAX_LINKS = 40
-
-
-@dataclass(slots=True)
-class Folder:
-    """Name → node. ``fill`` puts in the rest of the nodes when somebody first looks."""
-
-    entries: dict[str, Node] = field(default_factory=dict)
-    fill: Callable[[], None] | None = None
-
-    def seen(self) -> dict[str, Node]:
-        """The entries, all of them there."""
-        if self.fill is not None:
-            fill, self.fill = self.fill, None
-            fill()
-        return self.entries
-
-
-@dataclass(slots=True)
-class File:
-    """A file; without ``reader`` it is write-only, without ``writer`` read-only."""
-
-    reader: Reader | None = None
-    writer: Writer | None = None
-
-
-@dataclass(slots=True)
-class Link:
-    """A symbolic link to an absolute path; ``relative`` is how sysfs writes it, not procfs."""
-
-    target: str
-    relative: bool = True
-
-
-Node = Folder | File | Link
 
 
 def refusal(number: int, path: str = "") -> OSError:
@@ -76,6 +40,10 @@ class Tree:
     def file(self, path: str, reader: Reader | None = None, writer: Writer | None = None) -> None:
         """Put a file, with the folders above it."""
         self._put(path, File(reader, writer))
+
+    def listing(self, path: str, names: Callable[[], Iterable[str]]) -> None:
+        """Put a folder whose entries, empty files all, may be others at each look."""
+        self._put(path, Listing(names=names))
 
     def text(self, path: str, content: str) -> None:
         """Put a read-only file with fixed content."""

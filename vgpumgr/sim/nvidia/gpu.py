@@ -47,7 +47,7 @@ class NvidiaGpu:
         durable: MutableMapping[str, str],
         driver: str = DEFAULT_VERSIONS.driver,
     ) -> None:
-        model = catalog.board(board.key)
+        model = board.vgpus or catalog.board(board.key)
         assert model is not None
         self.board = board
         self.model = model

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vgpumgr.sim.drivers.failures import UNBIND
+from vgpumgr.sim.drivers.nvidia import SRIOV_MANAGE
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.linux.sriov import Sriov
 
-PATH = "/usr/lib/nvidia/sriov-manage"
+PATH = SRIOV_MANAGE
 
 _USAGE = f"""Usage:
     {PATH} <-e|-d> <ssss:bb:dd.f|ALL>

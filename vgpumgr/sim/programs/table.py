@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.linux.tree import refusal
-from vgpumgr.sim.programs import nvidia_smi, sriov_manage
+from vgpumgr.sim.programs import nvidia_smi, sriov_manage, sudo, systemctl
 
 Program = Callable[[Kernel, Sequence[str]], tuple[int, str]]
 
@@ -57,4 +57,6 @@ _PROGRAMS: dict[str, Program] = {
     sriov_manage.PATH: _sriov_manage,
     "nvidia-smi": _nvidia_smi,
     "fmpm": _fmpm,
+    "sudo": sudo.run,
+    "systemctl": systemctl.run,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import select
 import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +54,29 @@ class Channel:
         meanwhile.
         """
         connection = self._take(host)
+        request = {"host": host, "target": target, "method": method, "args": args}
         try:
-            message = self._ask(
-                connection, {"host": host, "target": target, "method": method, "args": args}
-            )
+            message = self._ask(connection, request)
         except BaseException:
             connection.close()
             raise
         with self._lock:
             self._idle.append(connection)
-        if "error" in message:
-            raise wire.error_from(message["error"])
-        return message["result"]
+        return _result(message)
+
+    @contextmanager
+    def alone(self) -> Iterator[Callable[[str, str, str, dict[str, Any]], Any]]:
+        """Calls over one connection that nobody else uses, and that is closed at the end."""
+        connection = self._connect("")
+
+        def call(host: str, target: str, method: str, args: dict[str, Any]) -> Any:
+            request = {"host": host, "target": target, "method": method, "args": args}
+            return _result(self._ask(connection, request))
+
+        try:
+            yield call
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Drop all idle connections."""
@@ -105,3 +118,9 @@ class Channel:
                 why="the simulated fleet is down" if host else error.strerror or str(error),
                 next="vgpumgr sim up",
             ) from error
+
+
+def _result(message: dict[str, Any]) -> Any:
+    if "error" in message:
+        raise wire.error_from(message["error"])
+    return message["result"]

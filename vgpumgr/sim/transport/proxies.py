@@ -6,14 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vgpumgr.hosts.runner import CallCut, Completed
+from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import DomainFacts, VolumeFacts
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.host import StoragePool
+from vgpumgr.model.migration import LiveMove, MoveProgress
+from vgpumgr.model.ports import Host
+from vgpumgr.sim.transport.moving import Place, drive, no_peer
 
 # target, method, arguments, kind of the answer; may raise CallCut
 Call = Callable[[str, str, dict[str, Any], Any], Any]
 
 _READS = frozenset({"list", "look", "xml", "pools", "networks", "versions"})
+_READS |= {"live_xml", "cpu_fits", "progress", "download"}
 
 _FACTS = tuple[DomainFacts, ...]
 _POOLS = tuple[StoragePool, ...]
@@ -57,8 +62,9 @@ def under_deadline(host: str, call: Call) -> Call:
 class ProxyDomains:
     """Fulfils ``ports.Domains``."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, place: Place) -> None:
         self._call = call
+        self._place = place
 
     def list(self) -> _FACTS:
         """Every domain, foreign ones included."""
@@ -104,6 +110,37 @@ class ProxyDomains:
         """Start with the host, or not."""
         self._do("set_autostart", name=name, on=on)
 
+    def live_xml(self, name: str) -> str:
+        """The running domain's XML."""
+        return str(self._call("domains", "live_xml", {"name": name}, str))
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with that CPU run here?"""
+        found: bool | None = self._call("domains", "cpu_fits", {"xml": xml}, None)
+        return found
+
+    def migrate(self, move: LiveMove, target: Host) -> None:
+        """Move a running domain to another host of the same fleet."""
+        peer = target.domains
+        if not isinstance(peer, ProxyDomains):
+            raise no_peer(self._place, target)
+        drive(self._place, peer._place, move)
+
+    def cancel_migration(self, name: str) -> None:
+        """End a move that is under way."""
+        self._call("moves", "cancel", {"name": name}, None)
+
+    def migration_progress(self, name: str) -> MoveProgress | None:
+        """How far the move is."""
+        found: MoveProgress | None = self._call(
+            "moves", "progress", {"name": name}, MoveProgress | None
+        )
+        return found
+
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on."""
+        self._do("resume", name=name)
+
     def _do(self, method: str, **arguments: Any) -> None:
         self._call("domains", method, arguments, None)
 
@@ -111,8 +148,9 @@ class ProxyDomains:
 class ProxyStorage:
     """Fulfils ``ports.Storage``."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, place: Place) -> None:
         self._call = call
+        self._place = place
 
     def pools(self) -> _POOLS:
         """Every storage pool."""
@@ -139,14 +177,28 @@ class ProxyStorage:
         """Delete a volume."""
         self._call("storage", "delete", {"pool": pool, "volume": volume}, None)
 
+    def xml(self, pool: str, volume: str) -> str:
+        """The volume's XML."""
+        return str(self._call("storage", "xml", {"pool": pool, "volume": volume}, str))
+
+    def copy_to(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
+        """A volume's file into its namesake's: simulated ones are small, and go in one piece."""
+        peer = target.storage
+        if not isinstance(peer, ProxyStorage):
+            raise no_peer(self._place, target)
+        named = {"pool": pool, "volume": volume}
+        content = to_plain(self._call("storage", "download", named, None))
+        peer._call("storage", "receive", {**named, "content": content}, None)
+        seen(content["length"])
+
 
 class ProxyLibvirt:
     """Domains, storage and the rest of a connection."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, place: Place) -> None:
         self._call = call
-        self.domains = ProxyDomains(call)
-        self.storage = ProxyStorage(call)
+        self.domains = ProxyDomains(call, place)
+        self.storage = ProxyStorage(call, place)
 
     def networks(self) -> _NAMES:
         """The names of libvirt's networks."""

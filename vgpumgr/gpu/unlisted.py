@@ -1,0 +1,68 @@
+"""GPUs outside the catalogue that have VFs: what their own files tell, and nothing guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from vgpumgr import catalog
+from vgpumgr.model.gpu import GpuFacts
+
+MIB_PER_GIB = 1024
+# The end of a vGPU type's name: ``-4Q``, ``-2B4``. Its number is the frame buffer in GiB.
+_SIZE = re.compile(r"-([1-9]\d*)[A-Z]\d*$")
+
+
+@dataclass(frozen=True, slots=True)
+class VfType:
+    """A type that VFs carry by themselves. ``series`` is the letter of its name."""
+
+    type_id: str
+    profile: str
+    gib: int
+    series: str
+
+
+def is_unlisted(gpu: GpuFacts) -> bool:
+    """Does the catalogue not know it?"""
+    return catalog.board(gpu.model) is None and catalog.sriov_board(gpu.model) is None
+
+
+def vf_types(gpu: GpuFacts) -> tuple[VfType, ...]:
+    """The known types whose name tells their size."""
+    return tuple(_read(gpu.vf_types))
+
+
+def plain_profile(gpu: GpuFacts) -> str:
+    """The profile of one of its plain VFs (``8086:10c9-1of4``); empty where it has none."""
+    if not gpu.vfs or not is_unlisted(gpu) or not all(vf.is_plain for vf in gpu.vfs):
+        return ""
+    return catalog.vf_profile(gpu.model, len(gpu.vfs))
+
+
+def learned_profiles(gpu: GpuFacts) -> frozenset[str]:
+    """Names that users may write because a host told them."""
+    mdev_types = (gpu.mdev_types, *(vf.mdev_types for vf in gpu.vfs))
+    names = {each.profile for types in mdev_types for each in types}
+    return frozenset(names | {each.profile for each in vf_types(gpu)} | {plain_profile(gpu)}) - {""}
+
+
+def complete_types(gpu: GpuFacts) -> Mapping[str, str] | None:
+    """``vf_types`` where they are all there is; None where a vGPU hides some, or a list failed.
+
+    In MIG mode the lists have only what the GPU instances of the moment can make.
+    """
+    if not gpu.vf_types or (gpu.mig is not None and gpu.mig.enabled):
+        return None
+    vendors = [vf.vendor for vf in gpu.vfs]
+    told = all(each and each.type_id == 0 and each.creatable is not None for each in vendors)
+    return gpu.vf_types if told else None
+
+
+def _read(types: Mapping[str, str]) -> Iterator[VfType]:
+    for type_id, name in types.items():
+        size = _SIZE.search(name)
+        if size is not None:
+            series = size[0].lstrip("-0123456789")[0]
+            yield VfType(type_id, catalog.normalise(name), int(size[1]), series)

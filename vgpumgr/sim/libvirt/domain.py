@@ -1,0 +1,58 @@
+"""A domain as the libvirt of one simulated host knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.migration import LiveMove
+from vgpumgr.sim.libvirt.needs import Needs
+
+PIECES = 4
+"""A domain moves in so many pieces: between them one can look, cancel, or pull a plug."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A domain's part in a move, for as long as ``client`` drives it.
+
+    ``left`` are the pieces that have not gone over; ``loaded``: the receiver has begun to take the
+    devices' state.
+    """
+
+    client: str
+    move: LiveMove
+    incoming: bool
+    left: int = PIECES
+    loaded: bool = False
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class Domain:
+    """``running`` is what it was started with, ``live`` as XML; None and empty while it is off."""
+
+    xml: str
+    needs: Needs
+    autostart: bool = False
+    persistent: bool = True
+    running: Needs | None = None
+    live: str = ""
+    paused: bool = False
+    job: Job | None = None
+
+    @property
+    def facts(self) -> DomainFacts:
+        """What libvirt shows of it: while it runs, what it runs with."""
+        return replace(
+            (self.running or self.needs).facts,
+            state=self._state,
+            autostart=self.autostart,
+            persistent=self.persistent,
+        )
+
+    @property
+    def _state(self) -> DomainState:
+        if self.running is None:
+            return DomainState.SHUTOFF
+        return DomainState.PAUSED if self.paused else DomainState.RUNNING

@@ -3,8 +3,10 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 VENV_STAMP := .venv/.ready
 DEMO := .demo
+HOST := lab1
+SELECT := lab
 
-.PHONY: help setup demo demo-down test test-real lint types layers check bench golden lock lab-one lab-one-down lab-one-test clean
+.PHONY: help setup demo demo-down test test-real lint types layers check bench golden lock lab-box lab-up lab-down lab-ssh lab-test hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,9 +26,10 @@ test: setup ## the tests: unit, property, golden, contract, end to end; real lib
 	@tools/setup.sh test
 	@tools/test.sh
 
-lint: setup ## ruff
+lint: setup ## ruff; ansible-lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	cd host-setup && ANSIBLE_HOME="$(CURDIR)/.venv/ansible" PATH="$(CURDIR)/.venv/bin:$$PATH" ansible-lint -q
 
 types: setup ## mypy --strict
 	.venv/bin/mypy
@@ -45,15 +48,24 @@ golden: setup ## rewrite golden files; review the diff
 lock: ## rewrite requirements.lock (needs uv)
 	tools/lock.sh
 
-lab-one: setup ## one lab host with real devices under software emulation
+lab-box: setup ## the disk of the lab hosts, built when its recipe changed
 	@tools/setup.sh lab
-	$(PY) tests/lab/lab.py up
+	@tests/lab/box.sh
 
-lab-one-down: ## stop it
-	$(PY) tests/lab/lab.py down
+lab-up: lab-box ## two hosts with real devices, emulated; HOSTS=lab1 for one
+	@tests/lab/lab.sh up $(HOSTS)
 
-lab-one-test: lab-one ## the product against the lab host's real devices
-	.venv/bin/pytest -m lab -n0 -q
+lab-down: ## end them, and all that belongs to them
+	@tests/lab/lab.sh down
+
+lab-ssh: ## log in as root: make lab-ssh HOST=lab1
+	@tests/lab/lab.sh ssh $(HOST)
+
+lab-test: lab-up ## the tests on the lab hosts; SELECT="lab and bounded" for some
+	@tests/lab/lab.sh test -m "$(SELECT)"
+
+hw-test: setup ## read-only checks of this machine's own GPUs
+	.venv/bin/pytest -q -n0 -m hw
 
 clean: demo-down
 	rm -rf .venv .demo

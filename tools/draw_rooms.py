@@ -16,7 +16,7 @@ from lxml import etree
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs" / "rooms.svg"
 SVG = "http://www.w3.org/2000/svg"
-WIDTH, ROW, BOX_W, BOX_H = 860, 92, 150, 44
+WIDTH, ROW, BOX_W, BOX_H = 960, 92, 150, 44
 ROLE = {
     "cli": "parse, call, print",
     "app": "settings, composition",
@@ -24,6 +24,7 @@ ROLE = {
     "engine": "plan, journal, execute",
     "hosts": "SSH, helper, bridge",
     "store": "the ledger",
+    "checks": "is a host set up well",
     "gpu": "ways to give a GPU",
     "layout": "how GPUs are partitioned",
     "virt": "libvirt by intent",

@@ -11,26 +11,44 @@ case "${1:-demo}" in
   *) echo "usage: tools/setup.sh demo|test|lab" >&2; exit 2 ;;
 esac
 
-missing=""
-for package in $packages; do
-  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
-done
+as_root=""
+[ "$(id -u)" -eq 0 ] || as_root=sudo
+export DEBIAN_FRONTEND=noninteractive
 
-if [ -n "$missing" ]; then
-  echo "set-up: installing Debian packages:$missing" >&2
-  as_root=""
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || { echo "set-up: run once as root, or install:$missing" >&2; exit 1; }
-    as_root="sudo"
+install() { # APT OPTIONS AND PACKAGES…
+  echo "set-up: installing Debian packages: $*" >&2
+  if [ -n "$as_root" ] && ! command -v sudo >/dev/null; then
+    echo "set-up: run once as root, or install them yourself" >&2
+    exit 1
   fi
+  local log
   log=$(mktemp)
-  export DEBIAN_FRONTEND=noninteractive
-  if ! { $as_root apt-get -qq -o Acquire::Retries=3 update && $as_root apt-get -qq -y --no-install-recommends install $missing; } >"$log" 2>&1; then
+  if ! { $as_root apt-get -qq -o Acquire::Retries=3 update && $as_root apt-get -qq -y --no-install-recommends install "$@"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    echo "set-up: apt-get could not install:$missing" >&2
+    echo "set-up: apt-get could not install: $*" >&2
     exit 1
   fi
   rm -f "$log"
+}
+
+missing=()
+for package in $packages; do
+  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
+
+# The lab's igb devices need QEMU 8. Debian 12 has a newer one in backports, on the mirror that this machine uses already.
+backports=bookworm-backports
+if [ "${1:-demo}" = lab ] && dpkg --compare-versions "$(dpkg-query -W -f '${Version}' qemu-system-x86)" lt 1:8; then
+  if ! apt-get indextargets --format '$(RELEASE)' | grep -qx $backports; then
+    $as_root apt-get -qq update
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' 'Label: Debian' | head -n 1)
+    [ -n "$mirror" ] || { echo "set-up: no source of Debian 12 in this machine's apt; add $backports by hand" >&2; exit 1; }
+    printf '%s\n' 'Types: deb' "URIs: $mirror" "Suites: $backports" 'Components: main' \
+      'Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg' |
+      $as_root tee /etc/apt/sources.list.d/$backports.sources >/dev/null
+  fi
+  install -t $backports qemu-system-x86 qemu-utils
 fi
 
 [ "${1:-demo}" = demo ] || exit 0

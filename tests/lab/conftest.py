@@ -1,4 +1,7 @@
-"""The lab host for tests: enrolled by the command line, or reached through the ports."""
+"""The lab hosts for tests: enrolled by the command line, or reached through the ports.
+
+``tests/lab/lab.sh test`` has set lab1 up and enrolled it before (tests/lab/fleet.py).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.lab.labhost import LabHost, Vgpumgr
+from tests.lab import fleet
+from tests.lab.labhost import ANSWER_S, CONNECT_S, LabHost, Vgpumgr
 from vgpumgr.hosts import enrol
 from vgpumgr.hosts.real import RealHosts
 from vgpumgr.model.host import HostRecord
@@ -16,22 +20,28 @@ from vgpumgr.model.ports import Host
 
 @pytest.fixture(scope="session")
 def lab() -> LabHost:
-    """The running lab host."""
-    return LabHost.find()
+    """lab1, the host of most tests."""
+    return LabHost.named("lab1")
+
+
+@pytest.fixture(scope="session")
+def lab2() -> LabHost:
+    """Its neighbour."""
+    return LabHost.named("lab2")
 
 
 @pytest.fixture(scope="module")
-def lab_host(lab: LabHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """It with the helper installed, through the ports; taken away again."""
-    config = lab.ssh_config(tmp_path_factory.mktemp("ssh"))
-    real = RealHosts(ssh_config=config, identity=lambda: ("contract", 1))
-    record = enrol.pin(
-        real, HostRecord(name="lab", address=lab.address), lab.fingerprint, _nobody_asks
+def lab_host(lab: LabHost) -> Iterator[Host]:
+    """lab1 through the ports."""
+    real = RealHosts(
+        ssh_config=fleet.FLEET / "ssh_config",
+        own_key=fleet.FLEET / "state/keys/id_ed25519",
+        identity=lambda: ("contract", 1),
+        connect_timeout_s=CONNECT_S,
+        call_timeout_s=ANSWER_S,
     )
-    lab.may_use_sudo(True)
-    enrol.install(real, record)
-    yield real.open(record)
-    enrol.uninstall(real, record)
+    record = HostRecord(name=lab.name, address=lab.enrolled_address)
+    yield real.open(enrol.pin(real, record, lab.fingerprint, _nobody_asks))
     real.close()
 
 
@@ -42,28 +52,28 @@ def _nobody_asks(name: str, key: str) -> None:
 @pytest.fixture(scope="module")
 def enrolled(
     lab: LabHost, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Vgpumgr, dict[str, Any]]]:
-    """A fleet of this one host, and the host's dump right after ``host add``.
-
-    From then on gpuadm has nothing but the sudo rule that ``host add`` left.
-    """
-    folder = tmp_path_factory.mktemp("lab")
-    vgpumgr = Vgpumgr(folder, lab.ssh_config(folder))
-    lab.may_use_sudo(True)
-    vgpumgr("host", "add", "lab", "--address", lab.address, "--fingerprint", lab.fingerprint)
-    lab.may_use_sudo(False)
-    yield vgpumgr, lab.dump()
-    lab.may_use_sudo(True)
-    vgpumgr("host", "remove", "lab", "-y")
-    assert lab.root("ls -A /var/lib/vgpumgr /usr/local/lib/vgpumgr 2>/dev/null; true") == ""
+) -> tuple[Vgpumgr, dict[str, Any]]:
+    """The fleet of lab1 alone, without VMs, and the host's dump."""
+    program = fleet.program(tmp_path_factory.mktemp("lab"))
+    assert program.hosts() == {lab.name}, "set up by: make lab-test"
+    program.delete_all()
+    return program, lab.dump()
 
 
 @pytest.fixture
 def vgpumgr(lab: LabHost, enrolled: tuple[Vgpumgr, dict[str, Any]]) -> Iterator[Vgpumgr]:
-    """The program; after each test all VMs are deleted, and the host is as after ``host add``."""
+    """The program; after each test all VMs are deleted, and the host is as before."""
     program, before = enrolled
     yield program
-    ours = [name for name, vm in program.vms().items() if vm["owner"] == "vgpumgr"]
-    if ours:
-        program("vm", "delete", *ours, "-y", "--force")
+    program.delete_all()
     assert lab.settled(before) == before
+
+
+@pytest.fixture(scope="module")
+def both(enrolled: tuple[Vgpumgr, dict[str, Any]], lab2: LabHost) -> Iterator[Vgpumgr]:
+    """The program with lab1 and lab2 in the fleet, for the tests of one module."""
+    program, _ = enrolled
+    fleet.set_up(program, lab2)
+    yield program
+    program.delete_all()
+    program("host", "remove", lab2.name, "-y", "--forget")

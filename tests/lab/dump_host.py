@@ -39,6 +39,11 @@ def available():
     return {f"{t.parts[-3]} {t.name}": text(t / "available_instances") for t in types}
 
 
+def claims():
+    """Of VMs' parts: a layout stays kept as long as its host is in the fleet."""
+    return [name for name in names("/var/lib/vgpumgr/claims") if not name.startswith("layout-")]
+
+
 print(
     json.dumps(
         {
@@ -51,7 +56,7 @@ print(
             "volumes": virsh("vol-list", "default"),
             "nvram": names("/var/lib/libvirt/qemu/nvram"),
             "vfio groups": names("/dev/vfio"),
-            "claims": names("/var/lib/vgpumgr/claims"),
+            "claims": claims(),
         }
     )
 )

@@ -6,11 +6,16 @@ import json
 import os
 import shlex
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from vgpumgr.model.errors import HostUnreachable
+from vgpumgr.model.ports import Host
+
 BY_HAND = (Path(__file__).parent / "by_hand.py").read_text()
+ANSWERS_S = 120.0
 
 
 class Shell(Protocol):
@@ -18,6 +23,13 @@ class Shell(Protocol):
 
     def root(self, command: str, stdin: str = "") -> str:
         """What a command prints; it must succeed."""
+
+
+class Machine(Shell, Protocol):
+    """A host whose power can be cut."""
+
+    def reboot(self) -> None:
+        """Off and on again; it answers afterwards."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +66,31 @@ class LabMachine:
         if "errno" in answer:
             raise OSError(answer["errno"], os.strerror(answer["errno"]), words[1])
         return answer["answer"]
+
+
+@dataclass(frozen=True)
+class LabFaults:
+    """Fulfils the contract's ``Faults`` as far as a host without NVIDIA's driver can suffer."""
+
+    machine: Machine
+    host: Host
+
+    def reboot(self) -> None:
+        """The controller's connections break as well: it finds the host again."""
+        self.machine.reboot()
+        deadline = time.monotonic() + ANSWERS_S
+        while True:
+            try:
+                self.host.probe()
+            except HostUnreachable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+            else:
+                return
+
+    def client(self, gpu: str, name: str) -> AbstractContextManager[None]:
+        raise NotImplementedError("only NVIDIA's driver has device nodes that programs hold")
+
+    def unbind_fails(self, gpu: str, times: int) -> None:
+        raise NotImplementedError("only NVIDIA's driver has an unbindLock")

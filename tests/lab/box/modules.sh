@@ -1,17 +1,22 @@
 #!/bin/bash
-# Builds the mediated-device samples of the Linux source (samples/vfio-mdev) for the box's kernel and installs them in it.
-# Usage: modules.sh BUILDER_TREE BOX_TREE KERNEL_RELEASE   (BUILDER_TREE/build holds the linux-source package)
+# Builds kernel modules for the box and installs them in its tree: the samples of the Linux source, and all that lies in SOURCES.
+# Usage: modules.sh BASE SOURCES   (BASE was made by base.sh; SOURCES need not be there)
 set -euo pipefail
 
-builder=$1 tree=$2 release=$3
-source_package=linux-source-${release%.*}
-[ -d "$builder/lib/modules/$release/build" ] || { echo "no headers for $release in the builder" >&2; exit 1; }
+base=$1 sources=$2
+release=$(ls "$base/builder/lib/modules")
+installed=$base/tree/usr/lib/modules/$release/updates
+rm -rf "$installed" "$base/builder/modules"
+mkdir -p "$installed" "$base/builder/modules"
 
-dpkg-deb --fsys-tarfile "$builder/build/$source_package"_*.deb |
-  tar -xO "./usr/src/$source_package.tar.xz" |
-  tar -xJ -C "$builder/build" --strip-components=3 "$source_package/samples/vfio-mdev"
+build() { # FOLDER
+  cp -r "$1" "$base/builder/modules/"
+  local built
+  built=modules/$(basename "$1")
+  chroot "$base/builder" make -s -j2 -C "/lib/modules/$release/build" "M=/$built" modules "${@:2}" >&2
+  install -m 644 -t "$installed" "$base/builder/$built"/*.ko
+}
 
-printf 'obj-m := mbochs.o mtty.o\n' >"$builder/build/Makefile"
-chroot "$builder" make -s -C "/lib/modules/$release/build" M=/build modules
-install -D -m 644 -t "$tree/lib/modules/$release/extra" "$builder"/build/{mbochs,mtty}.ko
-chroot "$tree" depmod "$release"
+build "$base/builder/samples" CONFIG_SAMPLE_VFIO_MDEV_{MBOCHS,MDPY,MTTY}=m
+[ ! -d "$sources" ] || build "$sources"
+chroot "$base/tree" depmod "$release"

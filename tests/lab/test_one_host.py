@@ -18,7 +18,8 @@ from tests.lab.labhost import LabHost, Vgpumgr
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 
 DISPLAY_MODEL = "1234:1111"
-FIRST, SECOND = "0000:01:00.0", "0000:02:00.0"
+SECOND = "0000:02:00.0"
+DISPLAYS = {"0000:01:00.0", SECOND, "0000:03:00.0"}
 CANNOT_BE_PLACED = 5
 NOT_FOUND = 3
 
@@ -42,17 +43,6 @@ def available(lab: LabHost, parent: str) -> dict[str, int]:
     return names
 
 
-def vfio_groups_of(lab: LabHost, domain: str) -> set[str]:
-    """The VFIO groups that the domain's QEMU has open."""
-    pid = lab.root(f"cat /run/libvirt/qemu/{domain}.pid")
-    held = lab.root(f"readlink /proc/{pid}/fd/* | grep ^/dev/vfio/ | grep -v vfio/vfio || true")
-    return {path.removeprefix("/dev/vfio/") for path in held.splitlines()}
-
-
-def group_of(lab: LabHost, path: str) -> str:
-    return lab.root(f"basename $(readlink {path}/iommu_group)")
-
-
 @pytest.mark.parametrize(
     ("parent", "profile"), [("mbochs", "mbochs-medium"), ("mtty", "mtty-2")], ids=["mbochs", "mtty"]
 )
@@ -70,14 +60,14 @@ def test_a_vm_gets_a_real_mediated_device(
     assert available(lab, parent)[profile] == before[profile] - 1
     assert lab.virsh("domstate desk") == "running"
     assert device in lab.virsh("dumpxml desk")
-    assert vfio_groups_of(lab, "desk") == {group_of(lab, path)}
+    assert lab.vfio_groups_of("desk") == {lab.group_of(device)}
     assert "nothing to change" in vgpumgr("apply", "-f", file).out
 
     vgpumgr("vm", "stop", "desk", "--force")
     assert lab.virsh("domstate desk") == "shut off"
     assert lab.dump()["mdevs"] == [device], "a stopped VM keeps its GPU part"
     vgpumgr("vm", "start", "desk")
-    assert vfio_groups_of(lab, "desk") == {group_of(lab, path)}
+    assert lab.vfio_groups_of("desk") == {lab.group_of(device)}
 
     vgpumgr("delete", "-f", file, "-y", "--force")
     assert vgpumgr.vms() == {}
@@ -116,27 +106,32 @@ def test_two_vms_share_one_budget_and_the_third_is_refused_before_the_kernel_wou
     assert set(vgpumgr.vms()) == {"large", "late"}
 
 
+def drivers(lab: LabHost) -> list[str]:
+    seen = lab.dump()["functions"]
+    return [seen[each]["driver"] for each in sorted(DISPLAYS)]
+
+
 def test_a_whole_display_goes_into_a_vm_and_back_to_its_driver(
     lab: LabHost, vgpumgr: Vgpumgr
 ) -> None:
+    before = drivers(lab)
     vgpumgr("apply", "-f", vgpumgr.file(whole("one")))
     (address,) = devices(vgpumgr, "one")
     seen = lab.dump()["functions"]
-    assert address in {FIRST, SECOND}
+    assert address in DISPLAYS
     assert seen[address]["driver"] == seen[address]["driver_override"] == "vfio-pci"
     assert lab.virsh("domstate one") == "running"
-    path = f"/sys/bus/pci/devices/{address}"
-    assert vfio_groups_of(lab, "one") == {group_of(lab, path)}
+    assert lab.vfio_groups_of("one") == {lab.group_of(address)}
 
-    file = vgpumgr.file(whole("one"), whole("two"), whole("three"))
+    names = ("one", "two", "three")
+    file = vgpumgr.file(*map(whole, names), whole("four"))
     (refused,) = vgpumgr("plan", "-f", file, "-o", "json", code=CANNOT_BE_PLACED).json["unplaced"]
-    assert sum(each["code"] == "in-use" for each in refused["reasons"]) == 2
-    vgpumgr("apply", "-f", vgpumgr.file(whole("one"), whole("two")))
-    assert {*devices(vgpumgr, "one"), *devices(vgpumgr, "two")} == {FIRST, SECOND}
+    assert sum(each["code"] == "in-use" for each in refused["reasons"]) == 3
+    vgpumgr("apply", "-f", vgpumgr.file(*map(whole, names)))
+    assert {device for name in names for device in devices(vgpumgr, name)} == DISPLAYS
 
-    vgpumgr("vm", "delete", "one", "two", "-y", "--force")
-    seen = lab.dump()["functions"]
-    assert [seen[each]["driver"] for each in (FIRST, SECOND)] == ["bochs-drm", "bochs-drm"]
+    vgpumgr("vm", "delete", *names, "-y", "--force")
+    assert drivers(lab) == before
 
 
 FOREIGN_DOMAIN = """
@@ -184,7 +179,7 @@ def test_what_others_made_is_shown_as_foreign_and_left_alone(
     lab: LabHost, vgpumgr: Vgpumgr
 ) -> None:
     with strangers(lab) as (held, idle, defined):
-        vgpumgr("host", "probe", "lab")
+        vgpumgr("host", "probe", lab.name)
         with_strangers = lab.dump()
         assert {held, idle} == set(with_strangers["mdevs"])
         assert defined in str(with_strangers["mdev definitions"])
@@ -197,26 +192,28 @@ def test_what_others_made_is_shown_as_foreign_and_left_alone(
         assert "stranger" in vgpumgr.strangers_on(SECOND)[0][0]
 
         vgpumgr("vm", "delete", "stranger", "-y", "--force", code=NOT_FOUND)
-        file = vgpumgr.file(wants("ours", "mbochs-large", 3), wants("port", "mtty-1"), whole("gpu"))
+        file = vgpumgr.file(wants("ours", "mbochs-large", 3), wants("port", "mtty-1"))
         vgpumgr("apply", "-f", file)
-        assert devices(vgpumgr, "gpu") == [FIRST]
-        too_much = vgpumgr.file(wants("more", "mbochs-small"), whole("gpu2"))
+        free = vgpumgr.file(whole("gpu1"), whole("gpu2"))
+        vgpumgr("apply", "-f", free)
+        assert {*devices(vgpumgr, "gpu1"), *devices(vgpumgr, "gpu2")} == DISPLAYS - {SECOND}
+        too_much = vgpumgr.file(wants("more", "mbochs-small"), whole("gpu3"))
         plan = vgpumgr("plan", "-f", too_much, "-o", "json", code=CANNOT_BE_PLACED).json
-        assert [each["vm"] for each in plan["unplaced"]] == ["more", "gpu2"]
+        assert [each["vm"] for each in plan["unplaced"]] == ["more", "gpu3"]
 
-        vgpumgr("vm", "delete", "ours", "port", "gpu", "-y", "--force")
+        vgpumgr("vm", "delete", "ours", "port", "gpu1", "gpu2", "-y", "--force")
         assert lab.settled(with_strangers) == with_strangers
         assert lab.virsh("domstate stranger") == "running"
-        assert vfio_groups_of(lab, "stranger") >= {group_of(lab, f"/sys/bus/mdev/devices/{held}")}
-    vgpumgr("host", "probe", "lab")
+        assert lab.vfio_groups_of("stranger") >= {lab.group_of(held)}
+    vgpumgr("host", "probe", lab.name)
     assert vgpumgr.vms() == {}
 
 
 def test_after_enrolment_the_helpers_own_sudo_rule_is_all_that_is_left(
     lab: LabHost, vgpumgr: Vgpumgr
 ) -> None:
-    rules = lab.root("sudo -l -U gpuadm | grep NOPASSWD")
+    rules = lab.root("sudo -l -U vgpumgr | grep NOPASSWD")
     assert rules.split() == ["(root)", "NOPASSWD:", "/usr/local/lib/vgpumgr/vgpumgr-helper", '""']
-    vgpumgr("host", "probe", "lab")
+    vgpumgr("host", "probe", lab.name)
     (host,) = vgpumgr("host", "list", "-o", "json").json["items"]
     assert (host["state"], host["unknown"], host["iommu"]) == ("ready", [], True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ class FakeHelper:
                 raise HostRefused(f"no {type} is left on {parent}", errno_name="ENOSPC")
             self._put(f"mdev-{uuid}", claim)
             host.mdevs[uuid] = (parent, type)
+            host.received.discard(uuid)
         return self._mdev_look(uuid)
 
     def _mdev_look(self, uuid: str) -> dict[str, object]:
@@ -87,6 +89,16 @@ class FakeHelper:
         if found is None:
             raise NotFound(f"no file {path}")
         return {"format": "qcow2", "backing": None, "data_file": None, **found}
+
+    def _file_digest(self, path: str, pool_path: str) -> dict[str, object]:
+        """Equal where the same was uploaded or copied; nothing else is modelled."""
+        name = path.removeprefix(f"{pool_path}/")
+        found = {volume.path: volume for volume in self.host.volumes.values()}
+        if path not in found:
+            raise NotFound(f"no file {path}")
+        content = self.host.uploads.get(name, b"")
+        size = found[path].capacity_bytes
+        return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": size}
 
     def _check(self, unit: str, claim: Mapping[str, object], *, must: bool = False) -> None:
         found = self.host.claims.get(unit)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml.xml import untrusted
-from vgpumgr.model.domain import DomainFacts, DomainState, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, DomainState, VolumeFacts, VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import StoragePool
+from vgpumgr.model.migration import LiveMove, MoveProgress
+from vgpumgr.model.ports import Host
 
 if TYPE_CHECKING:
     from tests.fakes import FakeHost
@@ -55,27 +59,97 @@ class FakeDomains:
     def set_autostart(self, name: str, on: bool) -> None:
         self.host.call("autostart", name, on, effect=lambda: self._change(name, autostart=on))
 
+    def live_xml(self, name: str) -> str:
+        found = self.host.call("live_xml", name, effect=lambda: self._live(name))
+        return str(found)
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        found = self.host.call("cpu_fits", xml, effect=lambda: self.host.cpu_fits)
+        return found if isinstance(found, bool) else None
+
+    def migrate(self, move: LiveMove, target: Host) -> None:
+        self.host.call("migrate", move, target.name, effect=lambda: self._migrate(move, target))
+
+    def cancel_migration(self, name: str) -> None:
+        self.host.call("cancel_migration", name, effect=lambda: self.host.moving.pop(name, None))
+
+    def migration_progress(self, name: str) -> MoveProgress | None:
+        effect = self.host.moving.get
+        found = self.host.call("migration_progress", name, effect=lambda: effect(name))
+        return found if isinstance(found, MoveProgress) else None
+
+    def resume(self, name: str) -> None:
+        self.host.call("resume", name, effect=lambda: self._resume(name))
+
+    def _live(self, name: str) -> str:
+        if self._known(name).state is DomainState.SHUTOFF:
+            raise HostRefused(f"domain {name} is off")
+        return self.host.xml_by_name[name]
+
+    def _resume(self, name: str) -> None:
+        if self._known(name).state is DomainState.SHUTOFF:
+            raise HostRefused(f"domain {name} is off")
+        self._change(name, state=DomainState.RUNNING)
+
+    def _migrate(self, move: LiveMove, target: Host) -> None:
+        """Phase by phase; ``on_phase`` may raise after any of them, as a client that dies does."""
+        peer = target.domains
+        assert isinstance(peer, FakeDomains)
+        if self._known(move.name).state is not DomainState.RUNNING:
+            raise HostRefused(f"{move.name} is not running")
+        self.host.on_phase("begin")
+        peer._receive(move)
+        self.host.on_phase("prepare")
+        self._change(move.name, state=DomainState.PAUSED)
+        self.host.on_phase("perform")
+        peer._define(move.persistent_xml)
+        peer._change(move.name, state=DomainState.RUNNING, persistent=True)
+        self.host.on_phase("finish")
+        self._change(move.name, state=DomainState.SHUTOFF)
+
+    def _receive(self, move: LiveMove) -> None:
+        """What libvirt and QEMU on the target do with the XML they are sent."""
+        facts = domainxml.parse(move.live_xml)
+        if move.name in self.host.domains_by_name:
+            raise HostRefused(f"domain {move.name} exists")
+        for device in facts.devices:
+            if device in self.host.received:
+                raise HostRefused(f"{device}: EBADF, it took part in a move before")
+        self.host.received |= set(facts.devices)
+        self._check(move.live_xml)
+        receiver = replace(facts, state=DomainState.PAUSED, persistent=False)
+        self.host.domains_by_name[move.name] = receiver
+        self.host.xml_by_name[move.name] = move.live_xml
+
     def _define(self, xml: str) -> str:
         facts = domainxml.parse(xml)
         before = self.host.domains_by_name.get(facts.name)
         if before is not None:
-            facts = replace(facts, state=before.state, autostart=before.autostart)
+            running = before.state is not DomainState.SHUTOFF
+            devices = before.devices if running else facts.devices
+            facts = replace(facts, state=before.state, autostart=before.autostart, devices=devices)
         self.host.domains_by_name[facts.name] = facts
         self.host.xml_by_name[facts.name] = xml
         return xml
 
     def _start(self, name: str) -> None:
-        for device in self._known(name).devices:
-            if device not in self.host.mdevs and self.host.drivers.get(device) != "vfio-pci":
-                raise HostRefused(f"device {device} of {name} is not there")
-        for path in _disks(self.host.xml_by_name[name]):
-            if path not in {volume.path for volume in self.host.volumes.values()}:
-                raise HostRefused(f"cannot open {path}")
+        self._known(name)
+        self._check(self.host.xml_by_name[name])
         self._change(name, state=DomainState.RUNNING)
 
+    def _check(self, xml: str) -> None:
+        for device in domainxml.parse(xml).devices:
+            if device not in self.host.mdevs and self.host.drivers.get(device) != "vfio-pci":
+                raise HostRefused(f"device {device} is not there")
+        for path in _disks(xml):
+            if path not in {volume.path for volume in self.host.volumes.values()}:
+                raise HostRefused(f"cannot open {path}")
+
     def _off(self, name: str) -> None:
-        self._known(name)
-        self._change(name, state=DomainState.SHUTOFF)
+        if self._known(name).persistent:
+            self._change(name, state=DomainState.SHUTOFF)
+        else:
+            self._forget(name)
 
     def _forget(self, name: str) -> None:
         self.host.domains_by_name.pop(name, None)
@@ -120,6 +194,37 @@ class FakeStorage:
 
     def delete(self, pool: str, volume: str) -> None:
         self.host.call("volume_delete", volume, effect=lambda: self._delete(pool, volume))
+
+    def xml(self, pool: str, volume: str) -> str:
+        return str(self.host.call("volume_xml", volume, effect=lambda: self._xml(pool, volume)))
+
+    def copy_to(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
+        effect = partial(self._copy, pool, volume, target, seen)
+        self.host.call("copy_to", pool, volume, target.name, effect=effect)
+
+    def _copy(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
+        there = target.storage
+        assert isinstance(there, FakeStorage)
+        size = self._known(pool, volume).capacity_bytes
+        there._known(pool, volume)
+        seen(size // 2)
+        there.host.uploads.pop(volume, None)
+        self.host.on_phase("copy")
+        if volume in self.host.uploads:
+            there.host.uploads[volume] = self.host.uploads[volume]
+        seen(size)
+
+    def _xml(self, pool: str, volume: str) -> str:
+        facts = self._known(pool, volume)
+        plan = VolumePlan(
+            pool=pool, name=volume, capacity_bytes=facts.capacity_bytes, format=facts.format
+        )
+        return domainxml.volume(plan)
+
+    def _known(self, pool: str, volume: str) -> VolumeFacts:
+        if (pool, volume) not in self.host.volumes:
+            raise NotFound(f"there is no volume {volume} in storage pool {pool}")
+        return self.host.volumes[pool, volume]
 
     def _create(self, pool: str, xml: str) -> VolumeFacts:
         root = untrusted(xml, "volume")

@@ -28,9 +28,12 @@ from vgpumgr.model.host import (
     UnknownPart,
     Versions,
 )
+from vgpumgr.model.migration import MoveProgress
 from vgpumgr.model.ports import Host
 
 Claim = dict[str, object]
+
+VERSIONS = Versions(kernel="6.1.0", libvirt="9.0.0", qemu="7.2.0")
 
 
 @dataclass
@@ -124,6 +127,13 @@ class FakeHost:
     xml_by_name: dict[str, str] = field(default_factory=dict)
     volumes: dict[tuple[str, str], VolumeFacts] = field(default_factory=dict)
     uploads: dict[str, bytes] = field(default_factory=dict)
+    moving: dict[str, MoveProgress] = field(default_factory=dict)
+    versions: Versions = VERSIONS
+    pool_kind: str = "dir"
+    cpu_model: str = ""
+    cpu_fits: bool | None = True
+    received: set[str] = field(default_factory=set)
+    on_phase: Callable[[str], None] = lambda _: None
     down: bool = False
     guests_ignore_acpi: bool = False
     calls: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
@@ -213,7 +223,8 @@ class FakeHost:
             host=self.name,
             boot_id="1",
             hostname=self.name,
-            versions=Versions(kernel="6.1.0", libvirt="9.0.0", qemu="7.2.0"),
+            versions=self.versions,
+            cpu_model=self.cpu_model,
             cpus=self.cpus,
             memory_mib=self.memory_mib,
             iommu=self.iommu,
@@ -229,7 +240,7 @@ class FakeHost:
             pools=tuple(
                 StoragePool(
                     name=pool,
-                    kind="dir",
+                    kind=self.pool_kind,
                     path=f"/pools/{pool}",
                     capacity_bytes=1 << 40,
                     available_bytes=1 << 40,

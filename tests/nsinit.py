@@ -40,6 +40,9 @@ UseDNS no
 MaxStartups 100
 """
 
+# Certificates for migration; a test that wants some puts them there.
+PKI = "/etc/libvirt/pki"
+
 LIBVIRTD = """\
 auth_unix_ro = "none"
 auth_unix_rw = "none"
@@ -56,6 +59,8 @@ cgroup_controllers = []
 namespaces = []
 stdio_handler = "file"
 remember_owner = 0
+migrate_tls_x509_cert_dir = "{pki}"
+migrate_tls_x509_verify = 1
 """
 
 POOL = """\
@@ -90,7 +95,7 @@ def own_file_systems(order: dict[str, str]) -> None:
     run("mount", "-t", "sysfs", "sysfs", "/sys")
     own_devices()
     run("mount", "--bind", order["cache"], "/var/cache/libvirt")
-    for folder in ("/run/sshd", "/var/lib/libvirt/images", "/etc/libvirt/qemu/networks"):
+    for folder in ("/run/sshd", "/var/lib/libvirt/images", "/etc/libvirt/qemu/networks", PKI):
         os.makedirs(folder)
     for name, line in (
         ("passwd", f"gpuadm:x:{order['uid']}:{order['uid']}::/:/bin/sh\n"),
@@ -134,7 +139,7 @@ def configure(order: dict[str, str]) -> None:
     run("ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", "/etc/ssh/host_key_ecdsa")
     write("/etc/ssh/authorized_keys", order["authorized_keys"], 0o644)
     write("/etc/libvirt/libvirtd.conf", LIBVIRTD.format(uuid=order["uuid"]))
-    write("/etc/libvirt/qemu.conf", QEMU)
+    write("/etc/libvirt/qemu.conf", QEMU.format(pki=PKI))
     write("/etc/libvirt/storage/default.xml", POOL)
     write("/etc/libvirt/qemu/networks/default.xml", NETWORK)
     Path("/etc/libvirt/storage/autostart").mkdir()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 import threading
 import uuid
 from pathlib import Path
@@ -70,6 +72,19 @@ class World:
         self.engine = self.engine_over(self.ledger)
         return self.engine
 
+    def twin(self, folder: Path) -> World:
+        """The same hosts and the same ledger once more; this one is closed by it."""
+        self.close()
+        folder.mkdir()
+        twin = copy.copy(self)
+        twin.path = folder / self.path.name
+        shutil.copy(self.path, twin.path)
+        twin.hosts = copy.deepcopy(self.hosts)
+        twin._opened = []
+        twin.ledger = twin.open()
+        twin.engine = twin.engine_over(twin.ledger)
+        return twin
+
     def close(self) -> None:
         """Close every ledger."""
         while self._opened:
@@ -108,6 +123,7 @@ def with_disk(name: str = "web", profile: str = "T4-4Q", **fields: object) -> Vm
 
 
 LOOKS = frozenset({"probe", "look", "mdev_look", "vfio_look", "volume_look", "image_inspect"})
+LOOKS |= {"live_xml", "cpu_fits", "migration_progress", "volume_xml", "file_digest"}
 
 
 def effects(host: FakeHost) -> list[str]:

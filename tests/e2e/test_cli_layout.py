@@ -15,6 +15,7 @@ from tests.e2e.support import Cli, host, host_dumps, new_cli, until, vm
 from tests.unit.store import ledger_v1
 from vgpumgr.model.host import HostRecord
 from vgpumgr.sim.client import SimHosts
+from vgpumgr.store import open_ledger
 
 NEW = {"kernel": "6.12.43", "libvirt": "11.3.0", "qemu": "10.0.2", "driver": "580.105.06"}
 A100, L40S = "A100-PCIE-80GB", "L40S"
@@ -43,11 +44,25 @@ def gpus(cli: Cli, host_name: str) -> list[dict[str, Any]]:
 
 
 def change_by_hand(cli: Cli, host_name: str, verb: str, **args: object) -> None:
-    """What somebody else does to the first GPU of a host."""
-    hosts = SimHosts(cli.state / "sim", identity=lambda: ("somebody-else", 1))
+    """What somebody does to the first GPU of a host, past the ledger."""
+    ledger = open_ledger(cli.state / "ledger.sqlite", create=False)
+    identity = (ledger.fleet_id(), ledger.epoch())
+    ledger.close()
+    hosts = SimHosts(cli.state / "sim", identity=lambda: identity)
     found = hosts.open(HostRecord(name=host_name, address=f"sim://{host_name}"))
     found.helper.call(verb, {"gpu": gpus(cli, host_name)[0]["device"], **args})
     hosts.close()
+
+
+def as_found(cli: Cli, text: str) -> None:
+    """A file that was not applied yet, of GPUs that look so: all there is to do is to keep it."""
+    planned = cli.ok("layout", "plan", "-f", "-", "-o", "json", stdin=text.encode()).json
+    assert [gpu["changes"] for gpu in planned["gpus"]] == [[]] * planned["changes"]
+    said = {each for gpu in planned["gpus"] for each in gpu["differences"]}
+    assert said == {"not kept on the host for its next boot"}
+    cli.ok("layout", "apply", "-f", "-", "-y", stdin=text.encode())
+    again = cli.ok("layout", "plan", "-f", "-", stdin=text.encode())
+    assert again.out.startswith("nothing to change")
 
 
 # -- plan and apply ---------------------------------------------------------------------------
@@ -266,8 +281,7 @@ def test_what_is_exported_is_what_is_there(cli: Cli) -> None:
     documents = list(yaml.safe_load_all(written))
     assert {each["kind"] for each in documents} == {"Layout"}
     assert "mig" in {each["hosts"][0] for each in documents}
-    again = cli.ok("layout", "plan", "-f", "-", stdin=written.encode())
-    assert again.out.startswith("nothing to change")
+    as_found(cli, written)
     only = cli.ok("layout", "export", "mig", "-o", "json").json
     assert (only["kind"], len(only["items"])) == ("LayoutList", 1)
     cli.fails(3, "layout", "export", "nowhere")
@@ -284,8 +298,7 @@ def test_a_layout_goes_through_mig_parteds_file_and_back(cli: Cli) -> None:
     ours = cli.ok("layout", "import", file, "--format", "mig-parted", "--host", "mig").out
     [document] = yaml.safe_load_all(ours)
     assert (document["kind"], document["hosts"]) == ("Layout", ["mig"])
-    again = cli.ok("layout", "plan", "-f", "-", stdin=ours.encode())
-    assert again.out.startswith("nothing to change")
+    as_found(cli, ours)
 
 
 def test_what_another_tool_has_no_words_for_is_said(cli: Cli) -> None:
@@ -368,7 +381,7 @@ def test_reading_an_older_ledger_names_the_command_that_migrates_it(
     assert failed.error["code"] == "ledger"
     assert failed.error["next"].startswith("vgpumgr store migrate")
     done = cli.ok("store", "migrate", "-o", "json").json
-    assert (done["before"], done["after"]) == (1, 2)
+    assert (done["before"], done["after"]) == (1, 3)
     assert Path(done["backup"]).is_file()
     cli.ok(*command.split())
     assert [item["name"] for item in cli.items("vm", "list")] == ["desk"]

@@ -34,15 +34,16 @@ def world_of(board: str, worlds: list[SimWorld], folder: Path) -> tuple[SimWorld
 
 
 def state(world: SimWorld) -> HostFacts:
-    return replace(world.facts(), boot_id="")
+    """All but what the host keeps of its layouts."""
+    return replace(world.facts(), claims=())
 
 
 def refused(world: SimWorld, layout: GpuLayout) -> str:
     """The layout is refused, and nothing changes; the error's text."""
-    before = state(world)
+    before = world.facts()
     with pytest.raises(Conflict) as caught:
         world.cut(layout)
-    assert state(world) == before
+    assert world.facts() == before
     return f"{caught.value.message} {caught.value.why}"
 
 

@@ -13,8 +13,9 @@ from tests.e2e.support import host as sim_host
 from tests.e2e.support import vm as vm_document
 from tests.simworld import NEW, OLD, SimWorld, host, vm
 from vgpumgr.model.errors import Conflict, NoPlacement
-from vgpumgr.model.host import HostFacts, Versions
+from vgpumgr.model.host import HostFacts, HostRecord, Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec
+from vgpumgr.sim.client import SimHosts
 
 A100, PRO = "A100-PCIE-80GB", "RTX-PRO-6000-BSE"
 SHARED = "RTX Pro 6000 Blackwell DC-1-2Q"
@@ -60,6 +61,8 @@ def start(world: SimWorld, *names: str) -> None:
         (A100, SLICES, NEW, ("1g.10gb", "3g.40gb")),
         (A100, CARVED, NEW, ("3g.40gb", "2g.20gb")),
         ("FLEX-170", GpuLayout(vfs=4), NEW, ("FLEX-170-1of4", "FLEX-170-1of4")),
+        ("UNLISTED-VF", GpuLayout(vfs=4), NEW, ("8086:10c9-1of4", "8086:10c9-1of4")),
+        ("UNLISTED-VGPU", GpuLayout(vfs=4), NEW, ("LAB V16-4Q", "LAB V16-4Q")),
     ],
 )
 def test_the_layout_brings_the_vfs_back_and_start_the_same_devices(
@@ -234,6 +237,10 @@ def cli() -> Iterator[Cli]:
             sim_host("a40", ("A40", 1), versions={**versions, "driver": "580.105.06"}),
             sim_host("t4", ("T4", 1)),
         )
+        hosts = SimHosts(found.state / "sim")
+        for name in ("a40", "t4"):  # nothing there restores claims: the way back is by command
+            hosts.uninstall(HostRecord(name=name, address=f"sim://{name}"))
+        hosts.close()
         yield found
 
 

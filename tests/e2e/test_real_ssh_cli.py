@@ -61,6 +61,9 @@ def test_enrol_apply_stop_start_and_delete_leave_the_hosts_as_they_were(
         cli.ok(*add(host))
     assert [item["state"] for item in cli.items("host", "list")] == ["ready", "ready"]
     before = [dump(host) for host in fleet.hosts]
+    for host in fleet.hosts:
+        assert f"{host.name}: helper " in cli.ok("host", "upgrade", host.name).err
+        assert host.run("/usr/local/lib/vgpumgr/vgpumgr-helper", "--restore") == ""
 
     given = cli.documents(vm("desk-1"), vm("desk-2"))
     cli.ok("apply", "-f", given)

@@ -29,6 +29,7 @@ class App:
         self.config = config
         self.stop = threading.Event()
         self.progress: Callable[[VmOutcome], None] = lambda _: None
+        self.tell: Callable[[str], None] = lambda _: None
         self.notice: Callable[[str], None] = lambda _: None
         self._closers: list[Callable[[], None]] = []
 
@@ -70,6 +71,7 @@ class App:
             connect_timeout_s=self.config.connect_timeout_s,
             call_timeout_s=self.config.call_timeout_s,
             identity=lambda: self._identity,
+            own_key=self.config.keys_dir / "id_ed25519",
         )
         self._closers.append(hosts.close)
         return hosts
@@ -115,10 +117,14 @@ class App:
             policy=self.config.policy,
             stop=self.stop,
             progress=self._report,
+            tell=self._tell,
         )
 
     def _report(self, outcome: VmOutcome) -> None:
         self.progress(outcome)
+
+    def _tell(self, text: str) -> None:
+        self.tell(text)
 
     def require_hosts(self) -> None:
         """NotFound when no host is enrolled yet."""

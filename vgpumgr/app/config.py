@@ -32,6 +32,11 @@ class Config:
     ssh_config: Path | None = None
     lanes: int = DEFAULT_LANES
 
+    @property
+    def keys_dir(self) -> Path:
+        """The controller's own keys: its SSH key and the CA for migrations."""
+        return self.state_dir / "keys"
+
 
 @dataclass(frozen=True, slots=True)
 class _Setting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vgpumgr.app.composition import App
@@ -23,13 +23,22 @@ def enrol(
     """
     ledger = app.writable_ledger
     _refuse_known(record, {host.name: host.address for host in ledger.hosts()})
-    if not is_simulated(record):
+    if is_simulated(record):
+        if install:
+            app.sim_hosts.install(record)
+    else:
         from vgpumgr.hosts import enrol as reach
 
         pinned = reach.pin(app.real_hosts, record, fingerprint, accept)
         record = replace(pinned, probe_only=not install)
         if install:
             reach.install(app.real_hosts, record)
+    return keep(app, record)
+
+
+def keep(app: App, record: HostRecord) -> HostRecord:
+    """Probe a host that is pinned and has its helper, and write it down; or nothing is written."""
+    ledger = app.writable_ledger
     app.hosts.open(record).probe()
     ledger.add_host(record)
     app.engine.refresh([record.name])
@@ -55,8 +64,11 @@ def trust(app: App, name: str, fingerprint: str) -> None:
     ledger.update_host(record)
 
 
-def remove(app: App, name: str, *, reach: bool) -> None:
-    """Take the helper away and close the host's row; refused while anything is allocated."""
+def remove(app: App, name: str, *, reach: bool) -> tuple[str, ...]:
+    """Take the helper away and close the host's row; refused while anything is allocated.
+
+    The answer: GPUs whose layout the host does not keep for its boots any longer.
+    """
     ledger = app.writable_ledger
     record = ledger.host(name)
     held = [each for each in ledger.allocations() if each.host == name]
@@ -67,8 +79,22 @@ def remove(app: App, name: str, *, reach: bool) -> None:
             why=f"{len(vms)} VMs and {len(held)} allocations are on it",
             next=f"vgpumgr vm list, then delete those on {name}",
         )
-    if reach and not is_simulated(record) and not record.probe_only:
-        from vgpumgr.hosts import enrol as reached
-
-        reached.uninstall(app.real_hosts, record)
+    left = _uninstall(app, record) if reach and not record.probe_only else ()
     ledger.remove_host(name)
+    return left
+
+
+def _uninstall(app: App, record: HostRecord) -> tuple[str, ...]:
+    if is_simulated(record):
+        forgotten = app.hosts.open(record).helper.call("forget", {})
+        app.sim_hosts.uninstall(record)
+        return _layouts(forgotten)
+    from vgpumgr.hosts import enrol as reach
+
+    return _layouts(reach.uninstall(app.real_hosts, record))
+
+
+def _layouts(answer: Mapping[str, object]) -> tuple[str, ...]:
+    """The GPUs that the helper's ``forget`` names; an older one names none."""
+    found = answer.get("layouts")
+    return tuple(map(str, found)) if isinstance(found, list) else ()

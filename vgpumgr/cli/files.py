@@ -37,12 +37,13 @@ def load_documents(context: Context, file: str) -> Documents:
 def checked(context: Context, text: bytes, source: str) -> Documents:
     """The documents of a text. The fleet's own profiles are read only when something is amiss:
     the catalogue knows most names, and a large fleet takes its time."""
+    from vgpumgr.engine.profiles import learned_profiles
     from vgpumgr.spec import SpecError, load
 
     try:
         return load(text, source)
     except SpecError:
-        return load(text, source, known_profiles=_known_profiles(context))
+        return load(text, source, known_profiles=learned_profiles(context.app.ledger))
 
 
 def load_vms(context: Context, file: str) -> tuple[VmSpec, ...]:
@@ -90,13 +91,3 @@ def read_file(file: str) -> bytes:
         ) from error
     except OSError as error:
         raise UsageError(f"{file} cannot be read", why=error.strerror or str(error)) from error
-
-
-def _known_profiles(context: Context) -> frozenset[str]:
-    """Profiles that probed hosts offer, beside the catalogue."""
-    return frozenset(
-        mdev_type.profile
-        for gpu in context.app.ledger.gpus()
-        for types in (gpu.facts.mdev_types, *(vf.mdev_types for vf in gpu.facts.vfs))
-        for mdev_type in types
-    )

@@ -28,14 +28,14 @@ def changing(context: Context, total: int) -> Iterator[Engine]:
     Every VM's end is reported, the first Ctrl-C lets the running host call end, and the hosts
     that were touched and answered are probed afterwards, so that lists show what the change did.
     """
-    from vgpumgr.engine.execute import CUT
+    from vgpumgr.engine.run import CUT
 
     app = context.app
     with ending_gently(app.stop):
         with _reporting(app, total) as ended:
             yield app.engine
-        touched = {outcome.host for outcome in ended} - {
-            outcome.host for outcome in ended if isinstance(outcome.error, CUT)
+        touched = {host for outcome in ended for host in outcome.hosts} - {
+            host for outcome in ended if isinstance(outcome.error, CUT) for host in outcome.hosts
         }
         if touched and not app.stop.is_set():
             app.engine.refresh(touched)
@@ -58,11 +58,18 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
             if live:
                 click.echo(f"\r{len(ended)}/{total} {outcome.vm:<40.40}", nl=False, err=True)
 
-    app.progress = report
+    def told(text: str) -> None:
+        with lock:
+            if live:
+                click.echo(f"\r\x1b[K{text[:100]}", nl=False, err=True)
+            elif not quiet:
+                _line(text)
+
+    app.progress, app.tell = report, told
     try:
         yield ended
     finally:
-        app.progress = lambda _: None
+        app.progress, app.tell = (lambda _: None), (lambda _: None)
         if live and ended:
             click.echo("\r\x1b[K", nl=False, err=True)
 

@@ -126,11 +126,12 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
 
 
 def _require_layouts(file: str, layouts: LayoutPlan, most: int = 5) -> None:
-    if layouts.gpus:
-        lines = [f"{g.host} {g.device}: {'; '.join(g.differences)}" for g in layouts.gpus[:most]]
-        rest = len(layouts.gpus) - len(lines)
+    unmet = [gpu for gpu in layouts.gpus if gpu.changes or gpu.refused]
+    if unmet:
+        lines = [f"{g.host} {g.device}: {'; '.join(g.differences)}" for g in unmet[:most]]
+        rest = len(unmet) - len(lines)
         raise Conflict(
-            f"{counted(len(layouts.gpus), 'GPU')} not partitioned as {file} declares",
+            f"{counted(len(unmet), 'GPU')} not partitioned as {file} declares",
             why="; ".join([*lines, *([f"and {rest} more"] if rest else [])]),
             next=f"{layout_command(file)}, then the same command again",
         )
@@ -160,7 +161,7 @@ def _print_outcome(done: Plan, outcome: Outcome) -> None:
 @pass_context
 def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
     """Delete the VMs that a file names, with the disks and GPU parts made for them."""
-    from vgpumgr.cli.commands.vm import delete_vms
+    from vgpumgr.cli.commands.vm_delete import delete_vms
 
     wanted = load_vms(context, file)
     names = {spec.name for spec in wanted}

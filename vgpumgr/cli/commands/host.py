@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vgpumgr import API_VERSION
+from vgpumgr.cli.commands.host_add import add
+from vgpumgr.cli.commands.host_migration import migration
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import (
@@ -20,11 +20,10 @@ from vgpumgr.cli.output import (
     say,
 )
 from vgpumgr.cli.questions import confirm
-from vgpumgr.cli.selectors import Selector, matches, parse_pairs, selector_option
+from vgpumgr.cli.selectors import Selector, matches, selector_option
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.host_items import host_item, host_text
-from vgpumgr.model.errors import HostUnreachable, PartlyDone, UsageError
-from vgpumgr.model.host import HostRecord
+from vgpumgr.cli.views.host_items import helper_text, host_item, host_text, probe_summary
+from vgpumgr.model.errors import HostUnreachable, PartlyDone
 from vgpumgr.model.size import format_mib
 
 if TYPE_CHECKING:
@@ -44,88 +43,17 @@ COLUMNS = (
     Column("LIBVIRT", lambda host: host["versions"].get("libvirt"), wide=True),
     Column("QEMU", lambda host: host["versions"].get("qemu"), wide=True),
     Column("DRIVER", lambda host: host["versions"].get("driver"), wide=True),
+    Column("HELPER", helper_text, wide=True),
 )
 
 
 @click.group()
 def host() -> None:
-    """Hosts: add, list, show, probe, trust, cordon, uncordon, remove."""
+    """Hosts: add, list, show, probe, trust, upgrade, migration, cordon, uncordon, remove."""
 
 
-@host.command()
-@click.argument("name", required=False)
-@click.option("--address", help="USER@HOST[:PORT], local, or sim://NAME.")
-@click.option(
-    "--fingerprint", help="The host's SSH key, SHA256:…; without it, it is shown and asked."
-)
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE")
-@click.option("--no-install", is_flag=True, help="Do not install the helper: probe only.")
-@click.option("--accelerator", type=click.Choice(["auto", "kvm", "tcg"]), default="auto")
-@click.option("-f", "--file", "file", help="YAML with Host documents, instead of flags.")
-@output_option
-@pass_context
-def add(context: Context, /, name: str | None, file: str | None, **options: Any) -> None:
-    """Enrol hosts: pin the SSH key, install the helper, probe.
-
-    \b
-    vgpumgr host add gpu1 --address root@gpu1.example --fingerprint SHA256:…
-    vgpumgr host add lab --address local
-    vgpumgr host add -f hosts.yaml
-    """
-    from vgpumgr.app.enrolment import enrol
-
-    records = _from_file(context, file) if file else [_from_flags(name, options)]
-    for record in records:
-        enrolled = enrol(
-            context.app,
-            record,
-            fingerprint=options["fingerprint"] or record.host_key,
-            install=not options["no_install"],
-            accept=_accept_key,
-        )
-        say(f"{enrolled.name}: {_summary(enrolled)}")
-
-
-def _from_file(context: Context, file: str) -> list[HostRecord]:
-    from vgpumgr.cli.files import load_documents
-
-    found = list(load_documents(context, file).hosts)
-    if not found:
-        raise UsageError(f"{file} names no host", next="add a document with kind: Host")
-    return found
-
-
-def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
-    """Flags become the same document a file would hold, and go through the same checks."""
-    from vgpumgr.spec import COMMAND_LINE, load
-
-    if not name or not options["address"]:
-        raise UsageError(
-            "a host needs a name and an address",
-            next="vgpumgr host add NAME --address USER@HOST[:PORT] | local | sim://NAME",
-        )
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": "Host",
-        "name": name,
-        "address": options["address"],
-        "labels": dict(parse_pairs(options["labels"], "--label")),
-        "accelerator": options["accelerator"],
-    }
-    return load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts[0]
-
-
-def _accept_key(host_name: str, fingerprint: str) -> None:
-    """An unknown key is shown and asked for; ``-y`` accepts no unknown key."""
-    confirm(yes=False)(f"{host_name} shows the key {fingerprint}. Is it the right one?")
-
-
-def _summary(record: HostRecord) -> str:
-    facts = record.facts
-    if facts is None:
-        return "enrolled"
-    unknown = "".join(f"; could not read {part.part}: {part.why}" for part in facts.unknown)
-    return f"{len(facts.gpus)} GPUs, {len(facts.domains)} domains{unknown}"
+for command in (add, migration):
+    host.add_command(command)
 
 
 @host.command("list")
@@ -162,7 +90,7 @@ def probe(context: Context, names: tuple[str, ...]) -> None:
     app.require_hosts()
     observation = app.engine.refresh(names)
     for name in sorted(observation.facts):
-        say(f"{name}: {_summary(app.writable_ledger.host(name))}")
+        say(f"{name}: {probe_summary(app.writable_ledger.host(name))}")
     _fail(observation)
 
 
@@ -239,5 +167,22 @@ def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
 
     context.app.ledger.host(name)
     confirm(yes=yes)(f"remove host {name}?")
-    take_out(context.app, name, reach=not forget)
+    left = take_out(context.app, name, reach=not forget)
     say(f"{name}: removed")
+    if left:
+        say(f"{name} keeps no layout any longer: {', '.join(left)} stay as they are until it boots")
+
+
+@host.command()
+@click.argument("names", nargs=-1, required=True)
+@output_option
+@pass_context
+def upgrade(context: Context, names: tuple[str, ...]) -> None:
+    """Install this version's helper on hosts; claims and VMs stay as they are."""
+    from vgpumgr.app.upgrade import upgrade as install
+
+    for name in names:
+        context.app.ledger.host(name)
+    for name in names:
+        before, after = install(context.app, name)
+        say(f"{name}: helper {before or 'unknown'} → {after}")

@@ -55,7 +55,9 @@ def _enrol(context: Context, names: list[str]) -> None:
     known = {host.name for host in ledger.hosts()}
     fresh = [name for name in names if name not in known]
     for name in fresh:
-        ledger.add_host(HostRecord(name=name, address=f"sim://{name}"))
+        record = HostRecord(name=name, address=f"sim://{name}")
+        context.app.sim_hosts.install(record)
+        ledger.add_host(record)
     observation = context.app.engine.refresh(names)
     gpus = sum(len(facts.gpus) for facts in observation.facts.values())
     say(f"discovered {len(observation.facts)} hosts with {gpus} GPUs")
@@ -100,6 +102,7 @@ def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
     gpu ADDRESS xid NUMBER       the driver reports that Xid
     gpu ADDRESS client NAME      a program holds the GPU
     gpu ADDRESS fail WHAT COUNT  a driver call fails: unbind, create, reset, or NVML's C name
+    setup NAME                   it is set up badly, for `doctor` to find: nouveau, iommu-off, …
     """
     from vgpumgr.sim.control import inject as send
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from vgpumgr.app.upgrade import HELPER_VERSION
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.size import format_mib
 
 
@@ -22,6 +25,7 @@ def host_item(host: HostRecord) -> dict[str, Any]:
         "host_key": host.host_key,
         "cordoned": host.cordoned,
         "labels": dict(host.labels),
+        "migration": to_plain(host.migration),
         "observed_at": host.observed_at,
         "last_error": host.last_error,
         "gpu_count": len(facts.gpus) if facts else 0,
@@ -39,6 +43,25 @@ def host_item(host: HostRecord) -> dict[str, Any]:
         "fabric": to_plain(facts.fabric) if facts else None,
         "unknown": [to_plain(part) for part in facts.unknown] if facts else [],
     }
+
+
+def migration_text(address: MigrationAddress) -> str:
+    """``10.77.0.12 by TLS as gpu2, at most 500 MiB/s``."""
+    named = f" as {address.tls_name}" if address.tls_name else ""
+    how = f"by TLS{named}" if address.tls else "NOT encrypted"
+    limit = address.bandwidth_mib_s
+    return f"{address.address} {how}{f', at most {format_mib(limit)}/s' if limit else ''}"
+
+
+def _migration_words(item: dict[str, Any] | None) -> str:
+    return "" if item is None else migration_text(MigrationAddress(**item))
+
+
+def helper_text(item: Mapping[str, Any]) -> str:
+    """The helper's version, and what to do about another one than we bring along."""
+    version = str(item["versions"].get("helper") or "")
+    differs = version and version != HELPER_VERSION
+    return f"{version} (vgpumgr host upgrade {item['name']})" if differs else version
 
 
 def host_state(host: HostRecord) -> str:
@@ -72,6 +95,7 @@ def host_text(item: dict[str, Any]) -> str:
             ("Storage pools", ", ".join(item["pools"])),
             ("Networks", ", ".join(item["networks"])),
             ("Bridges", ", ".join(item["bridges"])),
+            ("Migration", _migration_words(item["migration"])),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
             *((f"Unknown {part['part']}", part["why"]) for part in item["unknown"]),
         ]
@@ -86,3 +110,12 @@ def _partition_text(partition: dict[str, Any]) -> str:
     """``3: modules 1, 2, 3, 4, active``."""
     modules = ", ".join(map(str, partition["gpus"]))
     return f"{partition['id']}: modules {modules}" + (", active" if partition["active"] else "")
+
+
+def probe_summary(record: HostRecord) -> str:
+    """``2 GPUs, 5 domains``, and what could not be read."""
+    facts = record.facts
+    if facts is None:
+        return "enrolled"
+    unknown = "".join(f"; could not read {part.part}: {part.why}" for part in facts.unknown)
+    return f"{len(facts.gpus)} GPUs, {len(facts.domains)} domains{unknown}"

@@ -114,8 +114,8 @@ def _gpu_item(gpu: GpuChange) -> dict[str, Any]:
 
 
 def to_change(plan: LayoutPlan) -> tuple[GpuChange, ...]:
-    """The GPUs that would be changed."""
-    return tuple(gpu for gpu in plan.gpus if gpu.changes)
+    """The GPUs that would be changed, or kept for their host's next boot."""
+    return tuple(gpu for gpu in plan.gpus if gpu.changes or gpu.keep)
 
 
 def refused(plan: LayoutPlan) -> tuple[GpuChange, ...]:
@@ -151,7 +151,15 @@ def _alike(gpus: Sequence[GpuChange]) -> Iterable[list[GpuChange]]:
     """GPUs of which the same is said, in the order in which the first of them comes."""
     found: dict[object, list[GpuChange]] = {}
     for gpu in gpus:
-        said = (gpu.model, gpu.layout, gpu.differences, gpu.changes, gpu.refused, gpu.holders)
+        said = (
+            gpu.model,
+            gpu.layout,
+            gpu.differences,
+            gpu.changes,
+            gpu.keep,
+            gpu.refused,
+            gpu.holders,
+        )
         found.setdefault(said, []).append(gpu)
     return found.values()
 
@@ -163,6 +171,8 @@ def _lines(alike: list[GpuChange]) -> Iterator[str]:
         yield f"{host}  {first.model}  {devices}  (layout {first.layout})"
     yield from (f"  differs  {each}" for each in first.differences)
     yield from (f"  will     {change_text(each)}" for each in first.changes)
+    if first.keep:
+        yield "  will     keep this for the host's next boot"
     if first.refused:
         yield f"  refused  {first.refused}"
         unnamed = [each for each in first.holders if each not in first.refused]

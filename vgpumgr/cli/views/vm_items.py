@@ -21,6 +21,7 @@ def vm_item(
         "name": vm.name,
         "id": vm.id,
         "host": vm.host,
+        "moving_to": vm.moving_to.host if vm.moving_to else None,
         "state": str(vm.state),
         "power": power,
         "observed_at": observed_at,
@@ -81,6 +82,7 @@ def vm_items(context: Context) -> list[dict[str, Any]]:
     vms, hosts = ledger.vms(), ledger.hosts()
     states, seen = observed_states(hosts), observed_ats(hosts)
     ours = {(vm.host, vm.name) for vm in vms}
+    ours |= {(vm.moving_to.host, vm.name) for vm in vms if vm.moving_to}
     items = [
         vm_item(
             vm,
@@ -105,6 +107,7 @@ def _foreign(host: HostRecord, domain: DomainFacts) -> dict[str, Any]:
         "name": domain.name,
         "id": domain.uuid,
         "host": host.name,
+        "moving_to": None,
         "state": "foreign",
         "power": str(domain.state),
         "observed_at": host.observed_at,

@@ -1,0 +1,76 @@
+"""``vgpumgr vm create``: one VM from flags."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from vgpumgr import API_VERSION
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.progress import changing
+from vgpumgr.model.errors import Conflict, NoPlacement
+from vgpumgr.model.vm import VmSpec
+
+
+@click.command()
+@click.argument("name")
+@click.option("--profile", "profiles", multiple=True, help="A GPU profile; may be repeated.")
+@click.option("--vcpus", type=int, default=2, show_default=True)
+@click.option("--memory", default="4GiB", show_default=True)
+@click.option("--disk", help="Size of a fresh disk, like 20GiB.")
+@click.option("--image", help="Image volume to lay the disk over.")
+@click.option("--network", help="libvirt network for one NIC.")
+@click.option("--firmware", type=click.Choice(["uefi", "bios"]), default="uefi", show_default=True)
+@click.option("--display", is_flag=True, help="Display on the first vGPU.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@output_option
+@pass_context
+def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> None:
+    """Create one VM from flags; apply -f does the same from a file."""
+    from vgpumgr.cli.views.plans import plan_item, plan_text
+
+    specs = _from_flags(context, name, options)
+    app = context.app
+    app.require_hosts()
+    if name in {known.name for known in app.ledger.vms()}:
+        raise Conflict(f"VM {name} exists already", next=f"vgpumgr vm show {name}")
+    if dry_run:
+        plan = app.engine.plan(specs)
+    else:
+        try:
+            with changing(context, 1) as engine:
+                plan, outcome = engine.apply(specs)
+        except NoPlacement as error:
+            error.next = "vgpumgr capacity"
+            raise
+        outcome.raise_for_failure()
+    print_item("Plan", plan_item(plan), plan_text(plan))
+
+
+def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[VmSpec, ...]:
+    """Flags become the same document a file would hold, and go through the same checks."""
+    from vgpumgr.cli.files import checked
+    from vgpumgr.spec import COMMAND_LINE
+
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "VM",
+        "name": name,
+        "vcpus": options["vcpus"],
+        "memory": options["memory"],
+        "firmware": options["firmware"],
+        "display": options["display"],
+        "gpus": [{"profile": profile} for profile in options["profiles"]],
+    }
+    if options["image"]:
+        disk = {"mode": "overlay", "image": options["image"]}
+        document["disks"] = [{**disk, **({"size": options["disk"]} if options["disk"] else {})}]
+    elif options["disk"]:
+        document["disks"] = [{"size": options["disk"]}]
+    if options["network"]:
+        document["networks"] = [{"network": options["network"]}]
+    text = json.dumps(document, ensure_ascii=False).encode()
+    return checked(context, text, COMMAND_LINE).vms

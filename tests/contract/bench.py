@@ -25,6 +25,7 @@ from vgpumgr.model.ports import Host
 
 PCI = "/sys/bus/pci"
 PREFIX = "contract-"
+OWNER = "allocation-"
 
 # Statuses of NVIDIA's resource manager, as the kernel's log tells them (nvstatuscodes.h).
 NOT_SUPPORTED, INVALID_OPERATION, INSUFFICIENT_RESOURCES = 0x56, 0x38, 0x1A
@@ -164,7 +165,8 @@ class Bench:
             if each.name.startswith(PREFIX):
                 self.host.domains.destroy(each.name)
                 self.host.domains.undefine(each.name)
-        for held in self.host.probe().claims:
+        ours = [each for each in self.host.probe().claims if each.allocation.startswith(OWNER)]
+        for held in ours:
             verb, argument, field = _RELEASE[str(held.wanted["kind"])]
             self.call(verb, **{argument: held.wanted[field]}, claim=_presented(held))
 
@@ -219,7 +221,7 @@ def refused(name: str) -> Iterator[None]:
 
 def claim(owner: str = "one") -> dict[str, object]:
     """What a caller presents."""
-    return {"allocation": f"allocation-{owner}", "generation": 1, "vm": owner}
+    return {"allocation": f"{OWNER}{owner}", "generation": 1, "vm": owner}
 
 
 def new_uuid() -> str:

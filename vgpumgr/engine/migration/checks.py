@@ -54,9 +54,10 @@ def live_checks(
     assert here is not None and there is not None, "both were probed"
     yield from _frameworks(vm, held)
     yield _address(target)
+    cold = _cold(vm, target.name)
     if held:
-        yield from (check for facts in (here, there) for check in _new_enough(facts))
-    yield from _not_older(here, there)
+        yield from (check for facts in (here, there) for check in _new_enough(facts, cold))
+    yield from _not_older(here, there, cold)
     yield _cpu(vm, here, there, looks.cpu_fits)
 
 
@@ -101,25 +102,25 @@ def _address(target: HostRecord) -> Check:
     return ok("address", f"{target.migration.address}, {how}")
 
 
-def _new_enough(facts: HostFacts) -> Iterator[Check]:
+def _new_enough(facts: HostFacts, otherwise: str) -> Iterator[Check]:
     for what, least in LIVE_VGPU_NEEDS.items():
         has = getattr(facts.versions, what)
         if numbers(has) < least:
             wanted = ".".join(map(str, least))
             text = f"{facts.host} has {what} {has or 'of an unknown version'}, {wanted} is needed"
-            yield no(what, text, "add --cold")
+            yield no(what, text, otherwise)
         else:
             yield ok(what, f"{facts.host} has {what} {has}")
 
 
-def _not_older(source: HostFacts, target: HostFacts) -> Iterator[Check]:
+def _not_older(source: HostFacts, target: HostFacts, otherwise: str) -> Iterator[Check]:
     for what in ("libvirt", "qemu"):
         here, there = getattr(source.versions, what), getattr(target.versions, what)
         if not numbers(here) or not numbers(there):
-            yield no(what, f"the version of {what} is not known on both hosts", "add --cold")
+            yield no(what, f"the version of {what} is not known on both hosts", otherwise)
         elif numbers(there) < numbers(here):
             text = f"{what} {there} on {target.host} is older than {here} on {source.host}"
-            yield no(what, text, "add --cold")
+            yield no(what, text, otherwise)
 
 
 def _cpu(vm: VmRecord, source: HostFacts, target: HostFacts, fits: bool | None) -> Check:

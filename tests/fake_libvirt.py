@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml.xml import untrusted
-from vgpumgr.model.domain import DomainFacts, DomainState, VolumeFacts, VolumePlan
+from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, VolumeFacts, VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
@@ -62,6 +62,11 @@ class FakeDomains:
     def live_xml(self, name: str) -> str:
         found = self.host.call("live_xml", name, effect=lambda: self._live(name))
         return str(found)
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        effect = self.host.kept_beside.get
+        found = self.host.call("kept_beside", name, effect=lambda: effect(name))
+        return found if isinstance(found, KeptBeside) else KeptBeside()
 
     def cpu_fits(self, xml: str) -> bool | None:
         found = self.host.call("cpu_fits", xml, effect=lambda: self.host.cpu_fits)

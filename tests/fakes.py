@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.fake_helper import FakeHelper
 from tests.fake_libvirt import FakeDomains, FakeStorage
-from vgpumgr.model.domain import DomainFacts, DomainState, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, VolumeFacts
 from vgpumgr.model.errors import (
     HostRefused,
     HostUnreachable,
@@ -132,6 +132,7 @@ class FakeHost:
     pool_kind: str = "dir"
     cpu_model: str = ""
     cpu_fits: bool | None = True
+    kept_beside: dict[str, KeptBeside] = field(default_factory=dict)
     received: set[str] = field(default_factory=set)
     on_phase: Callable[[str], None] = lambda _: None
     down: bool = False

@@ -123,7 +123,7 @@ def with_disk(name: str = "web", profile: str = "T4-4Q", **fields: object) -> Vm
 
 
 LOOKS = frozenset({"probe", "look", "mdev_look", "vfio_look", "volume_look", "image_inspect"})
-LOOKS |= {"live_xml", "cpu_fits", "migration_progress", "volume_xml", "file_digest"}
+LOOKS |= {"live_xml", "cpu_fits", "kept_beside", "migration_progress", "volume_xml", "file_digest"}
 
 
 def effects(host: FakeHost) -> list[str]:

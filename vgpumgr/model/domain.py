@@ -47,6 +47,14 @@ class DomainFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBeside:
+    """What libvirt keeps of a domain beside its definition, on that host alone."""
+
+    snapshots: int = 0
+    saved_state: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MdevHostdev:
     """An mdev in a domain. ``display`` turns on display and ramfb: on one vGPU of a VM only."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from vgpumgr.model.domain import DomainFacts, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, KeptBeside, VolumeFacts
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
 from vgpumgr.model.journal import (
@@ -64,6 +64,9 @@ class Domains(Protocol):
 
     def live_xml(self, name: str) -> str:
         """The running domain's XML as a target of a migration has to take it over."""
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        """What of the domain would stay behind if it were defined elsewhere."""
 
     def cpu_fits(self, xml: str) -> bool | None:
         """Can a guest with the CPU of this domain XML run here? None when libvirt cannot tell."""

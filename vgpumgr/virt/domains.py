@@ -6,7 +6,7 @@ from typing import Any
 
 import libvirt
 
-from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.migration import LiveMove, MoveProgress
 from vgpumgr.virt import cpu, migration
@@ -108,6 +108,14 @@ class LibvirtDomains:
             if not domain.isActive():
                 raise HostRefused(f"cannot read running domain {name}", why="it is off")
             return str(domain.XMLDesc(_LIVE))
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        """Snapshots, and memory that a managed save put on disk."""
+        with calling(self._connection, f"look beside domain {name}"):
+            domain = require(self._connection, name)
+            return KeptBeside(
+                snapshots=domain.snapshotNum(), saved_state=bool(domain.hasManagedSaveImage())
+            )
 
     def cpu_fits(self, xml: str) -> bool | None:
         """Can a guest with the CPU of this domain XML run here? None when libvirt cannot tell."""

@@ -23,7 +23,7 @@ from tests.world import IMAGE, World
 from vgpumgr.engine.execute import by_lane
 from vgpumgr.engine.steps import MoveDomain, from_record
 from vgpumgr.engine.supply import build_fleet
-from vgpumgr.model.domain import DomainState, VolumeFacts
+from vgpumgr.model.domain import DomainState, KeptBeside, VolumeFacts
 from vgpumgr.model.errors import (
     Conflict,
     HostRefused,
@@ -250,6 +250,18 @@ def test_what_keeps_a_running_vm_is_said_before_anything_is_changed(
     spoil, kind, words = REFUSALS[case]
     spoil(world)
     assert words in refused(world, kind)
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["live", "cold"])
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [(KeptBeside(snapshots=2), "2 snapshots"), (KeptBeside(saved_state=True), "memory")],
+)
+def test_what_would_stay_behind_keeps_it(
+    world: World, kept: KeptBeside, words: str, cold: bool
+) -> None:
+    world.hosts["h1"].kept_beside["desk"] = kept
+    assert words in refused(world, Conflict, cold=cold)
 
 
 def test_every_reason_is_given_at_once(world: World) -> None:

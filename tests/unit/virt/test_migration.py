@@ -9,6 +9,7 @@ from typing import Any
 import libvirt
 import pytest
 
+from vgpumgr.model.domain import KeptBeside
 from vgpumgr.model.errors import HostRefused, NotFound, OutcomeUnknown
 from vgpumgr.model.migration import LiveMove, MigrationAddress, MoveProgress
 from vgpumgr.virt import migration
@@ -223,10 +224,20 @@ def test_a_paused_domain_goes_on(domains: LibvirtDomains) -> None:
         domains.resume("a")
 
 
+def test_snapshots_and_saved_memory_beside_a_domain_are_seen(domains: LibvirtDomains) -> None:
+    assert domains.kept_beside("a") == KeptBeside()
+    domains.start("a")
+    domain = domains._connection.lookupByName("a")
+    domain.snapshotCreateXML("<domainsnapshot><name>one</name></domainsnapshot>", 0)
+    assert domains.kept_beside("a") == KeptBeside(snapshots=1)
+    domain.managedSave(0)
+    assert domains.kept_beside("a") == KeptBeside(snapshots=1, saved_state=True)
+
+
 def test_a_domain_that_is_not_there_moves_nowhere(domains: LibvirtDomains) -> None:
     assert domains.migration_progress("nosuch") is None
     domains.cancel_migration("nosuch")
-    for act in (domains.live_xml, domains.resume):
+    for act in (domains.live_xml, domains.resume, domains.kept_beside):
         with pytest.raises(NotFound):
             act("nosuch")
 

@@ -40,6 +40,23 @@ def host_checks(
     state = looks.domain.state
     if state not in {DomainState.RUNNING, DomainState.SHUTOFF, DomainState.CRASHED}:
         yield no("power", f"{vm.name} is {state} on {source.name}", f"vgpumgr vm stop {vm.name}")
+    yield from _beside(vm, source.name, looks)
+
+
+def _beside(vm: VmRecord, source: str, looks: Looks) -> Iterator[Check]:
+    """What libvirt keeps of a domain does not go with it, and is lost where it is undefined."""
+    if looks.beside.snapshots:
+        text = f"{vm.name} has {looks.beside.snapshots} snapshots on {source}"
+        yield no("snapshots", text, f"on {source}: virsh snapshot-list {vm.name}")
+    if looks.beside.saved_state:
+        text = f"{vm.name} is saved to disk on {source}, its memory would be lost"
+        yield no("saved-state", text, f"vgpumgr vm start {vm.name}")
+
+
+def cold_checks(vm: VmRecord) -> Iterator[Check]:
+    """What is to be known of a move of a guest that is off."""
+    if vm.spec.firmware == "uefi":
+        yield ok("firmware", "UEFI variables are made anew: the guest boots by its fallback path")
 
 
 def live_checks(

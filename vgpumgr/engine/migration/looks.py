@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vgpumgr.engine.digests import file_digest
-from vgpumgr.model.domain import DomainFacts, DomainState, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, VolumeFacts
 from vgpumgr.model.errors import HostUnreachable, NotFound, VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
@@ -44,6 +44,7 @@ class Looks:
     here: Volumes = field(default_factory=dict)
     there: Volumes = field(default_factory=dict)
     bases: tuple[BaseImage, ...] = ()
+    beside: KeptBeside = field(default_factory=KeptBeside)
     cpu_fits: bool | None = None
 
     @property
@@ -69,6 +70,7 @@ def look(vm: VmRecord, source: Host, target: Host, to: HostRecord) -> Looks:
         here=dict(_volumes(vm, source)),
         there=dict(_volumes(vm, target, pools)),
         bases=tuple(_bases(vm, source, target, pools)),
+        beside=source.domains.kept_beside(vm.name),
         cpu_fits=target.domains.cpu_fits(source.domains.live_xml(vm.name)) if runs else True,
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vgpumgr.engine.migration.checks import gpu_checks, host_checks, live_checks
+from vgpumgr.engine.migration.checks import cold_checks, gpu_checks, host_checks, live_checks
 from vgpumgr.engine.migration.disks import disk_moves
 from vgpumgr.engine.migration.looks import Looks
 from vgpumgr.engine.migration.plan import Check, MovePlan, no, ok
@@ -41,6 +41,8 @@ def make_plan(
     if live:
         checks += live_checks(vm, held, source, target, looks)
         checks += gpu_checks(vm, held, placed, view.gpus, source.facts, target.facts)
+    else:
+        checks += cold_checks(vm)
     return MovePlan(
         vm=vm,
         source=source,

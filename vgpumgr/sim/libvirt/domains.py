@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from vgpumgr import virt
-from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.domain import DomainFacts, KeptBeside
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.kernel import Kernel
@@ -131,6 +131,11 @@ class SimDomains:
             why = "Requested operation is not valid: domain is not running"
             raise HostRefused(f"cannot read running domain {name}", why=why)
         return live
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        """Nothing: nobody can take a snapshot of a simulated domain, or save it."""
+        self.require(name)
+        return KeptBeside()
 
     def cpu_fits(self, xml: str) -> bool | None:
         """Can a guest with that CPU run here? None when libvirt cannot tell."""

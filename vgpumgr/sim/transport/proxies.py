@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpumgr.hosts.runner import CallCut, Completed
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.domain import DomainFacts, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, KeptBeside, VolumeFacts
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
@@ -18,7 +18,7 @@ from vgpumgr.sim.transport.moving import Place, drive, no_peer
 Call = Callable[[str, str, dict[str, Any], Any], Any]
 
 _READS = frozenset({"list", "look", "xml", "pools", "networks", "versions"})
-_READS |= {"live_xml", "cpu_fits", "progress", "download"}
+_READS |= {"live_xml", "cpu_fits", "kept_beside", "progress", "download"}
 
 _FACTS = tuple[DomainFacts, ...]
 _POOLS = tuple[StoragePool, ...]
@@ -113,6 +113,11 @@ class ProxyDomains:
     def live_xml(self, name: str) -> str:
         """The running domain's XML."""
         return str(self._call("domains", "live_xml", {"name": name}, str))
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        """Snapshots and saved memory."""
+        found: KeptBeside = self._call("domains", "kept_beside", {"name": name}, KeptBeside)
+        return found
 
     def cpu_fits(self, xml: str) -> bool | None:
         """Can a guest with that CPU run here?"""

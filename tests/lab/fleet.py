@@ -1,21 +1,23 @@
 """The fleet that the lab's tests use, with bare hosts set up and enrolled the product's own way.
 
-Run it inside the lab before the tests; what is enrolled already stays. It lives in .lab/run, and
-so as long as the hosts do.
+Run it inside the lab before the tests: it sets up every host that is up, and leaves the fleet with
+lab1 alone, as most tests want it. The fleet lives in .lab/run, and so as long as the hosts do.
 """
 
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.lab.labhost import RUN, LabHost, Vgpumgr  # noqa: E402
+from tests.lab.labhost import RUN, LabHost, Vgpumgr, known  # noqa: E402
 
 FLEET = RUN / "fleet"
 SETUP_S = 3600.0
+ALONE = "lab1"
 
 
 def program(folder: Path) -> Vgpumgr:
@@ -37,8 +39,18 @@ def set_up(vgpumgr: Vgpumgr, host: LabHost) -> None:
     print(added.err, file=sys.stderr)
 
 
+def prepare(vgpumgr: Vgpumgr, host: LabHost) -> None:
+    """Set a bare host up, once as long as the hosts live."""
+    mark = FLEET / f"{host.name}.set-up"
+    if not mark.exists():
+        set_up(vgpumgr, host)
+        mark.touch()
+
+
 if __name__ == "__main__":
     vgpumgr = program(ROOT)
-    for name in sys.argv[1:]:
-        if name not in vgpumgr.hosts():
-            set_up(vgpumgr, LabHost.named(name))
+    hosts = [LabHost.named(name) for name in known()]
+    with ThreadPoolExecutor() as side_by_side:
+        list(side_by_side.map(lambda host: prepare(vgpumgr, host), hosts))
+    for name in vgpumgr.hosts() - {ALONE}:
+        vgpumgr("host", "remove", name, "-y", "--forget")

@@ -35,7 +35,7 @@ start() { # BOX
   return 1
 }
 
-vagrant_up() { timeout --signal=INT "$up_deadline_s" tests/lab/lab.sh exec vagrant up "$@" >&2; }
+vagrant_up() { timeout --signal=INT "$up_deadline_s" tests/lab/lab.sh exec vagrant up --no-tty "$@" >&2; }
 
 up() {
   local box
@@ -70,6 +70,6 @@ case "${1:-}" in
   status) cat "$run/hosts.json" ;;
   ssh) shift; inside vagrant ssh "$@" ;;
   exec) shift; inside "$@" ;;
-  test) shift; inside .venv/bin/python tests/lab/fleet.py lab1 && inside .venv/bin/pytest -n0 -q tests/lab "$@" ;;
+  test) shift; inside .venv/bin/python tests/lab/fleet.py && inside .venv/bin/pytest -n0 -q --durations=0 --durations-min=5 tests/lab "$@" ;;
   *) sed -n 's/^# Usage/usage/p' "$0" >&2; exit 2 ;;
 esac; exit # so that an edit of this file does not reach a running one

@@ -23,6 +23,12 @@ BOOT_S = 900.0
 POLL_S = 1.0
 
 
+def known() -> dict[str, dict[str, str]]:
+    """The hosts that are up, by name."""
+    path = RUN / "hosts.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
 class LabHost:
     """One host that ``make lab-up`` started; it answers in the lab's own network alone."""
 
@@ -36,10 +42,9 @@ class LabHost:
     @classmethod
     def named(cls, name: str) -> LabHost:
         """AssertionError says how to start it."""
-        path = RUN / "hosts.json"
-        known = json.loads(path.read_text()) if path.exists() else {}
-        assert name in known, f"{name} is down; start it with: make lab-up"
-        return cls(name, known[name])
+        hosts = known()
+        assert name in hosts, f"{name} is down; start it with: make lab-up"
+        return cls(name, hosts[name])
 
     @property
     def address(self) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from tests import pgserver
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +21,15 @@ def _own_settings(
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+
+
+@pytest.fixture(scope="session")
+def pg() -> Iterator[pgserver.PgServer]:
+    """A PostgreSQL server of this test process."""
+    if pgserver.binaries() is None:
+        pytest.skip("PostgreSQL is not installed")
+    with pgserver.running() as server:
+        yield server
 
 
 @pytest.hookimpl(hookwrapper=True)

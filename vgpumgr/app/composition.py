@@ -9,11 +9,14 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from vgpumgr.app.actor import actor
 from vgpumgr.app.config import Config
 from vgpumgr.model.errors import NotFound
+from vgpumgr.model.freeze import Freeze
 from vgpumgr.model.ports import Ledger
 
 if TYPE_CHECKING:
+    from vgpumgr.app.fencing import Fences
     from vgpumgr.app.router import HostRouter
     from vgpumgr.engine.engine import Engine
     from vgpumgr.engine.outcome import VmOutcome
@@ -46,7 +49,7 @@ class App:
     def _open_ledger(self, *, create: bool) -> Ledger:
         from vgpumgr.store import open_ledger
 
-        ledger = open_ledger(self.config.ledger, create=create, migrated=self._migrated)
+        ledger = open_ledger(self.config.ledger, create=create, migrated=self._migrated, by=actor())
         self._closers.append(ledger.close)
         return ledger
 
@@ -54,6 +57,11 @@ class App:
         if done.before != done.after:
             was = f"schema {done.before} → {done.after}"
             self.notice(f"the ledger was migrated: {was}, backup: {done.backup}")
+
+    def frozen(self) -> Freeze | None:
+        """Why the ledger allocates nothing, if this process has opened it."""
+        opened = self.__dict__.get("writable_ledger") or self.__dict__.get("ledger")
+        return opened.frozen() if opened is not None else None
 
     def migrate_ledger(self) -> Migration:
         """Bring the ledger to today's schema; LedgerError when there is none."""
@@ -71,6 +79,7 @@ class App:
             connect_timeout_s=self.config.connect_timeout_s,
             call_timeout_s=self.config.call_timeout_s,
             identity=lambda: self._identity,
+            renew=self._renewed,
             own_key=self.config.keys_dir / "id_ed25519",
         )
         self._closers.append(hosts.close)
@@ -85,14 +94,27 @@ class App:
             self.config.state_dir / "sim",
             self.config.call_timeout_s,
             identity=lambda: self._identity,
+            renew=self._renewed,
         )
         self._closers.append(hosts.close)
         return hosts
 
-    @cached_property
+    @property
     def _identity(self) -> tuple[str, int]:
-        """Who changes hosts: fleet and epoch, read once, so that a take-over fences us off."""
-        return self.writable_ledger.fleet_id(), self.writable_ledger.epoch()
+        """Who changes hosts: a take-over by another process does not reach it, so that it fences
+        us off.
+        """
+        return self._fleet_id, self.writable_ledger.spoken_epoch()
+
+    def _renewed(self) -> tuple[str, int]:
+        """The same in today's epoch, which another's take-over may have raised; ClaimLost where
+        it is us that were taken over from.
+        """
+        return self._fleet_id, self.writable_ledger.fresh_epoch()
+
+    @cached_property
+    def _fleet_id(self) -> str:
+        return self.writable_ledger.fleet_id()
 
     @cached_property
     def hosts(self) -> HostRouter:
@@ -115,6 +137,7 @@ class App:
             clock=SystemClock(),
             new_uuid=lambda: str(uuid.uuid4()),
             policy=self.config.policy,
+            fencing=self.fences,
             stop=self.stop,
             progress=self._report,
             tell=self._tell,
@@ -125,6 +148,14 @@ class App:
 
     def _tell(self, text: str) -> None:
         self.tell(text)
+
+    @cached_property
+    def fences(self) -> Fences:
+        """What proves that hosts are off."""
+        from vgpumgr.app.fencing import Fences
+        from vgpumgr.engine.clock import SystemClock
+
+        return Fences(SystemClock())
 
     def require_hosts(self) -> None:
         """NotFound when no host is enrolled yet."""

@@ -28,7 +28,7 @@ def examine(app: App) -> tuple[Finding, ...]:
         hosts = app.ledger.hosts()
     except VgpumgrError as error:
         return (Finding(check="ledger", mark=Mark.BAD, text=error.message, next=error.next),)
-    findings = [Finding(check="ledger", mark=Mark.OK, text=app.config.ledger)]
+    findings = [_ledger(app)]
     findings += _operations(app)
     if not hosts:
         findings.append(
@@ -45,6 +45,14 @@ def examine(app: App) -> tuple[Finding, ...]:
     findings += _layouts(app)
     findings += _vms(app)
     return tuple(findings)
+
+
+def _ledger(app: App) -> Finding:
+    frozen = app.ledger.frozen()
+    if frozen is None:
+        return Finding(check="ledger", mark=Mark.OK, text=app.config.ledger)
+    text = f"frozen, nothing is allocated: {frozen.why}"
+    return Finding(check="ledger", mark=Mark.BAD, text=text, next="vgpumgr store thaw")
 
 
 def _operations(app: App) -> Iterator[Finding]:

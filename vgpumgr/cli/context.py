@@ -39,6 +39,15 @@ class Context:
         app.notice = say
         return app
 
+    def warn_if_frozen(self) -> None:
+        """One line on stderr under whatever is listed from a ledger that may not allocate."""
+        from vgpumgr.cli.output import say
+
+        frozen = self.app.frozen() if self._opened else None
+        if frozen is not None:
+            why, _, _ = frozen.why.partition(";")
+            say(f"the ledger is frozen, nothing is allocated or started: {why}: vgpumgr store thaw")
+
     def close(self) -> None:
         """Close the app if it was opened."""
         if self._opened:

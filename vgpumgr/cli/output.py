@@ -15,6 +15,8 @@ from vgpumgr import API_VERSION
 from vgpumgr.model.errors import UsageError
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
+# Where the root command leaves what is to be said after every list.
+AFTER_LISTS = "vgpumgr.after-lists"
 Item = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -111,6 +113,7 @@ def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> N
             _echo_csv(items, picked)
         case _:
             _echo_table(items, picked)
+    click.get_current_context().meta.get(AFTER_LISTS, lambda: None)()
 
 
 def print_item(kind: str, item: Item, text: str) -> None:

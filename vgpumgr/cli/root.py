@@ -10,6 +10,7 @@ import click
 
 from vgpumgr import __version__
 from vgpumgr.cli.context import Context
+from vgpumgr.cli.output import AFTER_LISTS
 
 # name → (file of commands/:function, one line of help), in the order of --help
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -17,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("apply:plan", "Show what apply would do."),
     "diff": ("apply:diff", "Exit 10 when apply would change something."),
     "drift": ("drift:drift", "Name every difference between the ledger and the hosts."),
+    "heal": ("heal:heal", "Put right what drift names, as far as it is ours."),
+    "adopt": ("adopt:adopt", "Bring what others made under management, as it is."),
     "delete": ("apply:delete", "Delete the VMs that a YAML file names."),
     "explain": ("explain:explain", "Say where a request fits, or why it does not."),
     "capacity": ("capacity:capacity", "What still fits, per profile."),
@@ -30,7 +33,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "vm": ("vm:vm", "VMs: create, list, show, xml, start, stop, reboot, migrate, delete."),
     "allocation": ("allocation:allocation", "What VMs hold of which GPU."),
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
-    "store": ("store:store", "The ledger: migrate."),
+    "serve": ("serve:serve", "Keep fleet and ledger together, until told to end."),
+    "audit": ("audit:audit", "The trail of every change: list."),
+    "store": ("store:store", "The ledger: backup, restore, check, migrate."),
     "doctor": (
         "doctor:doctor",
         "Check this machine, the ledger and every host, or one host closely.",
@@ -94,6 +99,7 @@ def root(ctx: click.Context, state_dir: str | None, ledger: str | None) -> None:
     """
     overrides = {"state_dir": state_dir, "ledger": ledger}
     ctx.obj = Context({key: value for key, value in overrides.items() if value})
+    ctx.meta[AFTER_LISTS] = ctx.obj.warn_if_frozen
     ctx.call_on_close(ctx.obj.close)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+FABRIC = "fabric-"
+LAYOUT = "layout-"
+
 
 def mdev(uuid: str) -> str:
     """A mediated device."""
@@ -15,9 +18,9 @@ def pci(address: str) -> str:
 
 def layout(address: str) -> str:
     """The layout of the GPU at a PCI address."""
-    return f"layout-{address}"
+    return f"{LAYOUT}{address}"
 
 
 def fabric(partition: int) -> str:
     """An NVSwitch partition."""
-    return f"fabric-{partition}"
+    return f"{FABRIC}{partition}"

@@ -38,6 +38,7 @@ class DriftKind(StrEnum):
     GPU_EVIDENCE = "gpu-evidence"
     FOREIGN = "foreign"
     HELPER = "helper"
+    REINSTALLED = "reinstalled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ VgpumgrError                1  failure
 ├── NotFound                3
 ├── Conflict                4  held by someone, wrong generation, needs a stop
 │   ├── InUse               4  a device or volume somebody else holds
+│   ├── Frozen              4  the ledger went back in time and may not allocate
 │   └── StaleGeneration     4  the ledger moved since it was read; plan again
 ├── NoPlacement             5
 ├── HostUnreachable         6
@@ -16,6 +17,8 @@ VgpumgrError                1  failure
 ├── HostRefused             1  the kernel, the driver or libvirt said no
 ├── OutcomeUnknown          1  a call was cut: look, never assume
 ├── LedgerError             1
+│   ├── ClaimLost           1  another process may work on what this one had claimed
+│   └── Superseded          1  a host has heard from a later epoch of this ledger
 └── Interrupted           130
 """
 
@@ -82,6 +85,12 @@ class InUse(Conflict):
     """A device or volume that a domain or another tool holds."""
 
     code = "conflict.in-use"
+
+
+class Frozen(Conflict):
+    """The ledger went back in time: the hosts know more than it does, so it may not allocate."""
+
+    code = "conflict.frozen"
 
 
 class StaleGeneration(Conflict):
@@ -158,6 +167,18 @@ class LedgerError(VgpumgrError):
     """The ledger cannot be opened, read or written."""
 
     code = "ledger"
+
+
+class ClaimLost(LedgerError):
+    """What this process had claimed may be another's by now: it must not go on with it."""
+
+    code = "ledger.claim-lost"
+
+
+class Superseded(LedgerError):
+    """A host refuses us: it has heard from a later epoch, so the ledger here is an old one."""
+
+    code = "ledger.superseded"
 
 
 class Interrupted(VgpumgrError):

@@ -215,7 +215,7 @@ class GpuRecord:
     """A GPU in the ledger: our own key, the evidence it was recognised by, its last facts.
 
     ``units`` is the number of memory slots an allocation can take from it (1 where the GPU can
-    only be given whole).
+    only be given whole). ``state_why`` is why it is quarantined.
     """
 
     id: str
@@ -224,3 +224,4 @@ class GpuRecord:
     units: int
     state: GpuState = GpuState.HEALTHY
     generation: int = 0
+    state_why: str = ""

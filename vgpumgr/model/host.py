@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.fence import Fence
 from vgpumgr.model.gpu import GpuFacts, Mdev
 from vgpumgr.model.migration import MigrationAddress
 
@@ -94,7 +95,8 @@ class FabricFacts:
 class HostFacts:
     """Everything one probe read. Parts that could not be read are named in ``unknown``.
 
-    ``fabric`` is None where no Fabric Manager answers in a mode that has partitions.
+    ``fabric`` is None where no Fabric Manager answers in a mode that has partitions. ``epoch`` is
+    the highest that the host has seen of any controller, 0 on one that saw none.
     """
 
     host: str
@@ -116,6 +118,7 @@ class HostFacts:
     foreign_mdev_definitions: tuple[str, ...] = ()
     cpu_model: str = ""
     fabric: FabricFacts | None = None
+    epoch: int | None = None
     unknown: tuple[UnknownPart, ...] = ()
 
 
@@ -126,6 +129,13 @@ class HostRecord:
     ``address`` is ``USER@HOST[:PORT]``, ``local`` or ``sim://NAME``; ``host_key`` the pinned
     ``SHA256:…`` fingerprint (empty where there is no SSH). ``observed_at`` is Unix time in
     seconds of the last complete probe. ``migration`` None: the host takes no running VM.
+
+    ``cordoned`` is what placement reads. ``draining``: its VMs are being moved away, to
+    ``drain_to`` alone where that names hosts.
+    ``maintenance``: nothing runs there and nobody acts there; it may be off. ``evacuated``: it was
+    fenced and its VMs were made anew elsewhere, and what they left there is still to be removed.
+    ``settled_boot``: the boot id under which what is ours was last seen whole by `serve`; a later
+    boot takes no new VMs until it is whole again. Empty: no controller looks after that.
     """
 
     name: str
@@ -138,6 +148,12 @@ class HostRecord:
     accelerator: str = "auto"
     probe_only: bool = False
     migration: MigrationAddress | None = None
+    draining: bool = False
+    drain_to: tuple[str, ...] = ()
+    maintenance: bool = False
+    evacuated: bool = False
+    fence: Fence | None = None
+    settled_boot: str = ""
     generation: int = 0
     facts: HostFacts | None = None
     observed_at: float | None = None

@@ -17,6 +17,16 @@ from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 LAYOUT = "layout"
 # The verb of a task whose steps are on two hosts.
 MIGRATE = "migrate"
+# The verb of a task that brings a domain of another hand under management.
+ADOPT = "adopt"
+# The verbs of ``heal``: a VM brought back to its record, and what a VM that is gone left behind.
+HEAL, CLEAN = "heal", "clean"
+# The verb of a task that gives back units which nothing on a host stands for any more.
+RELEASE = "release"
+# A VM made anew on ``host`` because its old one, ``peer``, was lost and is proven off.
+EVACUATE = "evacuate"
+# What an evacuated VM left on its old host, taken away there.
+LEAVE = "leave"
 
 
 class OperationState(StrEnum):
@@ -71,7 +81,8 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """One VM's steps on one host, in order; a migration's are on ``host`` and its ``peer``.
+    """One VM's steps on one host, in order; a migration's are on ``host`` and its ``peer``. An
+    evacuation's ``peer`` is the host that was lost.
 
     The outcome maps are applied to the ledger in the same commit that ends the task.
     """
@@ -90,7 +101,12 @@ class TaskRecord:
     @property
     def hosts(self) -> tuple[str, ...]:
         """Every host it works on."""
-        return (self.host, self.peer) if self.peer else (self.host,)
+        return worked_on(self.verb, self.host, self.peer)
+
+
+def worked_on(verb: str, host: str, peer: str) -> tuple[str, ...]:
+    """The hosts that a task of this verb works on: never one that was lost."""
+    return (host, peer) if peer and verb != EVACUATE else (host,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from vgpumgr.model.domain import DomainFacts, KeptBeside, VolumeFacts
+from vgpumgr.model.audit import AuditRecord
+from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership, VolumeFacts
+from vgpumgr.model.fence import Proof
+from vgpumgr.model.freeze import Freeze, HostsTruth, Remembered
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
 from vgpumgr.model.journal import (
@@ -17,7 +20,7 @@ from vgpumgr.model.journal import (
 )
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.migration import LiveMove, MoveProgress
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
 
 T = TypeVar("T")
 
@@ -64,6 +67,11 @@ class Domains(Protocol):
 
     def live_xml(self, name: str) -> str:
         """The running domain's XML as a target of a migration has to take it over."""
+
+    def set_ownership(self, name: str, mark: Ownership | None) -> None:
+        """Put our mark into a domain's metadata, or take it out (None): in its definition and, if
+        it runs, there too. Nothing else of it changes, and a guest notices nothing.
+        """
 
     def kept_beside(self, name: str) -> KeptBeside:
         """What of the domain would stay behind if it were defined elsewhere."""
@@ -152,6 +160,16 @@ class Hosts(Protocol):
         """Drop all connections."""
 
 
+class Fencing(Protocol):
+    """What knows, from outside a host, that it is off."""
+
+    def switch_off(self, host: HostRecord) -> Proof:
+        """Switch it off and see it off; NotPermitted when nobody can tell that it is."""
+
+    def proof(self, host: HostRecord) -> Proof | None:
+        """Why it is surely off now; None when it may be on. Nothing is done to it."""
+
+
 class Clock(Protocol):
     """Wall time for records, monotonic time for deadlines."""
 
@@ -207,6 +225,15 @@ class Ledger(Protocol):
     def observation_failed(self, host: str, error: str) -> None:
         """Remember why a probe failed; nothing else changes."""
 
+    def take_host(self, now: float, until: float) -> str | None:
+        """The enrolled host whose look is due longest, or None; its next look is due at ``until``.
+
+        Controllers that ask at the same time get different hosts. Unix seconds.
+        """
+
+    def host_due(self, host: str, at: float) -> None:
+        """The next look at a host is due at ``at`` (Unix seconds)."""
+
     def gpus(self, host: str | None = None) -> tuple[GpuRecord, ...]:
         """GPUs, of one host or of all."""
 
@@ -231,8 +258,12 @@ class Ledger(Protocol):
     def record(self, *transitions: Transition) -> None:
         """Make transitions durable, together, before returning (commits may be shared)."""
 
-    def operations(self, *, open_only: bool = False) -> tuple[OperationRecord, ...]:
-        """Operations, newest first."""
+    def operations(
+        self, *, open_only: bool = False, since: float | None = None
+    ) -> tuple[OperationRecord, ...]:
+        """Operations, newest first; with ``since`` only the open ones and those that ended after
+        that time (Unix seconds).
+        """
 
     def operation(self, operation_id: str) -> OperationRecord:
         """One operation by id or unique prefix; NotFound otherwise."""
@@ -240,8 +271,84 @@ class Ledger(Protocol):
     def tasks(self, operation_id: str) -> tuple[TaskRecord, ...]:
         """The tasks of an operation with their steps."""
 
+    def mark(self, allocations: Sequence[str], state: AllocationState) -> None:
+        """Active allocations become orphaned, or orphaned ones active; units stay held.
+
+        StaleGeneration, and nothing is written, when one of them is neither any more.
+        """
+
+    def quarantine(self, gpu: str, why: str) -> None:
+        """Place nothing on a GPU (our id) any more; what is on it stays."""
+
+    def lift(self, gpu: str) -> None:
+        """Use a quarantined GPU again; Conflict for one that is not quarantined."""
+
+    def deleted_vms(self, ids: Collection[str]) -> frozenset[str]:
+        """Which of these ids are VMs that were deleted; an id of no VM is not among them."""
+
     def claim_operation(self, operation_id: str) -> bool:
-        """Become its only worker until close(); False while another live process is."""
+        """Become its only worker until it ends or waits, or close(); False while another live
+        process is. Who reserves an operation is its worker. Once the claim was lost (only a
+        server's session can be), record() and reserve() raise ClaimLost.
+        """
+
+    def is_worked_on(self, operation_id: str) -> bool:
+        """Does a live process, this one included, work on it? Nothing is claimed."""
+
+    def claim(self, name: str) -> bool:
+        """Hold any other name (``serve``, ``host:NAME``) until release() or close(); False while
+        another live process does.
+        """
+
+    def release(self, name: str) -> None:
+        """Let go of a name; one that is not held is no error."""
+
+    def spoken_epoch(self) -> int:
+        """The epoch this process speaks to hosts in: the one it first read, or raised by a
+        take-over, or took by :meth:`fresh_epoch`.
+        """
+
+    def fresh_epoch(self) -> int:
+        """The epoch now, spoken from now on, for who still holds all it claimed; ClaimLost
+        otherwise.
+        """
+
+    def audit(
+        self,
+        *,
+        vm: str = "",
+        host: str = "",
+        operation: str = "",
+        event: str = "",
+        limit: int | None = None,
+    ) -> tuple[AuditRecord, ...]:
+        """The trail, newest first; each filter that is set must match (``operation`` and
+        ``event`` by their beginning).
+        """
+
+    def freeze(self, why: str) -> None:
+        """Allocate nothing any more, until :meth:`thaw`; a frozen ledger keeps its first reason."""
+
+    def frozen(self) -> Freeze | None:
+        """Why nothing may be allocated; None where it may."""
+
+    def remembered(
+        self, *, vms: Collection[str], allocations: Collection[str], gpus: Collection[str]
+    ) -> Remembered:
+        """The epoch, and the generations of these ids where the ledger ever had them."""
+
+    def take_in(self, truth: HostsTruth) -> None:
+        """Write what hosts know and a frozen ledger does not.
+
+        StaleGeneration, and nothing is written, where a unit, a device or a name is somebody
+        else's; Conflict where the ledger is not frozen.
+        """
+
+    def thaw(self, epoch: int) -> None:
+        """Allocate again, in an epoch above the store's and at least ``epoch``."""
+
+    def raise_epoch(self, at_least: int = 0) -> int:
+        """The next epoch, or ``at_least`` where that is higher; returns the new one."""
 
     def close(self) -> None:
         """Flush and let go."""

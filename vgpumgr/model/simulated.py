@@ -36,6 +36,7 @@ class SimHost:
 
     ``fabric`` names the NVSwitch board (``HGX-H100-8``) whose Fabric Manager runs in shared mode.
     Other hosts send it running VMs by its name; ``tls`` False: it has no certificates for that.
+    ``shared_pools`` are those of its ``pools`` whose volumes other hosts with that pool see too.
     """
 
     name: str
@@ -49,6 +50,7 @@ class SimHost:
     fabric: str = ""
     versions: Versions = DEFAULT_VERSIONS
     pools: tuple[str, ...] = ("default",)
+    shared_pools: tuple[str, ...] = ()
     networks: tuple[str, ...] = ("default",)
     bridges: tuple[str, ...] = ("br0",)
     images: tuple[str, ...] = ("debian-12.qcow2",)

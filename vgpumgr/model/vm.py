@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+# What VMs, hosts and other documents may be called.
+NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+
 
 class DiskMode(StrEnum):
     """How a disk's volume comes to be."""
@@ -134,6 +137,8 @@ class VmRecord:
 
     ``volumes`` are the (pool, name) pairs made for this VM, ``cpus`` the host CPUs pinned to it.
     ``moving_to`` is set while a migration takes it there: until that ends it holds both places.
+    ``definition`` is the domain XML that an adopted VM came with, less our mark: it is what the VM
+    is defined from. Empty for a VM that we made, whose definition follows from its spec.
     """
 
     id: str
@@ -147,6 +152,7 @@ class VmRecord:
     volumes: tuple[tuple[str, str], ...] = ()
     created_at: float = 0.0
     moving_to: VmPlace | None = None
+    definition: str = ""
 
     @property
     def name(self) -> str:

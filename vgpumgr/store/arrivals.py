@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, select, update
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from vgpumgr.model.vm import AllocationState
+from vgpumgr.store.audit import Stamp, of_allocations, of_vms
 from vgpumgr.store.codec import dump
 from vgpumgr.store.schema import allocation, unit, vm
+from vgpumgr.store.statements import ALLOCATIONS, Move
 from vgpumgr.store.vms import place
 
 
-def arrive(connection: Connection, vm_id: str, *, arrived: bool, now: float) -> None:
+def arrive(connection: Connection, vm_id: str, task: str, *, arrived: bool, stamp: Stamp) -> None:
     """End the move of a VM where it was going, or where it was; a VM that stays is left alone."""
     row = connection.execute(select(vm.c.host, vm.c.moving_to).where(vm.c.id == vm_id)).one()
     going = place(row.moving_to)
     if going is None:
         return
-    _keep_only(connection, vm_id, going.host if arrived else row.host, now)
+    by_task = {"in_task": task, "in_vm": vm_id, **stamp.values}
+    _keep_only(connection, going.host if arrived else row.host, by_task)
     there: dict[str, object] = {
         "host": going.host,
         "numa_node": going.numa_node,
@@ -24,14 +29,25 @@ def arrive(connection: Connection, vm_id: str, *, arrived: bool, now: float) -> 
     }
     values = {"moving_to": None, **(there if arrived else {})}
     connection.execute(update(vm).where(vm.c.id == vm_id).values(**values))
+    connection.execute(_MOVED if arrived else _STAYED, by_task)
 
 
-def _keep_only(connection: Connection, vm_id: str, host: str, now: float) -> None:
+_IT = vm.c.id == bindparam("in_vm")
+_MOVED, _STAYED = of_vms("vm.moved", _IT), of_vms("vm.stayed", _IT)
+_HELD = (allocation.c.vm_id == bindparam("in_vm"), allocation.c.released_at.is_(None))
+_LEFT = (*_HELD, allocation.c.host != bindparam("in_host"))
+_GIVE_BACK = delete(unit).where(unit.c.allocation_id.in_(select(allocation.c.id).where(*_LEFT)))
+_RELEASE = Move(
+    update(allocation)
+    .where(*_LEFT)
+    .values(state=AllocationState.RELEASED.value, released_at=bindparam("in_at")),
+    of_allocations("allocation.released", *_LEFT),
+)
+
+
+def _keep_only(connection: Connection, host: str, by_task: Mapping[str, object]) -> None:
     """Give back what the VM holds on any other host."""
-    held = (allocation.c.vm_id == vm_id) & allocation.c.released_at.is_(None)
-    left = held & (allocation.c.host != host)
-    ids = select(allocation.c.id).where(left)
-    connection.execute(delete(unit).where(unit.c.allocation_id.in_(ids)))
-    released = {"state": AllocationState.RELEASED.value, "released_at": now}
-    connection.execute(update(allocation).where(left).values(**released))
-    connection.execute(update(allocation).where(held).values(state=AllocationState.ACTIVE.value))
+    values = {**by_task, "in_host": host}
+    connection.execute(_GIVE_BACK, values)
+    _RELEASE.run(connection, values)
+    ALLOCATIONS[AllocationState.ACTIVE].run(connection, values)

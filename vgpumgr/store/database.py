@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -12,9 +12,12 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from vgpumgr.model.errors import LedgerError
+from vgpumgr.store import server
 from vgpumgr.store.faults import told
 
 _WRITES = "vgpumgr_writes"
+
+Begin = Callable[[], AbstractContextManager[Connection]]
 
 
 class Database:
@@ -23,20 +26,32 @@ class Database:
     ``where`` names the file or server in messages. ``frozen`` is why nothing may be written.
     """
 
-    def __init__(self, engine: Engine, where: str, *, frozen: LedgerError | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        where: str,
+        *,
+        reads: Begin,
+        writes: Begin,
+        frozen: LedgerError | None = None,
+    ) -> None:
         self.engine = engine
         self.where = where
         self.frozen = frozen
-        self._writes = engine.execution_options(**{_WRITES: True})
-        # SQLite has one writer: threads wait in line here, which is quicker than its polling.
-        self._line: AbstractContextManager[object] = (
-            threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
-        )
+        self._reads = reads
+        self._writes = writes
+        # One writer at a time: threads wait in line here, which is quicker than the database's.
+        self._line = threading.Lock()
+
+    @property
+    def is_server(self) -> bool:
+        """Does a server keep it? Otherwise it is a file, or in memory."""
+        return self.engine.dialect.name != "sqlite"
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One read transaction; LedgerError when the database refuses."""
-        with told(self.where), self.engine.begin() as connection:
+        with told(self.where), self._reads() as connection:
             yield connection
 
     @contextmanager
@@ -44,7 +59,7 @@ class Database:
         """One write transaction, on disk when the block ends; an exception leaves nothing."""
         if self.frozen is not None:
             raise self.frozen
-        with self._line, told(self.where), self._writes.begin() as connection:
+        with self._line, told(self.where), self._writes() as connection:
             yield connection
 
     def close(self) -> None:
@@ -53,22 +68,31 @@ class Database:
             self.engine.dispose()
 
 
-def sqlite_engine(path: str, busy_timeout_s: float) -> Engine:
+def server_database(url: URL, where: str, patience_s: float) -> Database:
+    """PostgreSQL: whoever writes waits ``patience_s`` for the others."""
+    engine = server.server_engine(url, patience_s)
+    reads = server.snapshots(engine)
+    return Database(
+        engine, where, reads=reads.begin, writes=lambda: server.write(engine, patience_s)
+    )
+
+
+def file_database(path: str, busy_timeout_s: float) -> Database:
     """SQLite on a file: WAL, every commit synced, foreign keys checked."""
     engine = create_engine(
         URL.create("sqlite", database=path),
         connect_args={"timeout": busy_timeout_s},
         max_overflow=-1,
     )
-    return _with_transactions(engine)
+    return _sqlite(engine, path)
 
 
-def memory_engine() -> Engine:
+def memory_database(where: str) -> Database:
     """An SQLite database that lives in this process only."""
-    return _with_transactions(create_engine("sqlite://", poolclass=StaticPool))
+    return _sqlite(create_engine("sqlite://", poolclass=StaticPool), where)
 
 
-def _with_transactions(engine: Engine) -> Engine:
+def _sqlite(engine: Engine, where: str) -> Database:
     """Take BEGIN away from the driver: a write must hold the lock before its first read."""
 
     @event.listens_for(engine, "connect")
@@ -83,4 +107,5 @@ def _with_transactions(engine: Engine) -> Engine:
         writes = connection.get_execution_options().get(_WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    return engine
+    writing = engine.execution_options(**{_WRITES: True})
+    return Database(engine, where, reads=engine.begin, writes=writing.begin)

@@ -8,30 +8,46 @@ from contextlib import contextmanager
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from vgpumgr.model.errors import LedgerError
+from vgpumgr.store.server_faults import AGAIN, Words, server_words
 
-# SQLite's texts → what happened, why, what to type. {where} is the file or the server.
-_KNOWN = (
-    ("disk is full", "the ledger's disk is full", "nothing of this change was kept",
-     "df -h {where}"),
-    ("disk i/o error", "the ledger's disk refused a read or write",
+_RESTORE = "vgpumgr store restore BACKUP"
+
+# SQLite's texts → what happened, why, what to type. {where} is the file.
+_KNOWN: tuple[tuple[str, Words], ...] = (
+    ("disk is full", ("the ledger's disk is full", "nothing of this change was kept",
+     "df -h {where}")),
+    ("disk i/o error", ("the ledger's disk refused a read or write",
      "the file system is full, over quota or failing; nothing of this change was kept",
-     "df -h {where}; dmesg"),
-    ("readonly database", "the ledger is read-only", "this user may not write {where}",
-     "ls -l {where}"),
-    ("is locked", "the ledger is locked by another process",
-     "it held its write lock for longer than the busy timeout", "fuser -v {where}"),
-    ("not a database", "the ledger is not a database",
-     "{where} is damaged or belongs to another program",
-     "mv {where} {where}.broken, then put a backup in its place"),
-    ("malformed", "the ledger is damaged", "SQLite calls {where} malformed",
-     "mv {where} {where}.broken, then put a backup in its place"),
-    ("unable to open", "the ledger cannot be opened",
-     "{where} or its folder is not readable and writable for this user", "ls -ld {where}"),
+     "df -h {where}; dmesg")),
+    ("readonly database", ("the ledger is read-only", "this user may not write {where}",
+     "ls -l {where}")),
+    ("is locked", ("the ledger is locked by another process",
+     "it held its write lock for longer than the busy timeout", "fuser -v {where}")),
+    ("not a database", ("the ledger is not a database",
+     "{where} is damaged or belongs to another program", _RESTORE)),
+    ("malformed", ("the ledger is damaged", "SQLite calls {where} malformed",
+     _RESTORE)),
+    ("unable to open", ("the ledger cannot be opened",
+     "{where} or its folder is not readable and writable for this user", "ls -ld {where}")),
 )  # fmt: skip
 
 
 class DatabaseFault(LedgerError):
     """The database itself fails (full, locked, gone), whatever is asked of it."""
+
+
+class Damaged(DatabaseFault):
+    """The file is no database any more, or not all of it."""
+
+
+class TryAgain(DatabaseFault):
+    """Nothing was kept, and the same transaction may go through the next time."""
+
+
+class OutcomeFault(DatabaseFault):
+    """The connection broke at COMMIT: whether it was kept is not known."""
+
+    code = "ledger.outcome-unknown"
 
 
 @contextmanager
@@ -45,10 +61,22 @@ def told(where: str) -> Iterator[None]:
 
 def explain(error: SQLAlchemyError, where: str) -> LedgerError:
     """The LedgerError for a driver's error."""
+    cause = getattr(error, "orig", None) or error
+    text = str(cause)
+    state = str(getattr(cause, "sqlstate", None) or "")
+    first = text.partition("\n")[0]
+    words = _file_words(text) if where.startswith("/") else server_words(state, text)
     kind = DatabaseFault if isinstance(error, OperationalError) else LedgerError
-    cause = str(getattr(error, "orig", None) or error)
-    for text, message, why, next_ in _KNOWN:
-        if text in cause.lower():
-            return kind(message, why=why.format(where=where), next=next_.format(where=where))
-    look = "ls -l" if where.startswith("/") else "psql"
-    return kind("the ledger cannot be used", why=cause.splitlines()[0], next=f"{look} {where}")
+    if words is None:
+        look = "ls -l" if where.startswith("/") else "psql"
+        return kind("the ledger cannot be used", why=first, next=f"{look} {where}")
+    message, why, next_ = words
+    if message in AGAIN:
+        kind = TryAgain
+    elif next_ == _RESTORE:
+        kind = Damaged
+    return kind(message, why=why.format(where=where), next=next_.format(where=where))
+
+
+def _file_words(text: str) -> Words | None:
+    return next((words for part, words in _KNOWN if part in text.lower()), None)

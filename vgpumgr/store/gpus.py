@@ -18,7 +18,15 @@ def list_gpus(connection: Connection, name: str | None) -> tuple[GpuRecord, ...]
     """GPUs of enrolled hosts (of one with ``name``), by host and device."""
     enrolled = select(host.c.name).where(host.c.removed_at.is_(None))
     query = (
-        select(gpu.c.id, gpu.c.host, gpu.c.facts, gpu.c.units, gpu.c.state, gpu.c.generation)
+        select(
+            gpu.c.id,
+            gpu.c.host,
+            gpu.c.facts,
+            gpu.c.units,
+            gpu.c.state,
+            gpu.c.generation,
+            gpu.c.state_why,
+        )
         .where(gpu.c.host.in_(enrolled))
         .order_by(gpu.c.host, gpu.c.device, gpu.c.id)
     )
@@ -35,6 +43,7 @@ def _gpu(row: Any) -> GpuRecord:
         units=row.units,
         state=GpuState(row.state),
         generation=row.generation,
+        state_why=row.state_why,
     )
 
 

@@ -9,13 +9,17 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.errors import Conflict, StaleGeneration
+from vgpumgr.model.fence import Fence
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.migration import MigrationAddress
+from vgpumgr.store.audit import Stamp, of_gpus, write
 from vgpumgr.store.codec import dump, load, printable
 from vgpumgr.store.facts import without_detail
+from vgpumgr.store.host_words import changed_event, changed_words
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import allocation, gpu, host, vm
+from vgpumgr.store.statements import Move
 from vgpumgr.store.vms import place
 
 
@@ -31,6 +35,12 @@ class _Settings:
     accelerator: str = "auto"
     probe_only: bool = False
     migration: MigrationAddress | None = None
+    draining: bool = False
+    drain_to: tuple[str, ...] = ()
+    maintenance: bool = False
+    evacuated: bool = False
+    fence: Fence | None = None
+    settled_boot: str = ""
 
 
 _OPEN = host.c.removed_at.is_(None)
@@ -64,6 +74,12 @@ def _host(row: Any) -> HostRecord:
         accelerator=settings.accelerator,
         probe_only=settings.probe_only,
         migration=settings.migration,
+        draining=settings.draining,
+        drain_to=settings.drain_to,
+        maintenance=settings.maintenance,
+        evacuated=settings.evacuated,
+        fence=settings.fence,
+        settled_boot=settings.settled_boot,
         generation=row.generation,
         facts=load(HostFacts, row.facts) if row.facts is not None else None,
         observed_at=row.observed_at,
@@ -82,11 +98,17 @@ def _settings(record: HostRecord) -> str:
             accelerator=record.accelerator,
             probe_only=record.probe_only,
             migration=record.migration,
+            draining=record.draining,
+            drain_to=record.drain_to,
+            maintenance=record.maintenance,
+            evacuated=record.evacuated,
+            fence=record.fence,
+            settled_boot=record.settled_boot,
         )
     )
 
 
-def add_host(connection: Connection, record: HostRecord) -> None:
+def add_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
     """Enrol; Conflict when the name or address is taken."""
     _refuse_taken(connection, record)
     try:
@@ -107,6 +129,21 @@ def add_host(connection: Connection, record: HostRecord) -> None:
             f"host {record.name} or its address was enrolled meanwhile",
             next="vgpumgr host list",
         ) from error
+    detail = changed_words(HostRecord(name=record.name, address=""), record)
+    _tell(connection, stamp, "host.added", record, None, record.generation, detail)
+
+
+def _tell(
+    connection: Connection,
+    stamp: Stamp,
+    event: str,
+    record: HostRecord,
+    before: int | None,
+    after: int | None,
+    detail: str = "",
+) -> None:
+    told = {"event": event, "host": record.name, "before": before, "after": after}
+    write(connection, stamp, [{**told, "detail": detail}])
 
 
 def _refuse_taken(connection: Connection, record: HostRecord) -> None:
@@ -125,7 +162,7 @@ def _refuse_taken(connection: Connection, record: HostRecord) -> None:
         )
 
 
-def update_host(connection: Connection, record: HostRecord) -> None:
+def update_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
     """Write what an operator sets, if the row is still at ``record.generation``; raise it.
 
     What was observed stays. NotFound, StaleGeneration, or Conflict when the address is taken.
@@ -149,11 +186,14 @@ def update_host(connection: Connection, record: HostRecord) -> None:
             why=f"generation {current.generation} now, {record.generation} when read",
             next="the same command again",
         )
+    read = record.generation
+    what = changed_words(current, record)
+    _tell(connection, stamp, changed_event(current, record), record, read, read + 1, what)
 
 
-def remove_host(connection: Connection, name: str, now: float) -> None:
+def remove_host(connection: Connection, name: str, stamp: Stamp) -> None:
     """Close the host's row; Conflict while a VM or an allocation is on it."""
-    get_host(connection, name)
+    record = get_host(connection, name)
     vms = _count(connection, vm, name, vm.c.deleted_at.is_(None)) + _coming(connection, name)
     held = _count(connection, allocation, name, allocation.c.released_at.is_(None))
     if vms or held:
@@ -162,12 +202,11 @@ def remove_host(connection: Connection, name: str, now: float) -> None:
             why=f"{vms} VMs and {held} allocations are on it",
             next="vgpumgr vm list, then vgpumgr vm delete NAME",
         )
-    connection.execute(update(host).where(_OPEN, host.c.name == name).values(removed_at=now))
-    connection.execute(
-        update(gpu)
-        .where(gpu.c.host == name)
-        .values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
-    )
+    connection.execute(update(host).where(_OPEN, host.c.name == name).values(removed_at=stamp.at))
+    _tell(connection, stamp, "host.removed", record, record.generation, None)
+    there = (gpu.c.host == name, gpu.c.state != GpuState.MISSING.value)
+    gone = update(gpu).values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
+    Move(gone.where(*there), of_gpus("gpu.missing", *there)).run(connection, stamp.values)
 
 
 def _coming(connection: Connection, name: str) -> int:

@@ -22,11 +22,17 @@ from vgpumgr.store.schema import operation, step, task
 _OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
 
 
-def list_operations(connection: Connection, *, open_only: bool) -> tuple[OperationRecord, ...]:
-    """Operations, newest first; ``open_only`` leaves those that run or wait."""
+def list_operations(
+    connection: Connection, *, open_only: bool = False, since: float | None = None
+) -> tuple[OperationRecord, ...]:
+    """Operations, newest first; ``open_only`` leaves those that run or wait, ``since`` these and
+    those that ended after that time (Unix seconds).
+    """
     query = select(operation).order_by(operation.c.number.desc())
     if open_only:
         query = query.where(operation.c.state.in_(_OPEN))
+    if since is not None:
+        query = query.where(operation.c.ended_at.is_(None) | (operation.c.ended_at > since))
     return tuple(_operation(row) for row in connection.execute(query))
 
 

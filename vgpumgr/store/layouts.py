@@ -9,8 +9,10 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.layout import GpuLayout, LayoutRecord
+from vgpumgr.store.audit import Stamp, of_layouts
 from vgpumgr.store.codec import dump, load
 from vgpumgr.store.schema import gpu, host, layout, task
+from vgpumgr.store.statements import Move
 
 
 def list_layouts(connection: Connection) -> tuple[LayoutRecord, ...]:
@@ -65,19 +67,19 @@ def _row(record: LayoutRecord) -> dict[str, object]:
 
 
 # A task settles the layout that its own operation wrote, not one that came after.
-_SETTLE = (
-    update(layout)
-    .where(
-        layout.c.gpu == bindparam("in_gpu"),
-        layout.c.operation
-        == select(task.c.operation).where(task.c.id == bindparam("in_task")).scalar_subquery(),
-    )
-    .values(settled=True)
+_OWN = (
+    layout.c.gpu == bindparam("in_gpu"),
+    layout.c.operation
+    == select(task.c.operation).where(task.c.id == bindparam("in_task")).scalar_subquery(),
+)
+_SETTLE = Move(
+    update(layout).where(*_OWN).values(settled=True),
+    of_layouts("layout.settled", *_OWN, layout.c.settled.is_(False)),
 )
 
 
-def settle(connection: Connection, ended: Iterable[tuple[str, str]]) -> None:
+def settle(connection: Connection, ended: Iterable[tuple[str, str]], stamp: Stamp) -> None:
     """Mark the layouts of these GPUs as reached by these tasks."""
-    values = [{"in_gpu": gpu_id, "in_task": task_id} for gpu_id, task_id in ended]
+    values = [{"in_gpu": gpu_id, "in_task": task_id, **stamp.values} for gpu_id, task_id in ended]
     if values:
-        connection.execute(_SETTLE, values)
+        _SETTLE.run(connection, values)

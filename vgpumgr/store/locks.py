@@ -1,4 +1,4 @@
-"""Who works on an operation: an OS file lock each, so that a dead worker never blocks."""
+"""Claims beside a ledger file: an OS file lock each, so that a dead process never blocks."""
 
 from __future__ import annotations
 
@@ -6,49 +6,90 @@ import fcntl
 import os
 import threading
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from vgpumgr.model.errors import LedgerError
+from vgpumgr.store.claims import new_worker
 
 
-class OperationLocks:
+class FileLocks:
     """Locks under one folder. The kernel drops them when their process ends, however it ends."""
 
+    may_outlive = False
+
     def __init__(self, folder: Path) -> None:
+        self.worker = new_worker()
         self._folder = folder
         self._held: dict[str, int] = {}
         self._guard = threading.Lock()
 
-    def claim(self, operation: str) -> bool:
-        """Become the worker until :meth:`close`; False while another live worker is."""
+    def claim(self, name: str) -> bool:
+        """Hold the name until :meth:`release`; False while another live process does."""
         with self._guard:
-            if operation in self._held:
+            if name in self._held:
                 return True
-            try:
-                self._folder.mkdir(mode=0o700, exist_ok=True)
-                descriptor = _lock(self._path(operation))
-            except OSError as error:
-                raise LedgerError(
-                    f"operation {operation} cannot be claimed",
-                    why=f"{error.strerror}: {error.filename}",
-                    next=f"ls -ld {self._folder}",
-                ) from error
+            descriptor = self._locked(name)
             if descriptor is None:
                 return False
-            self._held[operation] = descriptor
+            self._held[name] = descriptor
             return True
 
-    def close(self) -> None:
-        """Let go of every operation."""
+    def is_held(self, name: str) -> bool:
+        """Does any live process hold the name? Nothing is claimed."""
         with self._guard:
-            while self._held:
-                operation, descriptor = self._held.popitem()
-                # Removed while still locked: whoever opened it meanwhile sees that it is gone.
-                self._path(operation).unlink(missing_ok=True)
-                os.close(descriptor)
+            if name in self._held:
+                return True
+            if not self._path(name).exists():
+                return False
+            descriptor = self._locked(name)
+            if descriptor is not None:
+                self._let_go(name, descriptor)
+            return descriptor is None
 
-    def _path(self, operation: str) -> Path:
-        return self._folder / quote(operation, safe="")
+    def held(self) -> frozenset[str]:
+        """What this process holds."""
+        with self._guard:
+            return frozenset(self._held)
+
+    def others(self) -> tuple[str, ...]:
+        """What other processes hold."""
+        names = [unquote(path.name) for path in self._folder.glob("*")]
+        mine = self.held()
+        return tuple(each for each in sorted(names) if each not in mine and self.is_held(each))
+
+    def require(self) -> None:
+        """Nothing to check: the kernel takes no lock from a process that lives."""
+
+    def release(self, name: str) -> None:
+        """Let go of one name; one that is not held is no error."""
+        with self._guard:
+            descriptor = self._held.pop(name, None)
+            if descriptor is not None:
+                self._let_go(name, descriptor)
+
+    def close(self) -> None:
+        """Let go of all."""
+        for name in self.held():
+            self.release(name)
+
+    def _locked(self, name: str) -> int | None:
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            return _lock(self._path(name))
+        except OSError as error:
+            raise LedgerError(
+                f"{name} cannot be claimed",
+                why=f"{error.strerror}: {error.filename}",
+                next=f"ls -ld {self._folder}",
+            ) from error
+
+    def _let_go(self, name: str, descriptor: int) -> None:
+        # Removed while still locked: whoever opened it meanwhile sees that it is gone.
+        self._path(name).unlink(missing_ok=True)
+        os.close(descriptor)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / quote(name, safe="")
 
 
 def _lock(path: Path) -> int | None:

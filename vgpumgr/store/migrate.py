@@ -46,10 +46,34 @@ def _two_hosts(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE step ADD COLUMN host TEXT NOT NULL DEFAULT ''")
 
 
+def _trail_and_freeze(connection: Connection) -> None:
+    """Version 4: the audit trail, the freeze, workers, due looks, why a GPU is out of use."""
+    number = "INTEGER NOT NULL" if connection.dialect.name == "sqlite" else "SERIAL"
+    connection.exec_driver_sql(
+        f"CREATE TABLE audit (seq {number} PRIMARY KEY, at FLOAT NOT NULL, by TEXT NOT NULL, "
+        "event TEXT NOT NULL, operation TEXT NOT NULL, task TEXT NOT NULL, vm TEXT NOT NULL, "
+        "host TEXT NOT NULL, gpu TEXT NOT NULL, allocation TEXT NOT NULL, profile TEXT NOT NULL, "
+        "device TEXT NOT NULL, units TEXT NOT NULL, before INTEGER, after INTEGER, "
+        "detail TEXT NOT NULL)"
+    )
+    for statement in (
+        "ALTER TABLE meta ADD COLUMN frozen_why TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE meta ADD COLUMN frozen_at FLOAT",
+        "ALTER TABLE host ADD COLUMN due_at FLOAT",
+        "ALTER TABLE gpu ADD COLUMN state_why TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE vm ADD COLUMN definition TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE operation ADD COLUMN worker TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX ix_audit_operation ON audit (operation)",
+        "CREATE INDEX ix_audit_vm ON audit (vm)",
+        "CREATE INDEX ix_audit_host ON audit (host)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
-    {1: _vfs_and_layouts, 2: _two_hosts}
+    {1: _vfs_and_layouts, 2: _two_hosts, 3: _trail_and_freeze}
 )
 
 

@@ -7,14 +7,15 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import Connection, create_engine, insert, inspect, select
+from sqlalchemy import Connection, insert, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from vgpumgr.model.errors import LedgerError
-from vgpumgr.store.database import Database, memory_engine, sqlite_engine
+from vgpumgr.store.database import Database, file_database, memory_database, server_database
 from vgpumgr.store.migrate import Migration, migrate
 from vgpumgr.store.publish import publish
+from vgpumgr.store.retry import retried
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, metadata
 
 Migrated = Callable[[Migration], None]
@@ -29,12 +30,12 @@ def open_database(
     """
     path = _file_path(url)
     if path is None:
-        return _checked(_open_server(str(url), create=create))
+        return _checked(_open_server(str(url), busy_timeout_s, create=create))
     if not path.exists():
         if not create:
-            return _empty_view(path)
+            return _empty_view(str(path))
         _make_file(path, busy_timeout_s)
-    database = Database(sqlite_engine(str(path), busy_timeout_s), str(path))
+    database = file_database(str(path), busy_timeout_s)
     if create:
         _migrate_older(database, path, migrated)
     return _checked(database)
@@ -44,13 +45,13 @@ def migrate_ledger(url: str | Path, *, busy_timeout_s: float) -> Migration:
     """Migrate a ledger that is there; a file is backed up beside itself first."""
     path = _file_path(url)
     if path is None:
-        database = _open_server(str(url), create=False)
+        database = _open_server(str(url), busy_timeout_s, create=False)
     elif path.exists():
-        database = Database(sqlite_engine(str(path), busy_timeout_s), str(path))
+        database = file_database(str(path), busy_timeout_s)
     else:
-        raise _none_yet(path)
+        raise _none_yet(str(path))
     try:
-        _refuse_newer(_version(database), database.where)
+        refuse_newer(_version(database), database.where)
         return migrate(database, path)
     finally:
         database.close()
@@ -108,7 +109,7 @@ def _make_file(path: Path, busy_timeout_s: float) -> None:
 
 
 def _fill(path: Path, busy_timeout_s: float) -> None:
-    database = Database(sqlite_engine(str(path), busy_timeout_s), str(path))
+    database = file_database(str(path), busy_timeout_s)
     with database.write() as connection:
         _create_tables(connection, str(uuid.uuid4()))
     database.close()
@@ -121,40 +122,77 @@ def _create_tables(connection: Connection, fleet_id: str) -> None:
     )
 
 
-def _empty_view(path: Path) -> Database:
-    database = Database(memory_engine(), str(path))
+def _empty_view(where: str) -> Database:
+    database = memory_database(where)
     with database.write() as connection:
         _create_tables(connection, fleet_id="")
-    database.frozen = _none_yet(path)
+    database.frozen = _none_yet(where)
     return database
 
 
-def _none_yet(path: Path) -> LedgerError:
+def _none_yet(where: str) -> LedgerError:
     return LedgerError(
         "there is no ledger yet",
-        why=f"{path} does not exist",
+        why=f"{where} does not exist, or is empty",
         next="vgpumgr host add NAME --address USER@HOST",
     )
 
 
-def _open_server(url: str, *, create: bool) -> Database:
+def _open_server(url: str, busy_timeout_s: float, *, create: bool) -> Database:
     parsed = _parse(url)
-    if parsed.drivername == "postgresql":
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    where = parsed.render_as_string(hide_password=True)
+    where = _where(parsed)
+    if parsed.get_backend_name() != "postgresql":
+        raise LedgerError(
+            f"a ledger cannot be kept by {parsed.get_backend_name()}",
+            why="it is kept by SQLite or by PostgreSQL",
+            next="set ledger: to a file path, or to postgresql://USER@HOST/DATABASE",
+        )
     try:
-        database = Database(create_engine(parsed, max_overflow=-1), where)
-    except (ImportError, ArgumentError) as error:
+        database = server_database(
+            parsed.set(drivername="postgresql+psycopg"), where, busy_timeout_s
+        )
+    except ImportError as error:
         raise LedgerError(
             f"the ledger {where} cannot be opened",
             why=str(error),
             next="pip install 'vgpumgr[postgres]'",
         ) from error
     if create:
-        with database.write() as connection:
-            if not inspect(connection).has_table(meta.name):
-                _create_tables(connection, str(uuid.uuid4()))
-    return database
+        _make_on_server(database)
+        return database
+    return database if _has_tables(database) else _none_on_server(database)
+
+
+def _has_tables(database: Database) -> bool:
+    with database.read() as connection:
+        return bool(inspect(connection).get_table_names())
+
+
+def _none_on_server(database: Database) -> Database:
+    """Lists are empty, as they are where a ledger file is missing."""
+    database.close()
+    return _empty_view(database.where)
+
+
+def _where(url: URL) -> str:
+    """The address as psql takes it, without any password."""
+    plain = url.set(drivername="postgresql", password=None).difference_update_query(["password"])
+    return plain.render_as_string()
+
+
+@retried
+def _make_on_server(database: Database) -> None:
+    """Make the tables unless they are there; of two processes one does, the other finds them."""
+    try:
+        with database.read() as connection:
+            there = inspect(connection).has_table(meta.name)
+        if not there:
+            with database.write() as connection:
+                if not inspect(connection).has_table(meta.name):
+                    _create_tables(connection, str(uuid.uuid4()))
+    except LedgerError:
+        database.close()
+        raise
 
 
 def _checked(database: Database) -> Database:
@@ -163,7 +201,7 @@ def _checked(database: Database) -> Database:
     if version == SCHEMA_VERSION:
         return database
     database.close()
-    _refuse_newer(version, database.where)
+    refuse_newer(version, database.where)
     server = database.engine.dialect.name != "sqlite"
     raise LedgerError(
         f"the ledger {database.where} was made by an older vgpumgr",
@@ -174,7 +212,8 @@ def _checked(database: Database) -> Database:
     )
 
 
-def _refuse_newer(version: int, where: str) -> None:
+def refuse_newer(version: int, where: str) -> None:
+    """LedgerError for a schema that we do not know."""
     if version > SCHEMA_VERSION:
         raise LedgerError(
             f"the ledger {where} was made by a newer vgpumgr",
@@ -186,14 +225,15 @@ def _refuse_newer(version: int, where: str) -> None:
 def _version(database: Database) -> int:
     try:
         with database.read() as connection:
-            return _schema_version(connection, database.where)
+            return schema_version(connection, database.where)
     except LedgerError:
         database.close()
         raise
 
 
-def _schema_version(connection: Connection, where: str) -> int:
-    if connection.dialect.name != "sqlite" or _has_meta(connection):
+def schema_version(connection: Connection, where: str) -> int:
+    """The version of its schema; LedgerError for what is no ledger."""
+    if _has_meta(connection):
         version = connection.execute(select(meta.c.schema_version)).scalar()
         if version is not None:
             return int(version)
@@ -205,7 +245,5 @@ def _schema_version(connection: Connection, where: str) -> int:
 
 
 def _has_meta(connection: Connection) -> bool:
-    found = connection.exec_driver_sql(
-        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('meta', 'unit')"
-    )
-    return found.scalar() == 2
+    found = inspect(connection)
+    return found.has_table("meta") and found.has_table("unit")

@@ -7,6 +7,7 @@ inserted again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, insert, select, update
@@ -15,8 +16,11 @@ from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
 from vgpumgr.model.journal import Refusal, Reservation
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import Allocation
+from vgpumgr.store.audit import Stamp, write
+from vgpumgr.store.beginnings import beginnings
 from vgpumgr.store.codec import dump
+from vgpumgr.store.freeze import refuse_frozen
 from vgpumgr.store.journal import operation_row, step_row, task_row
 from vgpumgr.store.layouts import replace_layouts
 from vgpumgr.store.schema import (
@@ -32,6 +36,7 @@ from vgpumgr.store.schema import (
     unit,
     vm,
 )
+from vgpumgr.store.vm_changes import change_vms
 from vgpumgr.store.vms import allocation_row, vm_row
 
 Row = dict[str, Any]
@@ -41,18 +46,22 @@ REFUSED = "refused"
 _AGAIN = "the same command again: it plans anew"
 
 
-def reserve(connection: Connection, start: Reservation) -> None:
-    """Write everything, or raise: StaleGeneration (plan again) or Conflict (a name is taken)."""
+def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+    """Write everything, or raise: StaleGeneration (plan again), Conflict (a name is taken), or
+    Frozen.
+    """
+    refuse_frozen(connection, start)
     _raise_generations(connection, gpu, _IS_GPU, start.gpu_generations)
     _raise_generations(connection, host, _IS_HOST, start.host_generations)
     _check_slots(connection, start.allocations)
     vms = [vm_row(each) for each in start.vms]
     _insert_vms(connection, vms)
-    _change_vms(connection, start.changed_vms)
-    _insert_allocations(connection, start.allocations)
+    changes = change_vms(connection, start.changed_vms)
+    insert_allocations(connection, start.allocations)
     replace_layouts(connection, start.layouts, start.gpu_generations)
-    _insert_journal(connection, start)
+    _insert_journal(connection, start, stamp)
     _keep_requests(connection, vms, start.operation.started_at)
+    write(connection, stamp, beginnings(start, changes))
 
 
 def refuse(connection: Connection, refusals: Sequence[Refusal]) -> None:
@@ -133,33 +142,8 @@ def _some(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _change_vms(connection: Connection, changed: Sequence[VmRecord]) -> None:
-    """Write changed records where nobody else changed them since they were read.
-
-    A record with a new spec carries the generation after the one it was made from (its domain's
-    metadata names it); one whose spec is as it was carries the one it was read with. Both leave
-    the row one generation higher.
-    """
-    for record in changed:
-        row = connection.execute(
-            select(vm.c.generation, vm.c.spec)
-            .where(vm.c.id == record.id, vm.c.deleted_at.is_(None))
-            .with_for_update()
-        ).one_or_none()
-        values = vm_row(record)
-        same_spec = row is not None and row.spec == values["spec"]
-        read_at = record.generation if same_spec else record.generation - 1
-        if row is None or row.generation != read_at:
-            raise StaleGeneration(
-                f"VM {record.name} changed since it was read",
-                why="it was deleted" if row is None else f"it is at generation {row.generation}",
-                next=_AGAIN,
-            )
-        values["generation"] = row.generation + 1
-        connection.execute(update(vm).where(vm.c.id == record.id).values(**values))
-
-
-def _insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
+def insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
+    """Take units; StaleGeneration where one of them, or a device, has an owner."""
     units = (unit_row for each in allocations for unit_row in _units(each))
     try:
         _insert(connection, allocation, [allocation_row(each) for each in allocations])
@@ -180,11 +164,12 @@ def _units(taken: Allocation) -> Iterator[Row]:
         yield {"gpu_id": taken.gpu, "kind": VF, "slot": taken.vf, "allocation_id": taken.id}
 
 
-def _insert_journal(connection: Connection, start: Reservation) -> None:
+def _insert_journal(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+    begun = replace(start.operation, by=start.operation.by or stamp.by)
     tasks = [task_row(each, position) for position, each in enumerate(start.tasks)]
     steps = [step_row(each, task_.id) for task_ in start.tasks for each in task_.steps]
     try:
-        connection.execute(insert(operation), operation_row(start.operation))
+        connection.execute(insert(operation), operation_row(begun))
         _insert(connection, task, tasks)
         _insert(connection, step, steps)
     except IntegrityError as error:

@@ -20,7 +20,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # What an allocation takes from a GPU: memory slots, and the number of a virtual function.
 MEMORY = "memory"
@@ -29,8 +29,8 @@ VF = "vf"
 metadata = MetaData()
 
 
-def _text(name: str) -> Column[str]:
-    return Column(name, Text, nullable=False)
+def _text(name: str, *, server_default: str | None = None, index: bool = False) -> Column[str]:
+    return Column(name, Text, nullable=False, server_default=server_default, index=index)
 
 
 def _optional(name: str) -> Column[str | None]:
@@ -58,6 +58,8 @@ meta = Table(
     _integer("schema_version"),
     _text("fleet_id"),
     _integer("epoch"),
+    _text("frozen_why", server_default=""),
+    _end("frozen_at"),
 )
 
 host = Table(
@@ -73,6 +75,7 @@ host = Table(
     _end("observed_at"),
     _text("last_error"),
     _end("removed_at"),
+    _end("due_at"),
 )
 for _column in (host.c.name, host.c.address):
     Index(
@@ -98,6 +101,7 @@ gpu = Table(
     _text("state"),
     _integer("generation"),
     _time("first_seen_at"),
+    _text("state_why", server_default=""),
 )
 Index("gpu_host", gpu.c.host)
 
@@ -117,6 +121,7 @@ vm = Table(
     _time("created_at"),
     _end("deleted_at"),
     _optional("moving_to"),
+    _text("definition", server_default=""),
 )
 Index(
     "vm_name_once",
@@ -145,7 +150,7 @@ allocation = Table(
     _integer("generation"),
     _time("created_at"),
     _end("released_at"),
-    Column("extra", Text, nullable=False, server_default="{}"),
+    _text("extra", server_default="{}"),
 )
 Index(
     "allocation_device_once",
@@ -202,6 +207,7 @@ operation = Table(
     _end("ended_at"),
     _text("started_by"),
     _text("summary"),
+    _text("worker", server_default=""),
 )
 
 task = Table(
@@ -216,7 +222,7 @@ task = Table(
     _text("verb"),
     _text("state"),
     _text("error"),
-    Column("peer", Text, nullable=False, server_default=""),
+    _text("peer", server_default=""),
 )
 
 step = Table(
@@ -228,5 +234,27 @@ step = Table(
     _text("args"),
     _text("state"),
     _text("detail"),
-    Column("host", Text, nullable=False, server_default=""),
+    _text("host", server_default=""),
+)
+
+# One row per change of state, written in its transaction and never changed.
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    _time("at"),
+    _text("by"),
+    _text("event"),
+    _text("operation", index=True),
+    _text("task"),
+    _text("vm", index=True),
+    _text("host", index=True),
+    _text("gpu"),
+    _text("allocation"),
+    _text("profile"),
+    _text("device"),
+    _text("units"),
+    Column("before", Integer),
+    Column("after", Integer),
+    _text("detail"),
 )

@@ -33,6 +33,7 @@ _VM = select(
     vm.c.volumes,
     vm.c.created_at,
     vm.c.moving_to,
+    vm.c.definition,
 ).where(vm.c.deleted_at.is_(None))
 
 
@@ -51,7 +52,8 @@ def get_vm(connection: Connection, name: str) -> VmRecord:
 
 
 def _vm(row: Any) -> VmRecord:
-    id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at, to = row
+    id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at, *rest = row
+    to, definition = rest
     return VmRecord(
         id=id_,
         spec=load(VmSpec, spec),
@@ -64,6 +66,7 @@ def _vm(row: Any) -> VmRecord:
         volumes=tuple((pool, name) for pool, name in json.loads(volumes)),
         created_at=created_at,
         moving_to=place(to),
+        definition=definition,
     )
 
 
@@ -87,6 +90,7 @@ def vm_row(record: VmRecord) -> dict[str, object]:
         "volumes": dump(record.volumes),
         "created_at": record.created_at,
         "moving_to": dump(record.moving_to) if record.moving_to is not None else None,
+        "definition": record.definition,
     }
 
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.unit.store.values import allocation, board, fleet, see, start, vm
+from tests.unit.store.values import allocation, board, fleet, open_ledger, see, start, vm
 from vgpumgr.model.errors import Conflict, NotFound, StaleGeneration
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import TaskMoved, TaskState
 from vgpumgr.model.vm import AllocationState, VmState
-from vgpumgr.store import open_ledger
 
 
 def record(name: str, **fields: object) -> HostRecord:
     return HostRecord(**({"name": name, "address": f"root@{name}"} | fields))  # type: ignore[arg-type]
 
 
-def test_every_field_an_operator_sets_comes_back(tmp_path: Path) -> None:
+def test_every_field_an_operator_sets_comes_back(url: str) -> None:
     given = record(
         "h1",
         host_key="SHA256:x",
@@ -31,14 +29,14 @@ def test_every_field_an_operator_sets_comes_back(tmp_path: Path) -> None:
         accelerator="tcg",
         probe_only=True,
     )
-    ledger = open_ledger(tmp_path / "l")
+    ledger = open_ledger(url)
     ledger.add_host(given)
     assert ledger.host("h1") == given
     ledger.close()
 
 
-def test_hosts_are_listed_by_name(tmp_path: Path) -> None:
-    ledger = open_ledger(tmp_path / "l")
+def test_hosts_are_listed_by_name(url: str) -> None:
+    ledger = open_ledger(url)
     for name in ("b", "c", "a"):
         ledger.add_host(record(name))
     assert [host.name for host in ledger.hosts()] == ["a", "b", "c"]
@@ -52,8 +50,8 @@ def test_hosts_are_listed_by_name(tmp_path: Path) -> None:
         (record("h2", address="root@h1"), "root@h1 is already enrolled"),
     ],
 )
-def test_a_name_or_address_is_enrolled_once(tmp_path: Path, second: HostRecord, says: str) -> None:
-    ledger = open_ledger(tmp_path / "l")
+def test_a_name_or_address_is_enrolled_once(url: str, second: HostRecord, says: str) -> None:
+    ledger = open_ledger(url)
     ledger.add_host(record("h1"))
     with pytest.raises(Conflict, match=says) as caught:
         ledger.add_host(second)
@@ -62,8 +60,8 @@ def test_a_name_or_address_is_enrolled_once(tmp_path: Path, second: HostRecord, 
     ledger.close()
 
 
-def test_an_update_keeps_what_was_observed_and_raises_the_generation(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_an_update_keeps_what_was_observed_and_raises_the_generation(url: str) -> None:
+    ledger = fleet(url)
     before = ledger.host("h1")
     ledger.update_host(replace(before, cordoned=True, facts=None, address="admin@h1"))
     after = ledger.host("h1")
@@ -74,8 +72,8 @@ def test_an_update_keeps_what_was_observed_and_raises_the_generation(tmp_path: P
     ledger.close()
 
 
-def test_of_two_updates_from_one_reading_the_second_is_refused(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_of_two_updates_from_one_reading_the_second_is_refused(url: str) -> None:
+    ledger = fleet(url)
     read = ledger.host("h1")
     ledger.update_host(replace(read, cordoned=True))
     with pytest.raises(StaleGeneration):
@@ -84,15 +82,15 @@ def test_of_two_updates_from_one_reading_the_second_is_refused(tmp_path: Path) -
     ledger.close()
 
 
-def test_an_update_cannot_take_another_hosts_address(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", ["h1", "h2"])
+def test_an_update_cannot_take_another_hosts_address(url: str) -> None:
+    ledger = fleet(url, ["h1", "h2"])
     with pytest.raises(Conflict, match="root@h2 is already enrolled"):
         ledger.update_host(replace(ledger.host("h1"), address="root@h2"))
     ledger.close()
 
 
-def test_a_misspelt_host_gets_a_suggestion_and_a_strange_one_the_list(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", ["gpu-rack-1", "gpu-rack-2"])
+def test_a_misspelt_host_gets_a_suggestion_and_a_strange_one_the_list(url: str) -> None:
+    ledger = fleet(url, ["gpu-rack-1", "gpu-rack-2"])
     for call in (ledger.host, ledger.remove_host, lambda n: ledger.observation_failed(n, "e")):
         with pytest.raises(NotFound) as caught:
             call("gpu-rak-1")
@@ -104,8 +102,8 @@ def test_a_misspelt_host_gets_a_suggestion_and_a_strange_one_the_list(tmp_path: 
     ledger.close()
 
 
-def test_a_failed_observation_is_remembered_and_changes_nothing_else(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_failed_observation_is_remembered_and_changes_nothing_else(url: str) -> None:
+    ledger = fleet(url)
     before = ledger.host("h1")
     ledger.observation_failed("h1", "no route to host \udcff\0")
     assert ledger.host("h1") == replace(before, last_error="no route to host ??")
@@ -114,8 +112,8 @@ def test_a_failed_observation_is_remembered_and_changes_nothing_else(tmp_path: P
     ledger.close()
 
 
-def test_a_host_with_an_allocation_or_a_vm_stays(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_host_with_an_allocation_or_a_vm_stays(url: str) -> None:
+    ledger = fleet(url)
     [gpu] = ledger.gpus()
     desk, plain = vm("desk"), vm("plain")
     made = start(allocation(desk, gpu, [0]), vms=[desk, plain])
@@ -140,8 +138,8 @@ def test_a_host_with_an_allocation_or_a_vm_stays(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_removed_hosts_name_is_free_and_its_gpus_are_known_again(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_removed_hosts_name_is_free_and_its_gpus_are_known_again(url: str) -> None:
+    ledger = fleet(url)
     [before] = ledger.gpus()
     ledger.remove_host("h1")
     ledger.add_host(record("h2", address="root@h1"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -34,8 +33,8 @@ def on_vf(owner: VmRecord, gpu: GpuRecord, vf: int, slot: int) -> Allocation:
     return replace(held, framework="vfio-vf", parent="", vf=vf)
 
 
-def test_every_part_of_an_allocation_comes_back(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_every_part_of_an_allocation_comes_back(url: str) -> None:
+    ledger = fleet(url)
     desk, [gpu] = vm("desk"), ledger.gpus()
     plain = allocation(desk, gpu, [0])
     full = replace(
@@ -50,9 +49,9 @@ def test_every_part_of_an_allocation_comes_back(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_virtual_function_has_one_owner(tmp_path: Path) -> None:
+def test_a_virtual_function_has_one_owner(url: str) -> None:
     """Other slots, another device name, no generation: the VF's own row referees."""
-    ledger = fleet(tmp_path / "l", gpus=2)
+    ledger = fleet(url, gpus=2)
     gpu, other = ledger.gpus()
     first, second = vm("first"), vm("second")
     made = start(on_vf(first, gpu, 4, 0), vms=[first])
@@ -71,17 +70,17 @@ def test_a_virtual_function_has_one_owner(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_vf_alone_is_no_allocation(tmp_path: Path) -> None:
+def test_a_vf_alone_is_no_allocation(url: str) -> None:
     """Without a slot it would not keep the whole GPU from being given away."""
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     desk, [gpu] = vm("desk"), ledger.gpus()
     refused(ledger, start(replace(on_vf(desk, gpu, 4, 0), slots=()), vms=[desk]), LedgerError)
     ledger.close()
 
 
-def test_the_number_of_a_vf_is_no_memory_slot(tmp_path: Path) -> None:
+def test_the_number_of_a_vf_is_no_memory_slot(url: str) -> None:
     """A GPU of 8 slots whose VF 31 is taken still has 8 slots, and can lose its VFs."""
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     desk, [gpu] = vm("desk"), ledger.gpus()
     ledger.reserve(start(on_vf(desk, gpu, 31, 0), vms=[desk]))
     see(ledger, "h1", board("h1", 1, vfs=vfs(32)))
@@ -107,8 +106,8 @@ def vfs(count: int, driver: str = "nvidia") -> tuple[VfFacts, ...]:
     )
 
 
-def test_vfs_come_and_go_and_the_gpu_stays_the_same(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", gpus=2)
+def test_vfs_come_and_go_and_the_gpu_stays_the_same(url: str) -> None:
+    ledger = fleet(url, gpus=2)
     ids = [gpu.id for gpu in ledger.gpus()]
     for count in (32, 0, 16):
         see(ledger, "h1", board("h1", 1, vfs=vfs(count)), board("h1", 2))
@@ -119,8 +118,8 @@ def test_vfs_come_and_go_and_the_gpu_stays_the_same(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_the_types_of_each_vf_come_back_and_are_kept_once(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_the_types_of_each_vf_come_back_and_are_kept_once(url: str) -> None:
+    ledger = fleet(url)
     many = tuple(
         MdevType(type_id=f"nvidia-{n}", name=f"NVIDIA A40-{n}Q", available=1) for n in range(24)
     )
@@ -134,8 +133,8 @@ def test_the_types_of_each_vf_come_back_and_are_kept_once(tmp_path: Path) -> Non
     ledger.close()
 
 
-def test_vgpus_of_a_vf_come_back(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_vgpus_of_a_vf_come_back(url: str) -> None:
+    ledger = fleet(url)
     vgpu = VendorVgpu(creatable=(1145,), type_id=1147, instance=3, placement_id=None)
     seen = board("h1", 1, vfs=(replace(vfs(1)[0], mdev_types=(), vendor=vgpu),))
     see(ledger, "h1", seen)
@@ -156,8 +155,8 @@ def applied(ledger: SqlLedger, gpu: GpuRecord, **fields: object) -> Reservation:
     return replace(made, tasks=(job,), layouts=(replace(record, **fields),))  # type: ignore[arg-type]
 
 
-def test_a_layout_comes_back_and_a_later_one_replaces_it(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", ["h2", "h1"], gpus=2)
+def test_a_layout_comes_back_and_a_later_one_replaces_it(url: str) -> None:
+    ledger = fleet(url, ["h2", "h1"], gpus=2)
     gpus = ledger.gpus()
     for gpu in reversed(gpus):
         made = applied(ledger, gpu)
@@ -173,8 +172,8 @@ def test_a_layout_comes_back_and_a_later_one_replaces_it(tmp_path: Path) -> None
     ledger.close()
 
 
-def test_of_two_who_change_a_gpu_at_once_one_wins(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_of_two_who_change_a_gpu_at_once_one_wins(url: str) -> None:
+    ledger = fleet(url)
     [gpu], desk = ledger.gpus(), vm("desk")
     first = applied(ledger, gpu)
     ledger.reserve(first)
@@ -185,8 +184,8 @@ def test_of_two_who_change_a_gpu_at_once_one_wins(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_layout_without_its_gpus_generation_is_refused(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_layout_without_its_gpus_generation_is_refused(url: str) -> None:
+    ledger = fleet(url)
     made = replace(applied(ledger, ledger.gpus()[0]), gpu_generations={})
     error = refused(ledger, made, LedgerError)
     assert "without its generation" in str(error)
@@ -199,8 +198,8 @@ def ended(made: Reservation, state: TaskState = TaskState.DONE) -> TaskMoved:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path):
-    opened = fleet(tmp_path / "l", gpus=2)
+def ledger(url: str):
+    opened = fleet(url, gpus=2)
     yield opened
     opened.close()
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
 from tests.unit.store.values import allocation, facts, fleet, see, start, task, vm
 from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
@@ -16,13 +15,14 @@ from vgpumgr.model.journal import MIGRATE, StepMoved, StepState, TaskMoved, Task
 from vgpumgr.model.vm import Allocation, AllocationState, VmPlace, VmRecord, VmState
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.facts import load_gpu
+from vgpumgr.store.schema import unit
 
 PLACE = VmPlace(host="h2", numa_node=1, cpus=(4, 5))
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
-    opened = fleet(tmp_path / "ledger.sqlite", ["h1", "h2"])
+def ledger(url: str) -> Iterator[SqlLedger]:
+    opened = fleet(url, ["h1", "h2"])
     yield opened
     opened.close()
 
@@ -73,14 +73,12 @@ def end(ledger: SqlLedger, job: TaskRecord, *, arrived: bool) -> None:
     )
 
 
-def units(ledger: SqlLedger, tmp_path: Path) -> int:
-    raw = sqlite3.connect(tmp_path / "ledger.sqlite")
-    [(count,)] = raw.execute("SELECT count(*) FROM unit").fetchall()
-    raw.close()
-    return int(count)
+def units(ledger: SqlLedger) -> int:
+    with ledger._database.read() as connection:
+        return connection.execute(select(func.count()).select_from(unit)).scalar_one()
 
 
-def test_both_places_are_held_until_it_ends(ledger: SqlLedger, tmp_path: Path) -> None:
+def test_both_places_are_held_until_it_ends(ledger: SqlLedger) -> None:
     settled(ledger)
     job, new = move(ledger)
     found = ledger.vm("desk")
@@ -89,7 +87,7 @@ def test_both_places_are_held_until_it_ends(ledger: SqlLedger, tmp_path: Path) -
         ("h1", AllocationState.ACTIVE),
         ("h2", AllocationState.RESERVED),
     }
-    assert units(ledger, tmp_path) == 4
+    assert units(ledger) == 4
     [kept] = ledger.tasks(job.operation)
     assert (kept.peer, kept.hosts) == ("h2", ("h1", "h2"))
     assert [each.host for each in kept.steps] == ["h2", ""]
@@ -98,9 +96,7 @@ def test_both_places_are_held_until_it_ends(ledger: SqlLedger, tmp_path: Path) -
         ledger.reserve(start(allocation(other, ledger.gpus("h2")[0], new.slots), vms=[other]))
 
 
-def test_an_arrival_gives_the_old_place_back_in_the_same_commit(
-    ledger: SqlLedger, tmp_path: Path
-) -> None:
+def test_an_arrival_gives_the_old_place_back_in_the_same_commit(ledger: SqlLedger) -> None:
     _, old = settled(ledger)
     job, new = move(ledger)
     end(ledger, job, arrived=True)
@@ -111,12 +107,12 @@ def test_an_arrival_gives_the_old_place_back_in_the_same_commit(
     assert (held.id, held.state) == (new.id, AllocationState.ACTIVE)
     closed = {each.id: each.state for each in ledger.allocations(released=True)}
     assert closed[old.id] is AllocationState.RELEASED
-    assert units(ledger, tmp_path) == 2
+    assert units(ledger) == 2
     other = vm("other")
     ledger.reserve(start(allocation(other, ledger.gpus("h1")[0], old.slots), vms=[other]))
 
 
-def test_one_that_stays_gives_the_new_place_back(ledger: SqlLedger, tmp_path: Path) -> None:
+def test_one_that_stays_gives_the_new_place_back(ledger: SqlLedger) -> None:
     before, old = settled(ledger)
     job, new = move(ledger)
     end(ledger, job, arrived=False)
@@ -126,7 +122,7 @@ def test_one_that_stays_gives_the_new_place_back(ledger: SqlLedger, tmp_path: Pa
     [held] = ledger.allocations()
     assert (held.id, held.state) == (old.id, AllocationState.ACTIVE)
     assert new.id in {each.id for each in ledger.allocations(released=True)}
-    assert units(ledger, tmp_path) == 2
+    assert units(ledger) == 2
 
 
 def test_saying_it_twice_changes_nothing(ledger: SqlLedger) -> None:

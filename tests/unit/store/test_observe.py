@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -48,8 +47,8 @@ def states(ledger: SqlLedger) -> dict[str, str]:
     return {each.facts.device: each.state.value for each in ledger.gpus()}
 
 
-def test_a_gpu_gets_its_key_at_first_sight_and_keeps_it(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", gpus=2)
+def test_a_gpu_gets_its_key_at_first_sight_and_keeps_it(url: str) -> None:
+    ledger = fleet(url, gpus=2)
     first = ledger.gpus()
     assert all(re.fullmatch(r"gpu-[0-9a-f]{8}", each.id) for each in first)
     assert len({each.id for each in first}) == 2
@@ -70,8 +69,8 @@ def test_a_gpu_gets_its_key_at_first_sight_and_keeps_it(tmp_path: Path) -> None:
     ],
     ids=["by its place", "by its serial", "by its UUID", "by its UUID with a new serial"],
 )
-def test_a_gpu_is_recognised(tmp_path: Path, again: GpuFacts) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_gpu_is_recognised(url: str, again: GpuFacts) -> None:
+    ledger = fleet(url)
     [before] = ledger.gpus()
     see(ledger, "h1", again)
     [after] = ledger.gpus()
@@ -80,9 +79,9 @@ def test_a_gpu_is_recognised(tmp_path: Path, again: GpuFacts) -> None:
     ledger.close()
 
 
-def test_evidence_once_seen_is_kept_while_the_driver_cannot_show_it(tmp_path: Path) -> None:
+def test_evidence_once_seen_is_kept_while_the_driver_cannot_show_it(url: str) -> None:
     """A GPU bound to vfio-pci is invisible to NVML; its UUID must still be known afterwards."""
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     see(ledger, "h1", board("h1", 1, uuid=None, serial=None, memory_mib=None))
     [kept] = ledger.gpus()
     assert (kept.facts.uuid, kept.facts.serial) == ("GPU-h1-1", "S-h1-1")
@@ -91,8 +90,8 @@ def test_evidence_once_seen_is_kept_while_the_driver_cannot_show_it(tmp_path: Pa
     ledger.close()
 
 
-def test_gpus_of_one_board_share_a_serial_and_are_told_apart(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", gpus=0)
+def test_gpus_of_one_board_share_a_serial_and_are_told_apart(url: str) -> None:
+    ledger = fleet(url, gpus=0)
     quarter = [board("h1", number, serial="A16") for number in range(1, 5)]
     see(ledger, "h1", *quarter)
     first = ledger.gpus()
@@ -103,8 +102,8 @@ def test_gpus_of_one_board_share_a_serial_and_are_told_apart(tmp_path: Path) -> 
     ledger.close()
 
 
-def test_two_gpus_that_swap_slots_are_both_recognised(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", gpus=2)
+def test_two_gpus_that_swap_slots_are_both_recognised(url: str) -> None:
+    ledger = fleet(url, gpus=2)
     one, two = ledger.gpus()
     see(
         ledger,
@@ -116,8 +115,8 @@ def test_two_gpus_that_swap_slots_are_both_recognised(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_virtual_parent_is_known_by_its_name(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", gpus=0)
+def test_a_virtual_parent_is_known_by_its_name(url: str) -> None:
+    ledger = fleet(url, gpus=0)
     parent = gpu("mtty", model="mtty", vendor_device="", uuid=None, serial=None)
     see(ledger, "h1", parent)
     first = ledger.gpus()
@@ -126,8 +125,8 @@ def test_a_virtual_parent_is_known_by_its_name(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_an_exchanged_board_is_a_new_gpu_and_the_old_one_is_missing(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_an_exchanged_board_is_a_new_gpu_and_the_old_one_is_missing(url: str) -> None:
+    ledger = fleet(url)
     [old] = ledger.gpus()
     see(ledger, "h1", board("h1", 1, uuid="GPU-new", serial="S-new"))
     by_id = {each.id: each.state for each in ledger.gpus()}
@@ -138,9 +137,9 @@ def test_an_exchanged_board_is_a_new_gpu_and_the_old_one_is_missing(tmp_path: Pa
 
 @pytest.mark.parametrize("other", [{"vendor_device": "10de:2235"}, {"serial": "S-new"}])
 def test_another_kind_of_board_at_the_place_is_a_new_gpu(
-    tmp_path: Path, other: dict[str, object]
+    url: str, other: dict[str, object]
 ) -> None:
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     see(ledger, "h1", board("h1", 1, **({"uuid": None, "serial": None} | other)))
     assert len(ledger.gpus()) == 2
     ledger.close()
@@ -210,9 +209,9 @@ def exchanged_while_allocated(ledger: SqlLedger) -> tuple[HostFacts, list[str]]:
     ],
 )
 def test_evidence_that_disagrees_names_both_and_changes_nothing(
-    tmp_path: Path, case: Callable[[SqlLedger], tuple[HostFacts, list[str]]]
+    url: str, case: Callable[[SqlLedger], tuple[HostFacts, list[str]]]
 ) -> None:
-    ledger = fleet(tmp_path / "l", ["h1"], gpus=2)
+    ledger = fleet(url, ["h1"], gpus=2)
     ledger.add_host(replace(ledger.host("h1"), name="h2", address="root@h2", facts=None))
     see(ledger, "h2", board("h2", 1))
     seen, names = case(ledger)
@@ -228,9 +227,9 @@ def test_evidence_that_disagrees_names_both_and_changes_nothing(
 
 
 def test_a_gpu_that_a_complete_probe_does_not_show_is_missing_until_it_is_back(
-    tmp_path: Path,
+    url: str,
 ) -> None:
-    ledger = fleet(tmp_path / "l", gpus=2)
+    ledger = fleet(url, gpus=2)
     hold(ledger, ledger.gpus()[0])
     see(ledger, "h1", board("h1", 2))
     assert states(ledger) == {"0000:41:00.0": "missing", "0000:42:00.0": "healthy"}
@@ -240,8 +239,8 @@ def test_a_gpu_that_a_complete_probe_does_not_show_is_missing_until_it_is_back(
     ledger.close()
 
 
-def test_a_partial_probe_marks_nothing_missing(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", gpus=2)
+def test_a_partial_probe_marks_nothing_missing(url: str) -> None:
+    ledger = fleet(url, gpus=2)
     see(ledger, "h1", board("h1", 2), **PARTIAL)
     assert set(states(ledger).values()) == {"healthy"}
     assert ledger.host("h1").facts is not None
@@ -249,8 +248,8 @@ def test_a_partial_probe_marks_nothing_missing(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_gpu_carried_to_another_host_keeps_its_key(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", ["h1", "h2"])
+def test_a_gpu_carried_to_another_host_keeps_its_key(url: str) -> None:
+    ledger = fleet(url, ["h1", "h2"])
     [moved] = ledger.gpus("h1")
     see(ledger, "h1")
     see(ledger, "h2", board("h2", 1), board("h1", 1, device="0000:81:00.0"))
@@ -262,8 +261,8 @@ def test_a_gpu_carried_to_another_host_keeps_its_key(tmp_path: Path) -> None:
 # -- units and generations ---------------------------------------------------------------------
 
 
-def test_units_grow_and_never_drop_slots_in_use(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_units_grow_and_never_drop_slots_in_use(url: str) -> None:
+    ledger = fleet(url)
     hold(ledger, ledger.gpus()[0], (4, 5))
     counted = []
     for count in (16, 2, 0):
@@ -324,9 +323,9 @@ def node(free: int) -> NumaNode:
     return NumaNode(id=0, cpus=(0, 1), memory_mib=64000, hugepages_free={2048: free})
 
 
-def test_looking_again_raises_no_generation(tmp_path: Path) -> None:
+def test_looking_again_raises_no_generation(url: str) -> None:
     """Our own VMs, the pool's free bytes and the driver's counts move all the time."""
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     idle = FabricFacts(partitions=(FabricPartition(id=3, gpus=(1, 2)),))
     empty = board("h1", 1, vfs=(vgpu_on(0),), mig=replace(sliced(0), instances=()))
     see(ledger, "h1", empty, pools=(pool(9),), numa=(node(9),), fabric=idle)
@@ -362,9 +361,9 @@ def test_looking_again_raises_no_generation(tmp_path: Path) -> None:
     ids=lambda change: next(iter(change)),
 )
 def test_a_change_of_supply_raises_the_hosts_generation(
-    tmp_path: Path, change: dict[str, object]
+    url: str, change: dict[str, object]
 ) -> None:
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     before = ledger.host("h1").generation
     for _ in range(2):
         ledger.observe(facts("h1", **({"gpus": (board("h1", 1),)} | change)), {}, 100.0)
@@ -387,8 +386,8 @@ def test_a_change_of_supply_raises_the_hosts_generation(
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_change_of_a_gpu_raises_its_generation(tmp_path: Path, change: dict[str, object]) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_change_of_a_gpu_raises_its_generation(url: str, change: dict[str, object]) -> None:
+    ledger = fleet(url)
     [before] = ledger.gpus()
     see(ledger, "h1", board("h1", 1, **change))
     [after] = ledger.gpus()
@@ -396,8 +395,8 @@ def test_a_change_of_a_gpu_raises_its_generation(tmp_path: Path, change: dict[st
     ledger.close()
 
 
-def test_a_host_that_is_not_enrolled_cannot_be_observed(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_host_that_is_not_enrolled_cannot_be_observed(url: str) -> None:
+    ledger = fleet(url)
     with pytest.raises(NotFound, match="no host h9"):
         see(ledger, "h9", board("h9", 1))
     assert len(ledger.gpus()) == 1

@@ -125,7 +125,7 @@ def test_a_ledger_torn_in_the_middle_is_called_damaged(tmp_path: Path) -> None:
         file.write(b"\xff" * (os.path.getsize(tmp_path / "l") - 2 * 4096))
     with pytest.raises(LedgerError, match="damaged") as caught:
         open_ledger(tmp_path / "l").hosts()
-    assert "backup" in caught.value.next
+    assert "store restore" in caught.value.next
 
 
 def test_a_parent_that_is_a_file_is_said_so(tmp_path: Path) -> None:

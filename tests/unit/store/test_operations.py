@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import multiprocessing
 from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing.connection import Connection
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.store.values import fleet, start
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.journal import OperationMoved, OperationState
-from vgpumgr.store import SqlLedger, locks, open_ledger
+from vgpumgr.store import SqlLedger
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
-    opened = fleet(tmp_path / "l")
+def ledger(url: str) -> Iterator[SqlLedger]:
+    opened = fleet(url)
     yield opened
     opened.close()
 
@@ -69,73 +65,3 @@ def test_an_operation_that_is_not_there_is_not_found(ledger: SqlLedger, missing:
     with pytest.raises(NotFound):
         ledger.operation(missing)
     assert ledger.tasks(missing) == ()
-
-
-# -- claims -------------------------------------------------------------------------------------
-
-
-def test_an_operation_has_one_worker_until_it_closes(tmp_path: Path) -> None:
-    one, two = fleet(tmp_path / "l"), open_ledger(tmp_path / "l")
-    operate(one, "op-1")
-    operate(one, "op-2")
-    assert one.claim_operation("op-1")
-    assert one.claim_operation("op-1")
-    assert not two.claim_operation("op-1")
-    assert two.claim_operation("op-2")
-    one.close()
-    assert two.claim_operation("op-1")
-    two.close()
-    assert list((tmp_path / "l.locks").iterdir()) == []
-
-
-def test_only_what_exists_can_be_claimed(ledger: SqlLedger) -> None:
-    with pytest.raises(NotFound):
-        ledger.claim_operation("../../etc/passwd")
-
-
-def test_an_odd_id_stays_inside_the_folder_of_locks(ledger: SqlLedger, tmp_path: Path) -> None:
-    operate(ledger, "../../x")
-    assert ledger.claim_operation("../../x")
-    assert len(list((tmp_path / "l.locks").iterdir())) == 1
-
-
-def test_a_lock_file_removed_while_it_was_opened_is_no_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last owner removes its file between our open and our lock: we lock the new file."""
-    removals = [tmp_path / "op"]
-
-    def flock(descriptor: int, how: int) -> None:
-        if removals:
-            removals.pop().unlink()
-        fcntl.flock(descriptor, how)
-
-    monkeypatch.setattr(locks, "fcntl", SimpleNamespace(**vars(fcntl) | {"flock": flock}))
-    one, two = locks.OperationLocks(tmp_path), locks.OperationLocks(tmp_path)
-    assert one.claim("op")
-    assert not two.claim("op")
-    one.close()
-    two.close()
-
-
-def hold(path: Path, told: Connection) -> None:
-    """A worker that claims and then waits to be killed."""
-    ledger = open_ledger(path)
-    told.send(ledger.claim_operation("op-1"))
-    told.recv()
-
-
-def test_a_killed_worker_lets_go(ledger: SqlLedger, tmp_path: Path) -> None:
-    operate(ledger, "op-1")
-    ours, theirs = SPAWN.Pipe()
-    worker = SPAWN.Process(target=hold, args=(tmp_path / "l", theirs))
-    worker.start()
-    assert ours.poll(60)
-    assert ours.recv() is True
-    assert not ledger.claim_operation("op-1")
-    worker.kill()
-    worker.join(60)
-    worker.close()
-    assert ledger.claim_operation("op-1")
-    ours.close()
-    theirs.close()

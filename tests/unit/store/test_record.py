@@ -31,8 +31,8 @@ from vgpumgr.store.writer import GroupWriter
 
 
 @pytest.fixture
-def ledger(tmp_path: Path):
-    opened = fleet(tmp_path / "l")
+def ledger(url: str):
+    opened = fleet(url)
     yield opened
     opened.close()
 
@@ -210,10 +210,10 @@ def test_what_was_released_before_is_left_alone(ledger: SqlLedger, made: Reserva
     }
 
 
-def test_an_operations_end_is_stamped_once(tmp_path: Path) -> None:
+def test_an_operations_end_is_stamped_once(url: str) -> None:
     clock = iter(range(1000, 2000))
-    fleet(tmp_path / "l").close()
-    ledger = open_ledger(tmp_path / "l", now=lambda: float(next(clock)))
+    fleet(url).close()
+    ledger = open_ledger(url, now=lambda: float(next(clock)))
     made = start()
     ledger.reserve(made)
     id_ = made.operation.id

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
@@ -52,8 +51,8 @@ def end(ledger: SqlLedger, made: Reservation) -> None:
         )
 
 
-def test_everything_of_a_reservation_comes_back(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_everything_of_a_reservation_comes_back(url: str) -> None:
+    ledger = fleet(url)
     [gpu] = ledger.gpus()
     desk = vm("desk", cpus=(2, 3), numa_node=1)
     desk = replace(
@@ -78,8 +77,8 @@ def test_everything_of_a_reservation_comes_back(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_vms_are_listed_by_name(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_vms_are_listed_by_name(url: str) -> None:
+    ledger = fleet(url)
     ledger.reserve(start(vms=[vm(name) for name in ("b", "c", "a")]))
     assert [each.name for each in ledger.vms()] == ["a", "b", "c"]
     with pytest.raises(NotFound) as caught:
@@ -88,8 +87,8 @@ def test_vms_are_listed_by_name(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_generations_given_are_compared_and_raised(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", ["h1", "h2"], gpus=2)
+def test_generations_given_are_compared_and_raised(url: str) -> None:
+    ledger = fleet(url, ["h1", "h2"], gpus=2)
     gpu = ledger.gpus("h1")[0]
     host = ledger.host("h1")
     same_reading = {
@@ -106,8 +105,8 @@ def test_generations_given_are_compared_and_raised(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_gpu_or_host_that_is_gone_is_stale(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_gpu_or_host_that_is_gone_is_stale(url: str) -> None:
+    ledger = fleet(url)
     generation = ledger.host("h1").generation
     refused(ledger, start(gpu_generations={"gpu-00000000": 1}), StaleGeneration)
     ledger.remove_host("h1")
@@ -115,9 +114,9 @@ def test_a_gpu_or_host_that_is_gone_is_stale(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_unit_has_one_owner(tmp_path: Path) -> None:
+def test_a_unit_has_one_owner(url: str) -> None:
     """Without any generation given, the unit itself referees."""
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     [gpu] = ledger.gpus()
     first, second = vm("first"), vm("second")
     ledger.reserve(start(allocation(first, gpu, [0, 1]), vms=[first]))
@@ -133,8 +132,8 @@ def test_a_unit_has_one_owner(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_device_of_a_host_has_one_owner(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l", ["h1", "h2"], gpus=2)
+def test_a_device_of_a_host_has_one_owner(url: str) -> None:
+    ledger = fleet(url, ["h1", "h2"], gpus=2)
     here, there = ledger.gpus("h1"), ledger.gpus("h2")
     first, second, third = vm("first"), vm("second"), vm("third", "h2")
     whole = here[0].facts.device
@@ -154,16 +153,16 @@ def test_a_device_of_a_host_has_one_owner(tmp_path: Path) -> None:
     [((SLOTS,), StaleGeneration), ((-1,), StaleGeneration), ((), LedgerError)],
 )
 def test_an_allocation_takes_units_that_its_gpu_has(
-    tmp_path: Path, slots: tuple[int, ...], kind: type[Exception]
+    url: str, slots: tuple[int, ...], kind: type[Exception]
 ) -> None:
-    ledger = fleet(tmp_path / "l")
+    ledger = fleet(url)
     desk = vm("desk")
     refused(ledger, start(allocation(desk, ledger.gpus()[0], slots), vms=[desk]), kind)
     ledger.close()
 
 
-def test_a_vm_name_is_taken_until_the_vm_is_deleted(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_vm_name_is_taken_until_the_vm_is_deleted(url: str) -> None:
+    ledger = fleet(url)
     first = start(vms=[vm("desk")])
     ledger.reserve(first)
     error = refused(ledger, start(vms=[vm("other"), vm("desk")]), Conflict)
@@ -175,14 +174,14 @@ def test_a_vm_name_is_taken_until_the_vm_is_deleted(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_name_twice_in_one_reservation_is_a_conflict(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_name_twice_in_one_reservation_is_a_conflict(url: str) -> None:
+    ledger = fleet(url)
     refused(ledger, start(vms=[vm("desk"), vm("desk")]), Conflict)
     ledger.close()
 
 
-def test_an_operation_id_is_used_once(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_an_operation_id_is_used_once(url: str) -> None:
+    ledger = fleet(url)
     made = start()
     ledger.reserve(made)
     refused(ledger, replace(made, vms=(vm("new"),)), LedgerError)
@@ -192,8 +191,8 @@ def test_an_operation_id_is_used_once(tmp_path: Path) -> None:
 # -- changed VMs --------------------------------------------------------------------------------
 
 
-def test_a_changed_spec_carries_the_next_generation(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_changed_spec_carries_the_next_generation(url: str) -> None:
+    ledger = fleet(url)
     ledger.reserve(start(vms=[vm("desk")]))
     read = ledger.vm("desk")
     changed = replace(read, spec=replace(read.spec, vcpus=8), generation=read.generation + 1)
@@ -204,8 +203,8 @@ def test_a_changed_spec_carries_the_next_generation(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_of_two_deletions_from_one_reading_the_second_is_refused(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_of_two_deletions_from_one_reading_the_second_is_refused(url: str) -> None:
+    ledger = fleet(url)
     ledger.reserve(start(vms=[vm("desk")]))
     leaving = replace(ledger.vm("desk"), state=VmState.DELETING)
     ledger.reserve(start(changed_vms=(leaving,)))
@@ -214,8 +213,8 @@ def test_of_two_deletions_from_one_reading_the_second_is_refused(tmp_path: Path)
     ledger.close()
 
 
-def test_a_deleted_vm_cannot_be_changed(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_deleted_vm_cannot_be_changed(url: str) -> None:
+    ledger = fleet(url)
     made = start(vms=[vm("desk")])
     ledger.reserve(made)
     read = ledger.vm("desk")
@@ -227,8 +226,8 @@ def test_a_deleted_vm_cannot_be_changed(tmp_path: Path) -> None:
 # -- history ------------------------------------------------------------------------------------
 
 
-def test_requests_are_kept_placed_and_refused(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_requests_are_kept_placed_and_refused(url: str) -> None:
+    ledger = fleet(url)
     desk = vm("desk")
     made = start(vms=[desk])
     ledger.reserve(made)
@@ -245,8 +244,8 @@ def test_requests_are_kept_placed_and_refused(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_released_allocations_stay_as_history_and_their_units_go(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_released_allocations_stay_as_history_and_their_units_go(url: str) -> None:
+    ledger = fleet(url)
     [gpu] = ledger.gpus()
     desk = vm("desk")
     made = start(allocation(desk, gpu, [3, 4]), vms=[desk])
@@ -261,9 +260,9 @@ def test_released_allocations_stay_as_history_and_their_units_go(tmp_path: Path)
     ledger.close()
 
 
-def test_a_bulk_order_is_one_quick_commit(tmp_path: Path) -> None:
+def test_a_bulk_order_is_one_quick_commit(url: str) -> None:
     """1,000 VMs with 4 units and 4 steps each; measured 0.3 s on two cores, most of it JSON."""
-    ledger = fleet(tmp_path / "l", [f"h{n:03}" for n in range(63)], gpus=8)
+    ledger = fleet(url, [f"h{n:03}" for n in range(63)], gpus=8)
     gpus = ledger.gpus()
     vms, allocations, tasks = [], [], []
     for number in range(1000):
@@ -284,7 +283,7 @@ def test_a_bulk_order_is_one_quick_commit(tmp_path: Path) -> None:
     ledger.reserve(bulk)
     took = time.perf_counter() - began
     print(f"reserve: {took:.3f} s")
-    assert took < 5  # an upper bound for a machine that is busy with other tests
+    assert took < 20  # an upper bound for a machine that is busy with other tests
     counted = rows(ledger)
     assert {name: counted[name] for name in ("vm", "allocation", "unit", "task", "step")} == {
         "vm": 1000,
@@ -299,8 +298,8 @@ def test_a_bulk_order_is_one_quick_commit(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_a_new_supply_between_plan_and_reserve_is_noticed(tmp_path: Path) -> None:
-    ledger = fleet(tmp_path / "l")
+def test_a_new_supply_between_plan_and_reserve_is_noticed(url: str) -> None:
+    ledger = fleet(url)
     [gpu] = ledger.gpus()
     see(ledger, "h1")
     desk = vm("desk")

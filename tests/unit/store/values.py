@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, MdevType
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
@@ -16,7 +17,8 @@ from vgpumgr.model.journal import (
     TaskRecord,
 )
 from vgpumgr.model.vm import Allocation, GpuRequest, VmRecord, VmSpec, VmState
-from vgpumgr.store import SqlLedger, open_ledger
+from vgpumgr.store import SqlLedger
+from vgpumgr.store import open_ledger as open_for_good
 
 SLOTS = 8
 _numbers = count(1)
@@ -54,9 +56,24 @@ def facts(host: str = "h1", *gpus: GpuFacts, **fields: object) -> HostFacts:
     return HostFacts(**(values | fields))  # type: ignore[arg-type]
 
 
-def fleet(path: Path, hosts: Iterable[str] = ("h1",), gpus: int = 1) -> SqlLedger:
+_opened: list[SqlLedger] = []
+
+
+def open_ledger(url: str | Path, **options: Any) -> SqlLedger:
+    """A ledger that is closed when its test is over."""
+    _opened.append(open_for_good(url, **options))
+    return _opened[-1]
+
+
+def close_all() -> None:
+    """Close every ledger that a test opened."""
+    while _opened:
+        _opened.pop().close()
+
+
+def fleet(url: str | Path, hosts: Iterable[str] = ("h1",), gpus: int = 1) -> SqlLedger:
     """A ledger with hosts enrolled and observed; GPU n of a host sits at 0000:4n:00.0."""
-    ledger = open_ledger(path)
+    ledger = open_ledger(url)
     for host in hosts:
         ledger.add_host(HostRecord(name=host, address=f"root@{host}"))
         see(ledger, host, *(board(host, number) for number in range(1, gpus + 1)))

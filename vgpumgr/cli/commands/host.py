@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.commands.host_add import add
+from vgpumgr.cli.commands.host_drain import drain, maintenance, take_again, undrain
+from vgpumgr.cli.commands.host_evacuate import evacuate
+from vgpumgr.cli.commands.host_fence import fence
 from vgpumgr.cli.commands.host_migration import migration
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
@@ -49,10 +52,10 @@ COLUMNS = (
 
 @click.group()
 def host() -> None:
-    """Hosts: add, list, show, probe, trust, upgrade, migration, cordon, uncordon, remove."""
+    """Hosts: add, list, show, probe, cordon, drain, maintenance, fence, evacuate, remove, …"""
 
 
-for command in (add, migration):
+for command in (add, migration, drain, undrain, maintenance, fence, evacuate):
     host.add_command(command)
 
 
@@ -136,7 +139,10 @@ def trust(context: Context, name: str, fingerprint: str) -> None:
 @pass_context
 def cordon(context: Context, names: tuple[str, ...]) -> None:
     """Stop placing VMs on hosts; what runs there stays."""
-    _set_cordon(context, names, cordoned=True)
+    records = [context.app.ledger.host(name) for name in names]
+    for record in records:
+        context.app.writable_ledger.update_host(replace(record, cordoned=True))
+        say(f"{record.name}: cordoned")
 
 
 @host.command()
@@ -144,15 +150,8 @@ def cordon(context: Context, names: tuple[str, ...]) -> None:
 @output_option
 @pass_context
 def uncordon(context: Context, names: tuple[str, ...]) -> None:
-    """Place VMs on hosts again."""
-    _set_cordon(context, names, cordoned=False)
-
-
-def _set_cordon(context: Context, names: tuple[str, ...], *, cordoned: bool) -> None:
-    records = [context.app.ledger.host(name) for name in names]
-    for record in records:
-        context.app.writable_ledger.update_host(replace(record, cordoned=cordoned))
-        say(f"{record.name}: {'cordoned' if cordoned else 'takes VMs again'}")
+    """Place VMs on hosts again; a drain of them ends."""
+    take_again(context, names)
 
 
 @host.command()

@@ -28,6 +28,7 @@ COLUMNS = (
     Column("KIND", "kind"),
     Column("STATE", "state"),
     Column("STARTED", lambda item: age(item["started_at"])),
+    Column("NOTE", "summary"),
     Column("EPOCH", "epoch", wide=True),
 )
 
@@ -61,7 +62,9 @@ def show(context: Context, id_: str) -> None:
     found = ledger.operation(id_)
     tasks = ledger.tasks(found.id)
     item = {**_item(found), "tasks": [to_plain(task) for task in tasks]}
-    head = fields([("Id", found.id), ("Kind", found.kind), ("State", found.state)])
+    head = fields(
+        [("Id", found.id), ("Kind", found.kind), ("State", found.state), ("Note", found.summary)]
+    )
     rows = [["  VM", "HOST", "VERB", "STATE", "STEPS", "ERROR"], *map(_task_row, tasks)]
     print_item("Operation", item, f"{head}\n{table(rows)}")
 

@@ -16,7 +16,7 @@ from vgpumgr.model.host import HostRecord
 
 @click.group()
 def sim() -> None:
-    """The simulated fleet: up, down, status, inject."""
+    """The simulated fleet: up, down, status, inject, power."""
 
 
 def _folder(context: Context) -> Path:
@@ -96,7 +96,7 @@ def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
     """Make a simulated host misbehave.
 
     \b
-    latency SECONDS | hang | unreachable | reboot | clear
+    latency SECONDS | hang | unreachable | reboot | off | on | clear
     refuse VERB ERRNO COUNT      the verb fails COUNT times: refuse mdev_create EIO 2
     gpu ADDRESS lost | ecc       it falls off the bus; an uncorrectable memory error
     gpu ADDRESS xid NUMBER       the driver reports that Xid
@@ -107,3 +107,16 @@ def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
     from vgpumgr.sim.control import inject as send
 
     send(_folder(context), host, list(fault))
+
+
+@sim.command()
+@click.argument("host")
+@click.argument("to", type=click.Choice(["off", "on", "status"]))
+@output_option
+@pass_context
+def power(context: Context, host: str, to: str) -> None:
+    """A simulated host's power switch, for a fence block to use: `h1 is off`."""
+    from vgpumgr.sim.control import power as switch
+
+    on = switch(_folder(context), host, to)
+    click.echo(f"{host} is {'on' if on else 'off'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,10 @@ def host_item(host: HostRecord) -> dict[str, Any]:
         "cordoned": host.cordoned,
         "labels": dict(host.labels),
         "migration": to_plain(host.migration),
+        "draining": host.draining,
+        "maintenance": host.maintenance,
+        "evacuated": host.evacuated,
+        "fence": to_plain(host.fence),
         "observed_at": host.observed_at,
         "last_error": host.last_error,
         "gpu_count": len(facts.gpus) if facts else 0,
@@ -36,6 +41,7 @@ def host_item(host: HostRecord) -> dict[str, Any]:
         "iommu": facts.iommu if facts else None,
         "kvm": facts.kvm if facts else None,
         "boot_id": facts.boot_id if facts else "",
+        "settled_boot": host.settled_boot,
         "versions": to_plain(facts.versions) if facts else {},
         "pools": [pool.name for pool in facts.pools] if facts else [],
         "networks": list(facts.networks) if facts else [],
@@ -57,6 +63,11 @@ def _migration_words(item: dict[str, Any] | None) -> str:
     return "" if item is None else migration_text(MigrationAddress(**item))
 
 
+def _fence_words(item: dict[str, Any] | None) -> str:
+    """``off: …; status: …``, as one would type them."""
+    return "" if item is None else "; ".join(f"{k}: {shlex.join(v)}" for k, v in item.items())
+
+
 def helper_text(item: Mapping[str, Any]) -> str:
     """The helper's version, and what to do about another one than we bring along."""
     version = str(item["versions"].get("helper") or "")
@@ -65,13 +76,19 @@ def helper_text(item: Mapping[str, Any]) -> str:
 
 
 def host_state(host: HostRecord) -> str:
-    """One word, the worst first."""
+    """One word, the worst first; a host in maintenance may be off."""
+    if host.maintenance:
+        return "maintenance"
     if host.last_error:
         return "unreachable"
+    if host.draining:
+        return "draining"
     if host.cordoned:
         return "cordoned"
     if host.facts is None:
         return "unknown"
+    if host.settled_boot not in {"", host.facts.boot_id}:
+        return "returning"
     return "partial" if host.facts.unknown else "ready"
 
 
@@ -96,6 +113,8 @@ def host_text(item: dict[str, Any]) -> str:
             ("Networks", ", ".join(item["networks"])),
             ("Bridges", ", ".join(item["bridges"])),
             ("Migration", _migration_words(item["migration"])),
+            ("Fence", _fence_words(item["fence"])),
+            ("Evacuated", "yes: what its VMs left is still there" if item["evacuated"] else ""),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
             *((f"Unknown {part['part']}", part["why"]) for part in item["unknown"]),
         ]

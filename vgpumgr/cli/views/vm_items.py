@@ -50,6 +50,7 @@ def vm_item(
         "cpus": list(vm.cpus),
         "numa_node": vm.numa_node,
         "owner": "vgpumgr",
+        "adopted": bool(vm.definition),
     }
 
 
@@ -97,9 +98,14 @@ def vm_items(context: Context) -> list[dict[str, Any]]:
         for host in hosts
         if host.facts
         for domain in host.facts.domains
-        if (host.name, domain.name) not in ours
+        if (host.name, domain.name) not in ours and not _was_left(host, domain)
     ]
     return [*items, *foreign]
+
+
+def _was_left(host: HostRecord, domain: DomainFacts) -> bool:
+    """Is it what an evacuated VM left? That was seen last before its host was proven off."""
+    return host.evacuated and domain.ownership is not None
 
 
 def _foreign(host: HostRecord, domain: DomainFacts) -> dict[str, Any]:

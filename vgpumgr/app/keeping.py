@@ -1,0 +1,54 @@
+"""Keeping the ledger: back up, restore, check, carry elsewhere. Nothing here opens it as an app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vgpumgr.app.actor import actor
+from vgpumgr.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from vgpumgr.app.config import Config
+    from vgpumgr.model.keeping import Backup, BackupFacts, Check, Moved, Restored
+
+
+def back_up(config: Config, path: Path) -> Backup:
+    """The ledger as it is now, in a new file."""
+    from vgpumgr.store import keeping
+
+    return keeping.back_up(config.ledger, path)
+
+
+def restore(config: Config, path: Path, confirm: Callable[[BackupFacts], None]) -> Restored:
+    """A backup in the ledger's place, frozen; ``confirm`` raises to refuse."""
+    from vgpumgr.store import keeping
+
+    return keeping.restore_ledger(config.ledger, path, by=actor(), confirm=confirm)
+
+
+def check(config: Config) -> Check:
+    """Every problem of the ledger."""
+    from vgpumgr.store import keeping
+
+    return keeping.check(config.ledger)
+
+
+def move(source: str, target: str) -> Moved:
+    """A ledger carried into a database that has none; a password in an address is refused."""
+    from vgpumgr.store import keeping
+
+    for address in (source, target):
+        _refuse_password(address)
+    return keeping.move_ledger(source, target, by=actor())
+
+
+def _refuse_password(address: str) -> None:
+    user, at, _ = address.partition("://")[2].rpartition("@")
+    if (at and ":" in user) or "password=" in address:
+        raise UsageError(
+            "an address on the command line may not hold a password",
+            why="every user of this machine can read it in the list of processes",
+            next="put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass (mode 0600)",
+        )

@@ -1,0 +1,118 @@
+"""The controller as a process: its ledger and hosts, its status file, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgpumgr.app.composition import App
+from vgpumgr.app.config import Config
+from vgpumgr.app.status_file import StatusFile
+from vgpumgr.engine.reconcile import Controller, Event, EventKind, Pace, Status, ThreadTurns
+from vgpumgr.engine.reconcile.turn import TurnEnd
+from vgpumgr.model.errors import ClaimLost, Conflict, LedgerError
+from vgpumgr.store.opening import file_path
+
+# Between two lives, in seconds; and how much longer than one host call an end may take.
+_PAUSE_S, _GRACE_S = 2.0, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``workers`` is how many hosts are worked on at once, ``status`` the file for lookers."""
+
+    interval_s: float
+    workers: int
+    status: Path
+
+
+class Server:
+    """Serves until :meth:`end` is called, which a signal handler may do."""
+
+    def __init__(self, config: Config, options: Options, emit: Callable[[Event], None]) -> None:
+        self._config = config
+        self._options = options
+        self._emit = emit
+        self._stop = threading.Event()
+        self._turns: ThreadTurns[TurnEnd] | None = None
+
+    @property
+    def ending(self) -> bool:
+        """Was it told to end?"""
+        return self._stop.is_set()
+
+    def end(self) -> None:
+        """Let the running host calls end, then return."""
+        self._stop.set()
+        if self._turns is not None:
+            self._turns.wake()
+
+    def run(self) -> bool:
+        """Serve; False where at the end a thread still waits for a host.
+
+        A ledger whose claims were lost (its server went away) is opened anew, until it can be.
+        Conflict where another process serves the same file.
+        """
+        known = False
+        while True:
+            try:
+                with self._life() as controller:
+                    known = True
+                    return self._serve(controller)
+            except LedgerError as error:
+                if not known:
+                    raise
+                self._emit(_failed(error))
+            if self.ending:
+                return True
+            time.sleep(_PAUSE_S)
+
+    def once(self) -> tuple[Status, bool]:
+        """One turn of every host: how things stand, and have all threads ended?"""
+        with self._life() as controller:
+            status = controller.once()
+            return status, controller.finish(self._grace_s)
+
+    def _serve(self, controller: Controller) -> bool:
+        try:
+            controller.run()
+        except ClaimLost:
+            # A thread that does not end must not meet what the next life does.
+            if not controller.finish(self._grace_s):
+                raise SystemExit(1) from None
+            raise
+        return controller.finish(self._grace_s)
+
+    @property
+    def _grace_s(self) -> float:
+        return self._config.call_timeout_s + _GRACE_S
+
+    @contextmanager
+    def _life(self) -> Iterator[Controller]:
+        app, status = App(self._config), StatusFile(self._options.status, self._options.interval_s)
+        app.stop = self._stop
+        with closing(app):
+            self._be_the_only_one(app)
+            self._turns = ThreadTurns(self._options.workers, app.engine.clock)
+            pace = Pace(self._options.interval_s)
+            with closing(status):
+                yield Controller(app.engine, self._turns, pace, emit=self._emit, show=status.show)
+
+    def _be_the_only_one(self, app: App) -> None:
+        """A file has one writer at a time, so one controller is all that it can use."""
+        if file_path(self._config.ledger) is None or app.writable_ledger.claim("serve"):
+            return
+        raise Conflict(
+            f"another `vgpumgr serve` works on {self._config.ledger}",
+            why="a ledger file has one; several share a ledger on PostgreSQL",
+            next="systemctl status vgpumgr-serve, or fuser -v LEDGER.locks/serve",
+        )
+
+
+def _failed(error: LedgerError) -> Event:
+    text = f"{error.message}: {error.why}; the ledger is opened anew"
+    return Event(kind=EventKind.LEDGER_FAILED, text=text, next=error.next)

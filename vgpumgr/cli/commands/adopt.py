@@ -1,0 +1,110 @@
+"""``vgpumgr adopt``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.looking import require_all_read
+from vgpumgr.cli.output import counted, list_options, print_item, say
+from vgpumgr.cli.progress import changing
+from vgpumgr.cli.views.adoptions import print_findings
+from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
+from vgpumgr.cli.views.outcomes import outcome_item, print_outcome
+from vgpumgr.model.errors import Conflict, UsageError
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.adoption.candidate import Findings
+
+
+@click.command()
+@click.argument("hosts", nargs=-1)
+@click.option("--vm", "vms", multiple=True, metavar="NAME", help="This domain; may be repeated.")
+@click.option("--all", "all_", is_flag=True, help="Every domain of the host that can be adopted.")
+@click.option("--layout", is_flag=True, help="How the host's GPUs are partitioned now.")
+@click.option("--tenant", default="default", show_default=True, help="Whose the VMs are.")
+@click.option("--apply", "apply_", is_flag=True, help="Do it; without it, only show it.")
+@list_options
+@pass_context
+def adopt(
+    context: Context,
+    hosts: tuple[str, ...],
+    vms: tuple[str, ...],
+    all_: bool,
+    layout: bool,
+    tenant: str,
+    apply_: bool,
+) -> None:
+    """List what others made on these hosts (all without names), and adopt it as it is.
+
+    Adopting claims the GPU parts of a domain on its host and marks the domain as ours. Neither is
+    touched: a VM that runs goes on running, and keeps its own definition and its disks.
+    """
+    context.app.require_hosts()
+    known = [context.app.ledger.host(name).name for name in hosts]
+    if not (vms or all_ or layout or apply_):
+        found = context.app.engine.adoptable(known)
+        print_findings(found)
+        require_all_read(found.not_read)
+        return
+    host = _one_host(known, vms=vms, all_=all_, layout=layout)
+    if layout:
+        _layout(context, host, apply_=apply_)
+    else:
+        _domains(context, host, vms, all_=all_, tenant=tenant, apply_=apply_)
+
+
+def _one_host(known: Sequence[str], *, vms: Sequence[str], all_: bool, layout: bool) -> str:
+    if sum(map(bool, (vms, all_, layout))) != 1:
+        raise UsageError("say what to adopt: one of --vm, --all and --layout")
+    if len(known) != 1:
+        raise UsageError("say on which host", next="vgpumgr adopt HOST …")
+    return known[0]
+
+
+def _domains(
+    context: Context, host: str, vms: Sequence[str], *, all_: bool, tenant: str, apply_: bool
+) -> None:
+    names = tuple(dict.fromkeys(vms))
+    if all_ or not apply_:
+        found = context.app.engine.adoptable([host])
+        require_all_read(found.not_read)
+        names = names or tuple(each.name for each in found.candidates if each.possible)
+    if not apply_:
+        _show(found, host, names)
+        return
+    if not names:
+        say("nothing to adopt")
+        return
+    with changing(context, len(names)) as engine:
+        outcome = engine.adopt(host, names, tenant=tenant)
+    print_outcome(outcome)
+
+
+def _show(found: Findings, host: str, names: Sequence[str]) -> None:
+    """What would be adopted; exit 4 where one cannot be."""
+    chosen = tuple(each for each in found.candidates if each.name in names)
+    missing = sorted(set(names) - {each.name for each in chosen})
+    if missing:
+        raise UsageError(f"{host} has no foreign domain {missing[0]}", next=f"vgpumgr adopt {host}")
+    print_findings(replace(found, candidates=chosen, loose=()))
+    stuck = [each.name for each in chosen if not each.possible]
+    if stuck:
+        raise Conflict(f"{counted(len(stuck), 'domain')} cannot be adopted: {', '.join(stuck)}")
+
+
+def _layout(context: Context, host: str, *, apply_: bool) -> None:
+    if not apply_:
+        from vgpumgr.cli.layout_files import print_ours
+
+        print_ours(context.app.engine.layout_export([host]))
+        say(f"this is what is written down: vgpumgr adopt {host} --layout --apply")
+        return
+    done, outcome = context.app.engine.adopt_layout(host)
+    item = {**layout_plan_item(done), **outcome_item(outcome)}
+    print_item("LayoutAdopt", item, layout_plan_text(done))
+    outcome.raise_for_failure()

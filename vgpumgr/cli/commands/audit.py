@@ -1,0 +1,68 @@
+"""``vgpumgr audit``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import Column, list_options, print_list
+from vgpumgr.model.codec import to_plain
+
+
+def _time(at: float) -> str:
+    """Local time, to the second."""
+    return datetime.fromtimestamp(at).astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _generations(item: Mapping[str, Any]) -> str:
+    before, after = item["before"], item["after"]
+    if before == after:
+        return "" if after is None else str(after)
+    return f"{'-' if before is None else before} → {'-' if after is None else after}"
+
+
+COLUMNS = (
+    Column("TIME", lambda item: _time(item["at"])),
+    Column("BY", "by"),
+    Column("EVENT", "event"),
+    Column("VM", "vm"),
+    Column("HOST", "host"),
+    Column("OPERATION", lambda item: item["operation"][:8]),
+    Column("DETAIL", "detail"),
+    Column("GPU", "gpu", wide=True),
+    Column("PROFILE", "profile", wide=True),
+    Column("DEVICE", "device", wide=True),
+    Column("UNITS", "units", wide=True),
+    Column("GENERATION", _generations, wide=True),
+    Column("ALLOCATION", lambda item: item["allocation"][:8], wide=True),
+    Column("SEQ", "seq", wide=True),
+)
+
+
+@click.group()
+def audit() -> None:
+    """The trail of every change: who, what, when, by which operation."""
+
+
+@audit.command("list")
+@click.option("--vm", default="", metavar="VM", help="Of this VM.")
+@click.option("--host", default="", metavar="HOST", help="On this host.")
+@click.option(
+    "--operation", default="", metavar="ID", help="By this operation; its start is enough."
+)
+@click.option("--event", default="", metavar="EVENT", help="Of this kind: vm, allocation.released.")
+@click.option("--limit", default=100, show_default=True, metavar="N", help="The newest; 0 for all.")
+@list_options
+@pass_context
+def list_(context: Context, vm: str, host: str, operation: str, event: str, limit: int) -> None:
+    """List the trail, newest first."""
+    if limit < 0:
+        raise click.BadParameter("a number of records, or 0 for all", param_hint="--limit")
+    found = context.app.ledger.audit(
+        vm=vm, host=host, operation=operation, event=event, limit=limit or None
+    )
+    print_list("Audit", [{"name": str(each.seq), **to_plain(each)} for each in found], COLUMNS)

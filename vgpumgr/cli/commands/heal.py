@@ -1,0 +1,117 @@
+"""``vgpumgr heal``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import counted, list_options, say
+from vgpumgr.cli.progress import changing
+from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.views.heals import plan_text, print_healed, print_plan
+from vgpumgr.model.drift import DriftKind
+from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.journal import TaskState
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.heal.report import Chosen, Healed, HealPlan
+
+DIFFERENCES = 10
+
+
+@click.command()
+@click.argument("hosts", nargs=-1)
+@click.option("--vm", "vms", multiple=True, metavar="NAME", help="Only this VM; may be repeated.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice([str(kind) for kind in DriftKind]),
+    help="Only this kind of difference, as drift names it; may be repeated.",
+)
+@click.option("--apply", "apply_", is_flag=True, help="Do it; without it, only show it.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--lift", metavar="GPU", help="Use this quarantined GPU again, if it looks whole.")
+@list_options
+@pass_context
+def heal(
+    context: Context,
+    hosts: tuple[str, ...],
+    vms: tuple[str, ...],
+    kinds: tuple[str, ...],
+    apply_: bool,
+    yes: bool,
+    lift: str | None,
+) -> None:
+    """Put right what drift names on these hosts (all without names), as far as it is ours.
+
+    Without --apply nothing is changed: the table says what would be done, and what only you can.
+    With it, all that is heal's is done in one operation, and the rest is looked at again. Exit 10
+    when anything is to be done or left, 7 when a host could not be read or something failed.
+    """
+    from vgpumgr.engine.heal.report import Chosen
+
+    context.app.require_hosts()
+    if lift is not None:
+        _lift(context, lift, alone=not (hosts or vms or kinds or apply_))
+        return
+    chosen = Chosen(
+        hosts=tuple(context.app.ledger.host(name).name for name in hosts),
+        vms=frozenset(context.app.ledger.vm(name).name for name in vms),
+        kinds=frozenset(map(DriftKind, kinds)),
+    )
+    planned = context.app.engine.heal_plan(chosen)
+    for vm in planned.skipped:
+        say(f"{vm} was not compared: an operation is working on it")
+    if not apply_ or not planned.to_do:
+        print_plan(planned)
+        _end(planned)
+        return
+    say(plan_text(planned))
+    confirm(yes=yes)(f"do {counted(len(planned.to_do), 'remedy').replace('remedys', 'remedies')}?")
+    healed = _apply(context, chosen, planned)
+    print_healed(healed)
+    _end_healed(healed)
+
+
+def _lift(context: Context, gpu: str, *, alone: bool) -> None:
+    if not alone:
+        raise UsageError("--lift goes alone", next=f"vgpumgr heal --lift {gpu}")
+    context.app.engine.lift(gpu)
+    say(f"{gpu} takes VMs again")
+
+
+def _apply(context: Context, chosen: Chosen, planned: HealPlan) -> Healed:
+    with changing(context, len(planned.to_do)) as engine:
+        return engine.heal(chosen)
+
+
+def _end(planned: HealPlan) -> None:
+    """Exit 7 for what was not read, 10 for what is to be done by anybody."""
+    if planned.not_read:
+        hosts = dict.fromkeys(each.host for each in planned.not_read)
+        parts = [f"{each.host}: {each.part or 'the host'}: {each.why}" for each in planned.not_read]
+        raise PartlyDone(
+            f"{counted(len(hosts), 'host')} could not be read, or not in full",
+            why="; ".join(parts[:5]),
+            next="vgpumgr doctor",
+        )
+    if planned.to_do or planned.for_you:
+        raise click.exceptions.Exit(DIFFERENCES)
+
+
+def _end_healed(healed: Healed) -> None:
+    bad = [vm for vm in healed.outcome.vms if vm.state is not TaskState.DONE]
+    if healed.outcome.interrupted or len(bad) == len(healed.outcome.vms) == 1:
+        healed.outcome.raise_for_failure()
+    failed = [f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in bad]
+    failed += [error.message for error in healed.errors]
+    if failed:
+        raise PartlyDone(
+            f"{counted(len(failed), 'thing')} could not be healed",
+            why="; ".join(failed[:5]),
+            next="vgpumgr heal",
+        )
+    _end(healed.left)

@@ -1,0 +1,108 @@
+"""``vgpumgr host drain|undrain|maintenance``: a host emptied, and taken out of use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import counted, output_option, print_item, say
+from vgpumgr.cli.progress import changing
+from vgpumgr.cli.views.draining import drain_item, drain_text, drained_item, drained_text
+from vgpumgr.model.errors import PartlyDone
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.draining import Choice
+    from vgpumgr.engine.use_cases.drain import Drained
+
+
+@click.command()
+@click.argument("name")
+@click.option("--to", multiple=True, metavar="HOST", help="Move them there alone; can be repeated.")
+@click.option("--cold", is_flag=True, help="Stop, move and start VMs that cannot move running.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 7 * 86400),
+    help="Seconds for each VM: live, give up after; cold, how long the guest may take (60).",
+)
+@click.option("--dry-run", is_flag=True, help="Show where each would go and stop.")
+@output_option
+@pass_context
+def drain(
+    context: Context,
+    name: str,
+    to: tuple[str, ...],
+    cold: bool,
+    timeout: float | None,
+    dry_run: bool,
+) -> None:
+    """Cordon a host and move every VM away from it; the same command goes on."""
+    from vgpumgr.engine.use_cases.drain import Drain
+
+    ledger = context.app.ledger
+    for each in (name, *to):
+        ledger.host(each)
+    wanted = Drain(host=name, to=to, cold=cold, timeout_s=timeout)
+    if dry_run:
+        choices = context.app.engine.drain_plan(wanted)
+        print_item("Drain", drain_item(name, choices), drain_text(name, choices))
+        _refuse([each for each in choices if each.move is None], name)
+        return
+    with changing(context, sum(vm.host == name for vm in ledger.vms())) as engine:
+        drained = engine.drain(wanted)
+    print_item("Drain", drained_item(drained), drained_text(drained))
+    _raise(drained)
+
+
+def _raise(drained: Drained) -> None:
+    """Interrupted beats what stays; a move that failed is told like any other."""
+    if not drained.outcome.interrupted:
+        _refuse(drained.staying, drained.host)
+    drained.outcome.raise_for_failure()
+
+
+def _refuse(staying: Sequence[Choice], name: str) -> None:
+    if staying:
+        raise PartlyDone(
+            f"{counted(len(staying), 'VM')} cannot leave {name}",
+            why="; ".join(f"{each.vm.name}: {each.why}" for each in staying[:5]),
+            next=staying[0].next,
+        )
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True)
+@output_option
+@pass_context
+def undrain(context: Context, names: tuple[str, ...]) -> None:
+    """End a drain: hosts take VMs again; what was moved away stays away."""
+    take_again(context, names)
+
+
+def take_again(context: Context, names: tuple[str, ...]) -> None:
+    """Place VMs there again; refused in maintenance."""
+    for name in names:
+        context.app.ledger.host(name)
+    for name in names:
+        context.app.engine.undrain(name)
+        say(f"{name}: takes VMs again")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--off", is_flag=True, help="Compare it, and let it take VMs again.")
+@output_option
+@pass_context
+def maintenance(context: Context, name: str, off: bool) -> None:
+    """Take a host out of use on which nothing runs: nobody acts there, and it may be off."""
+    context.app.ledger.host(name)
+    if not off:
+        context.app.engine.enter_maintenance(name)
+        say(f"{name}: in maintenance")
+        return
+    report = context.app.engine.leave_maintenance(name)
+    for drift in report.drifts:
+        say(f"{name}: {drift.text}")
+    say(f"{name}: takes VMs again")

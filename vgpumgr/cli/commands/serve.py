@@ -1,0 +1,120 @@
+"""``vgpumgr serve``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import chosen_format, output_option
+from vgpumgr.cli.views.events import EventPrinter
+from vgpumgr.model.errors import Interrupted, PartlyDone
+
+if TYPE_CHECKING:
+    from vgpumgr.app.serving import Server
+    from vgpumgr.engine.reconcile import Status
+
+DIFFERENCES = 10
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@click.command()
+@click.option(
+    "--interval",
+    type=click.FloatRange(1.0, 3600.0),
+    default=30.0,
+    show_default=True,
+    help="Look at every host at least so often, in seconds.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    help="Hosts to work on at once; default: the setting `lanes`.",
+)
+@click.option("--status", type=click.Path(path_type=Path), help="Where to write how it stands.")
+@click.option("--once", is_flag=True, help="One turn of every host, then end: for cron.")
+@output_option
+@pass_context
+def serve(
+    context: Context, interval: float, workers: int | None, status: Path | None, once: bool
+) -> None:
+    """Keep fleet and ledger together: look, finish what was cut, restore after boots, tell drift.
+
+    Runs until SIGTERM or Ctrl-C and then exits 0; operations it was working on stay resumable.
+    It frees nothing and deletes nothing by itself. Events go to stdout, one JSON object a line
+    with -o json. With --once: exit 7 when a host could not be read or an operation not be ended,
+    10 when something differs.
+    """
+    from vgpumgr.app.serving import Options, Server
+
+    config = context.config
+    options = Options(
+        interval_s=interval,
+        workers=workers or config.lanes,
+        status=status or config.state_dir / "serve.json",
+    )
+    printer = EventPrinter(as_json=chosen_format().name == "json")
+    server = Server(config, options, printer)
+    with _ending(server.end):
+        if once:
+            found, ended = server.once()
+            _verdict(server, found, ended=ended)
+        elif not server.run():
+            _leave(0)
+
+
+@contextmanager
+def _ending(end: Callable[[], None]) -> Iterator[None]:
+    """The first signal ends it gently, the second at once: the journal is on disk."""
+    asked: list[int] = []
+
+    def handle(number: int, _frame: Any) -> None:
+        if asked:
+            os._exit(128 + number)
+        asked.append(number)
+        end()
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _verdict(server: Server, status: Status, *, ended: bool) -> None:
+    """The exit code of ``--once``."""
+    if server.ending:
+        raise Interrupted("interrupted", next="vgpumgr serve --once")
+    bad = [each for each in status.hosts if each.state not in {"ok", "held-by-another"}]
+    left = [*status.open_operations]
+    if bad or left or not ended:
+        raise PartlyDone(
+            f"{len(bad)} hosts could not be worked on, {len(left)} operations are open",
+            why="; ".join(
+                [
+                    *(f"{each.name}: {each.state}: {each.why}" for each in bad[:5]),
+                    *(
+                        f"{each.kind} {each.id[:8]}: {each.summary or each.state}"
+                        for each in left[:5]
+                    ),
+                ]
+            ),
+            next="vgpumgr doctor, vgpumgr operation list --open",
+        )
+    if any(each.drifts for each in status.hosts):
+        raise click.exceptions.Exit(DIFFERENCES)
+
+
+def _leave(code: int) -> None:
+    """End without the threads that still wait for a host: nothing waits for them."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

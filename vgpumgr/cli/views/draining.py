@@ -1,0 +1,78 @@
+"""A drain, and an evacuation, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vgpumgr.cli.output import counted, table
+from vgpumgr.cli.views.outcomes import outcome_item
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.draining import Choice
+    from vgpumgr.engine.evacuation.plan import EvacuationPlan
+    from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.engine.use_cases.drain import Drained
+
+
+def drain_item(host: str, choices: Sequence[Choice]) -> dict[str, Any]:
+    """The JSON of what a drain would do."""
+    return {"name": host, "vms": [_choice(each) for each in choices]}
+
+
+def drain_text(host: str, choices: Sequence[Choice]) -> str:
+    """``desk  h1 → h2  while it runs``, a line for each VM."""
+    return table([_line(each) for each in choices]) or f"{host}: no VM is on it"
+
+
+def drained_item(drained: Drained) -> dict[str, Any]:
+    """The JSON of what a drain did."""
+    return {
+        **outcome_item(drained.outcome),
+        "name": drained.host,
+        "staying": [_choice(each) for each in drained.staying],
+    }
+
+
+def drained_text(drained: Drained) -> str:
+    """What was moved, then a line for each VM that stays."""
+    moved = f"{drained.host}: {counted(len(drained.outcome.done), 'VM')} moved away"
+    return "\n".join(filter(None, [moved, table([_line(each) for each in drained.staying])]))
+
+
+def evacuation_item(plan: EvacuationPlan, outcome: Outcome | None = None) -> dict[str, Any]:
+    """The JSON of an evacuation; ``outcome`` None: it was only planned."""
+    return {
+        **(outcome_item(outcome) if outcome else {}),
+        "name": plan.lost.name,
+        "remade": [{"name": each.vm.name, "to": each.placed.host} for each in plan.remade],
+        "staying": [
+            {"name": each.vm.name, "why": each.why, "next": each.next} for each in plan.staying
+        ],
+    }
+
+
+def evacuation_text(plan: EvacuationPlan) -> str:
+    """A line for each VM."""
+    rows = [[e.vm.name, f"{plan.lost.name} → {e.placed.host}", "", ""] for e in plan.remade]
+    rows += [[each.vm.name, "stays", each.why, each.next] for each in plan.staying]
+    return table(rows) or f"{plan.lost.name}: no VM is on it"
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    plan = choice.move[0] if choice.move else None
+    return {
+        "name": choice.vm.name,
+        "to": plan.target.name if plan else None,
+        "live": plan.live if plan else None,
+        "why": choice.why,
+        "next": choice.next,
+    }
+
+
+def _line(choice: Choice) -> list[str]:
+    if choice.move is None:
+        return [choice.vm.name, "stays", choice.why, choice.next]
+    plan = choice.move[0]
+    how = "while it runs" if plan.live else "cold, and started again" if plan.runs else "off"
+    return [choice.vm.name, f"{plan.source.name} → {plan.target.name}", how, ""]

@@ -1,0 +1,151 @@
+"""Keeping a ledger: back up, restore, check, and carry it into another database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import select, update
+
+from vgpumgr.model.errors import Conflict, LedgerError
+from vgpumgr.model.freeze import Freeze
+from vgpumgr.model.keeping import Backup, BackupFacts, Check, Moved, Problem, Restored
+from vgpumgr.store import audit, backup, freeze, restore
+from vgpumgr.store.audit import Stamp
+from vgpumgr.store.claims import Claims
+from vgpumgr.store.copying import clear, copy_all, is_fresh
+from vgpumgr.store.database import Database
+from vgpumgr.store.faults import Damaged
+from vgpumgr.store.ledger import BUSY_TIMEOUT_S, claims_of
+from vgpumgr.store.opening import file_path, open_database
+from vgpumgr.store.schema import meta, operation
+from vgpumgr.store.soundness import open_operations, problems
+
+
+def back_up(url: str | Path, path: Path) -> Backup:
+    """Write the ledger as it is now to a new file; LedgerError when there is none."""
+    with _opened(url, create=False) as (database, _):
+        _require_one(database)
+        return backup.back_up(database, path)
+
+
+def restore_ledger(
+    url: str | Path, path: Path, *, by: str, confirm: Callable[[BackupFacts], None]
+) -> Restored:
+    """Put a backup in the ledger's place; ``confirm`` sees it first, and raises to refuse.
+
+    The ledger is frozen afterwards. A file that is no ledger any more is moved aside.
+    """
+    with restore.opened(path) as (source, facts):
+        confirm(facts)
+        why = f"restored from {path}"
+        try:
+            return _restore(url, source, Stamp(by, time.time()), why)
+        except Damaged:
+            file = file_path(url)
+            if file is None:
+                raise
+            aside = restore.move_aside(file)
+        done = _restore(url, source, Stamp(by, time.time()), why)
+    return Restored(rows=done.rows, epoch=done.epoch, kept=aside)
+
+
+def check(url: str | Path) -> Check:
+    """Look at everything, change nothing; LedgerError when it cannot be read at all."""
+    with _opened(url, create=False) as (database, claims), database.read() as connection:
+        _require_one(database)
+        row = connection.execute(select(meta)).one()
+        found = tuple(problems(connection, lambda each: claims.is_held(f"operation:{each}")))
+        frozen = freeze.frozen(connection)
+        return Check(
+            where=database.where,
+            schema=row.schema_version,
+            fleet=row.fleet_id,
+            epoch=row.epoch,
+            frozen=frozen,
+            open_operations=open_operations(connection),
+            problems=(*_frozen(frozen), *found),
+        )
+
+
+def move_ledger(source: str | Path, target: str | Path, *, by: str) -> Moved:
+    """Carry a ledger into a database that has none; the source stays, frozen.
+
+    The copy is read back and speaks in the next epoch: hosts refuse whoever goes on with the
+    source once they have heard of it.
+    """
+    stamp = Stamp(by, time.time())
+    with _opened(source, create=False) as (old, old_claims):
+        _require_one(old)
+        with _opened(target, create=True) as (new, new_claims):
+            if old.where == new.where:
+                raise Conflict("the ledger lies there already", next="choose another target")
+            return _move(old, old_claims, new, new_claims, stamp)
+
+
+def _move(
+    old: Database, old_claims: Claims, new: Database, new_claims: Claims, stamp: Stamp
+) -> Moved:
+    why = f"moved to {new.where}"
+    with new.write() as target:
+        if not is_fresh(target):
+            raise Conflict(
+                f"there is a ledger in {new.where} already",
+                why="a ledger is only moved to where there is none",
+                next="choose an empty database, or a path without a file",
+            )
+        with old.write() as source:
+            restore.require_nobody(old_claims)
+            restore.require_nobody(new_claims)
+            clear(target)
+            copied = copy_all(source, target)
+            target.execute(update(operation).values(worker=""))
+            freeze.freeze(source, why, stamp)
+        # The source's freeze is on disk: from here on nobody allocates from both.
+        epoch = freeze.raise_epoch(target, 0, stamp)
+        came = {"event": "store.moved", "after": epoch, "detail": f"from {old.where}"}
+        audit.write(target, stamp, [came])
+    return Moved(
+        source=old.where,
+        target=new.where,
+        rows=sum(rows for rows, _ in copied.values()),
+        epoch=epoch,
+    )
+
+
+def _restore(url: str | Path, source: Database, stamp: Stamp, why: str) -> Restored:
+    with _opened(url, create=True) as (target, claims):
+        return restore.restore(source, target, claims, _kept(url), stamp, why)
+
+
+def _kept(url: str | Path) -> Path:
+    """Where the ledger that is replaced is kept: beside its file, or in the working folder."""
+    file = file_path(url)
+    return file.with_name(f"{file.name}.replaced") if file else Path("ledger.replaced").absolute()
+
+
+def _frozen(frozen: Freeze | None) -> Iterator[Problem]:
+    if frozen:
+        yield Problem(what="the ledger is frozen", why=frozen.why, next="vgpumgr store thaw")
+
+
+@contextmanager
+def _opened(url: str | Path, *, create: bool) -> Iterator[tuple[Database, Claims]]:
+    database = open_database(
+        url, create=create, busy_timeout_s=BUSY_TIMEOUT_S, migrated=lambda _: None
+    )
+    try:
+        claims = claims_of(database, file_path(url))
+        try:
+            yield database, claims
+        finally:
+            claims.close()
+    finally:
+        database.close()
+
+
+def _require_one(database: Database) -> None:
+    if isinstance(database.frozen, LedgerError):
+        raise database.frozen

@@ -1,0 +1,124 @@
+"""What the ledger ever knew, and what it takes over from hosts that know more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from vgpumgr.model.errors import Conflict, StaleGeneration
+from vgpumgr.model.freeze import HostsTruth, Remembered
+from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+from vgpumgr.store.audit import Stamp, of_allocations, write
+from vgpumgr.store.beginnings import made, taken
+from vgpumgr.store.freeze import frozen
+from vgpumgr.store.reserve import insert_allocations
+from vgpumgr.store.schema import allocation, gpu, meta, unit, vm
+from vgpumgr.store.statements import ALLOCATIONS, GIVE_BACK, VMS, Move
+from vgpumgr.store.vms import vm_row
+
+# Databases bound the parameters of one statement.
+_AT_ONCE = 5000
+
+
+def remembered(
+    connection: Connection,
+    vms: Collection[str],
+    allocations: Collection[str],
+    gpus: Collection[str],
+) -> Remembered:
+    """Generations of these ids, where the ledger ever had them."""
+    row = connection.execute(select(meta.c.fleet_id, meta.c.epoch)).one()
+    return Remembered(
+        fleet=row.fleet_id,
+        epoch=row.epoch,
+        vms=dict(_generations(connection, vm, vms)),
+        allocations=dict(_generations(connection, allocation, allocations)),
+        gpus=dict(_generations(connection, gpu, gpus)),
+    )
+
+
+def _generations(
+    connection: Connection, table: Table, ids: Collection[str]
+) -> Iterator[tuple[str, int]]:
+    wanted = sorted(ids)
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = table.c.id.in_(wanted[start : start + _AT_ONCE])
+        rows = connection.execute(select(table.c.id, table.c.generation).where(some))
+        yield from ((row.id, row.generation) for row in rows)
+
+
+def take_in(connection: Connection, truth: HostsTruth, stamp: Stamp) -> None:
+    """Write what the hosts know. Conflict where the ledger is not frozen, StaleGeneration (nothing
+    is written) where a unit, a device or a name is somebody else's.
+    """
+    if frozen(connection) is None:
+        raise Conflict("the ledger is not frozen: it has nothing to learn", next="vgpumgr drift")
+    _forget(connection, truth.forgotten, stamp)
+    for id_ in truth.given_back:
+        values = {"in_allocation": id_, **stamp.values}
+        connection.execute(_FREE_UNITS, values)
+        _GIVEN_BACK.run(connection, values)
+    for record in truth.changed:
+        _change(connection, record, stamp)
+    _insert(connection, truth.vms, truth.allocations)
+    write(connection, stamp, _told(truth.vms, truth.allocations))
+    for id_, generation in sorted(truth.gpus.items()):
+        behind = (gpu.c.id == id_, gpu.c.generation < generation)
+        connection.execute(update(gpu).where(*behind).values(generation=generation))
+
+
+_THIS = (
+    allocation.c.id == bindparam("in_allocation"),
+    allocation.c.released_at.is_(None),
+)
+_FREE_UNITS = delete(unit).where(unit.c.allocation_id == bindparam("in_allocation"))
+_GIVEN_BACK = Move(
+    update(allocation)
+    .where(*_THIS)
+    .values(state=AllocationState.RELEASED.value, released_at=bindparam("in_at")),
+    of_allocations("allocation.released", *_THIS, by_task=False),
+)
+
+
+def _forget(connection: Connection, ids: Iterable[str], stamp: Stamp) -> None:
+    """Close VMs and give back what they hold."""
+    for id_ in ids:
+        values = {"in_vm": id_, "in_task": "", "to_end": stamp.at, **stamp.values}
+        connection.execute(GIVE_BACK, values)
+        ALLOCATIONS[AllocationState.RELEASED].run(connection, values)
+        if VMS[VmState.DELETED].run(connection, values) != 1:
+            raise StaleGeneration(f"VM {id_} changed since it was looked at", next=_AGAIN)
+
+
+_AGAIN = "vgpumgr store thaw"
+
+
+def _change(connection: Connection, record: VmRecord, stamp: Stamp) -> None:
+    is_it = (vm.c.id == record.id, vm.c.deleted_at.is_(None))
+    before = connection.execute(select(vm.c.generation).where(*is_it).with_for_update()).scalar()
+    if before is None or before >= record.generation:
+        raise StaleGeneration(f"VM {record.name} changed since it was looked at", next=_AGAIN)
+    connection.execute(update(vm).where(*is_it).values(**vm_row(record)))
+    told = {"event": "vm.adopted", "vm": record.name, "host": record.host}
+    write(connection, stamp, [{**told, "before": before, "after": record.generation}])
+
+
+def _insert(
+    connection: Connection, vms: Iterable[VmRecord], allocations: Iterable[Allocation]
+) -> None:
+    rows = [vm_row(each) for each in vms]
+    try:
+        if rows:
+            connection.execute(insert(vm), rows)
+    except IntegrityError as error:
+        why = str(error.orig)
+        raise StaleGeneration("a VM of that name was made", why=why, next=_AGAIN) from error
+    insert_allocations(connection, tuple(allocations))
+
+
+def _told(vms: Iterable[VmRecord], allocations: Iterable[Allocation]) -> Iterator[dict[str, Any]]:
+    yield from (made(each) for each in vms)
+    yield from (taken(each) for each in allocations)

@@ -1,0 +1,90 @@
+"""What PostgreSQL refuses, in words: by SQLSTATE, or by its text where there was no session."""
+
+from __future__ import annotations
+
+Words = tuple[str, str, str]
+"""What happened, why, what to type; ``{where}`` is the server's address."""
+
+_MOVED = "the ledger moved under this change"
+_STARTING = "the ledger's server is starting or stopping"
+AGAIN = frozenset({_MOVED, _STARTING})
+"""What happened, where the same transaction may go through the next time."""
+
+_NOTHING_KEPT = "nothing of this change was kept"
+_GONE = (
+    "the ledger's server ended the connection",
+    "it was stopped, or somebody ended the session; " + _NOTHING_KEPT,
+    "pg_isready -d {where}",
+)
+_REFUSED = (
+    "the ledger's server does not let us in",
+    "the user, its password or pg_hba.conf",
+    "put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass (mode 0600); psql {where}",
+)
+_READ_ONLY = (
+    "the ledger is read-only",
+    "{where} is a standby, or set to read only",
+    "set ledger: to the primary server",
+)
+
+_BY_STATE: dict[str, Words] = {
+    "40001": (_MOVED, "serialization failure", "the same command again"),
+    "40P01": (_MOVED, "deadlock with another session", "the same command again"),
+    "53100": ("the ledger's disk is full", "on the server; " + _NOTHING_KEPT,
+              "df -h on the server"),
+    "53200": ("the ledger's server is out of memory", _NOTHING_KEPT, "free -m on the server"),
+    "53300": ("the ledger's server takes no more connections", "its max_connections are in use",
+              "psql {where} -c 'select pid, application_name, state from pg_stat_activity'"),
+    "55P03": ("the ledger is locked by another process",
+              "it held the write lock for longer than the busy timeout",
+              "psql {where} -c 'select pid, application_name, state from pg_stat_activity'"),
+    "25P03": ("the ledger's server ended a transaction that stood still", _NOTHING_KEPT,
+              "the same command again"),
+    "25006": _READ_ONLY,
+    "42501": ("the ledger may not be used", "the server's user lacks a right on its tables",
+              "psql {where} -c '\\dp'"),
+    "57P01": _GONE, "57P02": _GONE, "08006": _GONE, "08003": _GONE,
+    "57P03": (_STARTING, "it takes no sessions just now", "pg_isready -d {where}"),
+    "28P01": _REFUSED, "28000": _REFUSED,
+}  # fmt: skip
+
+_BY_TEXT: tuple[tuple[str, Words], ...] = (
+    ("starting up", _BY_STATE["57P03"]),
+    ("shutting down", _BY_STATE["57P03"]),
+    ("recovery mode", _BY_STATE["57P03"]),
+    ("not yet accepting connections", _BY_STATE["57P03"]),
+    ("authentication failed", _REFUSED),
+    ("no password supplied", _REFUSED),
+    ("no pg_hba.conf entry", _REFUSED),
+    ("too many clients", _BY_STATE["53300"]),
+    ("server closed the connection", _GONE),
+    ("connection is closed", _GONE),
+    ("connection is lost", _GONE),
+    ("terminating connection", _GONE),
+)
+
+
+def server_words(state: str, text: str) -> Words | None:
+    """The words for an error; None where it is none that we know."""
+    if state in _BY_STATE:
+        return _BY_STATE[state]
+    for part, words in _BY_TEXT:
+        if part in text:
+            return words
+    opening = next((each for each in _NOT_OPENED if text.startswith(each)), "")
+    return _unreachable(text.removeprefix(opening)) if opening else None
+
+
+_NOT_OPENED = ("connection failed: ", "connection is bad: ", "connection timeout")
+
+
+def _unreachable(text: str) -> Words:
+    """The first reason only: libpq tries every address of a name, and says each."""
+    why = _plain(text.partition("\n")[0] or "it does not answer")
+    if "database" in why and "does not exist" in why:
+        return ("the ledger's database does not exist", why, "createdb, see docs/store.md")
+    return ("the ledger's server cannot be reached", why, "pg_isready -d {where}")
+
+
+def _plain(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

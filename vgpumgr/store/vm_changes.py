@@ -1,0 +1,64 @@
+"""VMs whose record an operation changes, each compared with its row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from vgpumgr.model.errors import StaleGeneration
+from vgpumgr.model.vm import VmRecord
+from vgpumgr.store.schema import vm
+from vgpumgr.store.vms import vm_row
+
+Row = dict[str, Any]
+
+
+def change_vms(connection: Connection, changed: Sequence[VmRecord]) -> list[Row]:
+    """Write changed records where nobody else changed them since they were read; what the trail
+    tells of each.
+
+    A record with a new spec carries the generation after the one it was made from (its domain's
+    metadata names it); one whose spec is as it was carries the one it was read with. Both leave
+    the row one generation higher.
+    """
+    return [_change(connection, record) for record in changed]
+
+
+def _change(connection: Connection, record: VmRecord) -> Row:
+    row = connection.execute(
+        select(vm).where(vm.c.id == record.id, vm.c.deleted_at.is_(None)).with_for_update()
+    ).one_or_none()
+    values = vm_row(record)
+    same_spec = row is not None and row.spec == values["spec"]
+    read_at = record.generation if same_spec else record.generation - 1
+    if row is None or row.generation != read_at:
+        raise StaleGeneration(
+            f"VM {record.name} changed since it was read",
+            why="it was deleted" if row is None else f"it is at generation {row.generation}",
+            next="the same command again: it plans anew",
+        )
+    values["generation"] = row.generation + 1
+    connection.execute(update(vm).where(vm.c.id == record.id).values(**values))
+    return {
+        "event": f"vm.{record.state}" if record.state.value != row.state else "vm.changed",
+        "vm": record.name,
+        "host": record.host,
+        "before": row.generation,
+        "after": row.generation + 1,
+        "detail": "; ".join(_words(row, values)),
+    }
+
+
+def _words(row: Any, values: Row) -> Iterator[str]:
+    """What changed: fields of the spec by name, and the place."""
+    before, after = json.loads(row.spec), json.loads(values["spec"])
+    fields = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    if fields:
+        yield f"changed: {', '.join(fields)}"
+    if row.host != values["host"]:
+        yield f"from {row.host}"
+    if values["moving_to"] and not row.moving_to:
+        yield f"to {json.loads(values['moving_to'])['host']}"

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml.xml import untrusted
-from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, VolumeFacts, VolumePlan
+from vgpumgr.model.domain import (
+    DomainFacts,
+    DomainState,
+    KeptBeside,
+    Ownership,
+    VolumeFacts,
+    VolumePlan,
+)
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
@@ -62,6 +69,15 @@ class FakeDomains:
     def live_xml(self, name: str) -> str:
         found = self.host.call("live_xml", name, effect=lambda: self._live(name))
         return str(found)
+
+    def set_ownership(self, name: str, mark: Ownership | None) -> None:
+        self.host.call("set_ownership", name, mark, effect=lambda: self._mark(name, mark))
+
+    def _mark(self, name: str, mark: Ownership | None) -> None:
+        self._change(name, ownership=mark)
+        xml = self.host.xml_by_name[name]
+        marked = domainxml.with_mark(xml, domainxml.mark_text(mark)) if mark else None
+        self.host.xml_by_name[name] = marked or domainxml.without_mark(xml)
 
     def kept_beside(self, name: str) -> KeptBeside:
         effect = self.host.kept_beside.get

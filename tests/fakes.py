@@ -136,6 +136,7 @@ class FakeHost:
     received: set[str] = field(default_factory=set)
     on_phase: Callable[[str], None] = lambda _: None
     down: bool = False
+    boots: int = 1
     guests_ignore_acpi: bool = False
     calls: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -170,6 +171,7 @@ class FakeHost:
 
     def reboot(self) -> None:
         """Power cycle: domains off, mdevs and bindings gone; claims, definitions, volumes stay."""
+        self.boots += 1
         self.mdevs.clear()
         for name, facts in self.domains_by_name.items():
             self.domains_by_name[name] = replace(facts, state=DomainState.SHUTOFF)
@@ -222,7 +224,7 @@ class FakeHost:
         self.calls.append(("probe", ()))
         return HostFacts(
             host=self.name,
-            boot_id="1",
+            boot_id=str(self.boots),
             hostname=self.name,
             versions=self.versions,
             cpu_model=self.cpu_model,

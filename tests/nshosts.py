@@ -8,6 +8,7 @@ end with this one.
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
@@ -50,13 +51,15 @@ class NamespaceHost:
         self.ip = f"10.77.0.{number + 10}"
         self.name = f"h{number}"
         self.private_key = fleet.folder / f"{self.name}-host-key"
-        _keygen(self.private_key)
+        keygen(self.private_key)
         self.fingerprint = fingerprint(self.private_key.with_suffix(".pub"))
         order = {
             "address": self.ip,
             "uid": UID,
             "cache": str(fleet.cache),
             "libvirtd": libvirtd,
+            "prepare": fleet.prepare,
+            "sizes": fleet.sizes,
             "uuid": str(uuid.uuid4()),
             "host_key": self.private_key.read_text(),
             "authorized_keys": fleet.key.with_suffix(".pub").read_text(),
@@ -72,7 +75,7 @@ class NamespaceHost:
         """Join it to the test's network, once its namespaces exist."""
         self._expect("up")
         parent = self._process.pid
-        self.pid = int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
+        self.pid = _children(parent)[0]
         self._fleet.join(self.name, self.pid)
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
@@ -111,6 +114,15 @@ class NamespaceHost:
             [*self.enter, *argv], check=True, capture_output=True, text=True
         ).stdout
 
+    def processes(self) -> Iterator[tuple[int, str]]:
+        """Its processes but the first: their ids as this process sees them, and their names."""
+        waiting = _children(self.pid)
+        while waiting:
+            pid = waiting.pop()
+            waiting += _children(pid)
+            with contextlib.suppress(OSError):
+                yield pid, Path(f"/proc/{pid}/comm").read_text().strip()
+
     def signal_libvirtd(self, number: signal.Signals) -> None:
         """Send a signal to its libvirtd."""
         self.run("sh", "-c", f'kill -{int(number)} "$(cat /run/libvirtd.pid)"')
@@ -139,14 +151,27 @@ class NamespaceHost:
 
 
 class NamespaceFleet:
-    """Some hosts and the test's side of their network."""
+    """Some hosts and the test's side of their network.
 
-    def __init__(self, count: int, *, libvirtd: bool = True) -> None:
+    ``prepare`` is run on each before its daemons start; ``sizes`` bounds file systems of theirs
+    (``{"/var/lib": "64m"}``).
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        libvirtd: bool = True,
+        prepare: Sequence[str] = (),
+        sizes: Mapping[str, str] | None = None,
+    ) -> None:
+        self.prepare = list(prepare)
+        self.sizes = dict(sizes or {})
         self.folder = Path(tempfile.mkdtemp(prefix="nshosts-"))
         self.cache = self.folder / "cache"
         self.cache.mkdir()
         self.key = self.folder / "id"
-        _keygen(self.key)
+        keygen(self.key)
         self.ssh_config = self.folder / "ssh_config"
         self.ssh_config.write_text(f"IdentityFile {self.key}\nIdentitiesOnly yes\n")
         self._home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -224,6 +249,15 @@ def _spawn(*argv: str) -> subprocess.Popen[str]:
     )
 
 
+def _children(pid: int) -> list[int]:
+    """Of all its threads."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
 def _enter_net(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -237,7 +271,8 @@ def _setns(fd: int) -> None:
         raise OSError(ctypes.get_errno(), "setns")
 
 
-def _keygen(path: Path) -> None:
+def keygen(path: Path) -> None:
+    """A new SSH key pair: the private key at that path, the public one beside it."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
 
 

@@ -1,7 +1,8 @@
 """The first process of a namespace host: makes its file systems, starts its daemons, reaps.
 
 Started by ``nshosts.py`` inside new network, mount and PID namespaces, with a JSON order as its one
-argument; says ``up`` when the namespaces exist, waits for a line, says ``ready``.
+argument; says ``up`` when the namespaces exist, waits for a line, says ``ready``. The order may
+name sizes of its file systems, and a program to run before the daemons.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 OWN = (
     "/run",
@@ -88,10 +90,11 @@ def own_devices() -> None:
     run("mount", "--move", "/mnt", "/dev")
 
 
-def own_file_systems(order: dict[str, str]) -> None:
+def own_file_systems(order: dict[str, Any]) -> None:
     for path in OWN:
         os.makedirs(path, exist_ok=True)
-        run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", path)
+        size = order["sizes"].get(path, "50%")
+        run("mount", "-t", "tmpfs", "-o", f"mode=755,size={size}", "tmpfs", path)
     run("mount", "-t", "sysfs", "sysfs", "/sys")
     own_devices()
     run("mount", "--bind", order["cache"], "/var/cache/libvirt")
@@ -112,6 +115,9 @@ def own_account_file(path: Path, line: str) -> None:
         lines = [
             f"{each.strip()}gpuadm\n" if each.startswith("libvirt:") else each for each in lines
         ]
+    if path.name == "passwd":  # a shell that reads no start-up files of the machine's root
+        root = f"root:x:0:0:root:{os.path.expanduser('~root')}:/bin/sh\n"
+        lines = [root if each.startswith("root:") else each for each in lines]
     copy = Path("/run") / path.name
     copy.write_text("".join(lines) + line)
     copy.chmod(path.stat().st_mode & 0o777)
@@ -133,7 +139,7 @@ def penalties() -> str:
     return "PerSourcePenalties no\n" if version >= (9, 8) else ""
 
 
-def configure(order: dict[str, str]) -> None:
+def configure(order: dict[str, Any]) -> None:
     write("/etc/ssh/sshd_config", SSHD + penalties())
     write("/etc/ssh/host_key", order["host_key"])
     run("ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", "/etc/ssh/host_key_ecdsa")
@@ -157,6 +163,8 @@ def main() -> None:
     order = json.loads(sys.argv[1])
     own_file_systems(order)
     configure(order)
+    if order["prepare"]:
+        run(*order["prepare"])
     print("up", flush=True)
     sys.stdin.readline()
     run("ip", "link", "set", "lo", "up")

@@ -29,8 +29,8 @@ NEW = Versions(kernel="6.12.43", libvirt="11.3.0", qemu="10.0.2", driver="580.10
 class SimWorld:
     """Simulated hosts, all enrolled, and one engine over them."""
 
-    def __init__(self, folder: Path, *hosts: SimHost) -> None:
-        self._file = folder / "ledger.db"
+    def __init__(self, folder: Path, *hosts: SimHost, ledger: str = "") -> None:
+        self._file: str | Path = ledger or folder / "ledger.db"
         self.ledger = open_ledger(self._file)
         identity = (self.ledger.fleet_id(), self.ledger.epoch())
         self.hosts = InProcessHosts(SimFleet(name="tests", hosts=hosts), identity=lambda: identity)

@@ -159,14 +159,18 @@ class Bench:
         said = self.machine.log()[before:]
         assert any(f"vgpu create request: {code:#x}" in line for line in said), said
 
+    @property
+    def claims(self) -> tuple[ClaimFacts, ...]:
+        """The cases' own; a host may keep others', of its layout."""
+        return tuple(each for each in self.host.probe().claims if each.allocation.startswith(OWNER))
+
     def clean(self) -> None:
         """Take away what a failed case left."""
         for each in self.host.domains.list():
             if each.name.startswith(PREFIX):
                 self.host.domains.destroy(each.name)
                 self.host.domains.undefine(each.name)
-        ours = [each for each in self.host.probe().claims if each.allocation.startswith(OWNER)]
-        for held in ours:
+        for held in self.claims:
             verb, argument, field = _RELEASE[str(held.wanted["kind"])]
             self.call(verb, **{argument: held.wanted[field]}, claim=_presented(held))
 
@@ -244,9 +248,13 @@ def domain(facts: HostFacts, name: str, devices: tuple[Hostdev, ...]) -> str:
 
 
 def state(facts: HostFacts) -> HostFacts:
-    """What must be the same before and after: all but our domains, and the VFs' group numbers."""
+    """What must be the same before and after: all but our domains, and the VFs' group numbers.
+
+    A host keeps the highest epoch that spoke to it.
+    """
     foreign = tuple(each for each in facts.domains if not each.name.startswith(PREFIX))
-    return replace(facts, domains=foreign, gpus=tuple(map(_without_groups, facts.gpus)))
+    gpus = tuple(map(_without_groups, facts.gpus))
+    return replace(facts, domains=foreign, gpus=gpus, epoch=None)
 
 
 def _without_groups(gpu: GpuFacts) -> GpuFacts:

@@ -32,7 +32,7 @@ def parts(xml: str) -> Parts:
     Whatever libvirt fills in is left out. Raises ValueError where the text is no domain.
     """
     domain = untrusted(xml, "domain")
-    settings = {"memory": _memory(domain), "vcpus": _vcpus(domain), "firmware": _firmware(domain)}
+    settings = {"memory": _memory(domain), "vcpus": _vcpus(domain), "firmware": firmware(domain)}
     return Parts({**settings, **dict(_tuning(domain))}, _numbered(_devices(domain)))
 
 
@@ -51,7 +51,8 @@ def _vcpus(domain: etree._Element) -> str:
     return most if now in {None, most} else f"{most} ({now} given)"
 
 
-def _firmware(domain: etree._Element) -> str:
+def firmware(domain: etree._Element) -> str:
+    """``uefi`` or ``bios``."""
     chosen = domain.find("os[@firmware='efi']") is not None
     loaded = domain.find("os/loader[@type='pflash']") is not None
     return "uefi" if chosen or loaded else "bios"

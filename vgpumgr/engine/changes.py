@@ -66,6 +66,17 @@ def refuse_unreached(action: Action, reached: Collection[str]) -> None:
         )
 
 
+def refuse_resting(vms: Iterable[tuple[str, str]], resting: Collection[str]) -> None:
+    """Conflict when one of these, each a VM and its host, lies on a host in maintenance."""
+    for vm, host in vms:
+        if host in resting:
+            raise Conflict(
+                f"{host} is in maintenance",
+                why=f"nobody acts there, and {vm} lies on it",
+                next=f"vgpumgr host maintenance {host} --off",
+            )
+
+
 def refuse_restart(actions: Iterable[Action]) -> None:
     """Conflict when a change needs a stop that the user did not allow."""
     waiting = [action for action in actions if action.needs_restart]

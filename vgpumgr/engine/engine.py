@@ -6,11 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpumgr.engine import drift, operations
+from vgpumgr.engine.adoption.candidate import Findings
+from vgpumgr.engine.amnesia import thawing
+from vgpumgr.engine.draining import Choice
+from vgpumgr.engine.evacuation.plan import EvacuationPlan
+from vgpumgr.engine.heal.report import Chosen, Healed, HealPlan
 from vgpumgr.engine.migration import MovePlan
 from vgpumgr.engine.outcome import Outcome
 from vgpumgr.engine.session import Session
-from vgpumgr.engine.use_cases import apply, delete, layout, move, power
+from vgpumgr.engine.use_cases import (
+    adopt,
+    apply,
+    delete,
+    drain,
+    evacuate,
+    fence,
+    heal,
+    layout,
+    maintenance,
+    move,
+    power,
+)
 from vgpumgr.model.drift import DriftReport
+from vgpumgr.model.fence import Fence
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.plan import Plan
 from vgpumgr.model.vm import VmSpec
@@ -49,6 +67,14 @@ class Engine(Session):
         """Probe, then write down how GPUs are partitioned."""
         return layout.export(self, hosts)
 
+    def adoptable(self, hosts: Sequence[str] = ()) -> Findings:
+        """Probe, and say what of other hands' work could be adopted, and why the rest cannot."""
+        return adopt.find(self, hosts)[0]
+
+    def heal_plan(self, chosen: Chosen) -> HealPlan:
+        """Probe, and say what ``heal`` would do about every difference, and what an operator."""
+        return heal.plan(self, chosen)
+
     # -- changing ------------------------------------------------------------------------------
 
     def apply(
@@ -82,6 +108,68 @@ class Engine(Session):
     def layout_apply(self, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
         """Plan, refuse what stands in a guest's way (Conflict), execute, and look again."""
         return layout.apply(self, specs)
+
+    def adopt(self, host: str, names: Sequence[str], *, tenant: str = "default") -> Outcome:
+        """Bring domains of other hands under management as they are; Conflict says what keeps one
+        from it.
+        """
+        return adopt.adopt(self, host, names, tenant)
+
+    def adopt_layout(self, host: str) -> tuple[LayoutPlan, Outcome]:
+        """Declare how a host's GPUs are partitioned now, without changing any."""
+        return adopt.adopt_layout(self, host)
+
+    # -- hosts emptied, and hosts lost ---------------------------------------------------------
+
+    def drain_plan(self, wanted: drain.Drain) -> tuple[Choice, ...]:
+        """Probe, then say where every VM of a host would go."""
+        return drain.plan(self, wanted)
+
+    def drain(self, wanted: drain.Drain) -> drain.Drained:
+        """Cordon a host and move its VMs away; those that cannot go stay, with the reason."""
+        return drain.drain(self, wanted)
+
+    def undrain(self, host: str) -> None:
+        """Place VMs on a host again."""
+        drain.end(self, host)
+
+    def enter_maintenance(self, host: str) -> None:
+        """Nothing runs there: from now on nobody acts there, and it may be off."""
+        maintenance.enter(self, host)
+
+    def leave_maintenance(self, host: str) -> DriftReport:
+        """Probe and compare; a host that is as it should be takes VMs again."""
+        return maintenance.leave(self, host)
+
+    def fence(self, host: str, wanted: Fence | None) -> Outcome:
+        """Set how a host is proven off; with it libvirt starts none of its VMs by itself."""
+        return fence.fence(self, host, wanted)
+
+    def evacuation_plan(self, host: str, *, will_not_boot: bool = False) -> EvacuationPlan:
+        """Probe the others, then say what would become of the VMs of a lost host."""
+        return evacuate.plan(self, host, will_not_boot=will_not_boot)[0]
+
+    def evacuate(self, host: str, *, will_not_boot: bool = False) -> tuple[EvacuationPlan, Outcome]:
+        """Prove a lost host off, then make its VMs anew elsewhere; never without the proof."""
+        return evacuate.evacuate(self, host, will_not_boot=will_not_boot)
+
+    def heal(self, chosen: Chosen) -> Healed:
+        """Do what is ours to do about these differences, then look again."""
+        return heal.apply(self, chosen)
+
+    def lift(self, gpu: str) -> None:
+        """Use a quarantined GPU (our id) again; Conflict where it does not look whole."""
+        heal.lift(self, gpu)
+
+    # -- a ledger that went back in time -------------------------------------------------------
+
+    def thaw_plan(self, *, forget: Sequence[str] = ()) -> thawing.Thaw:
+        """Probe every host, and say what they know that the ledger does not."""
+        return thawing.plan(self, forget)
+
+    def thaw(self, *, without: Sequence[str] = (), forget: Sequence[str] = ()) -> thawing.Thaw:
+        """Take that in, and allocate again in a new epoch; see :func:`thawing.thaw`."""
+        return thawing.thaw(self, without=without, forget=forget)
 
     # -- what was cut --------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
+from vgpumgr.engine.evacuation.guards import refusal
 from vgpumgr.engine.outcome import Outcome, VmOutcome, operation_state
 from vgpumgr.engine.run import TaskRun, outcome_of
 from vgpumgr.engine.session import Session
@@ -42,7 +43,7 @@ def run(
         if task.state not in FINAL_TASKS and (only is None or task.vm in only)
     ]
     results = session.lanes.run(
-        {name: partial(_lane, session, records, work) for name, work in by_lane(left).items()}
+        {name: partial(lane, session, records, work) for name, work in by_lane(left).items()}
     )
     ended: dict[str, VmOutcome] = {}
     for result in results.values():
@@ -62,10 +63,10 @@ def _close(session: Session, operation: str, outcomes: tuple[VmOutcome, ...]) ->
     return Outcome(operation=operation, vms=outcomes, interrupted=stopped)
 
 
-def _lane(
-    session: Session, records: Mapping[str, HostRecord], tasks: list[TaskRecord]
+def lane(
+    session: Session, records: Mapping[str, HostRecord], tasks: Sequence[TaskRecord]
 ) -> dict[str, VmOutcome]:
-    """One lane's tasks in order; a host that cannot be reached ends it."""
+    """One lane's tasks in order, by task's id; a host that cannot be reached ends it."""
     ended: dict[str, VmOutcome] = {}
     for task in tasks:
         if session.stop.is_set():
@@ -83,6 +84,9 @@ def _task(session: Session, records: Mapping[str, HostRecord], task: TaskRecord)
     if gone is not None:
         error = HostUnreachable(f"host {gone} is no longer enrolled")
         return outcome_of(task, task.state, error)
+    refused = refusal(session, records, task)
+    if refused is not None:
+        return outcome_of(task, task.state, refused)
     hosts = {name: session.hosts.open(records[name]) for name in task.hosts}
     around = Around(session.clock, session.stop, lambda text: session.tell(f"{task.vm}: {text}"))
     started = TaskRun(session.ledger, hosts, around, task)
@@ -93,17 +97,17 @@ def by_lane(tasks: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
     """Tasks in their order, by the first of the hosts that share a lane."""
     first: dict[str, str] = {}
 
-    def lane(host: str) -> str:
+    def root(host: str) -> str:
         while host in first:
             host = first[host]
         return host
 
     for task in tasks:
         for peer in task.hosts[1:]:
-            one, other = lane(task.host), lane(peer)
+            one, other = root(task.host), root(peer)
             if one != other:
                 first[other] = one
     lanes: dict[str, list[TaskRecord]] = {}
     for task in tasks:
-        lanes.setdefault(lane(task.host), []).append(task)
+        lanes.setdefault(root(task.host), []).append(task)
     return lanes

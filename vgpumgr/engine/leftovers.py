@@ -8,8 +8,12 @@ from dataclasses import replace
 from vgpumgr.engine.outcome import Outcome, operation_state
 from vgpumgr.model.errors import Conflict, Interrupted
 from vgpumgr.model.journal import (
+    CLEAN,
+    EVACUATE,
     FINAL_TASKS,
     LAYOUT,
+    LEAVE,
+    MIGRATE,
     OperationMoved,
     OperationRecord,
     TaskMoved,
@@ -65,11 +69,13 @@ def close_overtaken(
 def _overtaken(
     task: TaskRecord, alive: Mapping[str, VmRecord], desired: Mapping[str, VmSpec]
 ) -> str:
-    if task.verb == LAYOUT:
+    if task.verb in {LAYOUT, LEAVE, CLEAN}:
         return ""
     vm = alive.get(task.vm_id)
     if vm is None:
         return "the VM was deleted meanwhile"
+    if task.verb not in {MIGRATE, EVACUATE} and task.host != vm.host:
+        return f"the VM is on {vm.host} since"
     if task.verb == "change" and desired.get(vm.name, vm.spec) != vm.spec:
         return "a newer change took its place"
     return ""
@@ -115,7 +121,7 @@ def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:
     for vm in vms:
         if vm.state is not VmState.ACTIVE:
             operation = _open_operation(ledger, vm)
-            if operation and not ledger.claim_operation(operation):
+            if operation and ledger.is_worked_on(operation):
                 raise running(operation)
             short = operation[:8] or "ID"
             undo = f", or vgpumgr operation undo {short}" if vm.state is VmState.RESERVED else ""

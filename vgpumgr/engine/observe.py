@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from vgpumgr import gpu as frameworks
+from vgpumgr.engine.amnesia.noticing import notice, set_aside
 from vgpumgr.model.errors import HostUnreachable, VgpumgrError
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
@@ -15,41 +16,56 @@ from vgpumgr.model.ports import Clock, Host, Hosts, Lanes, Ledger
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a round of probes gave: facts per host that answered, an error per host that did not."""
+    """What a round of probes gave: facts per host that answered, an error per host that did not,
+    and a line per host that was set aside by it.
+    """
 
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
     failed: Mapping[str, VgpumgrError] = field(default_factory=dict)
+    set_aside: tuple[str, ...] = ()
 
 
 def observe(
     records: Iterable[HostRecord], hosts: Hosts, ledger: Ledger, lanes: Lanes, clock: Clock
 ) -> Observation:
-    """Probe every host and write the answers to the ledger."""
+    """Probe every host and write the answers to the ledger, which is frozen where it knows less
+    than they do.
+    """
     known = _by_host(ledger.gpus())
     answers = lanes.run(
         {
             record.name: partial(
-                _look, hosts.open(record), known.get(record.name, {}), ledger, clock
+                _look, record, hosts.open(record), known.get(record.name, {}), ledger, clock
             )
             for record in records
         }
     )
     seen: dict[str, HostFacts] = {}
     failed: dict[str, VgpumgrError] = {}
+    aside: list[str] = []
     for host, answer in answers.items():
-        if isinstance(answer, HostFacts):
-            seen[host] = answer
+        if isinstance(answer, tuple):
+            seen[host], line = answer
+            aside += [line] if line else []
         else:
             failed[host] = _as_error(host, answer)
             ledger.observation_failed(host, failed[host].message)
-    return Observation(seen, failed)
+    notice(ledger, tuple(seen.values()))
+    return Observation(seen, failed, tuple(aside))
 
 
-def _look(host: Host, known: Mapping[str, GpuRecord], ledger: Ledger, clock: Clock) -> HostFacts:
+def _look(
+    before: HostRecord,
+    host: Host,
+    known: Mapping[str, GpuRecord],
+    ledger: Ledger,
+    clock: Clock,
+) -> tuple[HostFacts, str]:
     """Probe one host and write its answer down, while other hosts are probed."""
     facts, slots = with_budgets(host.probe(), known)
+    line = set_aside(ledger, before, facts)
     ledger.observe(facts, slots, clock.now())
-    return facts
+    return facts, line
 
 
 def with_budgets(

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.model.errors import Conflict, Interrupted, PartlyDone, VgpumgrError
-from vgpumgr.model.journal import FINAL_TASKS, LAYOUT, OperationState, TaskRecord, TaskState
+from vgpumgr.model.journal import (
+    FINAL_TASKS,
+    LAYOUT,
+    OperationState,
+    TaskRecord,
+    TaskState,
+    worked_on,
+)
 from vgpumgr.model.layout import GpuChange
 
 
@@ -14,7 +21,7 @@ from vgpumgr.model.layout import GpuChange
 class VmOutcome:
     """One VM's end: its task's state, and the error if there was one.
 
-    ``peer`` is the other host of a migration.
+    ``peer`` is the other host of a migration, or the lost one of an evacuation.
     """
 
     vm: str
@@ -27,7 +34,7 @@ class VmOutcome:
     @property
     def hosts(self) -> tuple[str, ...]:
         """Every host that it was about."""
-        return (self.host, self.peer) if self.peer else (self.host,)
+        return worked_on(self.verb, self.host, self.peer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

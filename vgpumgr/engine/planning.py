@@ -18,11 +18,15 @@ from vgpumgr.placement import place
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Which domains run, and which are defined at all, per host that answered the probe."""
+    """Which domains run, and which are defined at all, per host that answered the probe.
+
+    On ``resting`` hosts, which are in maintenance, nobody acts.
+    """
 
     running: frozenset[tuple[str, str]]
     defined: frozenset[tuple[str, str]]
     hosts: frozenset[str]
+    resting: frozenset[str] = frozenset()
 
 
 def reached(view: LedgerView) -> Reached:
@@ -37,6 +41,7 @@ def reached(view: LedgerView) -> Reached:
         running=frozenset((host, d.name) for host, d in domains if d.state not in OFF),
         defined=frozenset((host, d.name) for host, d in domains),
         hosts=frozenset(answered),
+        resting=frozenset(host.name for host in view.hosts if host.maintenance),
     )
 
 
@@ -144,7 +149,8 @@ def _known(spec: VmSpec, record: VmRecord, seen: Reached) -> Action | None:
             details=tuple(fields),
             needs_restart=needs_restart(record.spec, spec) and where in seen.running,
         )
-    if record.running and record.host in seen.hosts and where not in seen.running:
+    awake = record.host in seen.hosts - seen.resting
+    if record.running and awake and where not in seen.running:
         lost = "" if where in seen.defined else ", not even defined"
         return Action(
             kind=ActionKind.START,

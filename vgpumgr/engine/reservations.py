@@ -140,7 +140,7 @@ def _change_steps(action: Action, vm: VmRecord, sites: Sites, view: LedgerView) 
         vm_id=vm.id,
         xml=sites.definition(vm),
         old_xml=sites.definition(old),
-        autostart=vm.spec.autostart,
+        autostart=sites.site(vm.host).autostarts(vm.spec),
     )
     return (*stop, redefine, *start)
 
@@ -155,6 +155,9 @@ def _revive_steps(vm: VmRecord, sites: Sites, view: LedgerView) -> tuple[Step, .
     if (vm.host, vm.name) in reached(view).defined:
         return devices_and_power
     define = DefineDomain(
-        name=vm.name, vm_id=vm.id, xml=sites.definition(vm), autostart=vm.spec.autostart
+        name=vm.name,
+        vm_id=vm.id,
+        xml=sites.definition(vm),
+        autostart=sites.site(vm.host).autostarts(vm.spec),
     )
     return (*devices_and_power[:-1], define, devices_and_power[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from vgpumgr import layout
@@ -10,6 +11,21 @@ from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.placement import Usage
+from vgpumgr.model.vm import VmRecord
+
+
+def require_whole(view: LedgerView, vms: Collection[VmRecord]) -> None:
+    """Conflict when the GPU parts of one of these VMs were released: it would start without."""
+    held = Counter(each.vm_id for each in view.allocations)
+    for vm in vms:
+        wanted = sum(each.count for each in vm.spec.gpus)
+        if held[vm.id] < wanted:
+            raise Conflict(
+                f"{vm.name} cannot start: its GPU parts were released",
+                why=f"it asks for {wanted} and holds {held[vm.id]}: nothing of it was left on "
+                f"{vm.host}",
+                next=f"vgpumgr vm delete {vm.name}, then apply its file again",
+            )
 
 
 def require_partitioned(view: LedgerView, names: Collection[str]) -> None:

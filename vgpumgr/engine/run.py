@@ -194,6 +194,6 @@ def outcome_of(task: TaskRecord, state: TaskState, error: VgpumgrError | None = 
 def _settled(task: TaskRecord) -> Conflict:
     return Conflict(
         f"{task.verb} {task.vm} cannot be taken back any more",
-        why=f"it is on {task.peer} already",
+        why=f"it is on {task.hosts[-1]} already",
         next=f"vgpumgr operation resume {task.operation[:8]}",
     )

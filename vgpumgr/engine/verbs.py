@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.model.journal import LAYOUT, MIGRATE, TaskMoved, TaskRecord, TaskState
+from vgpumgr.model.journal import (
+    ADOPT,
+    CLEAN,
+    EVACUATE,
+    HEAL,
+    LAYOUT,
+    LEAVE,
+    MIGRATE,
+    RELEASE,
+    TaskMoved,
+    TaskRecord,
+    TaskState,
+)
 from vgpumgr.model.vm import AllocationState, VmState
 
 
@@ -43,11 +55,19 @@ VERBS = {
     "change": Verb(OnRefusal.WAIT),
     "start": Verb(OnRefusal.FAIL, running=True),
     "stop": Verb(OnRefusal.FAIL, running=False),
+    ADOPT: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE, allocations=AllocationState.ACTIVE),
+    HEAL: Verb(OnRefusal.FAIL, allocations=AllocationState.ACTIVE),
+    CLEAN: Verb(OnRefusal.FAIL),
+    RELEASE: Verb(OnRefusal.FAIL, allocations=AllocationState.RELEASED),
     "reboot": Verb(OnRefusal.FAIL),
     MIGRATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
-    # Planned anew from whatever state it left: there is nothing to take back.
+    EVACUATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    # Planned anew from whatever state they left: there is nothing to take back.
+    LEAVE: Verb(OnRefusal.FAIL),
     LAYOUT: Verb(OnRefusal.FAIL),
 }
+# They end with the VM on one host: where it was going, or where it was.
+_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE})
 
 
 def finished(task: TaskRecord) -> TaskMoved:
@@ -62,7 +82,7 @@ def finished(task: TaskRecord) -> TaskMoved:
         vm_state=verb.vm_state,
         vm_running=verb.running,
         allocations=verb.allocations,
-        arrived=True if task.verb == MIGRATE else None,
+        arrived=True if task.verb in _GO_ELSEWHERE else None,
     )
 
 
@@ -70,7 +90,7 @@ def taken_back(task: TaskRecord, error: str) -> TaskMoved:
     """The transition that ends what was undone: a creation's units are free again, a VM that was
     to move stays where it was.
     """
-    if task.verb == MIGRATE:
+    if task.verb in _GO_ELSEWHERE:
         return TaskMoved(
             task=task.id,
             state=TaskState.UNDONE,

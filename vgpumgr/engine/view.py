@@ -23,6 +23,18 @@ class LedgerView:
     layouts: tuple[LayoutRecord, ...] = ()
 
 
+def read_host_view(ledger: Ledger, name: str) -> LedgerView:
+    """The same for one host: no other's facts and GPUs, but every VM and allocation."""
+    return LedgerView(
+        fleet=ledger.fleet_id(),
+        hosts=(ledger.host(name),),
+        gpus=ledger.gpus(name),
+        vms=ledger.vms(),
+        allocations=ledger.allocations(),
+        layouts=ledger.layouts(),
+    )
+
+
 def read_view(ledger: Ledger) -> LedgerView:
     """Read it."""
     return LedgerView(

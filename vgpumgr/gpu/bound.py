@@ -13,14 +13,11 @@ class BoundFunction:
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
         """Bind to vfio-pci, companions too."""
-        helper.call(
-            "vfio_bind",
-            {
-                "address": allocation.device,
-                "with": list(allocation.companions),
-                "claim": claim_of(allocation),
-            },
-        )
+        helper.call("vfio_bind", _arguments(allocation))
+
+    def adopt(self, helper: Helper, allocation: Allocation) -> None:
+        """Claim the functions that are on vfio-pci."""
+        helper.call("vfio_adopt", _arguments(allocation))
 
     def look(self, helper: Helper, allocation: Allocation) -> Observed:
         """Is it on vfio-pci under our claim?"""
@@ -39,3 +36,11 @@ class BoundFunction:
     def release(self, helper: Helper, allocation: Allocation) -> None:
         """Give it back to the driver it came from."""
         helper.call("vfio_release", {"address": allocation.device, "claim": claim_of(allocation)})
+
+
+def _arguments(allocation: Allocation) -> dict[str, object]:
+    return {
+        "address": allocation.device,
+        "with": list(allocation.companions),
+        "claim": claim_of(allocation),
+    }

@@ -36,6 +36,9 @@ class GpuFramework(Protocol):
     def release(self, helper: Helper, allocation: Allocation) -> None:
         """Take the device back, presenting the claim; already gone is no error."""
 
+    def adopt(self, helper: Helper, allocation: Allocation) -> None:
+        """Claim the device as it is, without touching it; HostRefused where it is otherwise."""
+
     def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
         """The hostdevs that go into the domain."""
 

@@ -34,16 +34,11 @@ class MdevFramework:
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
         """Create the mdev with the recorded UUID, and the GPU instance behind it if need be."""
-        helper.call(
-            "mdev_create",
-            {
-                "parent": allocation.parent,
-                "type": allocation.type_id,
-                "uuid": allocation.device,
-                "claim": claim_of(allocation),
-                **vgpu.arguments(allocation),
-            },
-        )
+        helper.call("mdev_create", _arguments(allocation))
+
+    def adopt(self, helper: Helper, allocation: Allocation) -> None:
+        """Claim the mdev that is there."""
+        helper.call("mdev_adopt", _arguments(allocation))
 
     def look(self, helper: Helper, allocation: Allocation) -> Observed:
         """Is the mdev there with our claim, parent and type?"""
@@ -66,6 +61,16 @@ class MdevFramework:
     def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
         """``<hostdev type='mdev'>`` by UUID."""
         return (MdevHostdev(uuid=allocation.device, display=display),)
+
+
+def _arguments(allocation: Allocation) -> dict[str, object]:
+    return {
+        "parent": allocation.parent,
+        "type": allocation.type_id,
+        "uuid": allocation.device,
+        "claim": claim_of(allocation),
+        **vgpu.arguments(allocation),
+    }
 
 
 def types(gpu: GpuFacts) -> tuple[MdevType, ...]:

@@ -33,15 +33,11 @@ class VfioVfFramework:
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
         """Write the type to the VF, and make the GPU instance behind it if need be."""
-        helper.call(
-            "vgpu_create",
-            {
-                "vf": allocation.device,
-                "type": int(allocation.type_id),
-                "claim": claim_of(allocation),
-                **vgpu.arguments(allocation),
-            },
-        )
+        helper.call("vgpu_create", _arguments(allocation))
+
+    def adopt(self, helper: Helper, allocation: Allocation) -> None:
+        """Claim the vGPU that the VF carries."""
+        helper.call("vgpu_adopt", _arguments(allocation))
 
     def look(self, helper: Helper, allocation: Allocation) -> Observed:
         """Does the VF carry the type under our claim, where it was put?"""
@@ -66,6 +62,15 @@ class VfioVfFramework:
     def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
         """``<hostdev type='pci'>`` by the VF's address; the host's libvirt may know display."""
         return (PciHostdev(address=allocation.device, display=display),)
+
+
+def _arguments(allocation: Allocation) -> dict[str, object]:
+    return {
+        "vf": allocation.device,
+        "type": int(allocation.type_id),
+        "claim": claim_of(allocation),
+        **vgpu.arguments(allocation),
+    }
 
 
 def _unlisted(gpu: GpuFacts) -> Iterator[Offer]:

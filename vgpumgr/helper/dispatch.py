@@ -22,6 +22,7 @@ from vgpumgr.helper.call import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import (
+    adopt,
     examine,
     fabric_partitions,
     forget,
@@ -90,6 +91,12 @@ VERBS = {
     "vfio_bind": _controlled(vfio.bind, "address", "claim", "with"),
     "vfio_look": Verb(vfio.look, ("address",)),
     "vfio_release": _controlled(vfio.release, "address", "claim"),
+    "mdev_adopt": _controlled(
+        adopt.adopt_mdev, "parent", "type", "uuid", "claim", *vgpu_args.NAMES
+    ),
+    "vgpu_adopt": _controlled(adopt.adopt_vgpu, "vf", "type", "claim", *vgpu_args.NAMES),
+    "vfio_adopt": _controlled(adopt.adopt_vfio, "address", "claim", "with"),
+    "disown": _controlled(adopt.disown, "unit", "claim"),
     "layout_claim": _partitioning(layouts.claim, "claim", *layout_args.NAMES),
     "layout_forget": _partitioning(layouts.forget, "claim"),
     "mig_mode_set": _partitioning(mig_mode.set_mode, "enabled"),

@@ -37,7 +37,8 @@ _LONG_JOBS = 20
 class RealHosts:
     """Fulfils ``ports.Hosts`` for ``USER@HOST[:PORT]`` and ``local``. Times are seconds.
 
-    ``identity`` gives the fleet's id and the store's epoch for verbs that change. ``own_key`` is
+    ``identity`` gives the fleet's id and the store's epoch for verbs that change, ``renew`` the
+    same with a newer epoch for a host that has seen one. ``own_key`` is
     tried before the keys of the SSH configuration, where the file exists.
     ``local_prefix`` and ``libvirt_sockets`` say where the local host is (tests give it a
     namespace of its own).
@@ -50,6 +51,7 @@ class RealHosts:
         connect_timeout_s: float = 10.0,
         call_timeout_s: float = 30.0,
         identity: Identity = lambda: ("", 0),
+        renew: Identity | None = None,
         own_key: Path | None = None,
         local_prefix: Sequence[str] = (),
         libvirt_sockets: Sequence[Path] = LIBVIRT_SOCKETS,
@@ -60,6 +62,7 @@ class RealHosts:
         self._connect_s = connect_timeout_s
         self._call_s = call_timeout_s
         self._identity = identity
+        self._renew = renew
         self._own_keys = (own_key,) if own_key else ()
         self._local_prefix = tuple(local_prefix)
         self._sockets = tuple(libvirt_sockets)
@@ -168,7 +171,12 @@ class RealHosts:
     ) -> Host:
         launch = streamed() if record.probe_only else installed(self.user(record))
         helper = HelperCall(
-            record.name, runner, launch, timeout_s=self._call_s, identity=self._identity
+            record.name,
+            runner,
+            launch,
+            timeout_s=self._call_s,
+            identity=self._identity,
+            renew=self._renew,
         )
         short, long = (
             LibvirtLink(record.name, bridge, connect_s=self._connect_s, call_s=call_s)

@@ -30,14 +30,20 @@ class SimHosts:
 
     Every call raises HostUnreachable while that process is down; after ``call_timeout_s`` seconds
     a look raises DeadlineExceeded and a change OutcomeUnknown. ``identity`` gives the fleet's id
-    and the store's epoch for verbs that change.
+    and the store's epoch for verbs that change, ``renew`` the same with a newer epoch for a host
+    that has seen one.
     """
 
     def __init__(
-        self, state: Path, call_timeout_s: float = 30.0, *, identity: Identity = lambda: ("", 0)
+        self,
+        state: Path,
+        call_timeout_s: float = 30.0,
+        *,
+        identity: Identity = lambda: ("", 0),
+        renew: Identity | None = None,
     ) -> None:
         self._channel = Channel(state, call_timeout_s)
-        self._hosts = Opened(self._call, self.session, identity, call_timeout_s)
+        self._hosts = Opened(self._call, self.session, identity, call_timeout_s, renew)
 
     def open(self, record: HostRecord) -> Host:
         """The host; nothing is connected yet."""
@@ -83,11 +89,17 @@ class Opened:
     """One host object for each address."""
 
     def __init__(
-        self, call: FleetCall, connect: Connect, identity: Identity, timeout_s: float
+        self,
+        call: FleetCall,
+        connect: Connect,
+        identity: Identity,
+        timeout_s: float,
+        renew: Identity | None = None,
     ) -> None:
         self._call = call
         self._connect = connect
         self._identity = identity
+        self._renew = renew
         self._timeout_s = timeout_s
         self._hosts: dict[tuple[str, str], Host] = {}
         self._lock = threading.Lock()
@@ -112,6 +124,7 @@ class Opened:
             _LAUNCH,
             timeout_s=self._timeout_s,
             identity=self._identity,
+            renew=self._renew,
         )
         place = Place(self._connect, record.address.removeprefix(SCHEME))
         libvirt = ProxyLibvirt(under_deadline(record.name, call), place)

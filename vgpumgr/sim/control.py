@@ -14,7 +14,13 @@ from typing import Any
 
 from vgpumgr.hosts.runner import CallCut
 from vgpumgr.model.codec import from_plain, to_plain
-from vgpumgr.model.errors import Conflict, HostUnreachable, OutcomeUnknown, VgpumgrError
+from vgpumgr.model.errors import (
+    Conflict,
+    HostUnreachable,
+    NotFound,
+    OutcomeUnknown,
+    VgpumgrError,
+)
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.boards.hardware import hardware
 from vgpumgr.sim.server import FLEET, LOCK, SIM
@@ -114,14 +120,27 @@ def _by_host(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
 def inject(state: Path, host: str, fault: Sequence[str]) -> None:
     """Make a host misbehave; UsageError names the forms.
 
-    ``latency SECONDS``, ``hang``, ``unreachable``, ``refuse VERB ERRNO COUNT``, ``reboot`` and
-    ``clear``. VERB is a helper verb (its next write to the kernel fails) or, for libvirt,
-    ``domains.start``, ``storage.create``, … One GPU: ``gpu ADDRESS`` and ``lost``, ``xid N``,
-    ``ecc``, ``client NAME`` or ``fail WHAT COUNT``; WHAT is ``unbind`` (sriov-manage), ``create``
-    (a vGPU), ``reset``, or an NVML function by its C name. ``setup NAME`` breaks how the host is
-    set up (``setup_faults.py``).
+    ``latency SECONDS``, ``hang``, ``unreachable``, ``refuse VERB ERRNO COUNT``, ``reboot``,
+    ``off``, ``on`` and ``clear``. VERB is a helper verb (its next write to the kernel fails) or,
+    for libvirt, ``domains.start``, ``storage.create``, … One GPU: ``gpu ADDRESS`` and ``lost``,
+    ``xid N``, ``ecc``, ``client NAME`` or ``fail WHAT COUNT``; WHAT is ``unbind``
+    (sriov-manage), ``create`` (a vGPU), ``reset``, or an NVML function by its C name. ``setup
+    NAME`` breaks how the host is set up (``setup_faults.py``).
     """
     _call(state, host, "inject", {"words": list(fault)})
+
+
+def power(state: Path, host: str, to: str) -> bool:
+    """Switch a host ``off`` or ``on``, or ask (``status``) alone: is it on then?
+
+    NotFound for a host that is not in the fleet.
+    """
+    if to != "status":
+        inject(state, host, [to])
+    found = status(state)
+    if host not in found.hosts:
+        raise NotFound(f"there is no simulated host {host} that is up", next="vgpumgr sim status")
+    return "off" not in found.faults.get(host, ())
 
 
 def _start(state: Path) -> subprocess.Popen[bytes]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from vgpumgr.model.errors import HostUnreachable, UsageError
 
 FORMS = (
-    "latency SECONDS | hang | unreachable | refuse VERB ERRNO COUNT | reboot | clear | "
+    "latency SECONDS | hang | unreachable | refuse VERB ERRNO COUNT | reboot | off | on | clear | "
     "gpu ADDRESS lost | gpu ADDRESS xid N | gpu ADDRESS ecc | gpu ADDRESS client NAME | "
     "gpu ADDRESS fail WHAT COUNT | setup NAME"
 )
@@ -27,11 +27,15 @@ class Refusals:
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong with one host now. Threads wait in it, one for each call that came in."""
+    """What is wrong with one host now. Threads wait in it, one for each call that came in.
+
+    ``powered`` False: it is switched off, which ``clear`` does not change.
+    """
 
     latency_s: float = 0.0
     hanging: bool = False
     unreachable: bool = False
+    powered: bool = True
     refusals: dict[str, Refusals] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -62,11 +66,11 @@ class Faults:
             time.sleep(self.latency_s)
         with self._changed:
             self._changed.wait_for(lambda: not self.hanging)
-        if self.unreachable:
+        if self.unreachable or not self.powered:
             raise HostUnreachable(
                 f"cannot reach {host}",
                 why="No route to host",
-                next=f"vgpumgr sim inject {host} clear",
+                next=f"vgpumgr sim inject {host} {'clear' if self.powered else 'on'}",
             )
 
     def refusal_of(self, verb: str) -> int:
@@ -84,6 +88,7 @@ class Faults:
         found = [f"latency {self.latency_s:g}"] if self.latency_s else []
         found += ["hang"] if self.hanging else []
         found += ["unreachable"] if self.unreachable else []
+        found += [] if self.powered else ["off"]
         found += [
             f"refuse {verb} {errno.errorcode[each.number]} {each.count}"
             for verb, each in self.refusals.items()

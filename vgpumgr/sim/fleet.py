@@ -14,8 +14,11 @@ from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.durable import Durable, Journal
 from vgpumgr.sim.host import SimulatedHost
 from vgpumgr.sim.libvirt.moves import Piece
+from vgpumgr.sim.libvirt.shelf import Shelf
 
 JOURNAL = "durable.jsonl"
+# Beside the hosts' names in it: no host is called so.
+SHARED = "shared storage"
 
 
 class Session:
@@ -47,8 +50,9 @@ class SimulatedFleet:
     def __init__(self, fleet: SimFleet, state: Path | None = None) -> None:
         self.fleet = fleet
         self._journal = Journal(state / JOURNAL) if state else None
+        shared = Shelf(Durable(SHARED, self._journal))
         self.hosts = {
-            host.name: SimulatedHost(host, Durable(host.name, self._journal))
+            host.name: SimulatedHost(host, Durable(host.name, self._journal), shared)
             for host in fleet.hosts
         }
         for each in self.hosts.values():

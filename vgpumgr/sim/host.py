@@ -21,6 +21,7 @@ from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.libvirt import node
 from vgpumgr.sim.libvirt.domains import SimDomains
 from vgpumgr.sim.libvirt.moves import SimMoves
+from vgpumgr.sim.libvirt.shelf import Shelf
 from vgpumgr.sim.libvirt.storage import SimStorage
 from vgpumgr.sim.linux.setup import RESTORE
 from vgpumgr.sim.system import SimSystem
@@ -33,11 +34,12 @@ class SimulatedHost:
     host (faults, power, status) takes it by itself.
     """
 
-    def __init__(self, host: SimHost, durable: Durable) -> None:
+    def __init__(self, host: SimHost, durable: Durable, shared: Shelf) -> None:
         self.host = host
         self.faults = Faults()
         self.lock = threading.RLock()
         self._durable = durable
+        self._shared = shared
         self._connection: virt.Libvirt | None = None
         self._boot()
         # A fleet is up when its services are; only a reboot shows them starting.
@@ -99,6 +101,12 @@ class SimulatedHost:
             case ["reboot"]:
                 with self.lock:
                     self.reboot()
+            case ["off"]:
+                with self.lock:
+                    self.power_off()
+            case ["on"]:
+                with self.lock:
+                    self.power_on()
             case ["gpu", address, *fault]:
                 with self.lock:
                     gpu_faults.inject(self.kernel, address, fault)
@@ -136,6 +144,18 @@ class SimulatedHost:
         self._boot()
         self.start_units()
 
+    def power_off(self) -> None:
+        """Cut the power: what is not durable is gone, and nothing answers."""
+        self.faults.powered = False
+        self.close()
+        self._boot()
+
+    def power_on(self) -> None:
+        """Switch it on; one that is on goes on as it is."""
+        if not self.faults.powered:
+            self.faults.powered = True
+            self.reboot()
+
     def start_units(self) -> None:
         """What systemd does once the kernel is up: claims are restored where a unit says so, then
         libvirt starts what is marked.
@@ -163,7 +183,7 @@ class SimulatedHost:
 
     def _boot(self) -> None:
         self.kernel = Kernel(self.host, self._durable)
-        self._storage = SimStorage(self.host, self._durable, self._libvirt)
+        self._storage = SimStorage(self.host, self._durable, self._shared, self._libvirt)
         self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
         self._moves = SimMoves(self.kernel, self._domains, self._storage)
         self.system = SimSystem(self.kernel, self._storage.head, self._storage.pieces)

@@ -17,9 +17,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from vgpumgr.model.size import parse_bytes, parse_mib
+from vgpumgr.model.vm import NAME
 
 API_VERSION = "vgpumgr/v1"
-NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
 _SIZE = r"[0-9]{1,15} ?(B|KiB|MiB|GiB|TiB)"
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"

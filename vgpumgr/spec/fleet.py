@@ -78,7 +78,8 @@ class VersionsModel(Strict):
 class SimHostModel(Strict):
     """One simulated host, or ``count`` alike.
 
-    ``tls`` False: it has no certificates, so that it takes running VMs in clear only.
+    ``tls`` False: it has no certificates, so that it takes running VMs in clear only. The volumes
+    of ``shared_pools``, which are among ``pools``, are seen by all hosts that share them.
     """
 
     name: Name
@@ -93,11 +94,19 @@ class SimHostModel(Strict):
     fabric: Annotated[Line, AfterValidator(_known_fabric)] | None = None
     versions: VersionsModel = VersionsModel()
     pools: list[ObjectName] = Field(default=list(_DEFAULT.pools), max_length=64)
+    shared_pools: list[ObjectName] = Field(default=list(_DEFAULT.shared_pools), max_length=64)
     networks: list[ObjectName] = Field(default=list(_DEFAULT.networks), max_length=64)
     bridges: list[Bridge] = Field(default=list(_DEFAULT.bridges), max_length=64)
     images: list[ObjectName] = Field(default=list(_DEFAULT.images), max_length=64)
     cpu_model: Line = _DEFAULT.cpu_model
     tls: bool = _DEFAULT.tls
+
+    @model_validator(mode="after")
+    def _known_pools(self) -> SimHostModel:
+        for name in self.shared_pools:
+            if name not in self.pools:
+                refuse(f"{name} is none of its pools: {', '.join(self.pools)}", "shared_pools")
+        return self
 
     @model_validator(mode="after")
     def _whole_fabric(self) -> SimHostModel:
@@ -130,6 +139,7 @@ class SimHostModel(Strict):
             fabric=self.fabric or "",
             versions=Versions(**self.versions.model_dump()),
             pools=tuple(self.pools),
+            shared_pools=tuple(self.shared_pools),
             networks=tuple(self.networks),
             bridges=tuple(self.bridges),
             images=tuple(self.images),

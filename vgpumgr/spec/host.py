@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from vgpumgr.model.fence import Fence, inline_secret
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.size import parse_mib
-from vgpumgr.spec.fields import Address, Bandwidth, Labels, Memory, Name, Reachable, Strict
+from vgpumgr.spec.fields import (
+    Address,
+    Bandwidth,
+    Labels,
+    Line,
+    Memory,
+    Name,
+    Reachable,
+    Strict,
+    refuse,
+)
+
+
+def _program(argv: list[str]) -> list[str]:
+    if not argv[0].startswith("/"):
+        refuse(f"{argv[0]} is no path: begin with the program's whole path", 0)
+    secret = inline_secret(argv)
+    if secret:
+        refuse("holds a password: let the program read it from a file", argv.index(secret))
+    return argv
+
+
+Arguments = Annotated[list[Line], Field(min_length=1, max_length=64), AfterValidator(_program)]
 
 
 class MigrationModel(Strict):
@@ -34,6 +57,21 @@ class MigrationModel(Strict):
         )
 
 
+class FenceModel(Strict):
+    """How this machine switches the host off, and asks whether it is: two argument lists.
+
+    They run without a shell. ``status`` ends with exit code 0, or 2 as fence agents do, and prints
+    ``off`` as its last word when the host is off.
+    """
+
+    off: Arguments
+    status: Arguments
+
+    def value(self) -> Fence:
+        """The block in the model's words."""
+        return Fence(off=tuple(self.off), status=tuple(self.status))
+
+
 class HostModel(Strict):
     """A host to manage, and what of it VMs may use."""
 
@@ -47,6 +85,7 @@ class HostModel(Strict):
     reserved_memory: Memory = "1GiB"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     migration: MigrationModel | None = None
+    fence: FenceModel | None = None
 
     def value(self) -> HostRecord:
         """The host in the model's words."""
@@ -59,4 +98,5 @@ class HostModel(Strict):
             reserved_memory_mib=parse_mib(self.reserved_memory),
             accelerator=self.accelerator,
             migration=None if self.migration is None else self.migration.value(),
+            fence=None if self.fence is None else self.fence.value(),
         )

@@ -6,7 +6,9 @@ from typing import Any
 
 import libvirt
 
-from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside
+from vgpumgr.domainxml.marked import PREFIX, bare_mark
+from vgpumgr.domainxml.ownership import NAMESPACE
+from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, Ownership
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.migration import LiveMove, MoveProgress
 from vgpumgr.virt import cpu, migration
@@ -14,6 +16,7 @@ from vgpumgr.virt.domain import facts, find, require, state, undefine
 from vgpumgr.virt.errors import calling, is_absent, is_unsupported
 
 _INACTIVE = libvirt.VIR_DOMAIN_XML_INACTIVE
+_ELEMENT = libvirt.VIR_DOMAIN_METADATA_ELEMENT
 # With the console's password: a domain moved without it would have an open console.
 _LIVE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
 
@@ -108,6 +111,16 @@ class LibvirtDomains:
             if not domain.isActive():
                 raise HostRefused(f"cannot read running domain {name}", why="it is off")
             return str(domain.XMLDesc(_LIVE))
+
+    def set_ownership(self, name: str, mark: Ownership | None) -> None:
+        """Put our mark into a domain's metadata, or take it out: defined and, if it runs, live."""
+        text = None if mark is None else bare_mark(mark)
+        with calling(self._connection, f"mark domain {name}", changes=True):
+            domain = require(self._connection, name)
+            flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG
+            if domain.isActive():
+                flags |= libvirt.VIR_DOMAIN_AFFECT_LIVE
+            domain.setMetadata(_ELEMENT, text, PREFIX, NAMESPACE, flags)
 
     def kept_beside(self, name: str) -> KeptBeside:
         """Snapshots, and memory that a managed save put on disk."""

@@ -396,6 +396,12 @@ CASES = {
         (Kind.CLAIM_MISSING, Kind.DEVICE_MISSING),
         ("vgpumgr vm start web",),
     ),
+    "host installed anew": Case(
+        M,
+        lambda f: f.with_facts(claims=(), epoch=0),
+        (Kind.CLAIM_MISSING, Kind.REINSTALLED),
+        ("it was installed anew", "vgpumgr host uncordon h1"),
+    ),
     "claim of another fleet": Case(
         M, lambda f: claimed(f, fleet="other"), (Kind.CLAIM_DIFFERS,), ("another's: fleet other",)
     ),

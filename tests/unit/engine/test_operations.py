@@ -69,6 +69,7 @@ def test_a_delete_cannot_be_undone(world: World) -> None:
 
 def test_an_operation_that_another_live_process_works_on_is_left_to_it(world: World) -> None:
     operation = cut_apply(world)
+    assert world.ledger.claim_operation(operation)
     other = world.engine_over(world.open())
     for attempt in (
         lambda: other.resume(operation),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -11,6 +11,7 @@ from vgpumgr.hosts.helper.call import HelperCall
 from vgpumgr.hosts.helper.launch import LAUNCHER, Launch, installed, sudoers_line
 from vgpumgr.hosts.runner import CallCut, Completed, LocalRunner
 from vgpumgr.model.errors import (
+    ClaimLost,
     Conflict,
     DeadlineExceeded,
     HostRefused,
@@ -19,6 +20,7 @@ from vgpumgr.model.errors import (
     NotFound,
     NotPermitted,
     OutcomeUnknown,
+    Superseded,
     UsageError,
 )
 
@@ -72,7 +74,7 @@ def test_a_change_carries_fleet_and_epoch() -> None:
         ("not-permitted", NotPermitted),
         ("in-use", InUse),
         ("claim-mismatch", Conflict),
-        ("stale-epoch", Conflict),
+        ("stale-epoch", Superseded),
         ("not-found", NotFound),
         ("refused", HostRefused),
         ("unknown", OutcomeUnknown),
@@ -87,6 +89,47 @@ def test_each_code_of_the_protocol_has_its_error(code: str, kind: type) -> None:
     assert (caught.value.message, caught.value.why) == ("h1: no", "because")
     if isinstance(caught.value, HostRefused):
         assert caught.value.errno_name == "EBUSY"
+
+
+STALE = answered(ok=False, error={"code": "stale-epoch", "message": "superseded"})
+
+
+def renewing(script: Script, renew: Callable[[], tuple[str, int]]) -> HelperCall:
+    """A helper call of a process that started in epoch 7."""
+    return HelperCall(
+        *("h1", script, installed("root")),
+        timeout_s=5.0,
+        identity=lambda: ("fleet-1", 7),
+        renew=renew,
+    )
+
+
+def test_an_epoch_that_another_raised_is_taken_over_and_the_call_made_once_more() -> None:
+    script = Script(STALE, answered(ok=True, result={"done": True}))
+    call = renewing(script, lambda: ("fleet-1", 8))
+    assert call.call("mdev_remove", {"uuid": "u", "claim": CLAIM}) == {"done": True}
+    assert [json.loads(asked[1])["epoch"] for asked in script.asked] == [7, 8]
+
+
+def test_a_host_that_still_knows_more_than_the_ledger_stops_us() -> None:
+    script = Script(STALE, STALE)
+    with pytest.raises(Superseded) as caught:
+        renewing(script, lambda: ("fleet-1", 8)).call("mdev_remove", {})
+    assert caught.value.next == "vgpumgr store check"
+    script = Script(STALE)
+    with pytest.raises(Superseded):
+        renewing(script, lambda: ("fleet-1", 7)).call("mdev_remove", {})
+    assert len(script.asked) == 1
+
+
+def test_who_lost_its_claims_does_not_call_again() -> None:
+    def renew() -> tuple[str, int]:
+        raise ClaimLost("taken over")
+
+    script = Script(STALE)
+    with pytest.raises(ClaimLost):
+        renewing(script, renew).call("mdev_remove", {})
+    assert len(script.asked) == 1
 
 
 def test_a_helper_that_is_too_old_for_a_verb_is_named_with_the_way_out() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from vgpumgr import virt
-from vgpumgr.model.domain import DomainState
+from vgpumgr import domainxml, virt
+from vgpumgr.model.domain import DomainState, Ownership
 from vgpumgr.model.errors import (
     Conflict,
     HostRefused,
@@ -170,3 +170,30 @@ def test_a_broken_connection_leaves_a_change_unknown_and_a_look_unreachable() ->
     error = _libvirt_error(libvirt.VIR_ERR_RPC, "End of file while reading data")
     assert type(translated(error, "do it", broken=True)) is HostUnreachable
     assert type(translated(error, "do it", broken=True, changes=True)) is OutcomeUnknown
+
+
+MARK = Ownership(fleet="f", vm="test", vm_id="v", generation=2, allocations=("a", "b"))
+
+
+def test_a_mark_is_put_on_a_running_domain_and_taken_off(host: virt.Libvirt) -> None:
+    """By libvirt itself: in the definition and in what runs, and nothing else changes."""
+    domains = host.domains
+    domains.define(DOMAIN.format(name="test"))
+    domains.start("test")
+    before = domains.look("test")
+    assert before is not None
+    parts = domainxml.parts(domains.xml("test"))
+    domains.set_ownership("test", MARK)
+    found = domains.look("test")
+    assert found == replace(before, ownership=MARK)
+    assert domainxml.parse(domains.xml("test")).ownership == MARK
+    domains.set_ownership("test", replace(MARK, generation=3, allocations=()))
+    again = domains.look("test")
+    assert again is not None
+    assert again.ownership == replace(MARK, generation=3, allocations=())
+    domains.set_ownership("test", None)
+    domains.set_ownership("test", None)
+    assert domains.look("test") == before
+    assert domainxml.parts(domains.xml("test")) == parts
+    with pytest.raises(NotFound):
+        domains.set_ownership("nobody", MARK)

@@ -3,7 +3,7 @@ but for the ids, which come from the caller."""
 
 from vgpumgr.engine.creation.allocations import allocate
 from vgpumgr.engine.creation.domain import bound_node, domain_xml, ownership
-from vgpumgr.engine.creation.site import Site, volume_path
+from vgpumgr.engine.creation.site import Site, autostarts, volume_path
 from vgpumgr.engine.creation.vm import Creation, create
 from vgpumgr.engine.creation.volumes import Attached, attached
 
@@ -13,6 +13,7 @@ __all__ = [
     "Site",
     "allocate",
     "attached",
+    "autostarts",
     "bound_node",
     "create",
     "domain_xml",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 from vgpumgr import domainxml, gpu
+from vgpumgr.engine.creation.adopted import adopted_xml
 from vgpumgr.engine.creation.site import Site, volume_path
 from vgpumgr.engine.creation.volumes import attached
 from vgpumgr.model.domain import (
@@ -26,8 +27,14 @@ from vgpumgr.model.vm import (
 
 
 def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) -> str:
-    """The domain XML of a VM on its host, gated by the host's versions."""
-    spec = vm.spec
+    """The domain XML of a VM on its host, gated by the host's versions.
+
+    Conflict for an adopted VM that cannot be defined as its record says.
+    """
+    spec, mark = vm.spec, ownership(vm, allocations, site.fleet)
+    if vm.definition:
+        held = [device for each in allocations for device in (each.device, *each.companions)]
+        return adopted_xml(vm, mark, held)
     plan = DomainPlan(
         name=spec.name,
         uuid=vm.id,
@@ -46,7 +53,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) ->
         numa_node=bound_node(vm),
         hugepage_kib=spec.hugepage_kib,
         mmio64_mib=_mmio64_mib(allocations, site),
-        ownership=ownership(vm, allocations, site.fleet),
+        ownership=mark,
         labels=spec.labels,
     )
     return domainxml.render(plan, site.facts.versions)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.vm import VmSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,15 @@ class Site:
     def modules(self) -> dict[str, int | None]:
         """Physical ids on an NVSwitch board, by GPU."""
         return {each.id: each.facts.module_id for each in self.gpus.values()}
+
+    def autostarts(self, spec: VmSpec) -> bool:
+        """Does libvirt here start the VM with the host?"""
+        return autostarts(spec, self.host)
+
+
+def autostarts(spec: VmSpec, host: HostRecord) -> bool:
+    """By libvirt: never on a host that can be fenced, whose VMs may be elsewhere when it boots."""
+    return spec.autostart and host.fence is None
 
 
 def volume_path(facts: HostFacts, pool: str, name: str) -> str:

@@ -75,6 +75,6 @@ def _steps(
         *device_steps(allocations, site.modules),
         *(CreateVolume(plan=plan) for plan in volumes),
         *seeds,
-        DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=spec.autostart),
+        DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=site.autostarts(spec)),
         StartDomain(name=spec.name, vm_id=vm.id),
     )

@@ -5,7 +5,7 @@
 
 from vgpumgr.engine.drift.compare import compare
 from vgpumgr.engine.drift.seen import Defined, Seen
-from vgpumgr.engine.drift.survey import survey
+from vgpumgr.engine.drift.survey import Survey, look_around, report, survey
 from vgpumgr.engine.drift.work import Work
 
-__all__ = ["Defined", "Seen", "Work", "compare", "survey"]
+__all__ = ["Defined", "Seen", "Survey", "Work", "compare", "look_around", "report", "survey"]

@@ -12,6 +12,7 @@ from vgpumgr.engine.drift import (
     foreign,
     gpus,
     helper,
+    reinstalled,
     unfinished,
     volumes,
 )
@@ -29,6 +30,7 @@ _SUBJECTS = (
     volumes.drifts,
     foreign.drifts,
     helper.drifts,
+    reinstalled.drifts,
 )
 
 

@@ -8,7 +8,7 @@ from vgpumgr import domainxml
 from vgpumgr.domainxml import Parts
 from vgpumgr.engine.drift.side import Side
 from vgpumgr.model.drift import Drift, DriftKind
-from vgpumgr.model.errors import NotFound
+from vgpumgr.model.errors import Conflict, NotFound
 from vgpumgr.model.vm import VmRecord
 
 # name, wanted, found; None: it has none.
@@ -30,8 +30,9 @@ def drifts(side: Side) -> Iterator[Drift]:
         changes = _changes(_all(wanted), _all(defined.parts))
         for change in changes:
             yield _definition(side, vm, change)
-        if flags[vm.name] != vm.spec.autostart:
-            yield _autostart(side, vm)
+        starts = side.sites.site(side.host).autostarts(vm.spec)
+        if flags[vm.name] != starts:
+            yield _autostart(side, vm, wanted=starts)
         known = {name for name, _, _ in changes}
         devices = defined.parts.devices
         for change in _changes(devices, side.seen.running_devices.get(vm.name, devices)):
@@ -40,10 +41,12 @@ def drifts(side: Side) -> Iterator[Drift]:
 
 
 def _wanted(side: Side, vm: VmRecord) -> Parts | None:
-    """None where a storage pool of it is gone, which is said elsewhere."""
+    """None where a storage pool of it is gone, which is said elsewhere, and for an adopted VM that
+    holds other devices than it came with.
+    """
     try:
         return domainxml.parts(side.sites.definition(vm))
-    except NotFound:
+    except (Conflict, NotFound):
         return None
 
 
@@ -86,8 +89,7 @@ def _attached(side: Side, vm: VmRecord, change: Change) -> Drift:
     )
 
 
-def _autostart(side: Side, vm: VmRecord) -> Drift:
-    wanted = vm.spec.autostart
+def _autostart(side: Side, vm: VmRecord, *, wanted: bool) -> Drift:
     flag = "" if wanted else "--disable "
     return Drift(
         kind=DriftKind.DEFINITION,

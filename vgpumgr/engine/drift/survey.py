@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from vgpumgr.engine.drift.compare import compare
@@ -24,13 +25,42 @@ def survey(session: Session, names: Collection[str] = ()) -> DriftReport:
 
     The probe is kept as any other; nothing else is written, and nothing on a host.
     """
+    return look_around(session, names).report
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a comparison found, and what it compared: the ledger's reading, and hosts by name."""
+
+    report: DriftReport
+    view: LedgerView
+    seen: Mapping[str, Seen]
+
+
+def look_around(session: Session, names: Collection[str] = ()) -> Survey:
+    """As ``survey``, with all that it was found by."""
     since, open_before = session.clock.now(), open_now(session.ledger)
     before = session.ledger.hosts()
     observed = session.refresh(names)
     view = session.view()
     seen, failed = _look_closer(session, observed.facts, view)
     found = work(session.ledger, since, open_before)
-    return _report(before, observed, view, seen, failed, found)
+    return Survey(_report(before, observed, view, seen, failed, found), view, seen)
+
+
+def report(
+    session: Session,
+    before: Iterable[HostRecord],
+    observed: Observation,
+    view: LedgerView,
+    find_work: Callable[[], Work],
+) -> DriftReport:
+    """The same after a probe that was kept already; ``before`` are the hosts before it.
+
+    ``find_work`` is asked last: whatever was worked on meanwhile is not compared.
+    """
+    seen, failed = _look_closer(session, observed.facts, view)
+    return _report(before, observed, view, seen, failed, find_work())
 
 
 def _look_closer(

@@ -53,7 +53,7 @@ def work(ledger: Ledger, since: float, open_before: Collection[str]) -> Work:
 
 
 def _is_interrupted(ledger: Ledger, operation: OperationRecord) -> bool:
-    if operation.ended_at is not None or not ledger.claim_operation(operation.id):
+    if operation.ended_at is not None or ledger.is_worked_on(operation.id):
         return False
     # Its worker may have let go because it was done.
     return ledger.operation(operation.id).ended_at is None

@@ -25,6 +25,9 @@ def host_checks(
     vm: VmRecord, source: HostRecord, target: HostRecord, looks: Looks
 ) -> Iterator[Check]:
     """What every move needs."""
+    if vm.definition:
+        text = f"{vm.name} was adopted: what it needs there is known to its own definition alone"
+        yield no("adopted", text, f"vgpumgr vm show {vm.name}")
     if target.cordoned:
         yield no("cordon", f"{target.name} is cordoned", f"vgpumgr host uncordon {target.name}")
     if target.probe_only:

@@ -41,13 +41,17 @@ def disk_moves(
 def _move(
     volume: Attached, source: HostFacts, target: HostFacts, looks: Looks, *, live: bool
 ) -> DiskMove | Check | None:
-    """None where a pool is missing: placement says which one the target lacks."""
+    """None where the target lacks the pool: placement says so."""
     facts = looks.here.get((volume.pool, volume.name))
     if facts is None:
         text = f"volume {volume.pool}/{volume.name} is not on {source.host}"
         return no("disk", text, kind=NotFound)
     here, there = _pool(source, volume.pool), _pool(target, volume.pool)
-    if here is None or there is None:
+    if here is None:
+        # Perhaps only unread: a disk that nobody moves would be left behind.
+        text = f"pool {volume.pool} on {source.host} could not be read, or is not active"
+        return no("disk", text, f"vgpumgr host probe {source.host}")
+    if there is None:
         return None
     shared = here.kind in SHARED_KINDS and here.kind == there.kind
     move = DiskMove(

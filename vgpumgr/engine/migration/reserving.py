@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vgpumgr import domainxml
-from vgpumgr.engine.creation import Site, allocate, bound_node, domain_xml, ownership
+from vgpumgr.engine.creation import (
+    Site,
+    allocate,
+    autostarts,
+    bound_node,
+    domain_xml,
+    ownership,
+)
 from vgpumgr.engine.lifecycle import device_steps, release_steps
 from vgpumgr.engine.migration.plan import DiskMove, MovePlan
 from vgpumgr.engine.opening import Opening
@@ -86,7 +93,7 @@ def _work(move: _Move) -> Iterator[tuple[str, Step | Between]]:
     """Every step with the host where it acts; those between two are the task's own."""
     plan, vm = move.plan, move.vm
     here, there = plan.source.name, plan.target.name
-    if vm.spec.autostart:
+    if autostarts(vm.spec, plan.source):
         yield here, ClearAutostart(name=vm.name, vm_id=vm.id)
     if plan.runs and not plan.live:
         timeout_s = STOP_TIMEOUT_S if plan.timeout_s is None else plan.timeout_s
@@ -111,7 +118,7 @@ def _over(move: _Move) -> Iterator[Step | Between]:
         vm_id=vm.id,
         xml=xml,
         old_xml=xml,
-        autostart=vm.spec.autostart,
+        autostart=move.site.autostarts(vm.spec),
         devices=_devices(move.new),
     )
     if plan.live:

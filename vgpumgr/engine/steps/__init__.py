@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from vgpumgr.engine.steps.adopting import AdoptDevice, MarkDomain
 from vgpumgr.engine.steps.arriving import ConfirmMoved, StartMoved
 from vgpumgr.engine.steps.base import Around, Between, Step, UndoNotPossible
 from vgpumgr.engine.steps.carrying import CarryVolume
 from vgpumgr.engine.steps.device import RealiseDevice, ReleaseDevice
 from vgpumgr.engine.steps.domain import DefineDomain, RedefineDomain, UndefineDomain
+from vgpumgr.engine.steps.evacuating import LeaveDomain, SetAutostart, StartEvacuated
 from vgpumgr.engine.steps.fabric import ActivatePartition, DeactivatePartition
+from vgpumgr.engine.steps.healing import ConfirmGone, ForgetDomain, KeepDomain
 from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
 from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, StopToMove
 from vgpumgr.engine.steps.moving import MoveDomain
@@ -22,11 +25,13 @@ from vgpumgr.model.journal import StepRecord
 __all__ = [
     "OFF",
     "ActivatePartition",
+    "AdoptDevice",
     "Around",
     "Between",
     "CarryVolume",
     "ChangePart",
     "ClearAutostart",
+    "ConfirmGone",
     "ConfirmMoved",
     "CreateSeed",
     "CreateVolume",
@@ -35,13 +40,19 @@ __all__ = [
     "DeleteVolume",
     "Depart",
     "DepartOff",
+    "ForgetDomain",
+    "KeepDomain",
     "KeepLayout",
+    "LeaveDomain",
+    "MarkDomain",
     "MoveDomain",
     "RealiseDevice",
     "RebootDomain",
     "RedefineDomain",
     "ReleaseDevice",
+    "SetAutostart",
     "StartDomain",
+    "StartEvacuated",
     "StartMoved",
     "Step",
     "StopDomain",
@@ -57,9 +68,11 @@ _KINDS: dict[str, type[Step | Between]] = {
     kind.__name__: kind
     for kind in (
         ActivatePartition,
+        AdoptDevice,
         CarryVolume,
         ChangePart,
         ClearAutostart,
+        ConfirmGone,
         ConfirmMoved,
         CreateSeed,
         CreateVolume,
@@ -68,13 +81,19 @@ _KINDS: dict[str, type[Step | Between]] = {
         DeleteVolume,
         Depart,
         DepartOff,
+        ForgetDomain,
+        KeepDomain,
         KeepLayout,
+        LeaveDomain,
+        MarkDomain,
         MoveDomain,
         RealiseDevice,
         RebootDomain,
         RedefineDomain,
         ReleaseDevice,
+        SetAutostart,
         StartDomain,
+        StartEvacuated,
         StartMoved,
         StopDomain,
         StopToMove,

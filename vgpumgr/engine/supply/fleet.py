@@ -132,6 +132,8 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
         return "probe-only: the helper is not installed"
     if host.last_error:
         return f"{NOT_REACHED}: {host.last_error}"
+    if host.settled_boot not in {"", facts.boot_id}:
+        return "rebooted: what it lost is being brought back"
     return _not_read(facts)
 
 

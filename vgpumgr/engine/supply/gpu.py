@@ -153,7 +153,7 @@ def _as_observed(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext) -
 def _blocked(gpu: GpuRecord, host: HostContext) -> str:
     facts = gpu.facts
     if gpu.state is not GpuState.HEALTHY:
-        return str(gpu.state)
+        return f"{gpu.state}: {gpu.state_why}" if gpu.state_why else str(gpu.state)
     if facts.health is not GpuHealth.OK:
         return _ill(facts)
     layout = host.layouts.get(gpu.id)

@@ -5,30 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpumgr.engine import operations, reservations
-from vgpumgr.engine.changes import refuse_impossible, refuse_restart, refuse_unreached
+from vgpumgr.engine.changes import (
+    refuse_impossible,
+    refuse_restart,
+    refuse_resting,
+    refuse_unreached,
+)
 from vgpumgr.engine.outcome import Outcome
 from vgpumgr.engine.planning import make_plan, reached
 from vgpumgr.engine.preflight import check_images
 from vgpumgr.engine.refusal import no_placement
-from vgpumgr.engine.returning import require_partitioned
+from vgpumgr.engine.returning import require_partitioned, require_whole
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.journal import MIGRATE, Refusal
+from vgpumgr.model.journal import EVACUATE, MIGRATE, Refusal
 from vgpumgr.model.placement import NotPlaced
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.vm import VmSpec
 
 # A start or stop that was cut off is not gone on with: planning sees what runs.
-_RESUMED = frozenset({"create", "delete", "change", MIGRATE})
+_RESUMED = frozenset({"create", "delete", "change", MIGRATE, EVACUATE})
 
 
 def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
     """The plan with the reading it was made from: its generations referee the reservation."""
-    warnings = session.refresh_all()
+    warnings = session.refresh_all(_touched(session, desired))
     view = session.view()
     return make_plan(view, desired, session.policy, warnings), view
+
+
+def _touched(session: Session, desired: Sequence[VmSpec]) -> frozenset[str]:
+    """The hosts that a plan can be about; none when it can be about any.
+
+    A host that hangs must not hold up what has nothing to do with it.
+    """
+    placed = {vm.name: (vm.host,) for vm in session.ledger.vms()}
+    named = [placed.get(spec.name) or spec.affinity.hosts for spec in desired]
+    return frozenset().union(*named) if all(named) else frozenset()
 
 
 def apply(
@@ -52,15 +67,18 @@ def apply(
 def _refuse(
     session: Session, planned: Plan, view: LedgerView, *, partial: bool, restart: bool
 ) -> None:
-    for action in planned.actions:
-        if action.kind is ActionKind.CHANGE:
-            refuse_impossible(action)
-            refuse_unreached(action, reached(view).hosts)
+    seen = reached(view)
+    changes = [action for action in planned.actions if action.kind is ActionKind.CHANGE]
+    refuse_resting(((each.vm.name, each.host) for each in changes), seen.resting)
+    for action in changes:
+        refuse_impossible(action)
+        refuse_unreached(action, seen.hosts)
     if not restart:
         refuse_restart(planned.actions)
+    starting = [each.record for each in planned.actions if each.kind is ActionKind.START]
+    require_whole(view, [vm for vm in starting if vm is not None])
     if not partial:
-        starting = [each.vm.name for each in planned.actions if each.kind is ActionKind.START]
-        require_partitioned(view, starting)
+        require_partitioned(view, [vm.name for vm in starting if vm is not None])
     if planned.unplaced:
         now = session.clock.now()
         session.ledger.refuse([_refusal(each, now) for each in planned.unplaced])

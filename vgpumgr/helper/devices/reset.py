@@ -41,6 +41,12 @@ def before_guest(system: System, addresses: tuple[str, ...], holder: str) -> Non
         _note(system, address, holder)
 
 
+def given(system: System, addresses: tuple[str, ...], holder: str) -> None:
+    """Note a guest that has them already, by another hand."""
+    for address in addresses:
+        _note(system, address, holder)
+
+
 def given_back(system: System, address: str) -> None:
     """Note that the holder is done with it."""
     if system.exists(f"{GIVEN}/{address}"):

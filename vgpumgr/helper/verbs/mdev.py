@@ -30,11 +30,12 @@ def create(call: Call) -> dict[str, Any]:
     }
     presented = arguments.claim(call.args, "claim")
     existed = mdev_device.exists(system, uuid)
+    claimed_before = claims.load(system, unit_of(uuid)) is not None
     want = _claimed(call, presented, asked, existed)
     try:
         mdev_device.make(system, want)
     except HelperError as refused:
-        if not existed and refused.code != errors.UNKNOWN:
+        if not (existed or claimed_before) and refused.code != errors.UNKNOWN:
             with refused.taking_back():
                 _forget(system, want)
         raise

@@ -40,11 +40,15 @@ def bind(call: Call) -> dict[str, Any]:
     presented = arguments.claim(call.args, "claim")
     if address in companions:
         arguments.bad("with", "a list that names the function itself")
+    claimed_before = claims.load(call.system, pci.unit_of(address)) is not None
     want = _claimed(call, presented, (address, *companions))
     try:
         give(call.system, want, holder_of(presented.allocation, presented.generation))
     except HelperError as refused:
         _give_up(call.system, want, refused)
+        if not claimed_before:
+            claims.drop(call.system, pci.unit_of(address))
+        raise
     return {"driver": pci.VFIO, "original_driver": want["original_driver"]}
 
 
@@ -158,7 +162,7 @@ def _origin(system: System, address: str) -> dict[str, Any]:
 
 
 def _give_up(system: System, want: dict[str, Any], refused: HelperError) -> None:
-    """Undo a bind that failed; the claim stays where even that fails."""
+    """Undo a bind that failed; raises where even that fails."""
     try:
         to_original(system, want)
     except (HelperError, OSError) as stuck:
@@ -168,5 +172,3 @@ def _give_up(system: System, want: dict[str, Any], refused: HelperError) -> None
             f"{refused.why}; the original driver did not come back either: {stuck}",
             refused.errno_name,
         ) from stuck
-    claims.drop(system, pci.unit_of(want["address"]))
-    raise refused

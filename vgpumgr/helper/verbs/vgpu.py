@@ -27,11 +27,12 @@ def create(call: Call) -> dict[str, Any]:
     presented = arguments.claim(call.args, "claim")
     vf_vgpu.require_files(system, asked["vf"])
     before = vf_files.current(system, asked["vf"])
+    claimed_before = claims.load(system, pci.unit_of(asked["vf"])) is not None
     want = _claimed(call, presented, asked, before)
     try:
         vf_vgpu.make(system, want)
     except HelperError as refused:
-        if before == 0 and refused.code != errors.UNKNOWN:
+        if before == 0 and not claimed_before and refused.code != errors.UNKNOWN:
             with refused.taking_back():
                 _forget(system, want)
         raise

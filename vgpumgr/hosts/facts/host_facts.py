@@ -59,6 +59,7 @@ def assemble(
         foreign_mdev_definitions=probe.texts("mdevctl"),
         cpu_model=probe.text("cpu_model"),
         fabric=_fabric(probe.maybe_child("fabric")),
+        epoch=probe.maybe_number("epoch"),
         unknown=tuple(
             UnknownPart(part=each.text("part"), why=each.text("why"))
             for each in probe.objects("unknown")

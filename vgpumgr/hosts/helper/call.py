@@ -16,6 +16,7 @@ from vgpumgr.model.errors import (
     NotFound,
     NotPermitted,
     OutcomeUnknown,
+    Superseded,
     VgpumgrError,
 )
 
@@ -30,6 +31,10 @@ CHANGES = frozenset(
         "vgpu_release",
         "vfio_bind",
         "vfio_release",
+        "mdev_adopt",
+        "vgpu_adopt",
+        "vfio_adopt",
+        "disown",
         "layout_claim",
         "layout_forget",
         "mig_mode_set",
@@ -66,7 +71,7 @@ _KINDS: dict[str, type[VgpumgrError]] = {
     "not-permitted": NotPermitted,
     "in-use": InUse,
     "claim-mismatch": Conflict,
-    "stale-epoch": Conflict,
+    "stale-epoch": Superseded,
     "not-found": NotFound,
     "refused": HostRefused,
     "unknown": OutcomeUnknown,
@@ -85,16 +90,28 @@ _NO_SUDO = (
 
 
 class HelperCall:
-    """Fulfils ``ports.Helper`` over a runner. ``timeout_s`` is the deadline of an ordinary verb."""
+    """Fulfils ``ports.Helper`` over a runner. ``timeout_s`` is the deadline of an ordinary verb.
+
+    Where the host has seen a higher epoch, ``renew`` is asked once for one that is as high; it
+    raises ClaimLost when that is another's.
+    """
 
     def __init__(
-        self, host: str, runner: Runner, launch: Launch, *, timeout_s: float, identity: Identity
+        self,
+        host: str,
+        runner: Runner,
+        launch: Launch,
+        *,
+        timeout_s: float,
+        identity: Identity,
+        renew: Identity | None = None,
     ) -> None:
         self._host = host
         self._runner = runner
         self._launch = launch
         self._timeout_s = timeout_s
         self._identity = identity
+        self._renew = renew or identity
 
     def call(self, verb: str, args: Mapping[str, object]) -> dict[str, object]:
         """One verb; a look at everything without a sudo rule is made as we are, and says so."""
@@ -104,7 +121,19 @@ class HelperCall:
                 why="it was enrolled without installing the helper",
                 next=f"vgpumgr host remove {self._host}, then host add without --no-install",
             )
-        request = self._request(verb, args)
+        identity = self._identity() if verb in CHANGES else None
+        try:
+            return self._called(verb, args, identity)
+        except Superseded:
+            renewed = self._renew()
+            if identity in {None, renewed}:
+                raise
+            return self._called(verb, args, renewed)
+
+    def _called(
+        self, verb: str, args: Mapping[str, object], identity: tuple[str, int] | None
+    ) -> dict[str, object]:
+        request = _request(verb, args, identity)
         try:
             return self._answer(verb, self._launch, request)
         except NoSudoRule as refusal:
@@ -118,12 +147,6 @@ class HelperCall:
         missing = {"part": "root", "why": f"{refusal.message}; {refusal.next}"}
         result["unknown"] = [*(unknown if isinstance(unknown, list) else []), missing]
         return result
-
-    def _request(self, verb: str, args: Mapping[str, object]) -> bytes:
-        request: dict[str, object] = {"verb": verb, "args": dict(args)}
-        if verb in CHANGES:
-            request["fleet"], request["epoch"] = self._identity()
-        return json.dumps(request).encode()
 
     def _answer(self, verb: str, launch: Launch, request: bytes) -> dict[str, object]:
         timeout_s = max(self._timeout_s, _LONG_S.get(verb, 0.0))
@@ -164,6 +187,8 @@ class HelperCall:
                 next=f"vgpumgr host upgrade {self._host}",
             )
         kind = _KINDS.get(str(error.get("code")), OutcomeUnknown)
+        if kind is Superseded:
+            return Superseded(message, why=why, next="vgpumgr store check")
         if kind is HostRefused:
             return HostRefused(message, why=why, errno_name=str(error.get("errno") or ""))
         return kind(message, why=why)
@@ -187,6 +212,13 @@ class HelperCall:
             why=f"status {ended.status}: {ended.err[-500:]}",
             next=f"vgpumgr host probe {self._host}",
         )
+
+
+def _request(verb: str, args: Mapping[str, object], identity: tuple[str, int] | None) -> bytes:
+    request: dict[str, object] = {"verb": verb, "args": dict(args)}
+    if identity is not None:
+        request["fleet"], request["epoch"] = identity
+    return json.dumps(request).encode()
 
 
 class NoSudoRule(NotPermitted):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vgpumgr.hosts.libvirt.between import Pair
 from vgpumgr.hosts.libvirt.link import LibvirtLink
-from vgpumgr.model.domain import DomainFacts, KeptBeside, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership, VolumeFacts
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
@@ -86,6 +86,10 @@ class GuardedDomains:
     def live_xml(self, name: str) -> str:
         """The running domain's XML as a target has to take it over."""
         return self._short.read(lambda libvirt: libvirt.domains.live_xml(name))
+
+    def set_ownership(self, name: str, mark: Ownership | None) -> None:
+        """Put our mark into its metadata, or take it out."""
+        self._short.change(lambda libvirt: libvirt.domains.set_ownership(name, mark))
 
     def kept_beside(self, name: str) -> KeptBeside:
         """Snapshots and saved memory."""

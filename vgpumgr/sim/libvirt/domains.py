@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 
-from vgpumgr import virt
+from vgpumgr import domainxml, virt
 from vgpumgr.model.domain import DomainFacts, KeptBeside
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.durable import Durable
@@ -123,6 +123,21 @@ class SimDomains:
         domain = self.require(name)
         domain.autostart = on
         self._keep(domain)
+
+    def set_metadata(self, name: str, text: str) -> None:
+        """Our element of its metadata, or none: as defined and, while it runs, there as well."""
+        domain = self.require(name)
+
+        def changed(xml: str) -> str:
+            return domainxml.with_mark(xml, text) if text else domainxml.without_mark(xml)
+
+        if domain.persistent:
+            domain.xml = changed(domain.xml)
+            domain.needs = read_needs(domain.xml)
+            self._keep(domain)
+        if domain.running is not None:
+            domain.live = changed(domain.live)
+            domain.running = read_needs(domain.live)
 
     def live_xml(self, name: str) -> str:
         """What it was started with; HostRefused when it is off."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import errno
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any
 
 from vgpumgr import domainxml, virt
 from vgpumgr.domainxml.xml import untrusted
-from vgpumgr.model.codec import from_plain, to_plain
+from vgpumgr.model.codec import from_plain
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import HostRefused, NotFound
 from vgpumgr.model.host import StoragePool
@@ -20,12 +19,15 @@ from vgpumgr.model.simulated import SimHost
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.libvirt import image
 from vgpumgr.sim.libvirt.node import pool_path
+from vgpumgr.sim.libvirt.shelf import Shelf
 from vgpumgr.sim.linux.tree import refusal
 
 IMAGE_BYTES = 10 << 30
 _PIECE_BYTES = 1 << 20
 
-_VOLUME, _DATA, _SEEDED = "volume:", "data:", "images made"
+_SEEDED = "images made"
+# What a pool is that several hosts see.
+_SHARED_KIND = "netfs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,47 +42,55 @@ class Content:
 class SimStorage:
     """Fulfils ``ports.Storage``. Volumes, and what was uploaded to them, survive a power cut.
 
-    ``libvirt`` gives the connection; what is only read comes from our own records.
+    ``shared`` holds the pools that other hosts see too. ``libvirt`` gives the connection; what is
+    only read comes from our own records.
     """
 
     def __init__(
-        self, host: SimHost, durable: Durable, libvirt: Callable[[], virt.Libvirt]
+        self,
+        host: SimHost,
+        durable: Durable,
+        shared: Shelf,
+        libvirt: Callable[[], virt.Libvirt],
     ) -> None:
         self._host = host
         self._durable = durable
+        self._own = Shelf(durable)
+        self._shared = shared
         self._libvirt = libvirt
-        self._by_path: dict[str, VolumeFacts] = {}
         self._seed()
-        for text in durable.under(_VOLUME).values():
-            facts = from_plain(VolumeFacts, json.loads(text)["facts"])
-            if facts.pool in host.pools:
-                self._by_path[facts.path] = facts
 
     def replay(self, libvirt: virt.Libvirt) -> None:
         """Make all volumes known to a fresh connection."""
-        for text in self._durable.under(_VOLUME).values():
-            record = json.loads(text)
-            if record["facts"]["path"] in self._by_path:
-                libvirt.storage.create(record["facts"]["pool"], record["xml"])
+        for shelf in (self._own, self._shared):
+            for facts in shelf.all():
+                if facts.pool in self._host.pools and shelf is self._shelf(facts.pool):
+                    libvirt.storage.create(facts.pool, shelf.xml(facts))
 
     def pools(self) -> tuple[StoragePool, ...]:
         """Every storage pool."""
-        return self._libvirt().storage.pools()
+        return tuple(
+            replace(pool, kind=_SHARED_KIND) if pool.name in self._host.shared_pools else pool
+            for pool in self._libvirt().storage.pools()
+        )
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None; NotFound when there is no such pool."""
         if pool not in self._host.pools:
             raise NotFound(f"there is no storage pool {pool}", next="virsh pool-list --all")
-        return self._by_path.get(f"{pool_path(pool)}/{volume}")
+        return self._shelf(pool).at(f"{pool_path(pool)}/{volume}")
 
     def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
         """Create a volume; a backing file that is not there is refused, as by qemu-img."""
         self._require_backing(pool, xml)
+        shelf = self._shelf(pool)
+        source = self._require(pool, copy_from) if copy_from else None
+        if source is not None:
+            self._introduce(source)
         facts = self._libvirt().storage.create(pool, xml, copy_from=copy_from)
-        self._keep(facts, xml)
-        source = self._data_key(pool, copy_from) if copy_from else ""
-        if source in self._durable:
-            self._durable[self._data_key(pool, facts.name)] = self._durable[source]
+        shelf.keep(facts, xml)
+        if source is not None and (data := shelf.data(source)):
+            shelf.write(facts, data)
         return facts
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
@@ -94,14 +104,11 @@ class SimStorage:
         if facts is None:
             return
         self._libvirt().storage.delete(pool, volume)
-        del self._by_path[facts.path]
-        del self._durable[f"{_VOLUME}{pool}/{volume}"]
-        self._durable.pop(self._data_key(pool, volume), None)
+        self._shelf(pool).drop(facts)
 
     def xml(self, pool: str, volume: str) -> str:
         """The volume's XML as it was made."""
-        self._require(pool, volume)
-        return str(json.loads(self._durable[f"{_VOLUME}{pool}/{volume}"])["xml"])
+        return self._shelf(pool).xml(self._require(pool, volume))
 
     def download(self, pool: str, volume: str) -> Content:
         """The whole file, without the zeros at its end."""
@@ -116,18 +123,18 @@ class SimStorage:
         if facts.format != found.format:
             raise HostRefused(f"volume {volume} is {facts.format}, not {found.format}")
         if facts.format == "raw":
-            xml = self.xml(pool, volume)
-            self._keep(replace(facts, capacity_bytes=found.length), xml)
+            grown = replace(facts, capacity_bytes=found.length)
+            self._shelf(pool).keep(grown, self.xml(pool, volume))
         self._write(pool, volume, found.data)
 
     def content(self, path: str) -> Content:
         """What the guest sees on a disk that lies there, as far as it is known."""
-        facts = self._by_path[path]
+        facts = self._at(path)
         return Content(format="raw", length=facts.capacity_bytes, data=self._data(facts))
 
     def mirror(self, path: str, content: Content) -> None:
         """A guest's disk, copied while it runs: of the same size, in whatever format."""
-        facts = self._by_path[path]
+        facts = self._at(path)
         if facts.capacity_bytes != content.length:
             why = "internal error: unable to execute QEMU command 'blockdev-mirror': "
             raise HostRefused(
@@ -138,19 +145,17 @@ class SimStorage:
 
     def exists(self, path: str) -> bool:
         """Is there a volume at that path?"""
-        return path in self._by_path
+        return self._find(path) is not None
 
     def head(self, path: str, limit: int) -> tuple[bytes, int]:
         """A volume's first bytes and its size; FileNotFoundError where there is none."""
-        facts = self._by_path.get(path)
-        if facts is None:
-            raise refusal(errno.ENOENT, path)
+        facts = self._at(path)
         return image.head(facts, self._data(facts), limit)
 
     def pieces(self, path: str) -> Iterator[bytes]:
         """All of a volume's file; FileNotFoundError where there is none."""
         head, length = self.head(path, image.EMPTY_QCOW2_BYTES)
-        data = max(head, self._data(self._by_path[path]), key=len)
+        data = max(head, self._data(self._at(path)), key=len)
         yield data
         for start in range(len(data), length, _PIECE_BYTES):
             yield bytes(min(_PIECE_BYTES, length - start))
@@ -164,13 +169,32 @@ class SimStorage:
             )
         return facts
 
+    def _shelf(self, pool: str) -> Shelf:
+        return self._shared if pool in self._host.shared_pools else self._own
+
+    def _find(self, path: str) -> VolumeFacts | None:
+        found = self._own.at(path) or self._shared.at(path)
+        return found if found and found.pool in self._host.pools else None
+
+    def _at(self, path: str) -> VolumeFacts:
+        facts = self._find(path)
+        if facts is None:
+            raise refusal(errno.ENOENT, path)
+        return facts
+
+    def _introduce(self, facts: VolumeFacts) -> None:
+        """The driver does not know what another host has put on shared storage."""
+        libvirt = self._libvirt()
+        if libvirt.storage.look(facts.pool, facts.name) is None:
+            libvirt.storage.create(facts.pool, self._shelf(facts.pool).xml(facts))
+
     def _data(self, facts: VolumeFacts) -> bytes:
-        packed = self._durable.get(self._data_key(facts.pool, facts.name), "")
+        packed = self._shelf(facts.pool).data(facts)
         return zlib.decompress(base64.b64decode(packed)) if packed else b""
 
     def _write(self, pool: str, volume: str, data: bytes) -> None:
         packed = base64.b64encode(zlib.compress(data, 1)).decode()
-        self._durable[self._data_key(pool, volume)] = packed
+        self._shelf(pool).write(self._require(pool, volume), packed)
 
     def _seed(self) -> None:
         """The images that were there before anybody came: once in the host's life."""
@@ -185,13 +209,9 @@ class SimStorage:
                 capacity_bytes=IMAGE_BYTES,
                 format=plan.format,
             )
-            self._keep(facts, domainxml.volume(plan))
+            if self._shelf(plan.pool).at(facts.path) is None:
+                self._shelf(plan.pool).keep(facts, domainxml.volume(plan))
         self._durable[_SEEDED] = "yes"
-
-    def _keep(self, facts: VolumeFacts, xml: str) -> None:
-        self._by_path[facts.path] = facts
-        record = json.dumps({"facts": to_plain(facts), "xml": xml})
-        self._durable[f"{_VOLUME}{facts.pool}/{facts.name}"] = record
 
     def _require_backing(self, pool: str, xml: str) -> None:
         doing = f"cannot create a volume in storage pool {pool}"
@@ -202,7 +222,3 @@ class SimStorage:
         if backing and not self.exists(backing):
             why = f"internal error: qemu-img: Could not open '{backing}': No such file or directory"
             raise HostRefused(doing, why=why, errno_name="ENOENT")
-
-    @staticmethod
-    def _data_key(pool: str, volume: str) -> str:
-        return f"{_DATA}{pool}/{volume}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from vgpumgr.domainxml import mark_text
 from vgpumgr.hosts.runner import CallCut, Completed
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.domain import DomainFacts, KeptBeside, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership, VolumeFacts
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
@@ -113,6 +114,10 @@ class ProxyDomains:
     def live_xml(self, name: str) -> str:
         """The running domain's XML."""
         return str(self._call("domains", "live_xml", {"name": name}, str))
+
+    def set_ownership(self, name: str, mark: Ownership | None) -> None:
+        """Put our mark into its metadata, or take it out."""
+        self._do("set_metadata", name=name, text="" if mark is None else mark_text(mark))
 
     def kept_beside(self, name: str) -> KeptBeside:
         """Snapshots and saved memory."""

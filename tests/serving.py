@@ -1,0 +1,77 @@
+"""The controller of `serve` on virtual time: hosts in this process, one turn after another."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from tests.world import World
+from vgpumgr.engine.reconcile import Controller, Event, EventKind, Pace, SerialTurns, Status
+from vgpumgr.engine.session import Session
+
+INTERVAL_S = 30.0
+
+
+class Killed(BaseException):
+    """The process was killed at this call."""
+
+
+class Served:
+    """A controller over a session; what it told, and how it stood last."""
+
+    def __init__(self, session: Session, seed: int = 1) -> None:
+        self.clock = session.clock
+        self.events: list[Event] = []
+        self.status = Status(at=0.0)
+        self.controller = Controller(
+            session,
+            SerialTurns(session.clock),
+            Pace(INTERVAL_S, spread=random.Random(seed)),
+            emit=self.events.append,
+            show=self._show,
+        )
+
+    def _show(self, status: Status) -> None:
+        self.status = status
+
+    def serve(self, seconds: float, beat_s: float = 1.0) -> list[Event]:
+        """Let so much time pass; what was told meanwhile."""
+        told, until = len(self.events), self.clock.monotonic() + seconds
+        while self.clock.monotonic() < until:
+            self.controller.round(beat_s)
+        return self.events[told:]
+
+    def kinds(self) -> list[EventKind]:
+        return [event.kind for event in self.events]
+
+    def told(self, kind: EventKind) -> list[Event]:
+        return [event for event in self.events if event.kind is kind]
+
+    def state(self, host: str = "h1") -> str:
+        return next(each.state for each in self.status.hosts if each.name == host)
+
+
+def serving(world: World) -> Served:
+    """A new process that serves a world's ledger."""
+    return Served(replace(world.engine))
+
+
+def kill_at(world: World, verb: str, *, host: str = "", after: int = 0) -> None:
+    """From now on the process that calls ``verb`` on a host is killed, after so many calls."""
+    left = [after]
+
+    def die(name: str) -> None:
+        if name == verb:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+
+    for each in world.hosts.values():
+        if host in {"", each.name}:
+            each.on_call = die
+
+
+def live_on(world: World) -> None:
+    """Nobody is killed any more."""
+    for each in world.hosts.values():
+        each.on_call = lambda _: None

@@ -1,0 +1,161 @@
+"""What proves that a host is off, and what never does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from tests.fakes import FakeClock
+from vgpumgr.app import fencing
+from vgpumgr.app.fencing import Fences
+from vgpumgr.app.program import MOST_BYTES, Ran, run
+from vgpumgr.model.errors import NotPermitted
+from vgpumgr.model.fence import Fence, inline_secret, says_off
+from vgpumgr.model.host import HostRecord
+
+FENCE = Fence(off=("/bin/off",), status=("/bin/status",))
+HOST = HostRecord(name="h1", address="sim://h1", fence=FENCE)
+BARE = HostRecord(name="h1", address="sim://h1")
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        (0, "Chassis Power is off\n"),
+        (2, "Status: OFF\n"),
+        (0, "Status: OFF"),
+        (0, "checking …\nOff\n\n"),
+    ],
+)
+def test_off(code: int, answer: str) -> None:
+    assert says_off(code, answer)
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        (0, "Chassis Power is on\n"),
+        (0, "Status: ON"),
+        (1, "Status: OFF"),
+        (None, "Status: OFF"),
+        (0, ""),
+        (0, "power is not off"),
+        (0, "off the record: it is on"),
+        (0, "turned-off"),
+        (0, "off."),
+    ],
+)
+def test_not_off(code: int | None, answer: str) -> None:
+    assert not says_off(code, answer)
+
+
+class Programs:
+    """``off`` and ``status``: the answers of status in turn, the last for ever."""
+
+    def __init__(self, *answers: Ran, off: Ran | None = None) -> None:
+        self._answers = list(answers)
+        self._off = off or Ran(0)
+        self.ran: list[str] = []
+
+    def __call__(self, argv: Sequence[str], limit_s: float) -> Ran:
+        self.ran.append(argv[0])
+        if argv == FENCE.off:
+            return self._off
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+ON, OFF = Ran(0, "power is on"), Ran(0, "power is off")
+
+
+def test_it_is_switched_off_and_asked_until_it_is() -> None:
+    programs, clock = Programs(ON, ON, OFF), FakeClock()
+    proof = Fences(clock, programs).switch_off(HOST)
+    assert programs.ran == ["/bin/off", "/bin/status", "/bin/status", "/bin/status"]
+    assert proof.how == "its fence status says 'power is off'"
+
+
+@pytest.mark.parametrize("off", [Ran(1, why="no route"), Ran(None, why="late")])
+def test_how_off_ends_proves_nothing_either_way(off: Ran) -> None:
+    assert Fences(FakeClock(), Programs(OFF, off=off)).switch_off(HOST)
+    with pytest.raises(NotPermitted, match="not proven off"):
+        Fences(FakeClock(), Programs(ON)).switch_off(HOST)
+
+
+@pytest.mark.parametrize("answer", [ON, Ran(1, "power is off"), Ran(None, why="late"), Ran(0)])
+def test_after_its_deadline_it_is_not_proven(answer: Ran) -> None:
+    clock = FakeClock()
+    began = clock.monotonic()
+    with pytest.raises(NotPermitted) as refused:
+        Fences(clock, Programs(answer)).switch_off(HOST)
+    assert clock.monotonic() - began == pytest.approx(fencing.UNTIL_OFF_S, abs=2)
+    assert "--confirm-off" in refused.value.next
+
+
+def test_without_a_block_only_a_word_counts() -> None:
+    fences = Fences(FakeClock(), Programs(OFF))
+    assert fences.proof(BARE) is None
+    with pytest.raises(NotPermitted, match="nothing proves"):
+        fences.switch_off(BARE)
+    fences.confirm("h1", "anna@desk")
+    assert fences.switch_off(BARE).how == "anna@desk confirms it (--confirm-off)"
+    assert fences.proof(HostRecord(name="h2", address="sim://h2")) is None
+
+
+def test_a_program_gets_no_input_and_no_shell() -> None:
+    argv = (sys.executable, "-c", "import sys; print(sys.stdin.read(), sys.argv[1:])", "$HOME", ";")
+    assert run(argv, 10.0) == Ran(0, " ['$HOME', ';']\n")
+
+
+def test_a_program_that_is_not_there() -> None:
+    assert run(("/no/such/program",), 1.0) == Ran(
+        None, why="/no/such/program: No such file or directory"
+    )
+
+
+def test_a_program_that_does_not_end_is_killed_with_its_children() -> None:
+    ran = run(("/bin/sh", "-c", "echo off; sleep 60 & sleep 60"), 0.3)
+    assert (ran.code, ran.out) == (None, "")
+    assert "within 0.3 s" in ran.why
+
+
+def test_a_program_that_talks_too_much_is_killed() -> None:
+    ran = run((sys.executable, "-c", f"print('off ' * {MOST_BYTES})"), 10.0)
+    assert (ran.code, ran.out, ran.why) == (None, "", "it printed too much")
+
+
+def test_its_last_words_on_stderr_are_kept() -> None:
+    ran = run(("/bin/sh", "-c", "echo no >&2; echo login failed >&2; exit 3"), 10.0)
+    assert ran == Ran(3, "", "login failed")
+    assert fencing.words(ran) == "nothing (exit 3, login failed)"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("/usr/bin/ipmitool", "-H", "bmc", "-P", "calvin"),
+        ("/usr/bin/ipmitool", "-Pcalvin"),
+        ("/usr/sbin/fence_ipmilan", "-p", "calvin"),
+        ("/usr/sbin/fence_ipmilan", "--password=calvin"),
+        ("/usr/sbin/fence_ipmilan", "--password", "calvin"),
+        ("/usr/bin/curl", "https://root:calvin@bmc/redfish"),
+        ("/usr/local/bin/off", "passwd=calvin"),
+        ("/usr/local/bin/off", "--api-token=1234"),
+    ],
+)
+def test_a_password_among_the_arguments_is_found(argv: tuple[str, ...]) -> None:
+    assert inline_secret(argv)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("/usr/bin/ipmitool", "-H", "bmc", "-U", "admin", "-f", "/etc/bmc.pass", "-p", "623"),
+        ("/usr/sbin/fence_ipmilan", "--password-script=/etc/say", "--plug=2", "-a", "bmc"),
+        ("/usr/bin/curl", "--netrc-file", "/etc/netrc", "https://bmc:443/redfish"),
+        ("/usr/bin/ssh", "-p", "22", "pdu", "off", "3"),
+    ],
+)
+def test_other_arguments_are_no_password(argv: tuple[str, ...]) -> None:
+    assert not inline_secret(argv)

@@ -1,0 +1,55 @@
+"""A domain that another hand defined → the VM's spec, or why there is none. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vgpumgr.domainxml import Described
+from vgpumgr.model.vm import NAME, NumaPolicy, VmSpec
+
+# What only the definition of an adopted VM says: a spec changes none of it.
+FIXED = ("nics", "firmware", "display", "hugepage_kib", "pin_cpus", "numa", "disks", "cloud_init")
+
+
+def spec_of(domain: Described) -> VmSpec | tuple[str, ...]:
+    """The spec, without GPUs and autostart, or every reason why the domain cannot be adopted.
+
+    Disks are none of it: they are not ours, and stay in the definition as they are. So does a NIC
+    that a spec cannot say, and with it all NICs.
+    """
+    reasons = tuple(_reasons(domain))
+    if reasons:
+        return reasons
+    nics = [nic for nic in domain.nics if nic is not None]
+    return VmSpec(
+        name=domain.name,
+        vcpus=domain.vcpus,
+        memory_mib=domain.memory_mib,
+        nics=tuple(nics) if len(nics) == len(domain.nics) else (),
+        firmware=domain.firmware,
+        display=any(device.display for device in domain.devices),
+        pin_cpus=bool(domain.pins),
+        numa=NumaPolicy.PREFER if domain.numa_node is None else NumaPolicy.REQUIRE,
+        hugepage_kib=domain.hugepage_kib,
+    )
+
+
+def _reasons(domain: Described) -> Iterator[str]:
+    if not re.fullmatch(NAME, domain.name):
+        yield (
+            f"the name {domain.name!r} is none of ours: lower-case letters, digits and hyphens, "
+            "at most 63 (virsh domrename, while it is off)"
+        )
+    if domain.kind not in {"kvm", "qemu"}:
+        yield f"it is a domain of {domain.kind or 'an unknown kind'}, not of QEMU"
+    if domain.arguments:
+        yield "it gives QEMU arguments of its own, which may take devices that nobody sees"
+    if domain.password:
+        yield "its console has a password, which libvirt does not tell: it would be lost"
+    for device in domain.devices:
+        if device.managed and ":" in device.device:
+            yield (
+                f"libvirt binds {device.device} by itself at every start: "
+                "virsh edit it to managed='no'"
+            )

@@ -1,0 +1,96 @@
+"""What a host knows and the ledger does not. Pure.
+
+The ledger is always written before a host. So whatever was on a host before the ledger was read
+is in it, unless the ledger is an older copy of itself. Rows are closed, never deleted: what is
+left over of something released is known, and no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from vgpumgr.model import claim_units
+from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.freeze import Remembered
+from vgpumgr.model.host import ClaimFacts, HostFacts
+
+_LAYOUT = claim_units.layout("")
+
+
+def ids(seen: Iterable[HostFacts], fleet: str) -> dict[str, set[str]]:
+    """What the ledger must be asked for: ids of ``vms``, ``allocations`` and ``gpus``."""
+    wanted: dict[str, set[str]] = {"vms": set(), "allocations": set(), "gpus": set()}
+    for facts in seen:
+        wanted["vms"] |= {id_ for id_, _ in _marks(facts, fleet)}
+        for claim in claims_of(facts, fleet):
+            wanted["gpus" if is_layout(claim) else "allocations"].add(claim.allocation)
+    return wanted
+
+
+def evidence(seen: Iterable[HostFacts], known: Remembered) -> tuple[str, ...]:
+    """A sentence for each thing that a host knows and the ledger does not; () for a sound one.
+
+    ``known`` must have been read after these probes.
+    """
+    return tuple(line for facts in seen for line in (*_epoch(facts, known), *things(facts, known)))
+
+
+def _epoch(facts: HostFacts, known: Remembered) -> Iterator[str]:
+    if facts.epoch is not None and facts.epoch > known.epoch:
+        yield f"{facts.host} has seen epoch {facts.epoch}, the ledger is at {known.epoch}"
+
+
+def things(facts: HostFacts, known: Remembered) -> Iterator[str]:
+    """Domains and claims that the ledger does not know, or not as they are."""
+    for domain in domains_of(facts, known.fleet):
+        mark = domain.ownership
+        assert mark is not None
+        if behind(known.vms.get(mark.vm_id), mark.generation):
+            told = _words(known.vms.get(mark.vm_id), "VM")
+            yield f"{facts.host} has {domain.name} at generation {mark.generation}, {told}"
+    for claim in claims_of(facts, known.fleet):
+        yield from _claim(facts.host, claim, known)
+
+
+def _claim(host: str, claim: ClaimFacts, known: Remembered) -> Iterator[str]:
+    layout = is_layout(claim)
+    ours = (known.gpus if layout else known.allocations).get(claim.allocation)
+    if layout and ours is None:
+        # The GPU was seen first in the time that was lost, and has a new key since: its layout
+        # holds nothing back.
+        return
+    if behind(ours, claim.generation):
+        told = _words(ours, "layout" if layout else "allocation")
+        yield f"{host} has {claim.unit} claimed for {claim.vm}, {told}"
+
+
+def behind(ours: int | None, theirs: int) -> bool:
+    """Does a host have what we never had, or a newer one?"""
+    return ours is None or ours < theirs
+
+
+def _words(ours: int | None, what: str) -> str:
+    if ours is None:
+        return f"the ledger never had that {what}"
+    return f"the ledger has that {what} at generation {ours}"
+
+
+def is_layout(claim: ClaimFacts) -> bool:
+    """Is it of a GPU's partitioning, and of no VM?"""
+    return claim.unit.startswith(_LAYOUT)
+
+
+def claims_of(facts: HostFacts, fleet: str) -> Iterator[ClaimFacts]:
+    """The claims of a fleet."""
+    return (claim for claim in facts.claims if claim.fleet == fleet)
+
+
+def domains_of(facts: HostFacts, fleet: str) -> Iterator[DomainFacts]:
+    """The domains that carry a fleet's mark."""
+    return (each for each in facts.domains if each.ownership and each.ownership.fleet == fleet)
+
+
+def _marks(facts: HostFacts, fleet: str) -> Iterator[tuple[str, int]]:
+    for domain in domains_of(facts, fleet):
+        if domain.ownership:
+            yield domain.ownership.vm_id, domain.ownership.generation

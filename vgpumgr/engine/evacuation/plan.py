@@ -1,0 +1,35 @@
+"""What becomes of each VM of a host that was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.vm import VmRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """A VM that is made anew, and where."""
+
+    vm: VmRecord
+    placed: Placed
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """A VM that stays as it is: ``why``, and what to type."""
+
+    vm: VmRecord
+    why: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvacuationPlan:
+    """All VMs of the host that was lost."""
+
+    lost: HostRecord
+    remade: tuple[Remade, ...] = ()
+    staying: tuple[Stays, ...] = ()

@@ -1,0 +1,66 @@
+"""What the turn of a host works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vgpumgr.engine.reconcile.claims import OperationClaims
+from vgpumgr.engine.reconcile.events import Emit, Event, EventKind
+from vgpumgr.engine.reconcile.known import KnownDrifts
+from vgpumgr.engine.reconcile.lanes import Lane
+from vgpumgr.engine.reconcile.pace import Patience
+from vgpumgr.engine.session import Session
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.ports import Lanes
+
+
+@dataclass(slots=True)
+class HostMemory:
+    """What a process remembers of a host between its turns; only one turn at a time has it.
+
+    ``rebooted`` is the boot that was told, ``waits`` are the reasons that were told why it is not
+    as it should be, ``drained``: it was told that nothing is left to move away.
+    """
+
+    known: KnownDrifts = field(default_factory=KnownDrifts)
+    rebooted: str = ""
+    waits: list[str] = field(default_factory=list)
+    drained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all turns of a process share."""
+
+    claims: OperationClaims
+    patience: Patience
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A session of the turn's own, its lane, and what is remembered and shared.
+
+    ``side_by_side`` are lanes for what is about several hosts, ``reasons`` what this turn waits
+    for.
+    """
+
+    session: Session
+    host: str
+    lane: Lane
+    memory: HostMemory
+    shared: Shared
+    side_by_side: Lanes
+    emit: Emit
+    reasons: list[str] = field(default_factory=list)
+
+    def wait_for(self, why: str, next: str = "") -> None:
+        """Tell once why the host is not as it should be."""
+        self.reasons.append(why)
+        if why not in self.memory.waits:
+            self.memory.waits.append(why)
+            self.emit(Event(kind=EventKind.HOST_WAITS, host=self.host, text=why, next=next))
+
+
+def words(error: VgpumgrError) -> str:
+    """An error in one line."""
+    return f"{error.message}: {error.why}" if error.why else error.message

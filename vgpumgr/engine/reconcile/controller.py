@@ -1,0 +1,197 @@
+"""The loop of `serve`: whose turn it is, whose worker died, and who does not come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from vgpumgr.engine.lanes import SerialLanes
+from vgpumgr.engine.reconcile import turn
+from vgpumgr.engine.reconcile.book import HostBook
+from vgpumgr.engine.reconcile.claims import OperationClaims
+from vgpumgr.engine.reconcile.closing import Closing
+from vgpumgr.engine.reconcile.context import HostMemory, Shared, Turn
+from vgpumgr.engine.reconcile.events import Emit, Event, EventKind
+from vgpumgr.engine.reconcile.lanes import Ended, Lane, Turns
+from vgpumgr.engine.reconcile.left_behind import LeftBehind
+from vgpumgr.engine.reconcile.pace import Pace, Patience
+from vgpumgr.engine.reconcile.status import OpenOperation, Status
+from vgpumgr.engine.reconcile.turn import TurnEnd
+from vgpumgr.engine.reconcile.watched import watched
+from vgpumgr.engine.session import Session
+from vgpumgr.model.errors import ClaimLost, LedgerError, NotFound
+from vgpumgr.model.journal import OperationRecord
+
+# How long a round waits for a turn to end before it looks for other work, in seconds.
+BEAT_S = 1.0
+
+
+class Controller:
+    """Gives hosts their turns until ``session.stop`` is set.
+
+    ``show`` hears once a round how things stand. ClaimLost ends the work of a process: what it
+    had claimed is another's, and it begins anew.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        turns: Turns[TurnEnd],
+        pace: Pace,
+        *,
+        emit: Emit,
+        show: Callable[[Status], None] = lambda _: None,
+    ) -> None:
+        self._session = session
+        self._turns = turns
+        self._pace = pace
+        self._emit = emit
+        self._show = show
+        patience = Patience(session.clock.monotonic)
+        self._shared = Shared(OperationClaims(session.ledger), patience)
+        self._book = HostBook(session.clock, pace, emit)
+        close = Closing(session.ledger, session.clock, patience, emit)
+        self._dead = LeftBehind(session, self._shared, pace.interval_s, close)
+        self._failing = ""
+        self._frozen = ""
+
+    def run(self) -> None:
+        """Round after round."""
+        while not self._session.stop.is_set():
+            self.round(BEAT_S)
+
+    def round(self, wait_s: float = 0.0) -> None:
+        """What has ended, what was left by the dead, what is due; waits for ends so long."""
+        try:
+            self._collect(wait_s)
+            open_ = self._session.ledger.operations(open_only=True)
+            if not self._session.stop.is_set():
+                self._dead.make_due(open_, self._can_begin)
+                self._begin_due()
+            self._tell_frozen()
+            self._show(self._status(open_))
+            self._failing = ""
+        except ClaimLost:
+            raise
+        except LedgerError as error:
+            self._ledger_failed(error)
+
+    def once(self) -> Status:
+        """One turn of every host, side by side; how things stand when all have ended or hang."""
+        ledger = self._session.ledger
+        waiting = [host.name for host in ledger.hosts()]
+        self._dead.close_orphans(ledger.operations(open_only=True), waiting)
+        while waiting or self._running:
+            while waiting and self._turns.free > 0:
+                self._begin(waiting.pop(0))
+            self._collect(BEAT_S)
+            if self._session.stop.is_set():
+                break
+        self._tell_frozen()
+        status = self._status(ledger.operations(open_only=True))
+        self._show(status)
+        return status
+
+    def finish(self, within_s: float) -> bool:
+        """Let every turn end after the host call that runs; have all ended in time?"""
+        self._turns.stop()
+        until = self._session.clock.monotonic() + within_s
+        while self._running and self._session.clock.monotonic() < until:
+            for end in self._turns.ended(BEAT_S):
+                self._ended(end)
+        return not self._turns.busy
+
+    # -- turns ---------------------------------------------------------------------------------
+
+    @property
+    def _running(self) -> frozenset[str]:
+        return self._turns.busy - self._turns.stuck
+
+    def _can_begin(self, host: str) -> bool:
+        """Its turn is not under way, and the last one did not fail."""
+        return host not in self._turns.busy and not self._book.failing(host)
+
+    def _begin_due(self) -> None:
+        clock, ledger = self._session.clock, self._session.ledger
+        while self._turns.free > 0:
+            now = clock.now()
+            host = ledger.take_host(now, now + self._pace.interval_s)
+            if host is None:
+                return
+            if host not in self._turns.busy:
+                self._begin(host)
+
+    def _begin(self, host: str) -> None:
+        self._dead.begun(host)
+        self._turns.begin(host, partial(self._turn, host, self._book.begun(host)))
+
+    def _turn(self, host: str, memory: HostMemory, lane: Lane) -> TurnEnd:
+        """In the turn's own thread."""
+
+        def emit(event: Event) -> None:
+            if not lane.abandoned:
+                self._emit(event)
+
+        own = replace(
+            self._session,
+            ledger=watched(self._session.ledger, lane),
+            lanes=SerialLanes(),
+            stop=lane.stop,
+            progress=lambda _: lane.alive(),
+            tell=lambda _: lane.alive(),
+        )
+        return turn.take(Turn(own, host, lane, memory, self._shared, self._session.lanes, emit))
+
+    def _collect(self, wait_s: float) -> None:
+        for end in self._turns.ended(wait_s):
+            self._ended(end)
+        for lane in self._turns.abandon_overdue():
+            with suppress(NotFound):  # it left the fleet meanwhile
+                self._session.ledger.observation_failed(lane.host, self._book.stuck(lane))
+
+    def _ended(self, end: Ended[TurnEnd]) -> None:
+        host, pause = end.lane.host, 0.0
+        if isinstance(end.result, ClaimLost):
+            raise end.result
+        if end.lane.abandoned:
+            self._book.unstuck(host)
+        else:
+            pause = self._book.ended(host, end.result)
+        with suppress(NotFound):  # it left the fleet meanwhile
+            self._session.ledger.host_due(host, self._session.clock.now() + pause)
+
+    # -- how things stand ----------------------------------------------------------------------
+
+    def _tell_frozen(self) -> None:
+        """A look may have shown that the ledger is older than the hosts."""
+        frozen = self._session.ledger.frozen()
+        before, self._frozen = self._frozen, frozen.why if frozen else ""
+        if self._frozen and not before:
+            text = f"nothing is allocated any more: {self._frozen}"
+            self._emit(Event(kind=EventKind.LEDGER_FROZEN, text=text, next="vgpumgr store thaw"))
+        elif before and not self._frozen:
+            self._emit(Event(kind=EventKind.LEDGER_THAWED, text="the ledger allocates again"))
+
+    def _ledger_failed(self, error: LedgerError) -> None:
+        """Told once; the round is tried again."""
+        if str(error) != self._failing:
+            self._failing = str(error)
+            kind = EventKind.LEDGER_FAILED
+            self._emit(Event(kind=kind, text=f"{error.message}: {error.why}", next=error.next))
+
+    def _status(self, open_: Sequence[OperationRecord]) -> Status:
+        return Status(
+            at=self._session.clock.now(),
+            frozen=self._frozen,
+            hosts=self._book.statuses(),
+            busy=tuple(sorted(self._turns.busy)),
+            stuck=tuple(sorted(self._turns.stuck)),
+            open_operations=tuple(
+                OpenOperation(
+                    id=each.id, kind=each.kind, state=str(each.state), summary=each.summary
+                )
+                for each in open_
+            ),
+        )

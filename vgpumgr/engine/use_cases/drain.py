@@ -1,0 +1,139 @@
+"""A host emptied: every VM on it moved away, as far as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from vgpumgr.engine import migration, operations
+from vgpumgr.engine.draining import Choice, after, choose
+from vgpumgr.engine.evacuation.planning import on_host
+from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases import move
+from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.use_cases.marks import mark
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import Conflict, VgpumgrError
+from vgpumgr.model.journal import MIGRATE
+from vgpumgr.model.vm import VmRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What a drain did: the moves, and the VMs that stay with the reason of each."""
+
+    host: str
+    outcome: Outcome
+    staying: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """How a host is emptied: to these hosts (empty: any), cold where a VM cannot move running."""
+
+    host: str
+    to: tuple[str, ...] = ()
+    cold: bool = False
+    timeout_s: float | None = None
+
+
+def plan(session: Session, drain: Drain) -> tuple[Choice, ...]:
+    """Probe, then say where every VM would go; nothing is changed."""
+    _look_all(session, drain.host)
+    view, found = session.view(), []
+    for vm in on_host(view.vms, drain.host):
+        choice = _choose(session, view, vm, drain)
+        if choice.move is not None:
+            view = after(view, choice.move[0], session.opening())
+        found.append(choice)
+    return tuple(found)
+
+
+def drain(session: Session, wanted: Drain) -> Drained:
+    """Cordon it and move its VMs away, one after the other.
+
+    A move that was cut goes on first. Whoever calls it again goes on where this ended.
+    """
+    for name in wanted.to:
+        session.ledger.host(name)
+    mark(session, wanted.host, cordoned=True, draining=True, drain_to=wanted.to)
+    _look_all(session, wanted.host)
+    return _move_away(session, wanted)
+
+
+def step(session: Session, host: str) -> Drained:
+    """The next VM of a host that is draining, moved as its operator wants it; never cold.
+
+    The other hosts are taken as they were seen last, but for the one that it moves to.
+    """
+    record = session.ledger.host(host)
+    if not record.draining:
+        return Drained(host=host, outcome=Outcome())
+    return _move_away(session, Drain(host=host, to=record.drain_to), most=1)
+
+
+def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drained:
+    """At most ``most`` of its VMs now."""
+    outcome = _unfinished(session, wanted.host)
+    staying: list[Choice] = []
+    for vm in _waiting(session, wanted.host, outcome):
+        if session.stop.is_set() or len(outcome.done) == most:
+            break
+        choice, moved = until_current(partial(_leave, session, vm, wanted))
+        outcome = outcome.then(moved)
+        if choice.move is None:
+            staying.append(choice)
+    return Drained(host=wanted.host, outcome=outcome, staying=tuple(staying))
+
+
+def end(session: Session, host: str) -> None:
+    """Place VMs there again; what was moved away stays away. Conflict in maintenance."""
+    if session.ledger.host(host).maintenance:
+        raise Conflict(f"{host} is in maintenance", next=f"vgpumgr host maintenance {host} --off")
+    mark(session, host, cordoned=False, draining=False, drain_to=(), settled_boot="")
+
+
+def _look_all(session: Session, host: str) -> None:
+    """Probe all; a host that does not answer cannot be drained."""
+    names = [each.name for each in session.ledger.hosts() if not each.maintenance]
+    error = session.refresh({*names, host}).failed.get(host)
+    if error is not None:
+        error.next = f"vgpumgr host probe {host}, or if it is lost: vgpumgr host evacuate {host}"
+        raise error
+
+
+def _unfinished(session: Session, host: str) -> Outcome:
+    names = {vm.name: vm.spec for vm in on_host(session.ledger.vms(), host)}
+    return operations.finish_leftovers(session, names, {MIGRATE})
+
+
+def _waiting(session: Session, host: str, before: Outcome) -> Iterator[VmRecord]:
+    """Those that are still there, but for a move that could not be ended."""
+    for vm in on_host(session.ledger.vms(), host):
+        if vm.name not in before.waiting:
+            yield vm
+
+
+def _leave(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
+    choice = _choose(session, session.view(), vm, wanted)
+    if choice.move is None:
+        return choice, Outcome()
+    start = migration.reservation(*choice.move, session.opening())
+    return choice, operations.begin(session, start)
+
+
+def _choose(session: Session, view: LedgerView, vm: VmRecord, wanted: Drain) -> Choice:
+    def planned(target: str, cold: bool) -> tuple[migration.MovePlan, LedgerView]:
+        return move.plan(session, vm.name, target, cold=cold, timeout_s=wanted.timeout_s)
+
+    hosts = wanted.to or _others(view, wanted.host)
+    try:
+        return choose(view, vm, hosts, session.policy, planned, cold=wanted.cold)
+    except VgpumgrError as error:
+        return Choice(vm, why=str(error), next=error.next)
+
+
+def _others(view: LedgerView, host: str) -> Sequence[str]:
+    return [each.name for each in view.hosts if each.name != host and not each.cordoned]

@@ -1,0 +1,123 @@
+"""A host that was lost: proven off, its VMs made anew elsewhere, and tidied when it returns."""
+
+from __future__ import annotations
+
+from vgpumgr.engine import operations
+from vgpumgr.engine.evacuation import disks, leaving, reserving
+from vgpumgr.engine.evacuation.plan import EvacuationPlan
+from vgpumgr.engine.evacuation.planning import make_plan, on_host
+from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.steps.evacuating import runs_there
+from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.use_cases.marks import mark
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
+from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.journal import EVACUATE
+
+
+def plan(
+    session: Session, name: str, *, will_not_boot: bool = False
+) -> tuple[EvacuationPlan, LedgerView]:
+    """Probe every other host, then say what would become of each VM; nothing is changed."""
+    lost = session.ledger.host(name)
+    others = [h.name for h in session.ledger.hosts() if h.name != name and not h.maintenance]
+    if others:
+        session.refresh(others)
+    view = session.view()
+    targets = [h for h in view.hosts if h.name in others and not h.cordoned and not h.last_error]
+    seen = disks.look(session, targets, tuple(on_host(view.vms, name)))
+    return make_plan(view, lost, seen, session.policy, will_not_boot=will_not_boot), view
+
+
+def evacuate(
+    session: Session, name: str, *, will_not_boot: bool = False
+) -> tuple[EvacuationPlan, Outcome]:
+    """Prove it off, then make its VMs anew where they can be; an evacuation that was cut goes on.
+
+    Conflict while it answers, NotPermitted where nobody can tell that it is off: nothing is
+    changed then.
+    """
+    lost = session.ledger.host(name)
+    _refuse_answering(session, lost)
+    proof = session.fencing.switch_off(lost)
+    marks = {"maintenance": True, "evacuated": True, "draining": False, "drain_to": ()}
+    mark(session, name, cordoned=True, **marks)
+    before = _unfinished(session, name)
+
+    def attempt() -> tuple[EvacuationPlan, Outcome]:
+        planned, view = plan(session, name, will_not_boot=will_not_boot)
+        start = reserving.reservation(planned, view, session.opening(), proof)
+        return planned, before.then(operations.begin(session, start))
+
+    return until_current(attempt)
+
+
+def tidy(session: Session, name: str) -> Outcome:
+    """Take away what evacuated VMs left on a host that answers again; then it is evacuated no
+    more, though still in maintenance.
+
+    Conflict when one of them is not off there: that domain, and what it uses, is left alone.
+    """
+    left = leaving.left_on(session.ledger, session.view(), _facts(session, name))
+    idle = [each for each in left if not each.runs]
+    start = leaving.reservation(idle, name, session.opening())
+    outcome = operations.begin(session, start)
+    for each in left:
+        if each.domain is not None and each.runs:
+            raise runs_there(each.vm, name, str(each.domain.state))
+    outcome.raise_for_failure()
+    if not idle or not leaving.left_on(session.ledger, session.view(), _facts(session, name)):
+        mark(session, name, evacuated=False)
+    return outcome
+
+
+def step(session: Session, host: str) -> Outcome:
+    """As :func:`tidy`, for a loop: nothing where nothing is left, or while the host is away."""
+    if not session.ledger.host(host).evacuated:
+        return Outcome()
+    try:
+        return tidy(session, host)
+    except (HostUnreachable, DeadlineExceeded):
+        return Outcome()
+
+
+def _facts(session: Session, name: str) -> HostFacts:
+    """What a fresh probe shows; raises where that is not enough to say what is left."""
+    observed = session.refresh([name])
+    if name in observed.failed:
+        raise observed.failed[name]
+    facts = observed.facts[name]
+    unread = leaving.unread(facts)
+    if unread:
+        raise PartlyDone(
+            f"cannot tell what is left on {name}",
+            why=f"could not read {unread}",
+            next=f"vgpumgr doctor {name}",
+        )
+    return facts
+
+
+def _refuse_answering(session: Session, lost: HostRecord) -> None:
+    """A host whose domains can be read is not lost; one that is said to be off answers nothing."""
+    facts = session.refresh([lost.name]).facts.get(lost.name)
+    if facts is None:
+        return
+    if session.fencing.proof(lost) is not None:
+        raise Conflict(
+            f"{lost.name} answers: it is not off",
+            why="somebody or something says that it is",
+            next=f"vgpumgr host probe {lost.name}",
+        )
+    if not any(part.part in {"libvirt", "domains"} for part in facts.unknown):
+        raise Conflict(
+            f"{lost.name} answers: it is not lost",
+            why="VMs that run can move without a loss",
+            next=f"vgpumgr host drain {lost.name}   (or switch it off first)",
+        )
+
+
+def _unfinished(session: Session, name: str) -> Outcome:
+    names = {vm.name: vm.spec for vm in on_host(session.ledger.vms(), name)}
+    return operations.finish_leftovers(session, names, {EVACUATE})

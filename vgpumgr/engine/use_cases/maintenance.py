@@ -1,0 +1,86 @@
+"""A host on which nothing runs and nobody acts, so that it may be off; and the way out of it."""
+
+from __future__ import annotations
+
+from vgpumgr.engine import drift
+from vgpumgr.engine.evacuation.planning import on_host
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.steps import OFF
+from vgpumgr.engine.use_cases.evacuate import tidy
+from vgpumgr.engine.use_cases.marks import mark
+from vgpumgr.model.drift import Drift, DriftKind, DriftReport
+from vgpumgr.model.errors import Conflict, PartlyDone
+from vgpumgr.model.vm import VmState
+
+# On a host that shows one of these, a VM placed there would not be what it is meant to be.
+_IN_THE_WAY = frozenset(
+    {
+        DriftKind.CLAIM_DIFFERS,
+        DriftKind.DEVICE_TAKEN,
+        DriftKind.DOMAIN_ELSEWHERE,
+        DriftKind.GPU_EVIDENCE,
+        DriftKind.GPU_LOST,
+        DriftKind.GPU_MISSING,
+        DriftKind.LAYOUT,
+        DriftKind.POOL_INACTIVE,
+        DriftKind.POOL_MISSING,
+    }
+)
+
+
+def enter(session: Session, name: str) -> None:
+    """Close it, if nothing runs there: VMs on it are off, or moved away. Conflict otherwise.
+
+    A host that does not answer may be closed only if the ledger has no VM there.
+    """
+    mark(session, name, cordoned=True)
+    vms = list(on_host(session.ledger.vms(), name))
+    observed = session.refresh([name])
+    if name in observed.failed and vms:
+        error = observed.failed[name]
+        error.next = f"vgpumgr host probe {name}, or if it is lost: vgpumgr host evacuate {name}"
+        raise error
+    unsettled = [vm.name for vm in vms if vm.state is not VmState.ACTIVE]
+    wanted = [vm.name for vm in vms if vm.running]
+    facts = observed.facts.get(name)
+    found = [d.name for d in facts.domains if d.state not in OFF] if facts else []
+    busy = tuple(dict.fromkeys((*unsettled, *wanted, *found)))
+    if busy:
+        raise Conflict(
+            f"{name} is cordoned, and not empty: {', '.join(busy[:5])}{' …' * (len(busy) > 5)}",
+            why="these run there, are to run, or are being worked on",
+            next=f"vgpumgr host drain {name}, or vgpumgr vm stop {busy[0]}",
+        )
+    if facts is not None and any(p.part in {"libvirt", "domains"} for p in facts.unknown):
+        raise PartlyDone(f"cannot tell what runs on {name}", next=f"vgpumgr doctor {name}")
+    mark(session, name, maintenance=True, draining=False, drain_to=())
+
+
+def leave(session: Session, name: str) -> DriftReport:
+    """Probe, tidy what evacuated VMs left, compare; where nothing is in the way it takes VMs.
+
+    What differs and does no harm there is in the report.
+    """
+    if session.ledger.host(name).evacuated:
+        tidy(session, name)
+    report = drift.survey(session, [name])
+    if report.not_read:
+        part = report.not_read[0]
+        raise PartlyDone(
+            f"{name} stays in maintenance: it could not be read",
+            why=f"{part.part}: {part.why}" if part.part else part.why,
+            next=f"vgpumgr doctor {name}",
+        )
+    bad = [each for each in report.drifts if each.kind in _IN_THE_WAY]
+    if bad:
+        raise _differs(name, bad)
+    mark(session, name, maintenance=False, cordoned=False, settled_boot="")
+    return report
+
+
+def _differs(name: str, bad: list[Drift]) -> Conflict:
+    return Conflict(
+        f"{name} stays in maintenance: it is not as it should be",
+        why="; ".join(each.text for each in bad[:3]),
+        next=bad[0].next or f"vgpumgr drift {name}",
+    )

@@ -4,9 +4,9 @@ PY := .venv/bin/python
 VENV_STAMP := .venv/.ready
 DEMO := .demo
 HOST := lab1
-SELECT := lab
+SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-real lint types layers check bench golden lock lab-box lab-up lab-down lab-ssh lab-test hw-test clean
+.PHONY: help setup demo demo-down test test-real lint types layers check bench golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci faults-lab faults-hosts hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,21 @@ lab-ssh: ## log in as root: make lab-ssh HOST=lab1
 
 lab-test: lab-up ## the tests on the lab hosts; SELECT="lab and bounded" for some
 	@tests/lab/lab.sh test -m "$(SELECT)"
+
+faults: setup ## SIGKILL at every step of every operation, twice, both stores, 20 minutes; ARGS="--only create --seed 1"
+	@tools/setup.sh test
+	@$(PY) -m tests.faults $(ARGS)
+
+faults-ci: setup ## the part of it that covers every kind of step once
+	@tools/setup.sh test
+	@$(PY) -m tests.faults --quick --seed 1 $(ARGS)
+
+faults-hosts: setup ## 50 real hosts in namespaces under faults, 20 minutes; ARGS="--hosts 5 --minutes 3"
+	@tools/setup.sh test
+	@$(PY) -m tests.faults_hosts $(ARGS)
+
+faults-lab: ## kill the controller, cut the power, meddle by hand, on the lab hosts
+	@$(MAKE) lab-test SELECT="lab and faults"
 
 hw-test: setup ## read-only checks of this machine's own GPUs
 	.venv/bin/pytest -q -n0 -m hw

@@ -220,6 +220,15 @@ def turn(host: Host, pf: str, count: int) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module", autouse=True)
+def layouts_aside(lab: LabHost) -> Iterator[None]:
+    """The cases speak of a host that keeps no layout; the fleet's own are back afterwards."""
+    kept = "/var/lib/vgpumgr/claims"
+    lab.root(f"mkdir -p {kept}.aside; mv -f {kept}/layout-* {kept}.aside/ 2>/dev/null; true")
+    yield
+    lab.root(f"mv -f {kept}.aside/layout-* {kept}/ 2>/dev/null; rmdir {kept}.aside")
+
+
+@pytest.fixture(scope="module", autouse=True)
 def vfs_off_at_the_end(lab_host: Host) -> Iterator[None]:
     yield
     for pf in (PLAIN_PF, VENDOR_PF):

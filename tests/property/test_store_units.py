@@ -8,9 +8,16 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from sqlalchemy import select
 
+from tests.pgserver import PgServer
 from tests.unit.store.values import SLOTS, allocation, board, fleet, see, start, vm
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.journal import TaskMoved, TaskRecord, TaskState
@@ -25,11 +32,11 @@ VFS = 4
 class Units(RuleBasedStateMachine):
     """A model of who holds what, beside the ledger."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "") -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "l"
-        self.ledger = fleet(self.path, gpus=GPUS)
+        self.url = url or str(Path(self.folder.name) / "l")
+        self.ledger = fleet(self.url, gpus=GPUS)
         self.held: dict[str, set[tuple[str, str, int]]] = {}
         self.open: dict[str, TaskRecord] = {}
 
@@ -122,7 +129,7 @@ class Units(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.ledger.close()
-        self.ledger = open_ledger(self.path)
+        self.ledger = open_ledger(self.url)
 
     @invariant()
     def every_unit_has_the_owner_it_was_given_to(self) -> None:
@@ -151,3 +158,8 @@ Units.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestUnits = Units.TestCase
+
+
+def test_units_on_a_server(pg: PgServer) -> None:
+    fewer = settings(Units.TestCase.settings, max_examples=5, stateful_step_count=15)
+    run_state_machine_as_test(lambda: Units(pg.database()), settings=fewer)

@@ -23,6 +23,9 @@ from vgpumgr.model.journal import (
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
+# Steps that make devices and use them, as the journal names them.
+_POWER_ON = frozenset({"RealiseDevice", "ActivatePartition", "StartDomain"})
+
 
 def unfinished(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
     """The tasks that have not ended."""
@@ -48,10 +51,15 @@ def close_overtaken(
 ) -> tuple[TaskRecord, ...]:
     """End the tasks that must not run any more, and return all with their states.
 
-    A VM that is gone since is not changed or started again; a change gives way to a newer wish.
+    A VM that is gone since is not changed or started again, nothing is made that was given back
+    since, and a change gives way to a newer wish: of a VM that was stopped it starts nothing.
     """
     alive = {vm.id: vm for vm in ledger.vms()}
-    reasons = {task.id: _overtaken(task, alive, desired) for task in unfinished(tasks)}
+    held = {allocation.id for allocation in ledger.allocations()}
+    reasons = {
+        task.id: _overtaken(task, alive, desired) or _given_back(task, held)
+        for task in unfinished(tasks)
+    }
     moved = [
         TaskMoved(task=task, state=TaskState.FAILED, error=reason)
         for task, reason in reasons.items()
@@ -61,9 +69,26 @@ def close_overtaken(
     return tuple(
         replace(task, state=TaskState.FAILED, error=reasons[task.id])
         if reasons.get(task.id)
-        else task
+        else _as_asked(task, alive)
         for task in tasks
     )
+
+
+def _as_asked(task: TaskRecord, alive: Mapping[str, VmRecord]) -> TaskRecord:
+    """A change turns power on again because it ran; its user may have stopped it since."""
+    vm = alive.get(task.vm_id)
+    if task.verb != "change" or task.state in FINAL_TASKS or vm is None or vm.running:
+        return task
+    return replace(task, steps=tuple(step for step in task.steps if step.kind not in _POWER_ON))
+
+
+def _given_back(task: TaskRecord, held: Collection[str]) -> str:
+    """It may have moved away and back: what it holds now is not what it was to get then."""
+    parts = (step.args.get("allocation") for step in task.steps if step.kind in _POWER_ON)
+    made = [each for each in parts if each is not None]
+    if all(isinstance(each, Mapping) and each["id"] in held for each in made):
+        return ""
+    return "what it was to make was given back since"
 
 
 def _overtaken(

@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-real lint types layers check bench golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci faults-lab faults-hosts hw-test clean
+.PHONY: help setup demo demo-down test test-real lint types layers check bench golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -78,6 +78,17 @@ faults-hosts: setup ## 50 real hosts in namespaces under faults, 20 minutes; ARG
 
 faults-lab: ## kill the controller, cut the power, meddle by hand, on the lab hosts
 	@$(MAKE) lab-test SELECT="lab and faults"
+
+guards: setup ## each guard alone, and without it; build/guards.json
+	@tools/setup.sh test
+	@$(PY) -m tests.guards
+
+race: setup ## 64 clients for the last slice, 10,000 rounds on both stores; build/race.json; ARGS="--rounds 100"
+	@tools/setup.sh test
+	@$(PY) -m tests.race $(ARGS)
+
+soak: setup ## 200,000 operations in any order against a model; build/soak.json; ARGS="--operations 5000"
+	@$(PY) -m tests.soak $(ARGS)
 
 hw-test: setup ## read-only checks of this machine's own GPUs
 	.venv/bin/pytest -q -n0 -m hw

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 USER = "vgpumgr"
-_START_S = 30.0
+_START_S = 120.0
 
 
 def binaries() -> Path | None:

@@ -248,13 +248,10 @@ def domain(facts: HostFacts, name: str, devices: tuple[Hostdev, ...]) -> str:
 
 
 def state(facts: HostFacts) -> HostFacts:
-    """What must be the same before and after: all but our domains, and the VFs' group numbers.
-
-    A host keeps the highest epoch that spoke to it.
-    """
+    """What must be the same before and after: all but our domains, and the VFs' group numbers."""
     foreign = tuple(each for each in facts.domains if not each.name.startswith(PREFIX))
     gpus = tuple(map(_without_groups, facts.gpus))
-    return replace(facts, domains=foreign, gpus=gpus, epoch=None)
+    return replace(facts, domains=foreign, gpus=gpus)
 
 
 def _without_groups(gpu: GpuFacts) -> GpuFacts:

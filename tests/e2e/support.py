@@ -214,5 +214,6 @@ def host_dumps(cli: Cli) -> list[dict[str, Any]]:
         with sim_host(cli, name) as found:
             probed = to_plain(found.probe())
         on_disk = {key: text for (of, key), text in kept.items() if of == name and text is not None}
+        del probed["epoch"]  # a host remembers the highest that ever spoke to it
         dumps.append({**probed, "kept": on_disk})
     return dumps

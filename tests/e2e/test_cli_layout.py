@@ -16,6 +16,7 @@ from tests.unit.store import ledger_v1
 from vgpumgr.model.host import HostRecord
 from vgpumgr.sim.client import SimHosts
 from vgpumgr.store import open_ledger
+from vgpumgr.store.schema import SCHEMA_VERSION
 
 NEW = {"kernel": "6.12.43", "libvirt": "11.3.0", "qemu": "10.0.2", "driver": "580.105.06"}
 A100, L40S = "A100-PCIE-80GB", "L40S"
@@ -381,7 +382,7 @@ def test_reading_an_older_ledger_names_the_command_that_migrates_it(
     assert failed.error["code"] == "ledger"
     assert failed.error["next"].startswith("vgpumgr store migrate")
     done = cli.ok("store", "migrate", "-o", "json").json
-    assert (done["before"], done["after"]) == (1, 3)
+    assert (done["before"], done["after"]) == (1, SCHEMA_VERSION)
     assert Path(done["backup"]).is_file()
     cli.ok(*command.split())
     assert [item["name"] for item in cli.items("vm", "list")] == ["desk"]

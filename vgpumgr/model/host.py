@@ -96,7 +96,8 @@ class HostFacts:
     """Everything one probe read. Parts that could not be read are named in ``unknown``.
 
     ``fabric`` is None where no Fabric Manager answers in a mode that has partitions. ``epoch`` is
-    the highest that the host has seen of any controller, 0 on one that saw none.
+    the highest that the host has seen of any controller, 0 on one that saw none; it is what the
+    host remembers of us, not how it is, so two probes that differ in it alone are equal.
     """
 
     host: str
@@ -118,7 +119,7 @@ class HostFacts:
     foreign_mdev_definitions: tuple[str, ...] = ()
     cpu_model: str = ""
     fabric: FabricFacts | None = None
-    epoch: int | None = None
+    epoch: int | None = field(default=None, compare=False)
     unknown: tuple[UnknownPart, ...] = ()
 
 

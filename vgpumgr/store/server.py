@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ _OUTCOME = text("SELECT pg_xact_status(CAST(:number AS xid8))")
 
 def server_engine(url: URL, patience_s: float) -> Engine:
     """Connections that wait ``patience_s`` for a lock and never lose a commit."""
+    # It warns of every refused bulk insert on the user's stderr; our error says it already.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     engine = create_engine(
         url,
         max_overflow=-1,

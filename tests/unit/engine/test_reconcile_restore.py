@@ -16,7 +16,9 @@ from tests.simworld import vm as small
 from tests.unit.engine.test_amnesia import blank
 from tests.world import World, effects, vm
 from vgpumgr.engine.planning import make_plan
-from vgpumgr.engine.reconcile import EventKind
+from vgpumgr.engine.reconcile import EventKind, turn
+from vgpumgr.engine.reconcile.context import Turn
+from vgpumgr.engine.reconcile.recovery import Recovered, recover
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import HostRefused
@@ -78,6 +80,23 @@ def test_a_reboot_before_the_controller_first_came_is_seen(world: World) -> None
     world.host.reboot()
     serving(world).serve(2)
     assert runs(world, "a")
+
+
+def test_a_reboot_in_the_middle_of_a_turn_is_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends what a dead worker left, and the host boots meanwhile."""
+    made, boots = serving(world), iter([world.host.reboot])
+
+    def recover_while_it_boots(of: Turn) -> Recovered:
+        found = recover(of)
+        next(boots, lambda: None)()
+        return replace(found, worked=True)
+
+    monkeypatch.setattr(turn, "recover", recover_while_it_boots)
+    made.serve(62)
+    assert runs(world, "a") and runs(world, "b")
+    assert EventKind.HOST_RESTORED in made.kinds()
 
 
 def test_what_an_operator_stopped_stays_off(world: World, served: Served) -> None:

@@ -31,6 +31,13 @@ _LACKS = frozenset(
 )
 
 
+def remember_boot(turn: Turn, before: HostRecord) -> HostRecord:
+    """The boot it was last seen in, kept before a look writes another one over it."""
+    if before.settled_boot or before.facts is None:
+        return before
+    return mark(turn.session, turn.host, settled_boot=before.facts.boot_id)
+
+
 def has_rebooted(before: HostRecord, facts: HostFacts) -> bool:
     """Has it booted since it was last seen whole (by a controller that never looked: seen)?"""
     last = before.settled_boot or (before.facts.boot_id if before.facts else "")

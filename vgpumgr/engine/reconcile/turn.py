@@ -74,6 +74,7 @@ def _take(turn: Turn) -> TurnEnd:
         return TurnEnd(state=TurnState.NOT_ENROLLED)
     if before.maintenance:
         return _rest(turn, before)
+    before = settling.remember_boot(turn, before)
     since, observed = _look(turn)
     error = observed.failed.get(turn.host)
     if error is not None and not isinstance(error, Conflict):
@@ -86,7 +87,10 @@ def _take(turn: Turn) -> TurnEnd:
     if done.worked:
         since, observed = _look(turn)
     report = _compare(turn, before, observed, since, done.left)
-    return _end(turn, observed.facts.get(turn.host), report, done)
+    facts = observed.facts.get(turn.host)
+    if facts is not None and not done.returning and settling.has_rebooted(before, facts):
+        return TurnEnd(state=TurnState.OK, drifts=len(report.drifts), left=done.left)
+    return _end(turn, facts, report, done)
 
 
 def _rest(turn: Turn, before: HostRecord) -> TurnEnd:

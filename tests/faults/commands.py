@@ -1,0 +1,120 @@
+"""Commands as the command line carries them out, for scenarios to run and kill."""
+
+from __future__ import annotations
+
+from tests.faults.scenario import Command, layout_spec
+from vgpumgr.app import enrolment
+from vgpumgr.app.composition import App
+from vgpumgr.engine.heal.report import Chosen
+from vgpumgr.engine.use_cases import heal as healing
+from vgpumgr.engine.use_cases.drain import Drain
+from vgpumgr.model.drift import DriftKind
+from vgpumgr.model.fence import Fence
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.layout import GpuLayout
+from vgpumgr.model.migration import MigrationAddress
+from vgpumgr.model.vm import VmSpec
+
+
+def apply(*specs: VmSpec, restart: bool = False) -> Command:
+    """``vgpumgr apply``."""
+
+    def command(app: App) -> None:
+        app.engine.apply(specs, restart=restart)[1].raise_for_failure()
+
+    return command
+
+
+def delete(*names: str, keep_disks: bool = False) -> Command:
+    """``vgpumgr vm delete --force``."""
+
+    def command(app: App) -> None:
+        app.engine.delete(names, keep_disks=keep_disks, force=True).raise_for_failure()
+
+    return command
+
+
+def start(*names: str) -> Command:
+    """``vgpumgr vm start``."""
+    return lambda app: app.engine.start(names).raise_for_failure()
+
+
+def stop(*names: str, force: bool = False) -> Command:
+    """``vgpumgr vm stop``."""
+    return lambda app: app.engine.stop_vms(names, force=force, timeout_s=5.0).raise_for_failure()
+
+
+def reboot(*names: str, force: bool = False) -> Command:
+    """``vgpumgr vm reboot``."""
+    return lambda app: app.engine.reboot(names, force=force).raise_for_failure()
+
+
+def migrate(name: str, to: str, *, cold: bool = False) -> Command:
+    """``vgpumgr vm migrate``."""
+    return lambda app: app.engine.migrate(name, to, cold=cold).raise_for_failure()
+
+
+def cut(layout: GpuLayout, *hosts: str) -> Command:
+    """``vgpumgr layout apply``."""
+    spec = layout_spec(layout, *hosts)
+    return lambda app: app.engine.layout_apply([spec])[1].raise_for_failure()
+
+
+def add_host(name: str) -> Command:
+    """``vgpumgr host add``."""
+    record = HostRecord(
+        name=name, address=f"sim://{name}", migration=MigrationAddress(address=name)
+    )
+
+    def command(app: App) -> None:
+        enrolment.enrol(app, record, fingerprint="", install=True, accept=lambda _name, _key: None)
+
+    return command
+
+
+def remove_host(name: str) -> Command:
+    """``vgpumgr host remove``."""
+
+    def command(app: App) -> None:
+        enrolment.remove(app, name, reach=True)
+
+    return command
+
+
+def drain(name: str, *, cold: bool = False) -> Command:
+    """``vgpumgr host drain``."""
+    return lambda app: app.engine.drain(Drain(host=name, cold=cold)).outcome.raise_for_failure()
+
+
+def fence(name: str, wanted: Fence) -> Command:
+    """``vgpumgr host fence``."""
+    return lambda app: app.engine.fence(name, wanted).raise_for_failure()
+
+
+def evacuate(name: str) -> Command:
+    """``vgpumgr host evacuate``."""
+    return lambda app: app.engine.evacuate(name)[1].raise_for_failure()
+
+
+def leave_maintenance(name: str) -> Command:
+    """``vgpumgr host maintenance --off``."""
+
+    def command(app: App) -> None:
+        app.engine.leave_maintenance(name)
+
+    return command
+
+
+def heal(*kinds: DriftKind) -> Command:
+    """``vgpumgr heal``, whose two looks at what is to be freed follow closely here."""
+
+    def command(app: App) -> None:
+        healing.SECOND_LOOK_S = 0.05
+        app.engine.heal(Chosen(kinds=frozenset(kinds))).outcome.raise_for_failure()
+
+    return command
+
+
+def adopt(host: str, *names: str) -> Command:
+    """``vgpumgr adopt``."""
+    return lambda app: app.engine.adopt(host, names).raise_for_failure()

@@ -1,0 +1,124 @@
+"""A ledger and a way to hosts whose process may die at each of their points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.faults.points import AFTER, BEFORE, EFFECT, Fuse, reserved
+from vgpumgr.app.program import Ran
+from vgpumgr.hosts.helper.call import LEAVES_TRACES
+from vgpumgr.model.journal import Reservation, Transition
+from vgpumgr.model.ports import Ledger
+from vgpumgr.sim.transport import wire
+from vgpumgr.sim.transport.channel import Channel
+from vgpumgr.sim.transport.proxies import _READS as LIBVIRT_READS
+
+# Whom requests are for that are not for a host, but for the process that is the hosts.
+CONTROL = "faults"
+# Everything else that a ledger can be asked for is taken for durable.
+READS = frozenset(
+    {
+        "fleet_id",
+        "epoch",
+        "fresh_epoch",
+        "hosts",
+        "host",
+        "gpus",
+        "vms",
+        "vm",
+        "allocations",
+        "layouts",
+        "operations",
+        "operation",
+        "tasks",
+        "audit",
+        "deleted_vms",
+        "is_worked_on",
+        "remembered",
+        "spoken_epoch",
+        "frozen",
+        "release",
+        "close",
+    }
+)
+
+
+class MortalLedger:
+    """Fulfils ``ports.Ledger`` over another one."""
+
+    def __init__(self, ledger: Ledger, fuse: Fuse) -> None:
+        self._ledger = ledger
+        self._fuse = fuse
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._ledger, name)
+        return found if name in READS or not callable(found) else partial(self._do, name, found)
+
+    def _do(self, name: str, write: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        what = self._words(name, args)
+        self._fuse.pass_(BEFORE, *what)
+        answer = write(*args, **named)
+        if name == "record":
+            self._fuse.follow(args)
+        self._fuse.pass_(AFTER, *what)
+        return answer
+
+    def _words(self, name: str, args: tuple[Any, ...]) -> tuple[str, ...]:
+        if name == "reserve":
+            start: Reservation = args[0]
+            self._fuse.learn(start.tasks)
+            return (reserved(start),)
+        if name == "record":
+            return tuple(self._transition(each) for each in args)
+        return (name.replace("_", " "),)
+
+    def _transition(self, transition: Transition) -> str:
+        if not self._fuse.knows(transition):
+            for operation in self._ledger.operations():
+                self._fuse.learn(self._ledger.tasks(operation.id))
+        return self._fuse.words(transition)
+
+
+class MortalChannel(Channel):
+    """The way to simulated hosts: dies after a call that changed something, its answer unused."""
+
+    def __init__(self, state: Path, timeout_s: float, fuse: Fuse) -> None:
+        super().__init__(state, timeout_s)
+        self._fuse = fuse
+
+    def _ask(self, connection: Any, request: dict[str, Any]) -> dict[str, Any]:
+        answer = super()._ask(connection, request)
+        doing = change(request)
+        if doing:
+            self._fuse.pass_(EFFECT, f"{self._fuse.acting}: {doing}".removeprefix(": "))
+        return answer
+
+
+class MortalSwitch:
+    """The power switch of the first host, as the programs of its ``fence:`` block."""
+
+    def __init__(self, state: Path, fuse: Fuse) -> None:
+        self._channel = Channel(state, 10.0)
+        self._fuse = fuse
+
+    def run(self, argv: Sequence[str], _: float) -> Ran:
+        """``off`` or ``status``: what it prints."""
+        if "off" in argv:
+            self._channel.call("h1", CONTROL, "inject", {"words": ["off"]})
+            self._fuse.pass_(EFFECT, "power off")
+        powered = self._channel.call("h1", CONTROL, "power", {})
+        return Ran(0, "on" if powered else "off")
+
+
+def change(request: dict[str, Any]) -> str:
+    """What a request changes on its host: ``helper mdev_create``; empty for a look."""
+    target, method = request["target"], request["method"]
+    if target == CONTROL:
+        return ""
+    if target == "helper":
+        verb = str(wire._PLAIN.decode(request["args"]["request"])["verb"])
+        return f"helper {verb}" if verb in LEAVES_TRACES else ""
+    return "" if method in LIBVIRT_READS else f"{target} {method}"

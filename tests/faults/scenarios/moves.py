@@ -1,0 +1,49 @@
+"""VMs moved from one host to another: running, stopped for it, and off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.faults import commands
+from tests.faults.scenario import Command, Place, Prepare, Scenario
+from tests.faults.scenarios.ways import FRESH, SEED, WAYS, Way
+
+# A VM that is off takes the same steps but two.
+OFF = ("no gpu", "mdev", "vfio-vf in MIG", "pci-vf")
+
+
+def _made(way: Way) -> Prepare:
+    def prepare(place: Place) -> None:
+        way.enrol(place, "h1", "h2")
+        place.cordon("h2", on=True)
+        place.apply(way.desk(disks=(FRESH,), cloud_init=SEED, autostart=True))
+        place.cordon("h2", on=False)
+
+    return prepare
+
+
+def _off(place: Place) -> None:
+    place.engine.stop_vms(["desk"], force=True, timeout_s=5.0).raise_for_failure()
+
+
+def _of(part: str, way: Way) -> Iterator[Scenario]:
+    first = part == "mdev"
+
+    def scenario(operation: str, command: Command, *prepare: Prepare) -> Scenario:
+        return Scenario(
+            operation=operation,
+            part=part,
+            hosts=way.hosts("h1", "h2"),
+            command=command,
+            prepare=(_made(way), *prepare),
+            first=first,
+        )
+
+    if way.live:
+        yield scenario("migrate live", commands.migrate("desk", "h2"))
+    yield scenario("migrate cold", commands.migrate("desk", "h2", cold=True))
+    if part in OFF:
+        yield scenario("migrate off", commands.migrate("desk", "h2"), _off)
+
+
+SCENARIOS = tuple(scenario for part, way in WAYS.items() for scenario in _of(part, way))

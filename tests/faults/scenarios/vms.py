@@ -1,0 +1,96 @@
+"""VMs made, changed, switched on and off, and deleted, through every framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.faults import commands
+from tests.faults.scenario import Command, Place, Prepare, Scenario
+from tests.faults.scenarios.ways import COPY, FRESH, OVERLAY, SEED, WAYS, Way
+from tests.simworld import host, vm
+
+DISKS = {"disks": (FRESH,), "autostart": True}
+# Where a host's reboot leaves nothing of a part, and no layout must come back first.
+FIRST = {"mdev", "fabric partition"}
+# For steps that are one framework's as another's.
+TYPICAL = ("passthrough", "mdev", "vfio-vf in MIG", "pci-vf")
+LOST_BY_REBOOT = ("no gpu", "passthrough", "fabric partition", "mdev")
+
+
+def _scenario(
+    operation: str, part: str, command: Command, *prepare: Prepare, **fields: bool
+) -> Scenario:
+    way = WAYS[part]
+    return Scenario(
+        operation=operation,
+        part=part,
+        hosts=way.hosts("h1"),
+        command=command,
+        prepare=(lambda place: way.enrol(place, "h1"), *prepare),
+        **fields,
+    )
+
+
+def _made(way: Way) -> Prepare:
+    return lambda place: place.apply(way.desk(**DISKS))
+
+
+def _stopped(place: Place) -> None:
+    place.engine.stop_vms(["desk"], force=True, timeout_s=5.0).raise_for_failure()
+
+
+def _rebooted(place: Place) -> None:
+    place.inject("h1", "reboot")
+    place.hosts.fleet.hosts["h1"].domains.start("stranger")
+    place.engine.start(["keeper"]).raise_for_failure()
+
+
+def _refusing(place: Place) -> None:
+    place.inject("h1", "refuse", "domains.start", "EIO", "1")
+
+
+def _of(part: str, way: Way) -> Iterator[Scenario]:
+    made, first = _made(way), part == "mdev"
+    whole = way.desk(disks=(FRESH, OVERLAY), cloud_init=SEED, autostart=True)
+    create, start = commands.apply(whole), commands.start("desk")
+    yield _scenario("create", part, create, first=part in FIRST)
+    yield _scenario("delete", part, commands.delete("desk"), made, first=part in FIRST)
+    yield _scenario("stop", part, commands.stop("desk"), made, first=first)
+    yield _scenario("start", part, start, made, _stopped)
+    if part in LOST_BY_REBOOT:
+        yield _scenario("start after reboot", part, start, made, _rebooted, first=first)
+    if part in TYPICAL:
+        grown = commands.apply(replace(way.desk(**DISKS), vcpus=2), restart=True)
+        yield _scenario("create refused", part, create, _refusing, sure=False)
+        yield _scenario("change", part, grown, made, first=first)
+    if first:
+        kept = commands.delete("desk", keep_disks=True)
+        yield _scenario("delete keeping disks", part, kept, made)
+        yield _scenario("reboot", part, commands.reboot("desk"), made, first=first)
+        yield _scenario("reboot by force", part, commands.reboot("desk", force=True), made)
+
+
+def _bulk() -> Scenario:
+    """Several VMs over two hosts are one operation."""
+    specs = [vm(f"desk-{n}", "T4-4Q", disks=(FRESH,)) for n in range(3)]
+    return Scenario(
+        operation="create",
+        part="three on two hosts",
+        hosts=(host("T4"), host("T4", name="h2")),
+        command=commands.apply(*specs, vm("desk-whole", "T4-8Q")),
+        prepare=(lambda place: place.enrol("h1", "h2"),),
+        several=True,
+    )
+
+
+def _copied() -> Scenario:
+    way = WAYS["no gpu"]
+    return _scenario("create", "no gpu", commands.apply(way.desk(disks=(COPY,))))
+
+
+SCENARIOS = (
+    *(scenario for part, way in WAYS.items() for scenario in _of(part, way)),
+    replace(_copied(), part="copied disk"),
+    _bulk(),
+)

@@ -1,0 +1,37 @@
+"""What every process would else learn anew: catalogue, types, templates, SQL as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy
+
+from tests.faults.scenario import Place
+from tests.simworld import host, vm
+from vgpumgr.model.layout import VFS_MAX, GpuLayout
+from vgpumgr.model.vm import CloudInit, DiskSpec
+from vgpumgr.store import database, server
+
+_FIRST: dict[str, sqlalchemy.Engine] = {}
+
+
+def warm(url: str) -> None:
+    """Make and delete a VM in this process, over an empty ledger; leaves no thread behind."""
+    database.create_engine = server.create_engine = _engine  # type: ignore[attr-defined]
+    place = Place(url, (host("L40S"),))
+    place.enrol("h1")
+    place.cut(GpuLayout(vfs=VFS_MAX), "h1")
+    disk, seed = DiskSpec(size_bytes=1 << 20), CloudInit(user_data="#cloud-config\n")
+    place.apply(vm("desk", "L40S-8Q", disks=(disk,), cloud_init=seed))
+    place.engine.delete(["desk"], keep_disks=False, force=True).raise_for_failure()
+    place.close()
+    place.hosts.close()
+
+
+def _engine(*arguments: Any, **options: Any) -> sqlalchemy.Engine:
+    """As SQLAlchemy's, sharing with the first of its kind what statements were compiled to."""
+    engine = sqlalchemy.create_engine(*arguments, **options)
+    first = _FIRST.setdefault(engine.dialect.name, engine)
+    if first is not engine:
+        engine.dialect, engine._compiled_cache = first.dialect, first._compiled_cache
+    return engine

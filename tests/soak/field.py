@@ -1,0 +1,178 @@
+"""One plot in play: hosts, ledger, engine, the hands of others, and who has to be told of what."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from random import Random
+
+from tests.fakes import FakeClock
+from tests.property.test_engine_kill_points import Mortal
+from tests.simworld import SimWorld
+from tests.soak import oracle
+from tests.soak.hands import Hands
+from tests.soak.model import Model, States
+from tests.soak.plots import HOSTS, Plot
+from tests.soak.strikes import Door, Killed, Kind, Strike
+from vgpumgr.engine.engine import Engine
+from vgpumgr.model.errors import LedgerError, VgpumgrError
+from vgpumgr.model.migration import MigrationAddress
+
+Act = Callable[[Engine], None]
+
+
+class Field:
+    """``shaken`` are VMs whose power may be otherwise than the ledger says: a command on them was
+    struck, or another hand was at work. ``undefined`` are those whose domain was taken away so.
+    """
+
+    def __init__(self, folder: Path, plot: Plot) -> None:
+        self.plot = plot
+        self.world = SimWorld(folder, *plot.hosts)
+        self.numbers = count(1)
+        ids = Random(0)
+        self.world.engine = replace(
+            self.world.engine,
+            clock=FakeClock(),
+            new_uuid=lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4)),
+        )
+        self.hands = Hands(self.world.sim)
+        self._power_cuts: list[str] = []
+        door = Door(self.world.sim.call, self.world.engine.stop.set, self._lose_power)
+        self.world.sim.call = self.door = door  # type: ignore[method-assign]
+        self.model = Model()
+        self.shaken: set[str] = set()
+        self.undefined: set[str] = set()
+        self._prepare()
+        self.empty = {name: oracle.shown(self.world.sim.host(name)) for name in HOSTS}
+
+    def command(
+        self,
+        act: Act,
+        wanted: Mapping[str, States],
+        strike: Strike | None,
+        calmed: Collection[str] = (),
+    ) -> str:
+        """Give a command that is to lead to ``wanted``; "" when it ended well, else how.
+
+        ``calmed`` are VMs of which everything is as it should be, if it ended well.
+        """
+        end = self._give(act, strike)
+        if not end:
+            self.shaken -= set(calmed)
+        for name, states in wanted.items():
+            self.model.ended(name, states, well=not end)
+            if end:
+                self.shaken.add(name)
+        while self._power_cuts:
+            self._shaken_on(self._power_cuts.pop())
+        return end
+
+    def check(self) -> None:
+        """Compare model, ledger and hosts."""
+        books = oracle.read(self.world.ledger)
+        for name in self.model.possible:
+            vm = books.vms.get(name)
+            self.model.see(name, vm, unfinished=name in books.open_names)
+        oracle.check(
+            books,
+            self.world.sim,
+            self.hands.foreign,
+            shaken=self.shaken,
+            undefined=self.undefined,
+        )
+
+    def power_cut(self, host: str) -> None:
+        """Everything of a host that is not durable goes."""
+        self.hands.power_cut(host)
+        self._shaken_on(host)
+
+    def end(self) -> None:
+        """All faults go, all strangers leave, all VMs are deleted: nothing may be left."""
+        for name in HOSTS:
+            self.world.sim.inject(name, ["clear"])
+            self.cordon(name, on=False)
+        self.hands.leave()
+        self.world.restart()
+        for _ in range(4):
+            waiting = self.world.ledger.operations(open_only=True)
+            if waiting:
+                with suppress(VgpumgrError):
+                    self._recut()
+            for operation in waiting:
+                self._end_operation(operation.id)
+        left = oracle.read(self.world.ledger).unfinished
+        assert not left, f"never ends: {[(t.verb, t.vm, t.host, t.state, t.error) for t in left]}"
+        assert not self.world.ledger.operations(open_only=True)
+        self.world.delete(*(vm.name for vm in self.world.ledger.vms()))
+        self._recut()
+        assert (self.world.ledger.vms(), self.world.ledger.allocations()) == ((), ())
+        for name in HOSTS:
+            shown = oracle.shown(self.world.sim.host(name))
+            left = {part: now for part, now in shown.items() if now != self.empty[name][part]}
+            assert not left, f"{name} is not as it was: {left}"
+
+    def cordon(self, host: str, *, on: bool) -> None:
+        record = self.world.ledger.host(host)
+        self.world.ledger.update_host(replace(record, cordoned=on))
+
+    def close(self) -> None:
+        self.world.close()
+
+    def _prepare(self) -> None:
+        for name in HOSTS:
+            record = self.world.ledger.host(name)
+            to = MigrationAddress(address=name)
+            self.world.ledger.update_host(replace(record, migration=to))
+        self.world.sim.host("h1").install()
+        self._recut()
+        self.world.engine.refresh_all()
+
+    def _recut(self) -> None:
+        if self.plot.layout is not None:
+            spec = self.plot.spec(HOSTS, self.plot.layout)
+            self.world.engine.layout_apply([spec])[1].raise_for_failure()
+
+    def _give(self, act: Act, strike: Strike | None) -> str:
+        ledger = self.world.ledger
+        if strike is not None and strike.kind is Kind.DIES_WRITING:
+            ledger = Mortal(ledger, strike.at, after=strike.after)  # type: ignore[assignment]
+        self.door.arm(strike)
+        end = ""
+        try:
+            act(replace(self.world.engine, ledger=ledger))
+        except Killed:
+            self.world.restart()
+            end = "killed"
+        except LedgerError:
+            raise  # the engine never asks for what is not legal
+        except VgpumgrError as error:
+            assert error.message and (error.why or error.next), f"no way out: {error!r}"
+            end = error.code
+        finally:
+            self.door.arm(None)
+            self.world.engine.stop.clear()
+        return end
+
+    def _lose_power(self, host: str) -> None:
+        self.hands.power_cut(host)
+        self._power_cuts.append(host)
+
+    def _shaken_on(self, host: str) -> None:
+        self.shaken |= {
+            vm.name
+            for vm in self.world.ledger.vms()
+            if host in {vm.host, vm.moving_to.host if vm.moving_to else ""}
+        }
+
+    def _end_operation(self, operation: str) -> None:
+        for way in (self.world.engine.resume, self.world.engine.undo):
+            try:
+                way(operation).raise_for_failure()
+            except VgpumgrError:
+                continue
+            return

@@ -1,0 +1,179 @@
+"""What has to hold after every command: read from the ledger and from the hosts themselves.
+
+It looks at the simulated hosts' own memory, below helper, libvirt and probe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass
+
+from tests.soak.hands import Foreign
+from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.journal import FINAL_TASKS, TaskRecord
+from vgpumgr.model.ports import Ledger
+from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.sim.fleet import SimulatedFleet
+from vgpumgr.sim.host import SimulatedHost
+
+_CLAIMS = "file:/var/lib/vgpumgr/claims/"
+_VOLUMES = "volume:"
+
+
+@dataclass(frozen=True)
+class Books:
+    """One reading of the ledger."""
+
+    vms: dict[str, VmRecord]
+    allocations: tuple[Allocation, ...]
+    layouts: frozenset[str]
+    unfinished: tuple[TaskRecord, ...]
+
+    @property
+    def open_names(self) -> frozenset[str]:
+        """The VMs that an open operation has not done with."""
+        return frozenset(task.vm for task in self.unfinished)
+
+
+def read(ledger: Ledger) -> Books:
+    """All that the checks need of the ledger."""
+    tasks = (
+        task
+        for operation in ledger.operations(open_only=True)
+        for task in ledger.tasks(operation.id)
+    )
+    return Books(
+        vms={vm.name: vm for vm in ledger.vms()},
+        allocations=ledger.allocations(),
+        layouts=frozenset(each.gpu for each in ledger.layouts()),
+        unfinished=tuple(task for task in tasks if task.state not in FINAL_TASKS),
+    )
+
+
+def check(
+    books: Books,
+    fleet: SimulatedFleet,
+    foreign: Foreign,
+    *,
+    shaken: Collection[str],
+    undefined: Collection[str],
+) -> None:
+    """``shaken`` are VMs whose power and devices may be otherwise than the ledger says,
+    ``undefined`` those whose domain somebody took away.
+    """
+    _nothing_twice(books)
+    _nothing_left_over(books, fleet, foreign)
+    _foreign_untouched(fleet, foreign)
+    for vm in books.vms.values():
+        runs = [name for name, host in fleet.hosts.items() if _runs(host, vm)]
+        assert len(runs) <= 1, f"{vm.name} runs on {runs}"
+        if vm.name in books.open_names:
+            continue
+        _holds_what_it_asked_for(vm, books)
+        if vm.name not in undefined:
+            _is_on_its_host_alone(vm, fleet)
+        if vm.name not in {*shaken, *undefined}:
+            _claimed(vm, books, fleet.host(vm.host))
+            assert bool(runs) == vm.running, f"{vm.name}: power is not {vm.running}"
+
+
+def marked(host: SimulatedHost) -> list[DomainFacts]:
+    """The domains that carry a mark."""
+    return [each for each in host.domains.list() if each.ownership is not None]
+
+
+def claims(host: SimulatedHost) -> dict[str, str]:
+    """Unit → allocation, as the files of the host say."""
+    found = host._durable.under(_CLAIMS)
+    return {unit: json.loads(text)["allocation"] for unit, text in found.items()}
+
+
+def shown(host: SimulatedHost) -> dict[str, object]:
+    """All of a host that has to be as it was, when everybody has gone."""
+    kernel = host.kernel
+    return {
+        "claims": sorted(claims(host).items()),
+        "volumes": sorted(host._durable.under(_VOLUMES)),
+        "mdevs": sorted(kernel.mdevs.devices),
+        "domains": [each.name for each in host.domains.list()],
+        "vGPUs": {address: gpu.vgpus for address, gpu in kernel.nvidia.items()},
+        "drivers": {each.address: each.driver for each in kernel.pci.functions.values()},
+    }
+
+
+def _nothing_twice(books: Books) -> None:
+    held = books.allocations
+    _once("slot", ((each.gpu, slot) for each in held for slot in each.slots))
+    _once("VF", ((each.gpu, each.vf) for each in held if each.vf is not None))
+    _once("device", ((each.host, d) for each in held for d in (each.device, *each.companions)))
+
+
+def _once(what: str, things: Iterable[Hashable]) -> None:
+    twice = [thing for thing, times in Counter(things).items() if times > 1]
+    assert not twice, f"{what} with two owners: {twice}"
+
+
+def _nothing_left_over(books: Books, fleet: SimulatedFleet, foreign: Foreign) -> None:
+    """What carries our name on a host has its owner in the ledger."""
+    ids = {vm.id for vm in books.vms.values()}
+    allocations = {each.id for each in books.allocations}
+    devices = {each.device for each in books.allocations}
+    volumes = {
+        (host, volume)
+        for vm in books.vms.values()
+        for host in (fleet.hosts if vm.name in books.open_names else (vm.host,))
+        for _, volume in vm.volumes
+    }
+    for name, host in fleet.hosts.items():
+        left = {each.name for each in marked(host) if each.ownership.vm_id not in ids}  # type: ignore[union-attr]
+        assert not left, f"domains of nobody on {name}: {left}"
+        unknown = set(claims(host).values()) - allocations - books.layouts
+        assert not unknown, f"claims of nobody on {name}: {unknown}"
+        mdevs = {each for each in host.kernel.mdevs.devices if (name, each) not in foreign.mdevs}
+        assert mdevs <= devices, f"mdevs of nobody on {name}: {mdevs - devices}"
+        files = {key.split("/", 1)[1] for key in host._durable.under(_VOLUMES)}
+        left = {each for each in files if (name, each) not in volumes} - set(host.host.images)
+        assert not left, f"volumes of nobody on {name}: {left}"
+
+
+def _foreign_untouched(fleet: SimulatedFleet, foreign: Foreign) -> None:
+    for (host, name), (xml, state) in foreign.domains.items():
+        found = fleet.host(host).domains.look(name)
+        assert found is not None, f"domain {name} on {host} is gone, and was not ours"
+        assert (fleet.host(host).domains.xml(name), found.state) == (xml, state)
+    for (host, uuid), (parent, kind) in foreign.mdevs.items():
+        device = fleet.host(host).kernel.mdevs.devices.get(uuid)
+        assert device is not None, f"mdev {uuid} on {host} is gone, and was not ours"
+        assert (device.parent.name, device.type.id) == (parent, kind)
+
+
+def _holds_what_it_asked_for(vm: VmRecord, books: Books) -> None:
+    held = [each for each in books.allocations if each.vm_id == vm.id]
+    assert {each.host for each in held} <= {vm.host}, f"{vm.name} holds units of another host"
+    asked = Counter({part.profile: part.count for part in vm.spec.gpus})
+    assert Counter(each.profile for each in held) == asked
+
+
+def _claimed(vm: VmRecord, books: Books, host: SimulatedHost) -> None:
+    there = set(claims(host).values())
+    mine = {each.id for each in books.allocations if each.vm_id == vm.id}
+    assert mine <= there, f"{vm.name} lacks claims on {vm.host}: {mine - there}"
+
+
+def _is_on_its_host_alone(vm: VmRecord, fleet: SimulatedFleet) -> None:
+    there = [
+        name
+        for name, host in fleet.hosts.items()
+        for each in marked(host)
+        if each.ownership.vm_id == vm.id and each.persistent  # type: ignore[union-attr]
+    ]
+    assert there == [vm.host], f"{vm.name} is defined on {there}, belongs to {vm.host}"
+
+
+def _runs(host: SimulatedHost, vm: VmRecord) -> bool:
+    found = host.domains.look(vm.name)
+    if found is None or found.ownership is None or found.ownership.vm_id != vm.id:
+        return False
+    return found.state is DomainState.RUNNING

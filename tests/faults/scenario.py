@@ -37,6 +37,7 @@ class Place:
         self.app = _app(url, Path("/nonexistent"))
         self.hosts = Installable(SimFleet(name="faults", hosts=tuple(hosts)), self.app)
         self.app.__dict__["sim_hosts"] = self.hosts
+        self.app.__dict__["ledger"] = self.app.writable_ledger
         self.app.__dict__["fences"] = Fences(SystemClock(), self._switch)
         self._single_threaded("prepare")
 

@@ -15,5 +15,5 @@ def test_one_wins_and_the_others_are_told(
 ) -> None:
     at = str(tmp_path / "l.db")
     url = at if store == "sqlite" else request.getfixturevalue("pg").database()
-    report = race(url, processes=2, threads=8, rounds=8)
+    report = race(url, processes=2, threads=8, rounds=4)
     assert sound(report), report

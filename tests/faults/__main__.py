@@ -99,7 +99,7 @@ def _run(given: argparse.Namespace) -> dict[str, Any]:
             _tell(job, figures, answer["seconds"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    some = given.only or given.again
+    some = given.only or given.again or left
     facts = {"seed": given.seed, "scenarios_left_out": left}
     facts["seconds"] = round(time.monotonic() - began, 1)
     return report.whole(found, () if some else uncovered(passed), **facts)

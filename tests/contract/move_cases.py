@@ -36,7 +36,7 @@ def digest(host: Host, path: str) -> object:
     return host.helper.call("file_digest", args)
 
 
-@DEVICE_CASES.case()
+@DEVICE_CASES.case("10.1")
 def a_vm_moves_with_its_device_and_home_again(bench: MoveBench) -> None:
     made = (bench.made(bench.source), bench.made(bench.target))
     with made[0] as first, made[1] as there, bench.running(first):
@@ -58,7 +58,7 @@ def a_vm_moves_with_its_device_and_home_again(bench: MoveBench) -> None:
             bench.source.domains.destroy(VM)
 
 
-@CASES.case()
+@CASES.case("10.2")
 def a_vm_without_devices_moves(bench: MoveBench) -> None:
     with bench.running():
         bench.move({})
@@ -66,7 +66,7 @@ def a_vm_without_devices_moves(bench: MoveBench) -> None:
         assert bench.seen(bench.source).state is DomainState.SHUTOFF
 
 
-@DEVICE_CASES.case()
+@DEVICE_CASES.case("10.3")
 def a_device_that_is_not_on_the_target_leaves_the_vm_where_it_is(bench: MoveBench) -> None:
     with bench.made(bench.source) as device, bench.running(device):
         with pytest.raises((HostRefused, NotFound)):
@@ -74,7 +74,7 @@ def a_device_that_is_not_on_the_target_leaves_the_vm_where_it_is(bench: MoveBenc
         runs_as_before(bench)
 
 
-@CASES.case()
+@CASES.case("10.4")
 def a_name_that_is_taken_on_the_target_keeps_the_vm(bench: MoveBench) -> None:
     other = replace(bench, source=bench.target, target=bench.source)
     with other.running(), bench.running():
@@ -84,7 +84,7 @@ def a_name_that_is_taken_on_the_target_keeps_the_vm(bench: MoveBench) -> None:
         assert bench.seen(bench.source).uuid != bench.seen(bench.target).uuid
 
 
-@CASES.case()
+@CASES.case("10.5")
 def an_address_that_leads_nowhere_leaves_the_vm_where_it_is(bench: MoveBench) -> None:
     with bench.running():
         with pytest.raises(HostRefused):
@@ -92,7 +92,7 @@ def an_address_that_leads_nowhere_leaves_the_vm_where_it_is(bench: MoveBench) ->
         runs_as_before(bench)
 
 
-@CASES.case()
+@CASES.case("10.6")
 def a_vm_that_is_off_is_not_moved_live(bench: MoveBench) -> None:
     with bench.running():
         xml = bench.source.domains.live_xml(VM)
@@ -103,7 +103,7 @@ def a_vm_that_is_off_is_not_moved_live(bench: MoveBench) -> None:
             bench.move({}, change=lambda move: replace(move, live_xml=xml))
 
 
-@CASES.case()
+@CASES.case("10.7")
 def nothing_under_way_is_cancelled_resumed_and_told_without_error(bench: MoveBench) -> None:
     with bench.running():
         assert bench.source.domains.migration_progress(VM) is None
@@ -112,7 +112,7 @@ def nothing_under_way_is_cancelled_resumed_and_told_without_error(bench: MoveBen
         runs_as_before(bench)
 
 
-@WHOLE_CASES.case()
+@WHOLE_CASES.case("10.8")
 def a_vm_with_a_whole_gpu_stays(bench: MoveBench) -> None:
     named = {"address": bench.whole, "claim": claim()}
     bench.source.helper.call("vfio_bind", {**named, "with": []})
@@ -126,14 +126,14 @@ def a_vm_with_a_whole_gpu_stays(bench: MoveBench) -> None:
         bench.source.helper.call("vfio_release", named)
 
 
-@DISK_CASES.case()
+@DISK_CASES.case("10.9")
 def a_disk_goes_along_with_the_running_vm(bench: MoveBench) -> None:
     with bench.volumes() as disk, bench.running(disk=disk):
         bench.move({}, copied=("vda",))
         assert bench.seen(bench.target).state is DomainState.RUNNING
 
 
-@DISK_CASES.case()
+@DISK_CASES.case("10.10")
 def a_disk_that_neither_goes_along_nor_is_shared_keeps_the_vm(bench: MoveBench) -> None:
     with bench.volumes() as disk, bench.running(disk=disk):
         with pytest.raises((HostRefused, InUse)) as caught:
@@ -142,7 +142,7 @@ def a_disk_that_neither_goes_along_nor_is_shared_keeps_the_vm(bench: MoveBench) 
         runs_as_before(bench)
 
 
-@DISK_CASES.case()
+@DISK_CASES.case("10.11")
 def a_volume_is_copied_byte_for_byte(bench: MoveBench) -> None:
     for kind in ("raw", "qcow2"):
         with bench.volumes(kind) as volume:
@@ -157,7 +157,7 @@ def a_volume_is_copied_byte_for_byte(bench: MoveBench) -> None:
             assert heard[-1] > 0
 
 
-@DISK_CASES.case()
+@DISK_CASES.case("10.12")
 def a_volume_without_a_namesake_is_not_copied(bench: MoveBench) -> None:
     with bench.volumes() as volume:
         bench.target.storage.delete(POOL, volume.name)

@@ -248,10 +248,14 @@ def domain(facts: HostFacts, name: str, devices: tuple[Hostdev, ...]) -> str:
 
 
 def state(facts: HostFacts) -> HostFacts:
-    """What must be the same before and after: all but our domains, and the VFs' group numbers."""
+    """What must be the same before and after.
+
+    Not our domains, the VFs' group numbers, and how full disks are: others write to them too.
+    """
     foreign = tuple(each for each in facts.domains if not each.name.startswith(PREFIX))
     gpus = tuple(map(_without_groups, facts.gpus))
-    return replace(facts, domains=foreign, gpus=gpus)
+    pools = tuple(replace(pool, available_bytes=0) for pool in facts.pools)
+    return replace(facts, domains=foreign, gpus=gpus, pools=pools)
 
 
 def _without_groups(gpu: GpuFacts) -> GpuFacts:

@@ -1,6 +1,7 @@
 """Runs on the lab host, as root: all that a VM's life may change there, as JSON on stdout."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,12 @@ def available():
     return {f"{t.parts[-3]} {t.name}": text(t / "available_instances") for t in types}
 
 
+def node_devices():
+    """Without DRM's numbers: a display gets the lowest free one when its driver comes back."""
+    found = virsh("nodedev-list", "--all")
+    return sorted(re.sub(r"^drm_(card|renderD)[0-9]+$", r"drm_\1", each) for each in found)
+
+
 def claims():
     """Of VMs' parts: a layout stays kept as long as its host is in the fleet."""
     return [name for name in names("/var/lib/vgpumgr/claims") if not name.startswith("layout-")]
@@ -52,7 +59,7 @@ print(
             "mdevs": names("/sys/bus/mdev/devices"),
             "mdev definitions": lines("mdevctl", "list", "--defined"),
             "domains": virsh("list", "--all", "--name"),
-            "node devices": virsh("nodedev-list", "--all"),
+            "node devices": node_devices(),
             "volumes": virsh("vol-list", "default"),
             "nvram": names("/var/lib/libvirt/qemu/nvram"),
             "vfio groups": names("/dev/vfio"),

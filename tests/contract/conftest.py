@@ -50,9 +50,10 @@ def hosts(request: pytest.FixtureRequest) -> Iterator[tuple[Hosts, HostRecord]]:
     address = "local" if request.param == "local" else where.address()
     fingerprint = "" if request.param == "local" else where.fingerprint
     record = enrol.pin(real, HostRecord(name="h1", address=address), fingerprint, _refuse)
-    enrol.install(real, record)
+    real.open(record).installation.install()
     yield real, record
-    enrol.uninstall(real, record)
+    real.open(record).helper.call("forget", {})
+    real.open(record).installation.remove()
     real.close()
 
 

@@ -61,7 +61,7 @@ def bench(fleet: nshosts.NamespaceFleet) -> Iterator[MoveBench]:
         for record, where in zip(records, fleet.hosts, strict=True)
     ]
     for each in pinned:
-        enrol.install(real, each)
+        real.open(each).installation.install()
     yield MoveBench(
         source=real.open(pinned[0]),
         target=real.open(pinned[1]),

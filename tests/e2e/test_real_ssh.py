@@ -70,7 +70,7 @@ def enrolled(fleet: nshosts.NamespaceFleet) -> tuple[HostRecord, ...]:
     hosts = RealHosts(ssh_config=fleet.ssh_config, identity=lambda: ("e2e", 1))
     records = tuple(_pinned(hosts, each) for each in fleet.hosts)
     for record in records:
-        enrol.install(hosts, record)
+        hosts.open(record).installation.install()
         hosts.open(record).probe()
     hosts.close()
     return records
@@ -329,7 +329,7 @@ def test_without_a_sudo_rule_a_probe_is_partial_and_prints_the_rule(
     with pytest.raises(NotPermitted, match="sudo"):
         hosts.open(record).helper.call("restore", {})
     with pytest.raises(NotPermitted, match="install"):
-        enrol.install(hosts, record)
+        hosts.open(record).installation.install()
 
 
 @pytest.mark.skipif(shutil.which("sudo") is None, reason="sudo is not installed")
@@ -341,7 +341,7 @@ def test_an_ordinary_user_with_sudo_enrols_and_keeps_one_rule(
     where.path("/etc/sudoers.d/setup").write_text("gpuadm ALL=(root) NOPASSWD: ALL\n")
     hosts = reach()
     record = _pinned(hosts, where, "gpuadm")
-    enrol.install(hosts, record)
+    hosts.open(record).installation.install()
     where.path("/etc/sudoers.d/setup").unlink()
     assert hosts.open(record).probe().unknown == ()
     assert hosts.open(record).helper.call("restore", {}) == {"restored": [], "failed": []}
@@ -363,20 +363,25 @@ def test_a_bare_host_is_probed_by_a_streamed_helper_and_cannot_be_changed(
     assert not where.path("/usr/local/lib/vgpumgr").exists()
 
 
+def uninstall(host: Host) -> None:
+    host.helper.call("forget", {})
+    host.installation.remove()
+
+
 def test_uninstall_leaves_nothing_and_refuses_while_a_claim_is_left(
     reach: Callable[..., RealHosts], fleet: nshosts.NamespaceFleet
 ) -> None:
     (where,) = fleet.add(1, libvirtd=False)
     hosts = reach()
     record = _pinned(hosts, where)
-    enrol.install(hosts, record)
+    hosts.open(record).installation.install()
     claim = where.path("/var/lib/vgpumgr/claims/pci-0000:41:00.0.json")
     claim.parent.mkdir(parents=True)
     claim.write_text("{}")
     with pytest.raises(Conflict):
-        enrol.uninstall(hosts, record)
+        uninstall(hosts.open(record))
     claim.unlink()
-    enrol.uninstall(hosts, record)
+    uninstall(hosts.open(record))
     assert not where.path("/usr/local/lib/vgpumgr").exists()
     assert not where.path("/var/lib/vgpumgr").exists()
     with pytest.raises(HostUnreachable, match="cannot be started"):
@@ -389,7 +394,7 @@ def test_a_host_that_dies_in_the_middle_is_reported_not_waited_for(
     (where,) = fleet.add(1)
     hosts = reach(call_timeout_s=DEADLINE_S, connect_timeout_s=DEADLINE_S)
     record = _pinned(hosts, where)
-    enrol.install(hosts, record)
+    hosts.open(record).installation.install()
     host = hosts.open(record)
     host.probe()
     where.close()

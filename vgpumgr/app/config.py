@@ -137,7 +137,7 @@ def _policy(setting: _Setting | None) -> PlacementPolicy:
     if setting is None:
         return PlacementPolicy.BREADTH_FIRST
     if setting.text not in list(PlacementPolicy):
-        setting.refuse("policy", "is not a policy", next="breadth-first or depth-first")
+        setting.refuse("policy", "is not a policy", next=" or ".join(PlacementPolicy))
     return PlacementPolicy(setting.text)
 
 

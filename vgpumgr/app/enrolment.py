@@ -1,13 +1,13 @@
-"""Enrolling hosts: pin the key, install the helper, probe, write down; and the way back."""
+"""Enrolling hosts, and taking them out: keys are pinned here, the rest is the engine's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from vgpumgr.app.composition import App
 from vgpumgr.app.router import is_simulated
-from vgpumgr.model.errors import Conflict
+from vgpumgr.engine.use_cases.enrol import refuse_known
 from vgpumgr.model.host import HostRecord
 
 AcceptKey = Callable[[str, str], None]
@@ -16,42 +16,25 @@ AcceptKey = Callable[[str, str], None]
 def enrol(
     app: App, record: HostRecord, *, fingerprint: str, install: bool, accept: AcceptKey
 ) -> HostRecord:
-    """Enrol one host. Nothing is written to the ledger unless the host could be probed.
+    """Enrol one host. Nothing is left of it, here or there, unless it could be probed.
 
     ``accept`` is called with the name and the key of a host whose fingerprint was not given; it
     raises to refuse.
     """
-    ledger = app.writable_ledger
-    _refuse_known(record, {host.name: host.address for host in ledger.hosts()})
-    if is_simulated(record):
-        if install:
-            app.sim_hosts.install(record)
-    else:
+    if not is_simulated(record):
         from vgpumgr.hosts import enrol as reach
 
+        refuse_known(app.writable_ledger, record)
         pinned = reach.pin(app.real_hosts, record, fingerprint, accept)
         record = replace(pinned, probe_only=not install)
-        if install:
-            reach.install(app.real_hosts, record)
-    return keep(app, record)
+    return keep(app, record, install=install)
 
 
-def keep(app: App, record: HostRecord) -> HostRecord:
-    """Probe a host that is pinned and has its helper, and write it down; or nothing is written."""
-    ledger = app.writable_ledger
-    app.hosts.open(record).probe()
-    ledger.add_host(record)
+def keep(app: App, record: HostRecord, *, install: bool = False) -> HostRecord:
+    """Enrol a host that is pinned and has its helper, or is to get it."""
+    app.engine.enrol(record, install=install).raise_for_failure()
     app.engine.refresh([record.name])
-    return ledger.host(record.name)
-
-
-def _refuse_known(record: HostRecord, known: dict[str, str]) -> None:
-    for name, address in known.items():
-        if name == record.name or address == record.address:
-            raise Conflict(
-                f"host {name} ({address}) is enrolled already",
-                next=f"vgpumgr host show {name}",
-            )
+    return app.writable_ledger.host(record.name)
 
 
 def trust(app: App, name: str, fingerprint: str) -> None:
@@ -65,36 +48,16 @@ def trust(app: App, name: str, fingerprint: str) -> None:
 
 
 def remove(app: App, name: str, *, reach: bool) -> tuple[str, ...]:
-    """Take the helper away and close the host's row; refused while anything is allocated.
+    """Take a host out, with its helper; without ``reach`` nothing is asked of it.
 
     The answer: GPUs whose layout the host does not keep for its boots any longer.
     """
-    ledger = app.writable_ledger
-    record = ledger.host(name)
-    held = [each for each in ledger.allocations() if each.host == name]
-    vms = [vm.name for vm in ledger.vms() if vm.host == name]
-    if held or vms:
-        raise Conflict(
-            f"host {name} is in use",
-            why=f"{len(vms)} VMs and {len(held)} allocations are on it",
-            next=f"vgpumgr vm list, then delete those on {name}",
-        )
-    left = _uninstall(app, record) if reach and not record.probe_only else ()
-    ledger.remove_host(name)
-    return left
-
-
-def _uninstall(app: App, record: HostRecord) -> tuple[str, ...]:
-    if is_simulated(record):
-        forgotten = app.hosts.open(record).helper.call("forget", {})
-        app.sim_hosts.uninstall(record)
-        return _layouts(forgotten)
-    from vgpumgr.hosts import enrol as reach
-
-    return _layouts(reach.uninstall(app.real_hosts, record))
-
-
-def _layouts(answer: Mapping[str, object]) -> tuple[str, ...]:
-    """The GPUs that the helper's ``forget`` names; an older one names none."""
-    found = answer.get("layouts")
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    if not reach:
+        app.engine.forget_host(name)
+        return ()
+    record = app.writable_ledger.host(name)
+    removed = app.engine.remove_host(name)
+    removed.outcome.raise_for_failure()
+    if not is_simulated(record):
+        app.real_hosts.forget(name)
+    return removed.layouts

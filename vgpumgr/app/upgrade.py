@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vgpumgr.app.composition import App
-from vgpumgr.app.router import is_simulated
 from vgpumgr.helper import VERSION
 from vgpumgr.model.errors import NotPermitted, UsageError, VgpumgrError
 from vgpumgr.model.host import HostRecord
@@ -23,10 +22,9 @@ def upgrade(app: App, name: str) -> tuple[str, str]:
             next=f"vgpumgr host remove {name}, then host add without --no-install",
         )
     before = _version(app, record)
-    if is_simulated(record):
-        app.sim_hosts.install(record)
-    else:
-        _install(app, record)
+    _install(app, record)
+    # One that was enrolled by an older vgpumgr has no mark of its fleet yet.
+    app.hosts.open(record).helper.call("fleet_join", {})
     failed = app.engine.refresh([name]).failed
     if name in failed:
         raise failed[name]
@@ -35,10 +33,8 @@ def upgrade(app: App, name: str) -> tuple[str, str]:
 
 
 def _install(app: App, record: HostRecord) -> None:
-    from vgpumgr.hosts import enrol as reach
-
     try:
-        reach.install(app.real_hosts, record)
+        app.hosts.open(record).installation.install()
     except NotPermitted as refused:
         # After a set-up the host is reached by a user who may run the helper and nothing else.
         again = f"vgpumgr host add {record.name} --address ADMIN@HOST --bootstrap"

@@ -113,6 +113,8 @@ VERBS = {
     "image_inspect": Verb(images.inspect, ("path", "pool_path")),
     "file_digest": Verb(images.digest, ("path", "pool_path")),
     "kvm_probe": Verb(kvm.kvm_probe),
+    "fleet_join": _controlled(forget.join),
+    "fleet_leave": _controlled(forget.leave),
     "forget": _controlled(forget.forget),
 }
 

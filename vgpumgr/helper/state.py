@@ -9,6 +9,7 @@ FOLDER = "/var/lib/vgpumgr"
 CLAIMS = f"{FOLDER}/claims"
 EPOCH = f"{FOLDER}/epoch"
 KVM = f"{FOLDER}/kvm.json"
+FLEETS = f"{FOLDER}/fleets"
 
 
 def store(system: System, path: str, text: str) -> None:

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -89,3 +89,13 @@ class Deadlines:
 
 
 DEADLINES = Deadlines()
+
+
+def side_by_side(jobs: Iterable[Callable[[], None]], within_s: float) -> None:
+    """Run all at once; returns when all have ended, or after ``within_s`` seconds."""
+    until = time.monotonic() + within_s
+    threads = [threading.Thread(target=job, name="vgpumgr-close", daemon=True) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))

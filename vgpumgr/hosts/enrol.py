@@ -1,11 +1,10 @@
-"""Enrolment of real hosts: pin the SSH key, install the helper, take it away again."""
+"""Enrolment of real hosts: pin the SSH key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
-from vgpumgr.hosts.helper import install as installing
 from vgpumgr.hosts.real import RealHosts
 from vgpumgr.hosts.ssh.address import LOCAL
 from vgpumgr.hosts.ssh.hostkey import check_fingerprint, known_fingerprints
@@ -46,20 +45,3 @@ def _require(
             why=f"it shows {', '.join(shown)}; {source}: {', '.join(sorted(wanted))}",
             next="on the host's console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
         )
-
-
-def install(hosts: RealHosts, record: HostRecord) -> None:
-    """Install the helper and its sudo rule, and check that the new one answers."""
-    helper = hosts.open(record).helper
-    installing.install(record.name, hosts.runner(record), hosts.user(record), helper)
-
-
-def uninstall(hosts: RealHosts, record: HostRecord) -> Mapping[str, object]:
-    """Take helper, state and sudo rule away; what the helper's ``forget`` said.
-
-    InUse while a claim is left on the host.
-    """
-    forgotten = hosts.open(record).helper.call("forget", {})
-    installing.remove(record.name, hosts.runner(record), hosts.user(record))
-    hosts.forget(record.name)
-    return forgotten

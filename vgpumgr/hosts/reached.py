@@ -8,8 +8,8 @@ from typing import Protocol
 
 from vgpumgr.hosts.facts.host_facts import assemble
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.model.host import HostFacts, UnknownPart
-from vgpumgr.model.ports import Domains, Helper, Storage
+from vgpumgr.model.host import HostFacts, Installed, UnknownPart
+from vgpumgr.model.ports import Domains, Helper, Installation, Storage
 
 
 class LibvirtLike(Protocol):
@@ -39,8 +39,11 @@ class ReachedHost:
         helper: Helper,
         libvirt: Callable[[], LibvirtLike],
         close: Callable[[], None] = lambda: None,
+        *,
+        installation: Installation | None = None,
     ) -> None:
         self._name = name
+        self._installation = installation
         self._helper = helper
         self._libvirt = libvirt
         self._close = close
@@ -54,6 +57,13 @@ class ReachedHost:
     def helper(self) -> Helper:
         """The helper on it."""
         return self._helper
+
+    @property
+    def installation(self) -> Installation:
+        """How the helper got there."""
+        if self._installation is None:
+            raise AssertionError(f"nobody knows how to install on {self._name}")
+        return self._installation
 
     @property
     def domains(self) -> Domains:
@@ -114,7 +124,7 @@ def unreachable(name: str, error: VgpumgrError) -> ReachedHost:
     def libvirt() -> LibvirtLike:
         raise error
 
-    return ReachedHost(name, _NoHelper(error), libvirt)
+    return ReachedHost(name, _NoHelper(error), libvirt, installation=_NoInstallation(error))
 
 
 class _NoHelper:
@@ -122,4 +132,18 @@ class _NoHelper:
         self._error = error
 
     def call(self, verb: str, args: Mapping[str, object]) -> dict[str, object]:
+        raise self._error
+
+
+class _NoInstallation:
+    def __init__(self, error: VgpumgrError) -> None:
+        self._error = error
+
+    def look(self) -> Installed:
+        raise self._error
+
+    def install(self) -> None:
+        raise self._error
+
+    def remove(self) -> None:
         raise self._error

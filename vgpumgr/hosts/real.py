@@ -7,9 +7,12 @@ import pwd
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from vgpumgr.hosts.deadline import side_by_side
 from vgpumgr.hosts.helper.call import HelperCall, Identity
+from vgpumgr.hosts.helper.installation import RunnerInstallation
 from vgpumgr.hosts.helper.launch import installed, streamed
 from vgpumgr.hosts.libvirt.bridge import Bridge, SocketStream
 from vgpumgr.hosts.libvirt.guarded import GuardedLibvirt
@@ -30,6 +33,7 @@ LIBVIRT_SOCKETS = (
     Path("/run/libvirt/virtqemud-sock"),
 )
 _VIRT_SSH_HELPER = ("virt-ssh-helper", "qemu:///system")
+_GOODBYE_S = 2.0
 _LONG_JOBS = 20
 """A long job (a volume's copy, a guest's start) may take this many times an ordinary call."""
 
@@ -128,9 +132,10 @@ class RealHosts:
             host.close()
 
     def close(self) -> None:
-        """Drop all connections."""
-        for name in list(self._open):
-            self.forget(name)
+        """Drop all connections; one to a host that hangs goes in its own time, or with the
+        process: nobody waits longer than two seconds for them all.
+        """
+        side_by_side([partial(self.forget, name) for name in list(self._open)], _GOODBYE_S)
 
     def _reached(self, record: HostRecord) -> tuple[Host, Runner]:
         wanted = (record.address, record.host_key, record.probe_only)
@@ -188,7 +193,10 @@ class RealHosts:
             libvirt.close()
             close()
 
-        return ReachedHost(record.name, helper, lambda: libvirt, close_all)
+        installation = RunnerInstallation(record.name, runner, lambda: self.user(record), helper)
+        return ReachedHost(
+            record.name, helper, lambda: libvirt, close_all, installation=installation
+        )
 
     def _through(self, target: SshTarget) -> SshConnection | None:
         return through(self._jumps(target), self._connect_s)

@@ -17,6 +17,7 @@ from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.sim.transport.channel import Channel
+from vgpumgr.sim.transport.installation import SimInstallation
 from vgpumgr.sim.transport.moving import Connect, FleetCall, Place
 from vgpumgr.sim.transport.proxies import Call, ProxyLibvirt, SimRunner, under_deadline
 
@@ -127,5 +128,6 @@ class Opened:
             renew=self._renew,
         )
         place = Place(self._connect, record.address.removeprefix(SCHEME))
-        libvirt = ProxyLibvirt(under_deadline(record.name, call), place)
-        return ReachedHost(record.name, helper, lambda: libvirt)
+        guarded = under_deadline(record.name, call)
+        libvirt, installation = ProxyLibvirt(guarded, place), SimInstallation(guarded)
+        return ReachedHost(record.name, helper, lambda: libvirt, installation=installation)

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vgpumgr import virt
+from vgpumgr.helper import fleets, state
 from vgpumgr.helper.dispatch import VERBS, handle
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused, UsageError
+from vgpumgr.model.host import Installed
 from vgpumgr.model.simulated import SimHost
 from vgpumgr.sim import gpu_faults, setup_faults
 from vgpumgr.sim.durable import Durable
@@ -165,6 +167,16 @@ class SimulatedHost:
             if not answer["ok"] or answer["result"]["failed"]:
                 self.kernel.setup.fail(RESTORE)
         self._domains.boot()
+
+    def look(self) -> Installed:
+        """The helper is always there: the unit that restores at boot stands for it."""
+        there = self.system.exists(RESTORE_UNIT)
+        return Installed(
+            helper=there,
+            current=there,
+            fleets=fleets.enrolled(self.system),
+            state=self.system.exists(state.FOLDER),
+        )
 
     def install(self) -> None:
         """Have claims restored at boot, as the roles set a host up."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from vgpumgr.hosts.helper import installer
 from vgpumgr.hosts.helper.bundle import _files, bundle, helper_version
+from vgpumgr.hosts.helper.install import look as look_at
 from vgpumgr.hosts.helper.launch import streamed
+from vgpumgr.hosts.runner import CallCut, Completed
+from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown
+from vgpumgr.model.host import Installed
 
 
 def test_the_bundle_holds_the_helper_and_nothing_else_of_ours() -> None:
@@ -132,3 +138,48 @@ def test_a_zip_that_broke_on_the_way_changes_nothing(root: Path) -> None:
     answer = ordered(order(root, do="install") + bundle()[:-100])
     assert answer["ok"] is False
     assert [each for each in before if not each.exists()] == []
+
+
+def look(root: Path) -> dict[str, object]:
+    return ordered(order(root, do="look", state=str(root / "state")))
+
+
+def test_a_look_tells_what_is_there_and_whose(root: Path) -> None:
+    nothing = {"helper": False, "bundle": "", "fleets": [], "state": False}
+    assert look(root) == {"ok": True, "why": "", **nothing}
+    install(root)
+    (root / "state" / "fleets").mkdir(parents=True)
+    (root / "state" / "fleets" / "one").touch()
+    digest = hashlib.sha256(bundle()).hexdigest()
+    there = {"helper": True, "bundle": digest, "fleets": ["one"], "state": True}
+    assert look(root) == {"ok": True, "why": "", **there}
+
+
+class Says:
+    """A runner whose programs end so."""
+
+    def __init__(self, ended: Completed | CallCut) -> None:
+        self.ended, self.argv = ended, ()
+
+    def run(self, argv: Sequence[str], stdin: bytes, timeout_s: float) -> Completed:
+        self.argv = tuple(argv)
+        if isinstance(self.ended, CallCut):
+            raise self.ended
+        return self.ended
+
+
+def test_a_look_needs_no_rights_and_knows_the_helper_that_we_bring() -> None:
+    answer = {"ok": True, "helper": True, "bundle": "old", "fleets": ["one"], "state": True}
+    runner = Says(Completed(0, json.dumps(answer).encode(), ""))
+    found = look_at("h1", runner)
+    assert found == Installed(helper=True, current=False, fleets=("one",), state=True)
+    assert runner.argv[0] == "python3"
+
+
+def test_what_could_not_be_read_is_not_taken_for_absent() -> None:
+    refused = {"ok": False, "why": "Permission denied"}
+    for ended in (Completed(0, json.dumps(refused).encode(), ""), Completed(1, b"", "no python3")):
+        with pytest.raises(OutcomeUnknown):
+            look_at("h1", Says(ended))
+    with pytest.raises(HostUnreachable):
+        look_at("h1", Says(CallCut("connection lost", timed_out=False)))

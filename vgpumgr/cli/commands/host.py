@@ -13,6 +13,7 @@ from vgpumgr.cli.commands.host_evacuate import evacuate
 from vgpumgr.cli.commands.host_fence import fence
 from vgpumgr.cli.commands.host_migration import migration
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import (
     Column,
@@ -161,12 +162,17 @@ def uncordon(context: Context, names: tuple[str, ...]) -> None:
 @output_option
 @pass_context
 def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
-    """Take a host out: its helper and pin go; refused while anything is allocated on it."""
+    """Take a host out: its helper and pin go; refused while anything is allocated on it.
+
+    The helper stays while another fleet has enrolled the host. The same command goes on with what
+    was interrupted.
+    """
     from vgpumgr.app.enrolment import remove as take_out
 
     context.app.ledger.host(name)
     confirm(yes=yes)(f"remove host {name}?")
-    left = take_out(context.app, name, reach=not forget)
+    with ending_gently(context.app.stop):
+        left = take_out(context.app, name, reach=not forget)
     say(f"{name}: removed")
     if left:
         say(f"{name} keeps no layout any longer: {', '.join(left)} stay as they are until it boots")

@@ -35,6 +35,9 @@ from vgpumgr.model.host import HostRecord
 def add(context: Context, /, name: str | None, file: str | None, **options: Any) -> None:
     """Enrol hosts: pin the SSH key, install the helper, probe.
 
+    The same command goes on with what was interrupted. --bootstrap, which may be run as often as
+    one likes, is no part of that: only the enrolment after it is.
+
     \b
     vgpumgr host add gpu1 --address root@gpu1.example --fingerprint SHA256:…
     vgpumgr host add lab --address local

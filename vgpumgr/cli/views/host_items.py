@@ -10,7 +10,7 @@ from vgpumgr.app.upgrade import HELPER_VERSION
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.size import format_mib
 
@@ -29,6 +29,7 @@ def host_item(host: HostRecord) -> dict[str, Any]:
         "migration": to_plain(host.migration),
         "draining": host.draining,
         "maintenance": host.maintenance,
+        "membership": str(host.membership),
         "evacuated": host.evacuated,
         "fence": to_plain(host.fence),
         "observed_at": host.observed_at,
@@ -77,6 +78,8 @@ def helper_text(item: Mapping[str, Any]) -> str:
 
 def host_state(host: HostRecord) -> str:
     """One word, the worst first; a host in maintenance may be off."""
+    if host.membership is not Membership.MEMBER:
+        return str(host.membership)
     if host.maintenance:
         return "maintenance"
     if host.last_error:

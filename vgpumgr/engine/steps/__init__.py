@@ -11,6 +11,7 @@ from vgpumgr.engine.steps.base import Around, Between, Step, UndoNotPossible
 from vgpumgr.engine.steps.carrying import CarryVolume
 from vgpumgr.engine.steps.device import RealiseDevice, ReleaseDevice
 from vgpumgr.engine.steps.domain import DefineDomain, RedefineDomain, UndefineDomain
+from vgpumgr.engine.steps.enrolling import InstallHelper, JoinFleet
 from vgpumgr.engine.steps.evacuating import LeaveDomain, SetAutostart, StartEvacuated
 from vgpumgr.engine.steps.fabric import ActivatePartition, DeactivatePartition
 from vgpumgr.engine.steps.healing import ConfirmGone, ForgetDomain, KeepDomain
@@ -18,6 +19,7 @@ from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
 from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, StopToMove
 from vgpumgr.engine.steps.moving import MoveDomain
 from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain
+from vgpumgr.engine.steps.removing import ForgetLayout, LeaveFleet, RemoveHelper
 from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.journal import StepRecord
@@ -41,15 +43,20 @@ __all__ = [
     "Depart",
     "DepartOff",
     "ForgetDomain",
+    "ForgetLayout",
+    "InstallHelper",
+    "JoinFleet",
     "KeepDomain",
     "KeepLayout",
     "LeaveDomain",
+    "LeaveFleet",
     "MarkDomain",
     "MoveDomain",
     "RealiseDevice",
     "RebootDomain",
     "RedefineDomain",
     "ReleaseDevice",
+    "RemoveHelper",
     "SetAutostart",
     "StartDomain",
     "StartEvacuated",
@@ -82,15 +89,20 @@ _KINDS: dict[str, type[Step | Between]] = {
         Depart,
         DepartOff,
         ForgetDomain,
+        ForgetLayout,
+        InstallHelper,
+        JoinFleet,
         KeepDomain,
         KeepLayout,
         LeaveDomain,
+        LeaveFleet,
         MarkDomain,
         MoveDomain,
         RealiseDevice,
         RebootDomain,
         RedefineDomain,
         ReleaseDevice,
+        RemoveHelper,
         SetAutostart,
         StartDomain,
         StartEvacuated,

@@ -33,21 +33,31 @@ class KeepLayout(Step):
 
     def look(self, host: Host) -> Observed:
         """Is it there, under this generation?"""
+        there = self.claim_on(host)
+        unit = claim_units.layout(self.device)
+        return InState() if there == self.claim else Differs(f"{unit} is {there}")
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Write it; the helper reads back before it answers."""
+        self.write(host)
+
+    def write(self, host: Host) -> None:
+        """Have the host write it down."""
+        args = {"gpu": self.device, "claim": self.claim, **self.parts}
+        host.helper.call("layout_claim", args)
+
+    @property
+    def claim(self) -> dict[str, object]:
+        """What the helper takes a claim by."""
+        return {"allocation": self.gpu, "generation": self.generation, "vm": self.layout}
+
+    def claim_on(self, host: Host) -> dict[str, object] | None:
+        """The same of whatever layout the host has for the GPU; None without any."""
         found = host.helper.call("claims", {}).get("claims")
         claims = found if isinstance(found, list) else []
         unit = claim_units.layout(self.device)
         there = next((each for each in claims if each["unit"] == unit), None)
-        written = there and {name: there[name] for name in self._claim}
-        return InState() if written == self._claim else Differs(f"{unit} is {written}")
-
-    def act(self, host: Host, clock: Clock) -> None:
-        """Write it; the helper reads back before it answers."""
-        args = {"gpu": self.device, "claim": self._claim, **self.parts}
-        host.helper.call("layout_claim", args)
-
-    @property
-    def _claim(self) -> dict[str, object]:
-        return {"allocation": self.gpu, "generation": self.generation, "vm": self.layout}
+        return there and {name: there[name] for name in self.claim}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,46 @@
-"""Taking the helper's state off a host that leaves the fleet."""
+"""A fleet's mark on a host that it enrols, and all it has there taken off when the host leaves."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import claims, errors, layout_claims, state
+from vgpumgr.helper import claims, errors, fleets, layout_claims
 from vgpumgr.helper.call import Call
 from vgpumgr.helper.errors import HelperError
 
 
+def join(call: Call) -> dict[str, Any]:
+    """The ``fleet_join`` verb: the host is one of the caller's fleet."""
+    fleets.join(call.system, call.fleet)
+    return {"fleets": list(fleets.enrolled(call.system))}
+
+
+def leave(call: Call) -> dict[str, Any]:
+    """The ``fleet_leave`` verb: the reverse; claims stay, and state that another needs."""
+    fleets.leave(call.system, call.fleet)
+    return {"fleets": list(fleets.enrolled(call.system))}
+
+
 def forget(call: Call) -> dict[str, Any]:
-    """The ``forget`` verb; refused while a claim, of whatever fleet, is left.
+    """The ``forget`` verb; refused while a claim of ours is left, or one of a fleet without a mark.
 
     Layouts of the caller's fleet hold nobody: the GPUs stay as they are until the next boot.
     """
     ours = _layouts(call)
-    held = [unit for unit in claims.units(call.system) if unit not in ours]
+    held = [unit for unit in _held(call) if unit not in ours]
     if held:
         raise HelperError(errors.IN_USE, "the host still carries claims", ", ".join(held))
-    for folder in (state.CLAIMS, state.FOLDER):
-        if call.system.exists(folder):
-            for name in call.system.list(folder):
-                state.remove(call.system, f"{folder}/{name}")
-            state.remove(call.system, folder)
+    for unit in ours:
+        claims.drop(call.system, unit)
+    fleets.leave(call.system, call.fleet)
     return {"layouts": list(ours.values())}
+
+
+def _held(call: Call) -> list[str]:
+    """Every unit with a claim, but those of other fleets that enrolled the host: they stay."""
+    others = set(fleets.enrolled(call.system)) - {call.fleet}
+    found = claims.every(call.system)
+    return [unit for unit, claim, _ in found if claim is None or claim["fleet"] not in others]
 
 
 def _layouts(call: Call) -> dict[str, str]:

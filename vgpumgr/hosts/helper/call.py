@@ -46,6 +46,8 @@ CHANGES = frozenset(
         "fabric_activate",
         "fabric_deactivate",
         "restore",
+        "fleet_join",
+        "fleet_leave",
         "forget",
     }
 )

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from importlib import resources
+from typing import Any
 
 from vgpumgr.hosts.helper.bundle import bundle, helper_version
-from vgpumgr.hosts.helper.launch import FOLDER, LAUNCHER, SUDOERS, sudoers_line
+from vgpumgr.hosts.helper.launch import FOLDER, LAUNCHER, STATE, SUDOERS, sudoers_line
 from vgpumgr.hosts.runner import CallCut, Completed, Runner
-from vgpumgr.model.errors import HostRefused, NotPermitted, OutcomeUnknown
+from vgpumgr.model.errors import (
+    DeadlineExceeded,
+    HostRefused,
+    HostUnreachable,
+    NotPermitted,
+    OutcomeUnknown,
+)
+from vgpumgr.model.host import Installed
 from vgpumgr.model.ports import Helper
 
 TIMEOUT_S = 120.0
-_PLACES = {"folder": FOLDER, "launcher": LAUNCHER, "sudoers": SUDOERS}
+_PLACES = {"folder": FOLDER, "launcher": LAUNCHER, "sudoers": SUDOERS, "state": STATE}
 
 
 def install(host: str, runner: Runner, user: str, helper: Helper) -> None:
@@ -46,10 +55,30 @@ def remove(host: str, runner: Runner, user: str) -> None:
     _order(host, runner, user, {"do": "remove", **_PLACES}, b"")
 
 
+def look(host: str, runner: Runner) -> Installed:
+    """What of the helper is there; OutcomeUnknown where that cannot be read."""
+    doing = f"see whether {host} has the helper"
+    try:
+        ended = runner.run(
+            _argv(), json.dumps({"do": "look", **_PLACES}).encode() + b"\n", TIMEOUT_S
+        )
+    except CallCut as cut:
+        kind = DeadlineExceeded if cut.timed_out else HostUnreachable
+        raise kind(f"cannot {doing}: the call was cut", why=cut.why) from cut
+    found = _answer(ended)
+    if found["ok"] is not True:
+        way_out = f"ssh to {host}: python3 --version (3.9 or later)"
+        raise OutcomeUnknown(f"cannot {doing}", why=str(found["why"]), next=way_out)
+    return Installed(
+        helper=bool(found["helper"]),
+        current=found["bundle"] == hashlib.sha256(bundle()).hexdigest(),
+        fleets=tuple(map(str, found["fleets"])),
+        state=bool(found["state"]),
+    )
+
+
 def _order(host: str, runner: Runner, user: str, order: dict[str, str], data: bytes) -> None:
-    argv = ["python3", "-I", "-c", installer_text()]
-    if user != "root":
-        argv = ["sudo", "-n", *argv]
+    argv = _argv() if user == "root" else ["sudo", "-n", *_argv()]
     doing = f"{order['do']} the helper on {host}"
     try:
         stdin = json.dumps(order).encode() + b"\n" + data
@@ -60,20 +89,29 @@ def _order(host: str, runner: Runner, user: str, order: dict[str, str], data: by
 
 
 def _check(doing: str, user: str, order: dict[str, str], ended: Completed) -> None:
-    try:
-        answer = json.loads(ended.out)
-    except ValueError:
-        answer = {"ok": False, "why": ended.err[-500:] or f"status {ended.status}"}
-    if answer.get("ok") is True:
+    answer = _answer(ended)
+    if answer["ok"] is True:
         return
     if user != "root" and ended.status:
         raise NotPermitted(f"cannot {doing}", why=str(answer["why"]), next=_by_hand(user, order))
     raise HostRefused(f"cannot {doing}", why=str(answer["why"]))
 
 
+def _argv() -> list[str]:
+    return ["python3", "-I", "-c", installer_text()]
+
+
+def _answer(ended: Completed) -> dict[str, Any]:
+    try:
+        return {"ok": False, "why": "", **json.loads(ended.out)}
+    except (ValueError, TypeError):
+        return {"ok": False, "why": ended.err[-500:] or f"status {ended.status}"}
+
+
 def _by_hand(user: str, order: dict[str, str]) -> str:
     if order["do"] == "remove":
-        return f"on the host, as root: rm -r {FOLDER} {SUDOERS}"
+        by_hand = f"on the host, as root: rm -r {FOLDER} {SUDOERS}"
+        return f"{by_hand}; then the same command again goes on"
     return (
         f"let {user} use sudo without a password for the installation, or enrol once as root@; "
         f"only this rule stays: {sudoers_line(user)}"

@@ -1,4 +1,4 @@
-"""Runs on the host, as root: puts the helper in place, or takes it away.
+"""Runs on the host: puts the helper in place as root, takes it away, or looks at what is there.
 
 It is sent as text and imports nothing of ours (Python 3.9 or later). On stdin: one line of JSON,
 then, to install, the zip of ``bundle.py``, unless the order names a file that holds it. On stdout:
@@ -46,6 +46,18 @@ def install(order: dict[str, Any], packed: bytes) -> None:
         _allow(Path(order["sudoers"]), order["sudoers_line"])
 
 
+def look(order: dict[str, Any]) -> dict[str, Any]:
+    """What of the helper is there; whoever may log in may read it."""
+    folder, state = Path(order["folder"]), Path(order["state"])
+    digest, fleets = folder / "bundle.sha256", state / "fleets"
+    return {
+        "helper": folder.exists(),
+        "bundle": digest.read_text().strip() if digest.exists() else "",
+        "fleets": sorted(each.name for each in fleets.iterdir()) if fleets.exists() else [],
+        "state": state.exists(),
+    }
+
+
 def remove(order: dict[str, Any]) -> None:
     """Take the rule away, then the files; what is not there is no error."""
     Path(order["sudoers"]).unlink(missing_ok=True)
@@ -90,11 +102,13 @@ def main() -> int:
     os.umask(0o022)
     order = json.loads(sys.stdin.buffer.readline())
     try:
-        if order["do"] == "install":
+        answer: dict[str, Any] = {"ok": True, "why": ""}
+        if order["do"] == "look":
+            answer.update(look(order))
+        elif order["do"] == "install":
             install(order, _packed(order))
         else:
             remove(order)
-        answer = {"ok": True, "why": ""}
     except (OSError, zipfile.BadZipFile) as error:
         answer = {"ok": False, "why": str(error)}
     sys.stdout.write(json.dumps(answer) + "\n")

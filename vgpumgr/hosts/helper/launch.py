@@ -11,6 +11,7 @@ from vgpumgr.model.errors import UsageError
 FOLDER = "/usr/local/lib/vgpumgr"
 LAUNCHER = f"{FOLDER}/vgpumgr-helper"
 SUDOERS = "/etc/sudoers.d/vgpumgr"
+STATE = "/var/lib/vgpumgr"
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}")
 

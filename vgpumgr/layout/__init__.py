@@ -4,6 +4,7 @@
 change on one host. What is made for a VM is no part of a layout.
 """
 
+from vgpumgr.layout.carried import carried
 from vgpumgr.layout.journal import from_plain, to_plain
 from vgpumgr.layout.keeping import kept_parts, to_keep
 from vgpumgr.layout.parts import act, apply_change, look, summary
@@ -15,6 +16,7 @@ __all__ = [
     "LayoutRefused",
     "act",
     "apply_change",
+    "carried",
     "differences",
     "export",
     "from_plain",

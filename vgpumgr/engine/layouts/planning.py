@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from vgpumgr import layout
 from vgpumgr.engine.layouts import keeping
 from vgpumgr.engine.layouts.goals import goals_of, missing, unread_hosts
+from vgpumgr.engine.layouts.unfinished import whole_goal
 from vgpumgr.engine.made import made_for_vms
 from vgpumgr.engine.supply import (
     HostContext,
@@ -43,69 +44,101 @@ def _plan(
 ) -> LayoutPlan:
     silent, seen = unread_hosts(view), contexts(view)
     made = made_for_vms(view)
-    unread = [*warnings]
-    found: list[GpuChange] = []
-    unchanged = 0
-    for gpu in view.gpus:
-        if gpu.id not in goals:
-            continue
-        if gpu.host in silent:
-            unread.append(f"{gpu.host}: {silent[gpu.host]}")
-            continue
-        change = _change(gpu, goals[gpu.id], seen[gpu.host], made.get(gpu.id, frozenset()))
-        if change.differences or change.refused:
-            found.append(change)
-        else:
-            unchanged += 1
-    return LayoutPlan(gpus=tuple(found), unchanged=unchanged, warnings=tuple(dict.fromkeys(unread)))
-
-
-def _change(
-    gpu: GpuRecord,
-    goal: tuple[str, GpuLayout],
-    context: HostContext,
-    made_for_vms: frozenset[int],
-) -> GpuChange:
-    name, wanted = goal
-    plain = GpuChange(
-        host=gpu.host,
-        gpu=gpu.id,
-        device=gpu.facts.device,
-        model=gpu.facts.model,
-        layout=name,
-        goal=wanted,
-    )
-    if gpu.facts.health is GpuHealth.LOST:
-        return replace(
-            plain,
-            refused="it fell off the bus",
-            next=f"vgpumgr gpu show {gpu.host}/{gpu.facts.device}",
+    meant = [gpu for gpu in view.gpus if gpu.id in goals]
+    changes = [
+        _change(
+            _Meant(
+                gpu=gpu,
+                layout=goals[gpu.id][0],
+                declared=goals[gpu.id][1],
+                goal=whole_goal(view, gpu, goals[gpu.id][1]),
+                context=seen[gpu.host],
+                made_for_vms=made.get(gpu.id, frozenset()),
+            )
         )
-    unread = nvml_unread(gpu.facts, context.facts)
+        for gpu in meant
+        if gpu.host not in silent
+    ]
+    found = tuple(each for each in changes if each.differences or each.refused)
+    unread = [f"{gpu.host}: {silent[gpu.host]}" for gpu in meant if gpu.host in silent]
+    return LayoutPlan(
+        gpus=found,
+        unchanged=len(changes) - len(found),
+        warnings=tuple(dict.fromkeys((*warnings, *unread))),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meant:
+    """A GPU and what it is to be: ``declared`` is kept on its host, ``goal`` is what it is changed
+    to, which has more in it where an earlier change was cut.
+    """
+
+    gpu: GpuRecord
+    layout: str
+    declared: GpuLayout
+    goal: GpuLayout
+    context: HostContext
+    made_for_vms: frozenset[int]
+
+
+def _change(meant: _Meant) -> GpuChange:
+    refused = _out_of_reach(meant)
+    if refused is not None:
+        why, next_step = refused
+        return replace(_nothing(meant), refused=why, next=next_step)
+    try:
+        return _changed(meant)
+    except layout.LayoutRefused as error:
+        return _refused(meant, error)
+
+
+def _nothing(meant: _Meant) -> GpuChange:
+    facts = meant.gpu.facts
+    return GpuChange(
+        host=meant.gpu.host,
+        gpu=meant.gpu.id,
+        device=facts.device,
+        model=facts.model,
+        layout=meant.layout,
+        goal=meant.declared,
+    )
+
+
+def _out_of_reach(meant: _Meant) -> tuple[str, str] | None:
+    """Why nothing is planned for a GPU whatever its goal is, and what to type."""
+    gpu = meant.gpu
+    if gpu.facts.health is GpuHealth.LOST:
+        return "it fell off the bus", f"vgpumgr gpu show {gpu.host}/{gpu.facts.device}"
+    unread = nvml_unread(gpu.facts, meant.context.facts)
     if unread:
         why = f"NVML's part of it could not be read: {unread}"
-        return replace(plain, refused=why, next=f"vgpumgr host probe {gpu.host}")
-    stranger = keeping.stranger(gpu, context)
+        return why, f"vgpumgr host probe {gpu.host}"
+    stranger = keeping.stranger(gpu, meant.context)
     if stranger:
-        return replace(
-            plain,
-            refused=f"fleet {stranger} has a layout on it",
-            next=f"vgpumgr host remove {gpu.host}, as that fleet",
-        )
-    usages = gpu_supply(gpu, context).usages
-    try:
-        differences, changes = layout.plan(gpu.facts, wanted, usages, made_for_vms)
-    except layout.LayoutRefused as refused:
-        return replace(
-            plain,
-            differences=layout.differences(gpu.facts, wanted, made_for_vms),
-            refused=refused.message if not refused.why else f"{refused.message}: {refused.why}",
-            next=refused.next,
-            holders=refused.holders,
-        )
-    keep = keeping.due(gpu, goal, changes, context, made_for_vms)
+        why = f"fleet {stranger} has a layout on it"
+        return why, f"vgpumgr host remove {gpu.host}, as that fleet"
+    return None
+
+
+def _changed(meant: _Meant) -> GpuChange:
+    """Raises LayoutRefused where the goal cannot be reached now."""
+    gpu, made = meant.gpu, meant.made_for_vms
+    usages = gpu_supply(gpu, meant.context).usages
+    differences, changes = layout.plan(gpu.facts, meant.goal, usages, made)
+    keep = keeping.due(gpu, (meant.layout, meant.declared), changes, meant.context, made)
     unkept = (keeping.NOT_KEPT,) if keep and not differences else ()
-    return replace(plain, differences=(*differences, *unkept), changes=changes, keep=keep)
+    return replace(_nothing(meant), differences=(*differences, *unkept), changes=changes, keep=keep)
+
+
+def _refused(meant: _Meant, error: layout.LayoutRefused) -> GpuChange:
+    return replace(
+        _nothing(meant),
+        differences=layout.differences(meant.gpu.facts, meant.goal, meant.made_for_vms),
+        refused=error.message if not error.why else f"{error.message}: {error.why}",
+        next=error.next,
+        holders=error.holders,
+    )
 
 
 def refuse(wanted: LayoutPlan) -> None:

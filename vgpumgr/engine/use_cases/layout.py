@@ -22,7 +22,8 @@ def plan(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPl
 def apply(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
     """Plan, refuse what stands in a guest's way (Conflict), execute, and look again.
 
-    A change that was cut earlier is overtaken: a plan is made from any half-way state.
+    A change that was cut earlier is overtaken: a plan is made from any half-way state, and has in
+    it what the cut one was to bring back.
     """
 
     def attempt() -> tuple[LayoutPlan, Outcome]:

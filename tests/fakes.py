@@ -51,6 +51,9 @@ class FakeClock:
     def wait(self, seconds: float) -> None:
         self.time += seconds
 
+    def turn_to(self, monotonic: float) -> None:
+        self.time = monotonic
+
 
 @dataclass
 class FakeParent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,11 @@ def test_a_backup_is_restored_after_a_question(cli: Cli, tmp_path: Path) -> None
     found = cli.fails(1, "--ledger", ledger, "store", "check")
     assert "the ledger is frozen: restored from" in found.out
     assert "vgpumgr store thaw" in found.out
+    drawn = cli.ok("--ledger", ledger, "map").out.splitlines()
+    assert re.match(r"frozen \d+s ago, nothing is allocated or started: restored from", drawn[0])
+    assert drawn[1] == "  next: vgpumgr store thaw" and drawn[2].startswith("h1")
+    frozen = shown(cli, "--ledger", ledger, "map")["frozen"]
+    assert frozen["why"].startswith("restored from") and frozen["at"] > 1e9
 
 
 def test_a_sound_ledger_checks_well(cli: Cli, tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_killed_controller_is_followed_by_one_that_goes_on(cli: Cli) -> None:
 
 def test_a_signal_ends_it_within_a_call_and_leaves_operations_to_be_resumed(cli: Cli) -> None:
     killed_apply(cli, 8)
-    slow(cli, "0.4")
+    cli.ok("sim", "inject", "h2", "latency", "0.6")  # what is on h1 ends long before
     with serving(cli) as served:
         until(lambda: bool(served.told("task-ended")), "it goes on")
         began = time.monotonic()

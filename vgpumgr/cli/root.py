@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
     "serve": ("serve:serve", "Keep fleet and ledger together, until told to end."),
     "audit": ("audit:audit", "The trail of every change: list."),
-    "store": ("store:store", "The ledger: backup, restore, check, migrate."),
+    "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
     "doctor": (
         "doctor:doctor",
         "Check this machine, the ledger and every host, or one host closely.",

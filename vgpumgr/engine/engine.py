@@ -19,6 +19,7 @@ from vgpumgr.engine.use_cases import (
     apply,
     delete,
     drain,
+    enrol,
     evacuate,
     fence,
     heal,
@@ -26,9 +27,11 @@ from vgpumgr.engine.use_cases import (
     maintenance,
     move,
     power,
+    remove,
 )
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.fence import Fence
+from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.plan import Plan
 from vgpumgr.model.vm import VmSpec
@@ -118,6 +121,20 @@ class Engine(Session):
     def adopt_layout(self, host: str) -> tuple[LayoutPlan, Outcome]:
         """Declare how a host's GPUs are partitioned now, without changing any."""
         return adopt.adopt_layout(self, host)
+
+    # -- hosts that come and go ----------------------------------------------------------------
+
+    def enrol(self, record: HostRecord, *, install: bool) -> Outcome:
+        """Bring a host whose key is pinned into the fleet, with its helper installed or not."""
+        return enrol.enrol(self, record, install=install)
+
+    def remove_host(self, host: str) -> remove.Removed:
+        """Take a host out, and all that is ours off it; Conflict while it is in use."""
+        return remove.remove(self, host)
+
+    def forget_host(self, host: str) -> None:
+        """Take a host out that is gone for good, without asking it."""
+        remove.forget(self, host)
 
     # -- hosts emptied, and hosts lost ---------------------------------------------------------
 

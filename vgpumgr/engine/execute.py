@@ -43,7 +43,8 @@ def run(
         if task.state not in FINAL_TASKS and (only is None or task.vm in only)
     ]
     results = session.lanes.run(
-        {name: partial(lane, session, records, work) for name, work in by_lane(left).items()}
+        {name: partial(lane, session, records, work) for name, work in by_lane(left).items()},
+        within_s=None,
     )
     ended: dict[str, VmOutcome] = {}
     for result in results.values():

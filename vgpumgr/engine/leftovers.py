@@ -14,6 +14,7 @@ from vgpumgr.model.journal import (
     LAYOUT,
     LEAVE,
     MIGRATE,
+    OF_HOSTS,
     OperationMoved,
     OperationRecord,
     TaskMoved,
@@ -51,8 +52,9 @@ def close_overtaken(
 ) -> tuple[TaskRecord, ...]:
     """End the tasks that must not run any more, and return all with their states.
 
-    A VM that is gone since is not changed or started again, nothing is made that was given back
-    since, and a change gives way to a newer wish: of a VM that was stopped it starts nothing.
+    A VM that is gone since, or moves, is not changed or started again where it was, nothing is made
+    that was given back since, and a change gives way to a newer wish: of a VM that was stopped it
+    starts nothing.
     """
     alive = {vm.id: vm for vm in ledger.vms()}
     held = {allocation.id for allocation in ledger.allocations()}
@@ -94,13 +96,17 @@ def _given_back(task: TaskRecord, held: Collection[str]) -> str:
 def _overtaken(
     task: TaskRecord, alive: Mapping[str, VmRecord], desired: Mapping[str, VmSpec]
 ) -> str:
-    if task.verb in {LAYOUT, LEAVE, CLEAN}:
+    if task.verb in {LAYOUT, LEAVE, CLEAN, *OF_HOSTS}:
         return ""
     vm = alive.get(task.vm_id)
     if vm is None:
         return "the VM was deleted meanwhile"
-    if task.verb not in {MIGRATE, EVACUATE} and task.host != vm.host:
+    if task.verb in {MIGRATE, EVACUATE}:
+        return ""
+    if task.host != vm.host:
         return f"the VM is on {vm.host} since"
+    if vm.moving_to is not None:
+        return f"the VM moves to {vm.moving_to.host} since"
     if task.verb == "change" and desired.get(vm.name, vm.spec) != vm.spec:
         return "a newer change took its place"
     return ""
@@ -142,13 +148,17 @@ def _ended(operation: OperationRecord, tasks: Sequence[TaskRecord], now: float) 
 
 
 def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:
-    """Conflict when a VM is half made or half deleted, with the command that helps."""
+    """Conflict when another live process works on a VM, or when it is half made or half deleted,
+    with the command that helps.
+    """
+    open_ = _open_operations(ledger)
     for vm in vms:
-        if vm.state is not VmState.ACTIVE:
-            operation = _open_operation(ledger, vm)
-            if operation and ledger.is_worked_on(operation):
+        mine = open_.get(vm.id, [])
+        for operation in mine:
+            if ledger.is_worked_on(operation):
                 raise running(operation)
-            short = operation[:8] or "ID"
+        if vm.state is not VmState.ACTIVE:
+            short = mine[0][:8] if mine else "ID"
             undo = f", or vgpumgr operation undo {short}" if vm.state is VmState.RESERVED else ""
             raise Conflict(
                 f"{vm.name} is {vm.state}",
@@ -176,8 +186,10 @@ def running(operation: str) -> Conflict:
     )
 
 
-def _open_operation(ledger: Ledger, vm: VmRecord) -> str:
+def _open_operations(ledger: Ledger) -> dict[str, list[str]]:
+    """By VM (its id): the operations that are not done with it, newest first."""
+    found: dict[str, list[str]] = {}
     for operation in ledger.operations(open_only=True):
-        if any(task.vm_id == vm.id for task in unfinished(ledger.tasks(operation.id))):
-            return operation.id
-    return ""
+        for vm_id in {task.vm_id for task in unfinished(ledger.tasks(operation.id))}:
+            found.setdefault(vm_id, []).append(operation.id)
+    return found

@@ -3,69 +3,135 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.amnesia.noticing import notice, set_aside
+from vgpumgr.engine.lanes import Everyone
+from vgpumgr.engine.lanes.ends import given_up
 from vgpumgr.model.errors import HostUnreachable, VgpumgrError
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
-from vgpumgr.model.ports import Clock, Host, Hosts, Lanes, Ledger
+from vgpumgr.model.ports import Clock, Host, Hosts, Lanes, Ledger, Waiting
+from vgpumgr.model.waits import WAITS, Waits
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What a round of probes gave: facts per host that answered, an error per host that did not,
     and a line per host that was set aside by it.
+
+    ``silent`` are hosts that nobody waited for any longer, with the seconds until then: nothing is
+    known of them.
     """
 
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
     failed: Mapping[str, VgpumgrError] = field(default_factory=dict)
     set_aside: tuple[str, ...] = ()
+    silent: Mapping[str, float] = field(default_factory=dict)
 
 
 def observe(
-    records: Iterable[HostRecord], hosts: Hosts, ledger: Ledger, lanes: Lanes, clock: Clock
+    records: Iterable[HostRecord],
+    hosts: Hosts,
+    ledger: Ledger,
+    lanes: Lanes,
+    clock: Clock,
+    waits: Waits = WAITS,
 ) -> Observation:
     """Probe every host and write the answers to the ledger, which is frozen where it knows less
     than they do.
     """
-    known = _by_host(ledger.gpus())
-    answers = lanes.run(
-        {
-            record.name: partial(
-                _look, record, hosts.open(record), known.get(record.name, {}), ledger, clock
-            )
-            for record in records
-        }
-    )
-    seen: dict[str, HostFacts] = {}
-    failed: dict[str, VgpumgrError] = {}
-    aside: list[str] = []
-    for host, answer in answers.items():
-        if isinstance(answer, tuple):
-            seen[host], line = answer
-            aside += [line] if line else []
-        else:
-            failed[host] = _as_error(host, answer)
-            ledger.observation_failed(host, failed[host].message)
-    notice(ledger, tuple(seen.values()))
-    return Observation(seen, failed, tuple(aside))
+    with closing(Round(records, hosts, ledger, lanes, clock, waits)) as round_:
+        return round_.finish()
 
 
-def _look(
-    before: HostRecord,
-    host: Host,
-    known: Mapping[str, GpuRecord],
-    ledger: Ledger,
-    clock: Clock,
-) -> tuple[HostFacts, str]:
-    """Probe one host and write its answer down, while other hosts are probed."""
-    facts, slots = with_budgets(host.probe(), known)
-    line = set_aside(ledger, before, facts)
-    ledger.observe(facts, slots, clock.now())
-    return facts, line
+class Round:
+    """A round of probes under way; :meth:`close` it when nobody waits any more."""
+
+    def __init__(
+        self,
+        records: Iterable[HostRecord],
+        hosts: Hosts,
+        ledger: Ledger,
+        lanes: Lanes,
+        clock: Clock,
+        waits: Waits,
+    ) -> None:
+        self._before = {record.name: record for record in records}
+        self._ledger = ledger
+        self._clock = clock
+        self._waits = waits
+        known = _known_gpus(ledger, tuple(self._before))
+        self._told: set[str] = set()
+        self._looks = lanes.look(
+            {
+                name: partial(_probe, hosts.open(record), known.get(name, {}))
+                for name, record in self._before.items()
+            },
+            self._keep,
+        )
+
+    def wait(self, waiting: Waiting) -> Observation:
+        """What is known when nobody is waited for any more. Who was silent so far is not reached,
+        for the ledger, too; it may still answer as long as the round lasts.
+        """
+        return self._observation(self._looks.wait(waiting))
+
+    def finish(self) -> Observation:
+        """The same when all have answered, or nothing more is to be expected of them."""
+        silent = self._looks.wait(Everyone(self._waits.look_s))
+        late = {host: given_up(host, seconds) for host, seconds in silent.items()}
+        return self._observation({}, late)
+
+    def close(self) -> None:
+        """What comes later is not kept."""
+        self._looks.leave()
+
+    def _keep(self, host: str, probed: Probed) -> tuple[HostFacts, str]:
+        facts, slots = probed
+        line = set_aside(self._ledger, self._before[host], facts)
+        self._ledger.observe(facts, slots, self._clock.now())
+        return facts, line
+
+    def _observation(
+        self, silent: Mapping[str, float], late: Mapping[str, VgpumgrError] | None = None
+    ) -> Observation:
+        answers = {host: self._looks.answers.get(host) for host in self._before}
+        kept = {host: each for host, each in answers.items() if isinstance(each, tuple)}
+        errors = {host: each for host, each in answers.items() if isinstance(each, Exception)}
+        failed = {host: _as_error(host, each) for host, each in errors.items()} | dict(late or {})
+        for host, error in failed.items():
+            self._tell(host, error.message)
+        for host, seconds in silent.items():
+            if not self._before[host].last_error:
+                self._ledger.observation_failed(host, silence(seconds))
+        seen = {host: facts for host, (facts, _) in kept.items()}
+        notice(self._ledger, tuple(seen.values()))
+        return Observation(seen, failed, tuple(line for _, line in kept.values() if line), silent)
+
+    def _tell(self, host: str, error: str) -> None:
+        if host not in self._told:
+            self._told.add(host)
+            self._ledger.observation_failed(host, error)
+
+
+def silence(seconds: float) -> str:
+    """What is said of a host that nobody waited for any longer."""
+    return f"did not answer within {seconds:.1f} s"
+
+
+Probed = tuple[HostFacts, dict[str, int]]
+
+
+def _probe(host: Host, known: Mapping[str, GpuRecord]) -> Probed:
+    return with_budgets(host.probe(), known)
+
+
+def _known_gpus(ledger: Ledger, hosts: tuple[str, ...]) -> dict[str, dict[str, GpuRecord]]:
+    return _by_host(ledger.gpus(hosts[0] if len(hosts) == 1 else None))
 
 
 def with_budgets(
@@ -108,7 +174,7 @@ def _by_host(records: Iterable[GpuRecord]) -> dict[str, dict[str, GpuRecord]]:
     return found
 
 
-def _as_error(host: str, answer: object) -> VgpumgrError:
+def _as_error(host: str, answer: Exception) -> VgpumgrError:
     if isinstance(answer, VgpumgrError):
         return answer
     return HostUnreachable(

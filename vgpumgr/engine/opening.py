@@ -50,6 +50,12 @@ class Opening:
             steps=steps.to_records(work),
         )
 
+    def host_task(
+        self, operation: OperationRecord, verb: str, work: Sequence[Step], host: str
+    ) -> TaskRecord:
+        """A task of it that is about a host itself, and no VM."""
+        return self.task(operation, verb, work, vm_id="", vm=f"host {host}", host=host)
+
     def migration(
         self,
         operation: OperationRecord,

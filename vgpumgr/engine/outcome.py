@@ -9,6 +9,7 @@ from vgpumgr.model.errors import Conflict, Interrupted, PartlyDone, VgpumgrError
 from vgpumgr.model.journal import (
     FINAL_TASKS,
     LAYOUT,
+    OF_HOSTS,
     OperationState,
     TaskRecord,
     TaskState,
@@ -91,7 +92,8 @@ class Outcome:
         return replace(self, vms=tuple(checked(vm) for vm in self.vms))
 
     def _count(self) -> str:
-        what = "GPUs" if all(vm.verb == LAYOUT for vm in self.vms) else "VMs"
+        verbs = {vm.verb for vm in self.vms}
+        what = "GPUs" if verbs <= {LAYOUT} else "hosts" if verbs <= OF_HOSTS else "VMs"
         return f"{len(self.done)} of {len(self.vms)} {what} are done"
 
     def _way_back(self) -> str:

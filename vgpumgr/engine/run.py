@@ -20,6 +20,7 @@ from vgpumgr.model.errors import (
     VgpumgrError,
 )
 from vgpumgr.model.journal import (
+    OF_HOSTS,
     StepMoved,
     StepRecord,
     StepState,
@@ -192,8 +193,9 @@ def outcome_of(task: TaskRecord, state: TaskState, error: VgpumgrError | None = 
 
 
 def _settled(task: TaskRecord) -> Conflict:
+    gone = task.verb in OF_HOSTS
     return Conflict(
         f"{task.verb} {task.vm} cannot be taken back any more",
-        why=f"it is on {task.hosts[-1]} already",
+        why="nothing of ours is on it" if gone else f"it is on {task.hosts[-1]} already",
         next=f"vgpumgr operation resume {task.operation[:8]}",
     )

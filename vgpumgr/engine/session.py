@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
+from vgpumgr.engine.candidates import Candidates, lines
 from vgpumgr.engine.fencing import NoFencing
-from vgpumgr.engine.observe import Observation, observe
+from vgpumgr.engine.lanes import OneOfMany
+from vgpumgr.engine.observe import Observation, Round, observe
 from vgpumgr.engine.opening import Opening
 from vgpumgr.engine.outcome import VmOutcome
 from vgpumgr.engine.view import LedgerView, read_view
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Clock, Fencing, Host, Hosts, Lanes, Ledger
 from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.model.waits import WAITS, Waits
 
 Progress = Callable[[VmOutcome], None]
 Tell = Callable[[str], None]
@@ -36,6 +42,7 @@ class Session:
     clock: Clock
     new_uuid: Callable[[], str]
     policy: PlacementPolicy = PlacementPolicy.BREADTH_FIRST
+    waits: Waits = WAITS
     fencing: Fencing = field(default_factory=NoFencing)
     stop: threading.Event = field(default_factory=threading.Event)
     progress: Progress = _silent
@@ -47,20 +54,38 @@ class Session:
         A host in maintenance may be off: it is probed by its name only.
         """
         wanted = set(names)
-        records = [
-            h for h in self.ledger.hosts() if (h.name in wanted if wanted else not h.maintenance)
-        ]
-        return observe(records, self.hosts, self.ledger, self.lanes, self.clock)
+        records = self._named(wanted) if wanted else self._awake()
+        return observe(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits)
 
     def refresh_all(self, among: Collection[str] = ()) -> tuple[str, ...]:
         """Probe every host (of those ``among``, if any are named) that is not in maintenance; a
         line for each that could not be, or was set aside.
         """
-        wanted = [h for h in self.ledger.hosts() if not h.maintenance]
-        records = [h for h in wanted if not among or h.name in among]
-        seen = observe(records, self.hosts, self.ledger, self.lanes, self.clock)
-        failed = (f"{host}: {error.message}" for host, error in seen.failed.items())
-        return (*failed, *seen.set_aside)
+        records = self._awake(among)
+        return lines(observe(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits))
+
+    @contextmanager
+    def looking(self, named: Collection[str] = (), *, others: bool = True) -> Iterator[Candidates]:
+        """Probe the hosts that somebody named, who are waited for, and with ``others`` all the
+        rest, of which those that hang are not. None that is in maintenance.
+        """
+        records = self._awake(() if others else named)
+        waiting = OneOfMany(named=named, doubted=_doubted(records), waits=self.waits)
+        with closing(
+            Round(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits)
+        ) as round_:
+            yield Candidates(round_, waiting, {host.name: host.last_error for host in records})
+
+    def _named(self, names: Collection[str]) -> list[HostRecord]:
+        if len(names) > 1:
+            return [host for host in self.ledger.hosts() if host.name in names]
+        with suppress(NotFound):
+            return [self.ledger.host(name) for name in names]
+        return []
+
+    def _awake(self, among: Collection[str] = ()) -> list[HostRecord]:
+        awake = [host for host in self.ledger.hosts() if not host.at_rest]
+        return [host for host in awake if not among or host.name in among]
 
     def view(self) -> LedgerView:
         """One reading of the ledger."""
@@ -73,3 +98,9 @@ class Session:
     def opening(self) -> Opening:
         """What a new operation is opened with, now."""
         return Opening(self.ledger.epoch(), self.new_uuid, self.clock.now())
+
+
+def _doubted(records: Collection[HostRecord]) -> frozenset[str]:
+    """The hosts whose last look failed. Where that is most of them, it need not have been they."""
+    failed = frozenset(host.name for host in records if host.last_error)
+    return failed if 2 * len(failed) <= len(records) else frozenset()

@@ -8,12 +8,14 @@ from enum import StrEnum
 from vgpumgr.model.journal import (
     ADOPT,
     CLEAN,
+    ENROL,
     EVACUATE,
     HEAL,
     LAYOUT,
     LEAVE,
     MIGRATE,
     RELEASE,
+    REMOVE,
     TaskMoved,
     TaskRecord,
     TaskState,
@@ -31,12 +33,13 @@ class OnRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One kind of task."""
+    """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done."""
 
     on_refusal: OnRefusal
     vm_state: VmState | None = None
     running: bool | None = None
     allocations: AllocationState | None = None
+    enrolled: bool | None = None
 
 
 VERBS = {
@@ -65,6 +68,8 @@ VERBS = {
     # Planned anew from whatever state they left: there is nothing to take back.
     LEAVE: Verb(OnRefusal.FAIL),
     LAYOUT: Verb(OnRefusal.FAIL),
+    ENROL: Verb(OnRefusal.UNDO, enrolled=True),
+    REMOVE: Verb(OnRefusal.UNDO, enrolled=False),
 }
 # They end with the VM on one host: where it was going, or where it was.
 _GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE})
@@ -75,6 +80,8 @@ def finished(task: TaskRecord) -> TaskMoved:
     verb = VERBS[task.verb]
     if task.verb == LAYOUT:
         return TaskMoved(task=task.id, state=TaskState.DONE, layout_gpu=task.vm_id)
+    if verb.enrolled is not None:
+        return TaskMoved(task=task.id, state=TaskState.DONE, enrolled=verb.enrolled)
     return TaskMoved(
         task=task.id,
         state=TaskState.DONE,
@@ -88,8 +95,12 @@ def finished(task: TaskRecord) -> TaskMoved:
 
 def taken_back(task: TaskRecord, error: str) -> TaskMoved:
     """The transition that ends what was undone: a creation's units are free again, a VM that was
-    to move stays where it was.
+    to move stays where it was, and so does a host.
     """
+    before = VERBS[task.verb].enrolled
+    if before is not None:
+        state = TaskState.UNDONE
+        return TaskMoved(task=task.id, state=state, error=error, enrolled=not before)
     if task.verb in _GO_ELSEWHERE:
         return TaskMoved(
             task=task.id,

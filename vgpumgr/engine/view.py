@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.journal import TaskRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.vm import Allocation, VmRecord
@@ -13,7 +15,10 @@ from vgpumgr.model.vm import Allocation, VmRecord
 
 @dataclass(frozen=True, slots=True)
 class LedgerView:
-    """Hosts with their last observation, GPUs, VMs, and the allocations that hold units."""
+    """Hosts with their last observation, GPUs, VMs, and the allocations that hold units.
+
+    ``cut`` are the tasks of layouts that were not reached: what was to be done, and how far it got.
+    """
 
     fleet: str
     hosts: tuple[HostRecord, ...]
@@ -21,27 +26,46 @@ class LedgerView:
     vms: tuple[VmRecord, ...]
     allocations: tuple[Allocation, ...]
     layouts: tuple[LayoutRecord, ...] = ()
+    cut: tuple[TaskRecord, ...] = ()
 
 
 def read_host_view(ledger: Ledger, name: str) -> LedgerView:
-    """The same for one host: no other's facts and GPUs, but every VM and allocation."""
+    """The same for one host: what is there, and VMs of others whose marks it shows, with all that
+    these VMs hold.
+    """
+    host, layouts = ledger.host(name), ledger.layouts(name)
+    vms = ledger.vms(name, _marked(host))
     return LedgerView(
         fleet=ledger.fleet_id(),
-        hosts=(ledger.host(name),),
+        hosts=(host,),
         gpus=ledger.gpus(name),
-        vms=ledger.vms(),
-        allocations=ledger.allocations(),
-        layouts=ledger.layouts(),
+        vms=vms,
+        allocations=ledger.allocations(name, [vm.id for vm in vms]),
+        layouts=layouts,
+        cut=_cut(ledger, layouts),
     )
 
 
 def read_view(ledger: Ledger) -> LedgerView:
     """Read it."""
+    layouts = ledger.layouts()
     return LedgerView(
         fleet=ledger.fleet_id(),
         hosts=ledger.hosts(),
         gpus=ledger.gpus(),
         vms=ledger.vms(),
         allocations=ledger.allocations(),
-        layouts=ledger.layouts(),
+        layouts=layouts,
+        cut=_cut(ledger, layouts),
     )
+
+
+def _marked(host: HostRecord) -> frozenset[str]:
+    """The VMs whose marks the host's domains carry."""
+    domains = host.facts.domains if host.facts else ()
+    return frozenset(domain.ownership.vm_id for domain in domains if domain.ownership)
+
+
+def _cut(ledger: Ledger, layouts: Sequence[LayoutRecord]) -> tuple[TaskRecord, ...]:
+    operations = dict.fromkeys(each.operation for each in layouts if not each.settled)
+    return tuple(task for operation in operations for task in ledger.tasks(operation))

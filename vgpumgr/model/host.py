@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.fence import Fence
@@ -124,6 +125,28 @@ class HostFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """What of the helper lies on a host.
+
+    ``current``: it is the one that this vgpumgr brings along. ``fleets`` are those that enrolled
+    the host; ``state``: it keeps anything there at all (claims, the epoch, …).
+    """
+
+    helper: bool = False
+    current: bool = False
+    fleets: tuple[str, ...] = ()
+    state: bool = False
+
+
+class Membership(StrEnum):
+    """A host on its way into the fleet or out of it takes no VM and is not looked at."""
+
+    MEMBER = "member"
+    JOINING = "joining"
+    LEAVING = "leaving"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
     """A host in the ledger.
 
@@ -155,7 +178,13 @@ class HostRecord:
     evacuated: bool = False
     fence: Fence | None = None
     settled_boot: str = ""
+    membership: Membership = Membership.MEMBER
     generation: int = 0
     facts: HostFacts | None = None
     observed_at: float | None = None
     last_error: str = ""
+
+    @property
+    def at_rest(self) -> bool:
+        """Does nobody act there but who ends what was begun?"""
+        return self.maintenance or self.membership is not Membership.MEMBER

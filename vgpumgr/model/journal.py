@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
@@ -27,6 +28,9 @@ RELEASE = "release"
 EVACUATE = "evacuate"
 # What an evacuated VM left on its old host, taken away there.
 LEAVE = "leave"
+# The verbs of tasks that are about a host: it comes into the fleet, or goes. No VM is theirs.
+ENROL, REMOVE = "enrol", "remove"
+OF_HOSTS = frozenset({ENROL, REMOVE})
 
 
 class OperationState(StrEnum):
@@ -143,7 +147,7 @@ class TaskMoved:
     Moving allocations to ``released`` gives back their units in the same commit. ``layout_gpu``
     names the GPU whose layout is settled by it. ``arrived`` ends a migration: the VM lies where it
     was going (False: where it was), what it holds there is active, what it holds on the other
-    host released.
+    host released. ``enrolled`` ends a host's coming or going: it is in the fleet, or not.
     """
 
     task: str
@@ -155,6 +159,7 @@ class TaskMoved:
     allocations: AllocationState | None = None
     layout_gpu: str = ""
     arrived: bool | None = None
+    enrolled: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +182,8 @@ class Reservation:
     New VMs with their allocations (units under UNIQUE constraints), VMs whose record changes,
     the operation and all tasks with all steps. ``gpu_generations`` and ``host_generations`` are
     compared and raised; a mismatch or a taken unit raises StaleGeneration and writes nothing.
-    ``layouts`` replace the records of their GPUs.
+    ``layouts`` replace the records of their GPUs. ``joining`` are hosts that are new (Conflict
+    where name or address is taken), ``leaving`` names of hosts that go (Conflict while in use).
     """
 
     operation: OperationRecord
@@ -188,6 +194,8 @@ class Reservation:
     layouts: tuple[LayoutRecord, ...] = ()
     gpu_generations: Mapping[str, int] = field(default_factory=dict)
     host_generations: Mapping[str, int] = field(default_factory=dict)
+    joining: tuple[HostRecord, ...] = ()
+    leaving: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,6 +177,7 @@ class HostSupply:
     """One host as placement sees it. ``blocked`` is a sentence when it takes no VM.
 
     Where ``partitions`` are listed, the whole GPUs of one VM must be exactly one of them.
+    ``vcpus`` and ``memory_mib`` are what it offers when nothing is on it; 0 where not known.
     """
 
     name: str
@@ -192,6 +193,8 @@ class HostSupply:
     partitions: tuple[PartitionSupply, ...] = ()
     foreign_domains: frozenset[str] = frozenset()
     blocked: str = ""
+    vcpus: int = 0
+    memory_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership, VolumeFacts
 from vgpumgr.model.fence import Proof
 from vgpumgr.model.freeze import Freeze, HostsTruth, Remembered
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
+from vgpumgr.model.host import HostFacts, HostRecord, Installed, StoragePool
 from vgpumgr.model.journal import (
     OperationRecord,
     Refusal,
@@ -21,8 +21,11 @@ from vgpumgr.model.journal import (
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.migration import LiveMove, MoveProgress
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
+from vgpumgr.model.waits import WAITS
 
 T = TypeVar("T")
+K = TypeVar("K")
+K_co = TypeVar("K_co", covariant=True)
 
 
 class Helper(Protocol):
@@ -124,6 +127,19 @@ class Storage(Protocol):
         """
 
 
+class Installation(Protocol):
+    """The helper as it lies on a host. Only a host that comes, goes or is upgraded needs it."""
+
+    def look(self) -> Installed:
+        """What is there; whoever may log in may look."""
+
+    def install(self) -> None:
+        """Put this vgpumgr's helper there in the place of any other, and see that it answers."""
+
+    def remove(self) -> None:
+        """Take it away, whosever it is; none there is no error."""
+
+
 class Host(Protocol):
     """One reachable host. Connections are made on first use and kept."""
 
@@ -134,6 +150,10 @@ class Host(Protocol):
     @property
     def helper(self) -> Helper:
         """The helper on it."""
+
+    @property
+    def installation(self) -> Installation:
+        """How the helper got there."""
 
     @property
     def domains(self) -> Domains:
@@ -183,11 +203,52 @@ class Clock(Protocol):
         """Pause between two polls."""
 
 
+class Waiting(Protocol):
+    """For how long hosts that were asked side by side are waited for."""
+
+    def insists_on(self, host: str) -> bool:
+        """Is it asked again, though it still hangs from an earlier look?"""
+
+    def more_s(self, took: Mapping[str, float], silent: Mapping[str, float]) -> float:
+        """How many more seconds to wait, 0 or less for none. ``took``: what each host took that
+        answered; ``silent``: for how long each of the others has said nothing, those left out
+        that failed.
+        """
+
+
+class Looks(Protocol[K_co]):
+    """Looks at several hosts under way, side by side; nothing is begun before the first wait."""
+
+    @property
+    def answers(self) -> Mapping[str, K_co | Exception]:
+        """What is known of each host by now."""
+
+    def wait(self, waiting: Waiting) -> Mapping[str, float]:
+        """Wait so long; the hosts that have not answered, with the seconds for which they were
+        silent. Their answers count if somebody waits once more.
+        """
+
+    def leave(self) -> None:
+        """Nobody waits any more: late answers are dropped."""
+
+
 class Lanes(Protocol):
     """Runs work of different hosts side by side, work of one host in order."""
 
-    def run(self, work: Mapping[str, Callable[[], T]]) -> dict[str, T | Exception]:
-        """Run one callable per host name; an exception becomes that host's value."""
+    def run(
+        self, work: Mapping[str, Callable[[], T]], within_s: float | None = WAITS.look_s
+    ) -> dict[str, T | Exception]:
+        """Run one callable per host name; an exception becomes that host's value.
+
+        One that has not returned after ``within_s`` is left alone, with DeadlineExceeded as its
+        value. None is for work that changes hosts: it has deadlines of its own, and must be seen
+        to its end.
+        """
+
+    def look(self, work: Mapping[str, Callable[[], T]], keep: Callable[[str, T], K]) -> Looks[K]:
+        """Looks whose answers go through ``keep``, one after the other, in the thread that waits:
+        what nobody waits for is never kept.
+        """
 
 
 class Ledger(Protocol):
@@ -237,17 +298,23 @@ class Ledger(Protocol):
     def gpus(self, host: str | None = None) -> tuple[GpuRecord, ...]:
         """GPUs, of one host or of all."""
 
-    def vms(self) -> tuple[VmRecord, ...]:
-        """VMs that are not deleted, by name."""
+    def vms(self, host: str | None = None, ids: Collection[str] = ()) -> tuple[VmRecord, ...]:
+        """VMs that are not deleted, by name; with ``host`` those that are there or move there, and
+        those of these ``ids`` wherever they are.
+        """
 
     def vm(self, name: str) -> VmRecord:
         """One VM; NotFound suggests near names."""
 
-    def allocations(self, *, released: bool = False) -> tuple[Allocation, ...]:
-        """Allocations that hold units; with ``released`` the closed ones too."""
+    def allocations(
+        self, host: str | None = None, vm_ids: Collection[str] = (), *, released: bool = False
+    ) -> tuple[Allocation, ...]:
+        """Allocations that hold units; with ``released`` the closed ones too. With ``host`` those
+        there, and those of these VMs wherever they are.
+        """
 
-    def layouts(self) -> tuple[LayoutRecord, ...]:
-        """The layout of every GPU that ever got one, by host and device."""
+    def layouts(self, host: str | None = None) -> tuple[LayoutRecord, ...]:
+        """The layout of every GPU (of one host or all) that ever got one, by host and device."""
 
     def reserve(self, reservation: Reservation) -> None:
         """Write a whole operation's start in one transaction, or raise and write nothing."""
@@ -345,10 +412,14 @@ class Ledger(Protocol):
         """
 
     def thaw(self, epoch: int) -> None:
-        """Allocate again, in an epoch above the store's and at least ``epoch``."""
+        """Allocate again, in an epoch above the store's and at least ``epoch``, spoken from now on
+        as by :meth:`fresh_epoch`.
+        """
 
     def raise_epoch(self, at_least: int = 0) -> int:
-        """The next epoch, or ``at_least`` where that is higher; returns the new one."""
+        """The next epoch, or ``at_least`` where that is higher, spoken from now on as by
+        :meth:`fresh_epoch`; returns the new one.
+        """
 
     def close(self) -> None:
         """Flush and let go."""

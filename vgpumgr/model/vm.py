@@ -31,12 +31,14 @@ class PlacementPolicy(StrEnum):
 
     BREADTH_FIRST = "breadth-first"
     DEPTH_FIRST = "depth-first"
+    LEAST_FRAGMENTATION = "least-fragmentation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
     """``count`` GPU parts, optionally only on a GPU of ``model`` or through one ``framework``.
 
+    ``models`` are several models that do alike; it is empty where ``model`` says it all.
     By name (``profile``: a vGPU type, a MIG profile, ``passthrough``) or, with an empty
     ``profile``, by size: the smallest that has ``memory_mib``. ``frame_rate_limiter`` None leaves
     the driver's default.
@@ -48,6 +50,12 @@ class GpuRequest:
     memory_mib: int | None = None
     framework: str | None = None
     frame_rate_limiter: bool | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def any_of(self) -> tuple[str, ...]:
+        """The models that will do, in the user's spelling; empty: any."""
+        return self.models or ((self.model,) if self.model is not None else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

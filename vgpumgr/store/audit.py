@@ -22,12 +22,13 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    or_,
     select,
 )
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.audit import AuditRecord
-from vgpumgr.model.journal import LAYOUT
+from vgpumgr.model.journal import LAYOUT, OF_HOSTS
 from vgpumgr.store.codec import printable
 from vgpumgr.store.schema import allocation, audit, gpu, layout, operation, step, task, vm
 
@@ -52,11 +53,14 @@ _NOTHING = {
 }
 
 
+_WRITE = insert(audit)
+
+
 def write(connection: Connection, stamp: Stamp, records: Iterable[Mapping[str, object]]) -> None:
     """Write records: fields of :class:`AuditRecord` by name, ``event`` at least."""
     rows = [_row(stamp, each) for each in records]
     if rows:
-        connection.execute(insert(audit), rows)
+        connection.execute(_WRITE, rows)
 
 
 def _row(stamp: Stamp, record: Mapping[str, object]) -> dict[str, object]:
@@ -86,13 +90,16 @@ def of_allocations(event: str, *where: ColumnElement[bool], by_task: bool = True
     return _from(event, {**(_BY_TASK if by_task else {}), **columns}, *where)
 
 
+_OF_NO_VM = or_(*(task.c.verb == verb for verb in sorted({LAYOUT, *OF_HOSTS})))
+
+
 def of_tasks(event: str, *where: ColumnElement[bool]) -> Insert:
     """The record of every task that is about to end, with its error (``to_error``)."""
     layout = task.c.verb == LAYOUT
     columns = {
         "operation": task.c.operation,
         "task": task.c.id,
-        "vm": case((layout, ""), else_=task.c.vm),
+        "vm": case((_OF_NO_VM, ""), else_=task.c.vm),
         "host": task.c.host,
         "gpu": case((layout, task.c.vm_id), else_=""),
         "detail": task.c.verb + case((_ERROR == "", ""), else_=": " + _ERROR),
@@ -106,7 +113,7 @@ def of_steps(event: str, *where: ColumnElement[bool]) -> Insert:
     columns = {
         "operation": task.c.operation,
         "task": task.c.id,
-        "vm": case((task.c.verb == LAYOUT, ""), else_=task.c.vm),
+        "vm": case((_OF_NO_VM, ""), else_=task.c.vm),
         "host": on,
         "gpu": case((task.c.verb == LAYOUT, task.c.vm_id), else_=""),
         "detail": step.c.kind,

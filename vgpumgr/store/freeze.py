@@ -6,19 +6,21 @@ from sqlalchemy import Connection, select, update
 
 from vgpumgr.model.errors import Frozen
 from vgpumgr.model.freeze import Freeze
-from vgpumgr.model.journal import CLEAN, LEAVE, RELEASE, Reservation
+from vgpumgr.model.journal import CLEAN, LEAVE, OF_HOSTS, RELEASE, Reservation
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import printable
 from vgpumgr.store.schema import meta
 
-# What a frozen ledger still lets begin: it gives back, and puts nothing on a host. A VM that the
-# ledger would start may run elsewhere by now.
-GIVING_BACK = frozenset({"delete", "stop", "reboot", RELEASE, CLEAN, LEAVE})
+# What a frozen ledger still lets begin: it gives back, and makes nothing for a VM. A VM that the
+# ledger would start may run elsewhere by now; a host that it lacks has to be asked what it knows.
+GIVING_BACK = frozenset({"delete", "stop", "reboot", RELEASE, CLEAN, LEAVE, *OF_HOSTS})
+
+_FROZEN = select(meta.c.frozen_why, meta.c.frozen_at)
 
 
 def frozen(connection: Connection) -> Freeze | None:
     """Why nothing may be allocated; None where it may."""
-    row = connection.execute(select(meta.c.frozen_why, meta.c.frozen_at)).one()
+    row = connection.execute(_FROZEN).one()
     return Freeze(why=row.frozen_why, at=row.frozen_at or 0.0) if row.frozen_why else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
@@ -13,26 +13,27 @@ from vgpumgr.store.facts import load_gpu
 from vgpumgr.store.recognise import Known
 from vgpumgr.store.schema import MEMORY, gpu, host, unit
 
+_ENROLLED = select(host.c.name).where(host.c.removed_at.is_(None))
+_EVERY = (
+    select(
+        gpu.c.id,
+        gpu.c.host,
+        gpu.c.facts,
+        gpu.c.units,
+        gpu.c.state,
+        gpu.c.generation,
+        gpu.c.state_why,
+    )
+    .where(gpu.c.host.in_(_ENROLLED))
+    .order_by(gpu.c.host, gpu.c.device, gpu.c.id)
+)
+_OF_HOST = _EVERY.where(gpu.c.host == bindparam("in_host"))
+
 
 def list_gpus(connection: Connection, name: str | None) -> tuple[GpuRecord, ...]:
     """GPUs of enrolled hosts (of one with ``name``), by host and device."""
-    enrolled = select(host.c.name).where(host.c.removed_at.is_(None))
-    query = (
-        select(
-            gpu.c.id,
-            gpu.c.host,
-            gpu.c.facts,
-            gpu.c.units,
-            gpu.c.state,
-            gpu.c.generation,
-            gpu.c.state_why,
-        )
-        .where(gpu.c.host.in_(enrolled))
-        .order_by(gpu.c.host, gpu.c.device, gpu.c.id)
-    )
-    if name is not None:
-        query = query.where(gpu.c.host == name)
-    return tuple(_gpu(row) for row in connection.execute(query))
+    query = _EVERY if name is None else _OF_HOST
+    return tuple(_gpu(row) for row in connection.execute(query, {"in_host": name}))
 
 
 def _gpu(row: Any) -> GpuRecord:
@@ -47,26 +48,41 @@ def _gpu(row: Any) -> GpuRecord:
     )
 
 
+_COULD_BE = (
+    select(
+        gpu.c.id,
+        gpu.c.host,
+        gpu.c.device,
+        gpu.c.uuid,
+        gpu.c.serial,
+        gpu.c.vendor_device,
+        gpu.c.facts,
+        gpu.c.supply,
+        gpu.c.state,
+        gpu.c.units,
+    )
+    .where(
+        (gpu.c.host == bindparam("in_host"))
+        | gpu.c.uuid.in_(bindparam("in_uuids", expanding=True))
+        | gpu.c.serial.in_(bindparam("in_serials", expanding=True))
+    )
+    .order_by(gpu.c.first_seen_at, gpu.c.id)
+)
+_HIGHEST_SLOTS = (
+    select(unit.c.gpu_id, func.max(unit.c.slot))
+    .where(unit.c.gpu_id.in_(bindparam("in_gpus", expanding=True)), unit.c.kind == MEMORY)
+    .group_by(unit.c.gpu_id)
+)
+
+
 def known_gpus(connection: Connection, facts: HostFacts) -> tuple[Known, ...]:
     """Every GPU that could be one of those seen: by host, UUID or serial."""
-    uuids = [each.uuid for each in facts.gpus if each.uuid]
-    serials = [each.serial for each in facts.gpus if each.serial]
-    rows = connection.execute(
-        select(
-            gpu.c.id,
-            gpu.c.host,
-            gpu.c.device,
-            gpu.c.uuid,
-            gpu.c.serial,
-            gpu.c.vendor_device,
-            gpu.c.facts,
-            gpu.c.supply,
-            gpu.c.state,
-            gpu.c.units,
-        )
-        .where((gpu.c.host == facts.host) | gpu.c.uuid.in_(uuids) | gpu.c.serial.in_(serials))
-        .order_by(gpu.c.first_seen_at, gpu.c.id)
-    ).all()
+    evidence = {
+        "in_host": facts.host,
+        "in_uuids": [each.uuid for each in facts.gpus if each.uuid],
+        "in_serials": [each.serial for each in facts.gpus if each.serial],
+    }
+    rows = connection.execute(_COULD_BE, evidence).all()
     held = _held_slots(connection, [row.id for row in rows])
     return tuple(_known(row, held.get(row.id, 0)) for row in rows)
 
@@ -88,11 +104,7 @@ def _known(row: Any, held_slots: int) -> Known:
 
 
 def _held_slots(connection: Connection, ids: list[str]) -> dict[str, int]:
-    rows = connection.execute(
-        select(unit.c.gpu_id, func.max(unit.c.slot))
-        .where(unit.c.gpu_id.in_(ids), unit.c.kind == MEMORY)
-        .group_by(unit.c.gpu_id)
-    )
+    rows = connection.execute(_HIGHEST_SLOTS, {"in_gpus": ids})
     return {gpu_id: highest + 1 for gpu_id, highest in rows}
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from vgpumgr.model.host import HostRecord
 
 # What a look writes, and what is compared otherwise.
-_OBSERVED = frozenset({"name", "generation", "facts", "observed_at", "last_error"})
+_OBSERVED = frozenset({"name", "generation", "facts", "observed_at", "last_error", "membership"})
 # A fence is a command, which may carry a password: the trail says no more than that it changed.
 _SECRET = frozenset({"fence"})
 

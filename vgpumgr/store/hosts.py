@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.fence import Fence
 from vgpumgr.model.gpu import GpuState
-from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.store.audit import Stamp, of_gpus, write
 from vgpumgr.store.codec import dump, load, printable
@@ -41,20 +41,22 @@ class _Settings:
     evacuated: bool = False
     fence: Fence | None = None
     settled_boot: str = ""
+    membership: Membership = Membership.MEMBER
 
 
 _OPEN = host.c.removed_at.is_(None)
+_EVERY = select(host).where(_OPEN).order_by(host.c.name)
+_NAMED = select(host).where(_OPEN, host.c.name == bindparam("in_host"))
 
 
 def list_hosts(connection: Connection) -> tuple[HostRecord, ...]:
     """Every enrolled host, by name."""
-    rows = connection.execute(select(host).where(_OPEN).order_by(host.c.name))
-    return tuple(_host(row) for row in rows)
+    return tuple(_host(row) for row in connection.execute(_EVERY))
 
 
 def get_host(connection: Connection, name: str) -> HostRecord:
     """One host; NotFound suggests near names."""
-    row = connection.execute(select(host).where(_OPEN, host.c.name == name)).one_or_none()
+    row = connection.execute(_NAMED, {"in_host": name}).one_or_none()
     if row is None:
         names = connection.execute(select(host.c.name).where(_OPEN)).scalars()
         raise not_found("host", name, names)
@@ -62,24 +64,25 @@ def get_host(connection: Connection, name: str) -> HostRecord:
 
 
 def _host(row: Any) -> HostRecord:
-    settings = load(_Settings, row.settings)
+    found = load(_Settings, row.settings)
     return HostRecord(
         name=row.name,
         address=row.address,
-        host_key=settings.host_key,
-        cordoned=settings.cordoned,
-        labels=settings.labels,
-        cpu_overcommit=settings.cpu_overcommit,
-        reserved_memory_mib=settings.reserved_memory_mib,
-        accelerator=settings.accelerator,
-        probe_only=settings.probe_only,
-        migration=settings.migration,
-        draining=settings.draining,
-        drain_to=settings.drain_to,
-        maintenance=settings.maintenance,
-        evacuated=settings.evacuated,
-        fence=settings.fence,
-        settled_boot=settings.settled_boot,
+        host_key=found.host_key,
+        cordoned=found.cordoned,
+        labels=found.labels,
+        cpu_overcommit=found.cpu_overcommit,
+        reserved_memory_mib=found.reserved_memory_mib,
+        accelerator=found.accelerator,
+        probe_only=found.probe_only,
+        migration=found.migration,
+        draining=found.draining,
+        drain_to=found.drain_to,
+        maintenance=found.maintenance,
+        evacuated=found.evacuated,
+        fence=found.fence,
+        settled_boot=found.settled_boot,
+        membership=found.membership,
         generation=row.generation,
         facts=load(HostFacts, row.facts) if row.facts is not None else None,
         observed_at=row.observed_at,
@@ -87,7 +90,8 @@ def _host(row: Any) -> HostRecord:
     )
 
 
-def _settings(record: HostRecord) -> str:
+def settings(record: HostRecord) -> str:
+    """What an operator sets on a host, as its row has it."""
     return dump(
         _Settings(
             host_key=record.host_key,
@@ -104,6 +108,7 @@ def _settings(record: HostRecord) -> str:
             evacuated=record.evacuated,
             fence=record.fence,
             settled_boot=record.settled_boot,
+            membership=record.membership,
         )
     )
 
@@ -116,7 +121,7 @@ def add_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
             insert(host).values(
                 name=record.name,
                 address=record.address,
-                settings=_settings(record),
+                settings=settings(record),
                 generation=record.generation,
                 facts=dump(without_detail(record.facts)) if record.facts is not None else None,
                 supply="",
@@ -130,10 +135,12 @@ def add_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
             next="vgpumgr host list",
         ) from error
     detail = changed_words(HostRecord(name=record.name, address=""), record)
-    _tell(connection, stamp, "host.added", record, None, record.generation, detail)
+    joining = record.membership is Membership.JOINING
+    event = "host.joining" if joining else "host.added"
+    tell(connection, stamp, event, record, None, record.generation, detail)
 
 
-def _tell(
+def tell(
     connection: Connection,
     stamp: Stamp,
     event: str,
@@ -142,6 +149,7 @@ def _tell(
     after: int | None,
     detail: str = "",
 ) -> None:
+    """Write what became of a host into the trail; ``before`` and ``after`` are generations."""
     told = {"event": event, "host": record.name, "before": before, "after": after}
     write(connection, stamp, [{**told, "detail": detail}])
 
@@ -174,7 +182,7 @@ def update_host(connection: Connection, record: HostRecord, stamp: Stamp) -> Non
             .where(_OPEN, host.c.name == record.name, host.c.generation == record.generation)
             .values(
                 address=record.address,
-                settings=_settings(record),
+                settings=settings(record),
                 generation=record.generation + 1,
             )
         )
@@ -188,25 +196,30 @@ def update_host(connection: Connection, record: HostRecord, stamp: Stamp) -> Non
         )
     read = record.generation
     what = changed_words(current, record)
-    _tell(connection, stamp, changed_event(current, record), record, read, read + 1, what)
+    tell(connection, stamp, changed_event(current, record), record, read, read + 1, what)
 
 
 def remove_host(connection: Connection, name: str, stamp: Stamp) -> None:
     """Close the host's row; Conflict while a VM or an allocation is on it."""
     record = get_host(connection, name)
+    refuse_used(connection, name)
+    connection.execute(update(host).where(_OPEN, host.c.name == name).values(removed_at=stamp.at))
+    tell(connection, stamp, "host.removed", record, record.generation, None)
+    there = (gpu.c.host == name, gpu.c.state != GpuState.MISSING.value)
+    gone = update(gpu).values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
+    Move(gone.where(*there), of_gpus("gpu.missing", *there)).run(connection, stamp.values)
+
+
+def refuse_used(connection: Connection, name: str) -> None:
+    """Conflict while a VM or an allocation is on the host, or a VM on its way there."""
     vms = _count(connection, vm, name, vm.c.deleted_at.is_(None)) + _coming(connection, name)
     held = _count(connection, allocation, name, allocation.c.released_at.is_(None))
     if vms or held:
         raise Conflict(
             f"host {name} is in use",
             why=f"{vms} VMs and {held} allocations are on it",
-            next="vgpumgr vm list, then vgpumgr vm delete NAME",
+            next=f"vgpumgr vm list, then delete those on {name}",
         )
-    connection.execute(update(host).where(_OPEN, host.c.name == name).values(removed_at=stamp.at))
-    _tell(connection, stamp, "host.removed", record, record.generation, None)
-    there = (gpu.c.host == name, gpu.c.state != GpuState.MISSING.value)
-    gone = update(gpu).values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
-    Move(gone.where(*there), of_gpus("gpu.missing", *there)).run(connection, stamp.values)
 
 
 def _coming(connection: Connection, name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.journal import (
@@ -18,8 +18,19 @@ from vgpumgr.model.journal import (
 from vgpumgr.store.codec import dump, load_mapping, printable
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import operation, step, task
+from vgpumgr.store.statements import is_one_of
 
-_OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
+_EVERY = select(operation).order_by(operation.c.number.desc())
+_OPEN = _EVERY.where(
+    is_one_of(operation.c.state, (OperationState.RUNNING, OperationState.INTERRUPTED))
+)
+_STEPS = (
+    select(step)
+    .join(task)
+    .where(task.c.operation == bindparam("in_operation"))
+    .order_by(step.c.seq)
+)
+_TASKS = select(task).where(task.c.operation == bindparam("in_operation")).order_by(task.c.position)
 
 
 def list_operations(
@@ -28,9 +39,7 @@ def list_operations(
     """Operations, newest first; ``open_only`` leaves those that run or wait, ``since`` these and
     those that ended after that time (Unix seconds).
     """
-    query = select(operation).order_by(operation.c.number.desc())
-    if open_only:
-        query = query.where(operation.c.state.in_(_OPEN))
+    query = _OPEN if open_only else _EVERY
     if since is not None:
         query = query.where(operation.c.ended_at.is_(None) | (operation.c.ended_at > since))
     return tuple(_operation(row) for row in connection.execute(query))
@@ -84,13 +93,10 @@ def operation_row(record: OperationRecord) -> dict[str, object]:
 def list_tasks(connection: Connection, operation_id: str) -> tuple[TaskRecord, ...]:
     """The tasks of an operation with their steps, in the order they were written."""
     steps: dict[str, list[StepRecord]] = {}
-    for row in connection.execute(
-        select(step).join(task).where(task.c.operation == operation_id).order_by(step.c.seq)
-    ):
+    which = {"in_operation": operation_id}
+    for row in connection.execute(_STEPS, which):
         steps.setdefault(row.task, []).append(_step(row))
-    rows = connection.execute(
-        select(task).where(task.c.operation == operation_id).order_by(task.c.position)
-    )
+    rows = connection.execute(_TASKS, which)
     return tuple(_task(row, tuple(steps.get(row.id, ()))) for row in rows)
 
 

@@ -14,17 +14,20 @@ from vgpumgr.store.codec import dump, load
 from vgpumgr.store.schema import gpu, host, layout, task
 from vgpumgr.store.statements import Move
 
+_ENROLLED = select(host.c.name).where(host.c.removed_at.is_(None))
+_EVERY = (
+    select(layout)
+    .join(gpu, gpu.c.id == layout.c.gpu)
+    .where(layout.c.host.in_(_ENROLLED))
+    .order_by(layout.c.host, gpu.c.device, layout.c.gpu)
+)
+_OF_HOST = _EVERY.where(layout.c.host == bindparam("in_host"))
 
-def list_layouts(connection: Connection) -> tuple[LayoutRecord, ...]:
-    """The layout last applied to each GPU of the enrolled hosts, by host and device."""
-    enrolled = select(host.c.name).where(host.c.removed_at.is_(None))
-    query = (
-        select(layout)
-        .join(gpu, gpu.c.id == layout.c.gpu)
-        .where(layout.c.host.in_(enrolled))
-        .order_by(layout.c.host, gpu.c.device, layout.c.gpu)
-    )
-    return tuple(_layout(row) for row in connection.execute(query))
+
+def list_layouts(connection: Connection, name: str | None = None) -> tuple[LayoutRecord, ...]:
+    """The layout last applied to each GPU of the enrolled hosts (or of one), by host and device."""
+    query = _EVERY if name is None else _OF_HOST
+    return tuple(_layout(row) for row in connection.execute(query, {"in_host": name}))
 
 
 def _layout(row: Any) -> LayoutRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -102,6 +102,7 @@ class SqlLedger(Past, Marking):
         self._claiming = Claiming(database, claims, self._stamp)
         self._now = now
         self._by = by
+        self._fleet = ""
         self._writer: GroupWriter[Sequence[Transition]] = GroupWriter(self._commit)
 
     def _stamp(self) -> Stamp:
@@ -110,8 +111,10 @@ class SqlLedger(Past, Marking):
 
     def fleet_id(self) -> str:
         """This fleet's id, made when the ledger was created; empty before that."""
-        with self._database.read() as connection:
-            return str(connection.execute(select(meta.c.fleet_id)).scalar_one())
+        if not self._fleet:
+            with self._database.read() as connection:
+                self._fleet = str(connection.execute(select(meta.c.fleet_id)).scalar_one())
+        return self._fleet
 
     def hosts(self) -> tuple[HostRecord, ...]:
         """Every enrolled host, by name."""
@@ -174,25 +177,29 @@ class SqlLedger(Past, Marking):
         with self._database.read() as connection:
             return gpus.list_gpus(connection, host)
 
-    def vms(self) -> tuple[VmRecord, ...]:
-        """VMs that are not deleted, by name."""
+    def vms(self, host: str | None = None, ids: Collection[str] = ()) -> tuple[VmRecord, ...]:
+        """VMs that are not deleted, by name: all, or those of one host and of these ids."""
         with self._database.read() as connection:
-            return vms.list_vms(connection)
+            return vms.list_vms(connection, host, ids)
 
     def vm(self, name: str) -> VmRecord:
         """One VM; NotFound suggests near names."""
         with self._database.read() as connection:
             return vms.get_vm(connection, name)
 
-    def allocations(self, *, released: bool = False) -> tuple[Allocation, ...]:
-        """Allocations that hold units; with ``released`` the closed ones too."""
+    def allocations(
+        self, host: str | None = None, vm_ids: Collection[str] = (), *, released: bool = False
+    ) -> tuple[Allocation, ...]:
+        """Allocations that hold units, all or those of one host and of these VMs; with
+        ``released`` the closed ones too.
+        """
         with self._database.read() as connection:
-            return vms.list_allocations(connection, released=released)
+            return vms.list_allocations(connection, host, vm_ids, released=released)
 
-    def layouts(self) -> tuple[LayoutRecord, ...]:
+    def layouts(self, host: str | None = None) -> tuple[LayoutRecord, ...]:
         """The layout last applied to each GPU of the enrolled hosts, by host and device."""
         with self._database.read() as connection:
-            return layouts.list_layouts(connection)
+            return layouts.list_layouts(connection, host)
 
     @retried
     def reserve(self, reservation: Reservation) -> None:

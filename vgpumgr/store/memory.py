@@ -22,6 +22,14 @@ from vgpumgr.store.vms import vm_row
 # Databases bound the parameters of one statement.
 _AT_ONCE = 5000
 
+_GENERATIONS = {
+    table: select(table.c.id, table.c.generation).where(
+        table.c.id.in_(bindparam("in_ids", expanding=True))
+    )
+    for table in (vm, allocation, gpu)
+}
+_META = select(meta.c.fleet_id, meta.c.epoch)
+
 
 def remembered(
     connection: Connection,
@@ -30,7 +38,7 @@ def remembered(
     gpus: Collection[str],
 ) -> Remembered:
     """Generations of these ids, where the ledger ever had them."""
-    row = connection.execute(select(meta.c.fleet_id, meta.c.epoch)).one()
+    row = connection.execute(_META).one()
     return Remembered(
         fleet=row.fleet_id,
         epoch=row.epoch,
@@ -45,8 +53,8 @@ def _generations(
 ) -> Iterator[tuple[str, int]]:
     wanted = sorted(ids)
     for start in range(0, len(wanted), _AT_ONCE):
-        some = table.c.id.in_(wanted[start : start + _AT_ONCE])
-        rows = connection.execute(select(table.c.id, table.c.generation).where(some))
+        some = {"in_ids": wanted[start : start + _AT_ONCE]}
+        rows = connection.execute(_GENERATIONS[table], some)
         yield from ((row.id, row.generation) for row in rows)
 
 

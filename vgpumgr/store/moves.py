@@ -24,6 +24,7 @@ from vgpumgr.store.audit import Stamp
 from vgpumgr.store.codec import printable
 from vgpumgr.store.layouts import settle
 from vgpumgr.store.legal import State
+from vgpumgr.store.membership import end as end_membership
 from vgpumgr.store.schema import operation, step, task, vm
 from vgpumgr.store.statements import (
     ALLOCATIONS,
@@ -91,6 +92,9 @@ def _tasks(connection: Connection, moves: Sequence[TaskMoved], stamp: Stamp) -> 
             arrive(connection, vm_id, moved.task, arrived=moved.arrived, stamp=stamp)
     ended = ((moved.layout_gpu, moved.task) for moved in moves if moved.layout_gpu)
     settle(connection, ended, stamp)
+    for moved in moves:
+        if moved.enrolled is not None:
+            end_membership(connection, moved.task, enrolled=moved.enrolled, stamp=stamp)
 
 
 def _has_effect(moved: TaskMoved) -> bool:

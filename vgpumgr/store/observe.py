@@ -59,28 +59,33 @@ def observe(
         _mark_missing(connection, facts.host, known, found, stamp)
 
 
+_IS_HOST = (host.c.name == bindparam("in_host")) & host.c.removed_at.is_(None)
+_OLD = select(host.c.supply, host.c.facts).where(_IS_HOST).with_for_update()
+_KEEP = (
+    update(host)
+    .where(_IS_HOST)
+    .values(last_error="", generation=host.c.generation + bindparam("raised"))
+)
+
+
 def _keep_host(
     connection: Connection, facts: HostFacts, at: float, fleet: str, stamp: Stamp
 ) -> None:
-    is_it = (host.c.name == facts.host) & host.c.removed_at.is_(None)
-    read = select(host.c.supply, host.c.facts).where(is_it).with_for_update()
-    old = connection.execute(read).one_or_none()
+    old = connection.execute(_OLD, {"in_host": facts.host}).one_or_none()
     if old is None:
         get_host(connection, facts.host)  # NotFound, with near names
         return
     _tell_boot(connection, facts, old.facts, stamp)
     supply = host_supply(facts, fleet)
-    raised = 0 if old.supply == supply else 1
     connection.execute(
-        update(host)
-        .where(is_it)
-        .values(
-            facts=dump(without_detail(facts)),
-            supply=supply,
-            observed_at=at,
-            last_error="",
-            generation=host.c.generation + raised,
-        )
+        _KEEP,
+        {
+            "in_host": facts.host,
+            "facts": dump(without_detail(facts)),
+            "supply": supply,
+            "observed_at": at,
+            "raised": 0 if old.supply == supply else 1,
+        },
     )
 
 
@@ -134,24 +139,25 @@ def _refresh(
     elif state is not old.state:
         write(connection, stamp, [_told(f"gpu.{state}", name, seen, old.id)])
     connection.execute(
-        update(gpu)
-        .where(gpu.c.id == old.id)
-        .values(
-            host=name,
-            device=seen.device,
-            uuid=seen.uuid,
-            serial=seen.serial,
-            vendor_device=seen.vendor_device or old.vendor_device,
-            facts=facts,
-            supply=supply,
-            units=units,
-            state=state.value,
-            generation=gpu.c.generation + (1 if moved else 0),
-        )
+        _SEEN,
+        {
+            "in_gpu": old.id,
+            "host": name,
+            "device": seen.device,
+            "uuid": seen.uuid,
+            "serial": seen.serial,
+            "vendor_device": seen.vendor_device or old.vendor_device,
+            "facts": facts,
+            "supply": supply,
+            "units": units,
+            "state": state.value,
+            "raised": 1 if moved else 0,
+        },
     )
 
 
 _THIS = (gpu.c.id == bindparam("in_gpu"),)
+_SEEN = update(gpu).where(*_THIS).values(generation=gpu.c.generation + bindparam("raised"))
 _MISSING = Move(
     update(gpu).where(*_THIS).values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1),
     of_gpus("gpu.missing", *_THIS),

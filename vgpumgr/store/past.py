@@ -25,6 +25,10 @@ class Past(ABC):
     def _stamp(self) -> Stamp:
         """Who writes, and when."""
 
+    @abstractmethod
+    def fresh_epoch(self) -> int:
+        """The epoch now, spoken from now on."""
+
     def epoch(self) -> int:
         """The store's epoch; raised at take-over and restore."""
         with self._database.read() as connection:
@@ -69,14 +73,27 @@ class Past(ABC):
         with self._database.write() as connection:
             memory.take_in(connection, truth, self._stamp())
 
-    @retried
     def thaw(self, epoch: int) -> None:
-        """Allocate again, in an epoch above the store's and at least ``epoch``."""
+        """Allocate again, in an epoch above the store's and at least ``epoch``, which this process
+        speaks from now on; ClaimLost where it lost what it had claimed.
+        """
+        self._thaw(epoch)
+        self.fresh_epoch()
+
+    def raise_epoch(self, at_least: int = 0) -> int:
+        """The next epoch, or ``at_least`` where that is higher, which this process speaks from now
+        on; returns the new one. ClaimLost where it lost what it had claimed.
+        """
+        raised = self._raise_epoch(at_least)
+        self.fresh_epoch()
+        return raised
+
+    @retried
+    def _thaw(self, epoch: int) -> None:
         with self._database.write() as connection:
             freeze.thaw(connection, epoch, self._stamp())
 
     @retried
-    def raise_epoch(self, at_least: int = 0) -> int:
-        """The next epoch, or ``at_least`` where that is higher; returns the new one."""
+    def _raise_epoch(self, at_least: int) -> int:
         with self._database.write() as connection:
             return freeze.raise_epoch(connection, at_least, self._stamp())

@@ -23,6 +23,7 @@ from vgpumgr.store.codec import dump
 from vgpumgr.store.freeze import refuse_frozen
 from vgpumgr.store.journal import operation_row, step_row, task_row
 from vgpumgr.store.layouts import replace_layouts
+from vgpumgr.store.membership import begin as begin_membership
 from vgpumgr.store.schema import (
     MEMORY,
     VF,
@@ -51,14 +52,15 @@ def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
     Frozen.
     """
     refuse_frozen(connection, start)
-    _raise_generations(connection, gpu, _IS_GPU, start.gpu_generations)
-    _raise_generations(connection, host, _IS_HOST, start.host_generations)
+    _raise_generations(connection, _GPUS, start.gpu_generations)
+    _raise_generations(connection, _HOSTS, start.host_generations)
     _check_slots(connection, start.allocations)
     vms = [vm_row(each) for each in start.vms]
     _insert_vms(connection, vms)
     changes = change_vms(connection, start.changed_vms)
     insert_allocations(connection, start.allocations)
     replace_layouts(connection, start.layouts, start.gpu_generations)
+    begin_membership(connection, start, stamp)
     _insert_journal(connection, start, stamp)
     _keep_requests(connection, vms, start.operation.started_at)
     write(connection, stamp, beginnings(start, changes))
@@ -84,33 +86,45 @@ def _insert(connection: Connection, table: Table, rows: list[Row]) -> None:
         connection.execute(insert(table), rows)
 
 
-_IS_GPU = gpu.c.id == bindparam("key")
-_IS_HOST = (host.c.name == bindparam("key")) & host.c.removed_at.is_(None)
+class _Compared:
+    """The statements that compare the generation of a row with the one read, and raise it."""
+
+    def __init__(self, table: Table, is_it: ColumnElement[bool]) -> None:
+        self.table = table.name
+        self.now = select(table.c.generation).where(is_it)
+        self.raise_ = (
+            update(table)
+            .where(is_it, table.c.generation == bindparam("read"))
+            .values(generation=table.c.generation + 1)
+        )
+
+
+_GPUS = _Compared(gpu, gpu.c.id == bindparam("key"))
+_HOSTS = _Compared(host, (host.c.name == bindparam("key")) & host.c.removed_at.is_(None))
 
 
 def _raise_generations(
-    connection: Connection, table: Table, is_it: ColumnElement[bool], read: Mapping[str, int]
+    connection: Connection, compared: _Compared, read: Mapping[str, int]
 ) -> None:
     """Compare and raise; in one order everywhere, so that two planners never deadlock."""
-    raised = (
-        update(table)
-        .where(is_it, table.c.generation == bindparam("read"))
-        .values(generation=table.c.generation + 1)
-    )
     for key, generation in sorted(read.items()):
-        if connection.execute(raised, {"key": key, "read": generation}).rowcount != 1:
-            now = connection.execute(select(table.c.generation).where(is_it), {"key": key}).scalar()
+        raised = {"key": key, "read": generation}
+        if connection.execute(compared.raise_, raised).rowcount != 1:
+            now = connection.execute(compared.now, {"key": key}).scalar()
             raise StaleGeneration(
-                f"{table.name} {key} changed since it was read",
+                f"{compared.table} {key} changed since it was read",
                 why=f"generation {'gone' if now is None else now}, {generation} when planned",
                 next=_AGAIN,
             )
 
 
+_UNITS = select(gpu.c.id, gpu.c.units).where(gpu.c.id.in_(bindparam("in_gpus", expanding=True)))
+
+
 def _check_slots(connection: Connection, allocations: Sequence[Allocation]) -> None:
     """Every allocation takes units that its GPU has: without, nobody would referee it."""
     wanted = sorted({each.gpu for each in allocations})
-    rows = connection.execute(select(gpu.c.id, gpu.c.units).where(gpu.c.id.in_(wanted)))
+    rows = connection.execute(_UNITS, {"in_gpus": wanted})
     units = {row.id: row.units for row in rows}
     for each in allocations:
         if not each.slots:

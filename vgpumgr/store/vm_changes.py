@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.vm import VmRecord
@@ -14,6 +14,10 @@ from vgpumgr.store.schema import vm
 from vgpumgr.store.vms import vm_row
 
 Row = dict[str, Any]
+
+_IT = vm.c.id == bindparam("in_vm")
+_THERE = select(vm).where(_IT, vm.c.deleted_at.is_(None)).with_for_update()
+_CHANGE = update(vm).where(_IT)
 
 
 def change_vms(connection: Connection, changed: Sequence[VmRecord]) -> list[Row]:
@@ -28,9 +32,7 @@ def change_vms(connection: Connection, changed: Sequence[VmRecord]) -> list[Row]
 
 
 def _change(connection: Connection, record: VmRecord) -> Row:
-    row = connection.execute(
-        select(vm).where(vm.c.id == record.id, vm.c.deleted_at.is_(None)).with_for_update()
-    ).one_or_none()
+    row = connection.execute(_THERE, {"in_vm": record.id}).one_or_none()
     values = vm_row(record)
     same_spec = row is not None and row.spec == values["spec"]
     read_at = record.generation if same_spec else record.generation - 1
@@ -41,7 +43,7 @@ def _change(connection: Connection, record: VmRecord) -> Row:
             next="the same command again: it plans anew",
         )
     values["generation"] = row.generation + 1
-    connection.execute(update(vm).where(vm.c.id == record.id).values(**values))
+    connection.execute(_CHANGE, {"in_vm": record.id, **values})
     return {
         "event": f"vm.{record.state}" if record.state.value != row.state else "vm.changed",
         "vm": record.name,

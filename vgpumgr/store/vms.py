@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, or_, select
 
 from vgpumgr.model.vm import (
     Allocation,
@@ -35,16 +36,30 @@ _VM = select(
     vm.c.moving_to,
     vm.c.definition,
 ).where(vm.c.deleted_at.is_(None))
+_EVERY = _VM.order_by(vm.c.name)
+_NAMED = _VM.where(vm.c.name == bindparam("in_vm"))
 
 
-def list_vms(connection: Connection) -> tuple[VmRecord, ...]:
-    """VMs that are not deleted, by name."""
-    return tuple(_vm(row) for row in connection.execute(_VM.order_by(vm.c.name)))
+def list_vms(
+    connection: Connection, host: str | None = None, ids: Collection[str] = ()
+) -> tuple[VmRecord, ...]:
+    """VMs that are not deleted, by name; with ``host`` those that are there or move there, and
+    those of these ids.
+    """
+    if host is None:
+        return tuple(_vm(row) for row in connection.execute(_EVERY))
+    wanted = or_(vm.c.host == host, vm.c.moving_to.is_not(None), vm.c.id.in_(sorted(ids)))
+    found = (_vm(row) for row in connection.execute(_EVERY.where(wanted)))
+    return tuple(each for each in found if host in _hosts(each) or each.id in ids)
+
+
+def _hosts(record: VmRecord) -> tuple[str, ...]:
+    return (record.host, record.moving_to.host) if record.moving_to else (record.host,)
 
 
 def get_vm(connection: Connection, name: str) -> VmRecord:
     """One VM; NotFound suggests near names."""
-    row = connection.execute(_VM.where(vm.c.name == name)).one_or_none()
+    row = connection.execute(_NAMED, {"in_vm": name}).one_or_none()
     if row is None:
         names = connection.execute(select(vm.c.name).where(vm.c.deleted_at.is_(None))).scalars()
         raise not_found("vm", name, names)
@@ -105,11 +120,20 @@ class _Extra:
     partition: int | None = None
 
 
-def list_allocations(connection: Connection, *, released: bool) -> tuple[Allocation, ...]:
-    """Allocations that hold units, oldest first; with ``released`` the closed ones too."""
-    query = select(allocation).order_by(allocation.c.created_at, allocation.c.id)
-    if not released:
-        query = query.where(allocation.c.released_at.is_(None))
+_EVER = select(allocation).order_by(allocation.c.created_at, allocation.c.id)
+_HELD = _EVER.where(allocation.c.released_at.is_(None))
+
+
+def list_allocations(
+    connection: Connection, host: str | None = None, vm_ids: Collection[str] = (), *, released: bool
+) -> tuple[Allocation, ...]:
+    """Allocations that hold units, oldest first; with ``released`` the closed ones too. With
+    ``host`` those there, and those of these VMs.
+    """
+    query = _EVER if released else _HELD
+    if host is not None:
+        of_these = allocation.c.vm_id.in_(sorted(vm_ids))
+        query = query.where(or_(allocation.c.host == host, of_these))
     return tuple(_allocation(row) for row in connection.execute(query))
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.journal import OperationMoved, OperationState, Transition
 from vgpumgr.store.claims import Claims, lost
 from vgpumgr.store.schema import operation, task
+
+_IT = operation.c.id == bindparam("in_operation")
+_WHOSE = select(operation.c.worker, operation.c.ended_at).where(_IT).with_for_update()
+_MINE = update(operation).where(_IT)
 
 
 def take(connection: Connection, operation_id: str, claims: Claims) -> bool:
@@ -17,15 +21,10 @@ def take(connection: Connection, operation_id: str, claims: Claims) -> bool:
 
     Whoever lets go in good order leaves no name behind.
     """
-    row = connection.execute(
-        select(operation.c.worker, operation.c.ended_at)
-        .where(operation.c.id == operation_id)
-        .with_for_update()
-    ).one()
+    row = connection.execute(_WHOSE, {"in_operation": operation_id}).one()
     if row.ended_at is not None:
         return False
-    mine = update(operation).where(operation.c.id == operation_id).values(worker=claims.worker)
-    connection.execute(mine)
+    connection.execute(_MINE, {"in_operation": operation_id, "worker": claims.worker})
     return claims.may_outlive and row.worker not in {"", claims.worker}
 
 
@@ -57,8 +56,17 @@ def ended(transitions: Iterable[Transition]) -> tuple[str, ...]:
     return tuple(each.operation for each in moved if each.state is not OperationState.RUNNING)
 
 
+_NOBODYS = (
+    update(operation)
+    .where(
+        operation.c.id.in_(bindparam("in_operations", expanding=True)),
+        operation.c.worker == bindparam("in_worker"),
+    )
+    .values(worker="")
+)
+
+
 def let_go(connection: Connection, operations: Collection[str], worker: str) -> None:
     """Forget that we worked on them; one that another took over stays its."""
-    ours = (operation.c.id.in_(operations), operation.c.worker == worker)
     if operations:
-        connection.execute(update(operation).where(*ours).values(worker=""))
+        connection.execute(_NOBODYS, {"in_operations": list(operations), "in_worker": worker})

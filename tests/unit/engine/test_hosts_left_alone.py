@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, vm
+from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.lanes import ThreadLanes
+from vgpumgr.model.errors import DeadlineExceeded
+from vgpumgr.model.host import HostFacts
 from vgpumgr.model.vm import Affinity
+from vgpumgr.model.waits import Waits
 
 
 @pytest.fixture
@@ -49,3 +57,52 @@ def test_one_that_may_go_anywhere_asks_all(world: World) -> None:
     asked(world)
     world.engine.plan([vm("web"), vm("other")])
     assert asked(world) == ["h1", "h2"]
+
+
+@pytest.fixture
+def door(world: World) -> Iterator[threading.Event]:
+    """Until it is opened a look at h2 does not return, deadlines or not."""
+    made, probe = threading.Event(), world.hosts["h2"].probe
+
+    def hang() -> HostFacts:
+        assert made.wait(30)
+        return replace(probe(), cpus=99)
+
+    world.hosts["h2"].probe = hang  # type: ignore[method-assign]
+    yield made
+    made.set()
+
+
+def threaded(world: World, **waits: float) -> Engine:
+    return replace(world.engine, lanes=ThreadLanes(), waits=Waits(**waits))
+
+
+def test_a_look_that_never_returns_is_given_up(world: World, door: threading.Event) -> None:
+    seen = threaded(world, look_s=0.2).refresh()
+    assert list(seen.facts) == ["h1"]
+    assert isinstance(seen.failed["h2"], DeadlineExceeded)
+    assert world.ledger.host("h2").last_error.startswith("h2 did not answer within")
+
+
+def test_what_a_look_shows_after_it_was_left_is_not_kept(
+    world: World, door: threading.Event
+) -> None:
+    engine = threaded(world, least_s=0.1, times=1.0)
+    planned = engine.plan([vm("web")])
+    assert [action.host for action in planned.actions] == ["h1"]
+    door.set()
+    assert isinstance(engine.lanes, ThreadLanes)
+    while engine.lanes.hanging():
+        time.sleep(0.01)
+    host = world.ledger.host("h2")
+    assert host.last_error.startswith("did not answer within")
+    assert host.facts is not None and host.facts.cpus != 99
+
+
+def test_who_fits_nowhere_else_waits_for_the_late_answer(
+    world: World, door: threading.Event
+) -> None:
+    engine = threaded(world, least_s=0.1, times=1.0)
+    threading.Timer(1.0, door.set).start()
+    (action,) = engine.plan([vm("web", vcpus=200)]).actions
+    assert (action.host, world.ledger.host("h2").last_error) == ("h2", "")

@@ -12,6 +12,7 @@ from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.bars import bar
+from vgpumgr.model.freeze import Freeze
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import GpuSupply, HostSupply, Usage
@@ -34,8 +35,24 @@ def map_(context: Context, refresh: bool) -> None:
         fleet = build_fleet(view)
         records = {host.name: host for host in view.hosts}
         items = [_host_item(host) for host in fleet.hosts]
-        text = "\n".join(line for host in fleet.hosts for line in _draw(host, records[host.name]))
-        print_item("Map", {"name": "map", "items": items}, text or "no host is enrolled")
+        drawn = [line for host in fleet.hosts for line in _draw(host, records[host.name])]
+        frozen = context.app.ledger.frozen()
+        text = "\n".join([*_freeze_lines(frozen), *(drawn or ["no host is enrolled"])])
+        item = {"name": "map", "frozen": _freeze_item(frozen), "items": items}
+        print_item("Map", item, text)
+
+
+def _freeze_lines(frozen: Freeze | None) -> Iterable[str]:
+    if frozen is not None:
+        since = f"{age(frozen.at)} ago"
+        yield click.style(
+            f"frozen {since}, nothing is allocated or started: {frozen.why}", fg="red"
+        )
+        yield "  next: vgpumgr store thaw"
+
+
+def _freeze_item(frozen: Freeze | None) -> dict[str, Any] | None:
+    return {"why": frozen.why, "at": frozen.at} if frozen else None
 
 
 def _host_item(host: HostSupply) -> dict[str, Any]:

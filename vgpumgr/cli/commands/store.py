@@ -16,7 +16,7 @@ from vgpumgr.model.errors import LedgerError, UsageError
 
 @click.group()
 def store() -> None:
-    """The ledger: backup, restore, check, migrate."""
+    """The ledger: backup, restore, thaw, check, migrate."""
 
 
 @store.command()

@@ -8,10 +8,10 @@ from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import OFF
 from vgpumgr.model.errors import Conflict, NotFound, NotPermitted, VgpumgrError
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import EVACUATE, LAYOUT, LEAVE, TaskRecord, TaskState
+from vgpumgr.model.journal import EVACUATE, LAYOUT, LEAVE, OF_HOSTS, TaskRecord, TaskState
 
 # What may be done on a host in maintenance: nothing of it makes a VM run there.
-_AT_REST = frozenset({LAYOUT, LEAVE, "stop", "delete"})
+_AT_REST = frozenset({LAYOUT, LEAVE, "stop", "delete", *OF_HOSTS})
 
 
 def refusal(

@@ -12,7 +12,7 @@ from vgpumgr.engine.migration.looks import Looks
 from vgpumgr.engine.migration.plan import Check, no, ok
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.gpu import Framework, GpuRecord
-from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.versions import LIVE_VGPU_NEEDS, numbers
 from vgpumgr.model.vm import Allocation, VmRecord
@@ -30,6 +30,9 @@ def host_checks(
         yield no("adopted", text, f"vgpumgr vm show {vm.name}")
     if target.cordoned:
         yield no("cordon", f"{target.name} is cordoned", f"vgpumgr host uncordon {target.name}")
+    if target.membership is not Membership.MEMBER:
+        text = f"{target.name} is {target.membership} the fleet"
+        yield no("member", text, "vgpumgr operation list --open")
     if target.probe_only:
         yield no("helper", f"{target.name} has no helper: it is probe-only")
     if vm.spec.affinity.hosts and target.name not in vm.spec.affinity.hosts:

@@ -31,7 +31,7 @@ def in_the_way(turn: Turn, facts: HostFacts) -> str:
     frozen = ledger.frozen()
     if frozen is not None:
         return f"the ledger is frozen: {frozen.why}"
-    held = [each for each in ledger.allocations() if each.host == turn.host]
+    held = ledger.allocations(turn.host)
     forgotten = reinstalled.lost(facts, held, ledger.fleet_id())
     return reinstalled.reason(forgotten) if forgotten else ""
 

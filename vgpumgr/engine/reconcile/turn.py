@@ -18,11 +18,9 @@ from vgpumgr.engine.run import CUT
 from vgpumgr.engine.view import read_host_view
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, VgpumgrError
-from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.journal import TaskRecord
-
-# How long a turn may show no life, in seconds: while it looks, and while it works.
-LOOK_S, WORK_S = 300.0, 900.0
+from vgpumgr.model.waits import WAITS
 
 
 class TurnState(StrEnum):
@@ -35,6 +33,8 @@ class TurnState(StrEnum):
     HELD = "held-by-another"
     STOPPED = "stopped"
     MAINTENANCE = "maintenance"
+    JOINING = "joining"
+    LEAVING = "leaving"
     NOT_ENROLLED = "not-enrolled"
 
 
@@ -67,21 +67,21 @@ def take(turn: Turn) -> TurnEnd:
 
 
 def _take(turn: Turn) -> TurnEnd:
-    turn.lane.expect(LOOK_S)
+    turn.lane.expect(WAITS.look_s)
     try:
         before = turn.session.ledger.host(turn.host)
     except NotFound:
         return TurnEnd(state=TurnState.NOT_ENROLLED)
-    if before.maintenance:
+    if before.at_rest:
         return _rest(turn, before)
     before = settling.remember_boot(turn, before)
     since, observed = _look(turn)
     error = observed.failed.get(turn.host)
     if error is not None and not isinstance(error, Conflict):
         return TurnEnd(state=TurnState.UNREACHABLE, why=words(error))
-    turn.lane.expect(WORK_S)
+    turn.lane.expect(WAITS.work_s)
     done = _work(turn, before, observed.facts.get(turn.host))
-    turn.lane.expect(LOOK_S)
+    turn.lane.expect(WAITS.look_s)
     if turn.session.stop.is_set():
         return TurnEnd(state=TurnState.STOPPED, left=done.left)
     if done.worked:
@@ -94,12 +94,16 @@ def _take(turn: Turn) -> TurnEnd:
 
 
 def _rest(turn: Turn, before: HostRecord) -> TurnEnd:
-    """A host in maintenance may be off: only what was cut, or left by evacuated VMs, is ended."""
-    turn.lane.expect(WORK_S)
+    """A host in maintenance may be off, one that joins or leaves has no helper: only what was cut,
+    or left by evacuated VMs, is ended.
+    """
+    turn.lane.expect(WAITS.work_s)
     left = recover(turn).left
     if before.evacuated:
         _attempt(turn, tidy_evacuated)
-    return TurnEnd(state=TurnState.MAINTENANCE, left=left)
+    member = before.membership is Membership.MEMBER
+    state = TurnState.MAINTENANCE if member else TurnState(before.membership.value)
+    return TurnEnd(state=state, left=left)
 
 
 def _look(turn: Turn) -> tuple[float, Observation]:

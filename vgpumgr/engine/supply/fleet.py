@@ -12,7 +12,7 @@ from vgpumgr.engine.supply.held import HostContext
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.host import HostFacts, HostRecord, NumaNode
+from vgpumgr.model.host import HostFacts, HostRecord, Membership, NumaNode
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
 from vgpumgr.model.vm import Allocation, VmRecord
@@ -122,10 +122,14 @@ def _host_supply(
         partitions=usable,
         foreign_domains=frozenset(domain.name for domain in foreign),
         blocked=_blocked(host, facts),
+        vcpus=int(facts.cpus * host.cpu_overcommit),
+        memory_mib=max(0, facts.memory_mib - host.reserved_memory_mib),
     )
 
 
 def _blocked(host: HostRecord, facts: HostFacts) -> str:
+    if host.membership is not Membership.MEMBER:
+        return f"{host.membership} the fleet"
     if host.cordoned:
         return "cordoned"
     if host.probe_only:
@@ -139,6 +143,8 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
 
 def unread(host: HostRecord) -> str:
     """Why a host's facts are not what is on it now; empty where they are."""
+    if host.membership is not Membership.MEMBER:
+        return f"it is {host.membership} the fleet"
     if host.facts is None:
         return host.last_error or "never probed"
     return host.last_error or _not_read(host.facts)

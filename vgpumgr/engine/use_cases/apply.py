@@ -30,20 +30,28 @@ _RESUMED = frozenset({"create", "delete", "change", MIGRATE, EVACUATE})
 
 
 def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
-    """The plan with the reading it was made from: its generations referee the reservation."""
-    warnings = session.refresh_all(_touched(session, desired))
-    view = session.view()
-    return make_plan(view, desired, session.policy, warnings), view
+    """The plan with the reading it was made from: its generations referee the reservation.
 
-
-def _touched(session: Session, desired: Sequence[VmSpec]) -> frozenset[str]:
-    """The hosts that a plan can be about; none when it can be about any.
-
-    A host that hangs must not hold up what has nothing to do with it.
+    Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
+    nowhere else: before that is said they are waited for.
     """
+    named, anywhere = _touched(session, desired)
+    with session.looking(named, others=anywhere) as hosts:
+        warnings = hosts.wait()
+        view = session.view()
+        planned = make_plan(view, desired, session.policy, warnings)
+        if planned.unplaced and hosts.left_out:
+            warnings = hosts.insist()
+            view = session.view()
+            planned = make_plan(view, desired, session.policy, warnings)
+    return planned, view
+
+
+def _touched(session: Session, desired: Sequence[VmSpec]) -> tuple[frozenset[str], bool]:
+    """The hosts that the VMs are on, or name; and may one of them go anywhere?"""
     placed = {vm.name: (vm.host,) for vm in session.ledger.vms()}
     named = [placed.get(spec.name) or spec.affinity.hosts for spec in desired]
-    return frozenset().union(*named) if all(named) else frozenset()
+    return frozenset().union(*named), not all(named)
 
 
 def apply(

@@ -97,7 +97,7 @@ def end(session: Session, host: str) -> None:
 
 def _look_all(session: Session, host: str) -> None:
     """Probe all; a host that does not answer cannot be drained."""
-    names = [each.name for each in session.ledger.hosts() if not each.maintenance]
+    names = [each.name for each in session.ledger.hosts() if not each.at_rest]
     error = session.refresh({*names, host}).failed.get(host)
     if error is not None:
         error.next = f"vgpumgr host probe {host}, or if it is lost: vgpumgr host evacuate {host}"
@@ -136,4 +136,5 @@ def _choose(session: Session, view: LedgerView, vm: VmRecord, wanted: Drain) -> 
 
 
 def _others(view: LedgerView, host: str) -> Sequence[str]:
-    return [each.name for each in view.hosts if each.name != host and not each.cordoned]
+    others = (each for each in view.hosts if each.name != host)
+    return [each.name for each in others if not (each.cordoned or each.at_rest)]

@@ -22,7 +22,7 @@ def plan(
 ) -> tuple[EvacuationPlan, LedgerView]:
     """Probe every other host, then say what would become of each VM; nothing is changed."""
     lost = session.ledger.host(name)
-    others = [h.name for h in session.ledger.hosts() if h.name != name and not h.maintenance]
+    others = [h.name for h in session.ledger.hosts() if h.name != name and not h.at_rest]
     if others:
         session.refresh(others)
     view = session.view()

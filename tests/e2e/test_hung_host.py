@@ -1,0 +1,34 @@
+"""One host of three hangs: commands that can do without it end in seconds, and say so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.support import Cli, finish, host, new_cli, vm
+
+PARTLY = 7
+
+
+@pytest.fixture
+def cli() -> Iterator[Cli]:
+    with new_cli() as made:
+        made.sim_up(*(host(f"h{n}", ("T4", 1)) for n in (1, 2, 3)))
+        yield made
+
+
+def test_an_apply_places_elsewhere_and_its_process_ends(cli: Cli) -> None:
+    cli.ok("sim", "inject", "h2", "hang")
+    file = cli.documents(vm("web", "T4-8Q", replicas=4))
+    began = time.monotonic()
+    ran = finish(cli.process("apply", "-f", file))
+    took_s = time.monotonic() - began
+    cli.ok("sim", "inject", "h2", "clear")
+    assert ran.code == PARTLY, ran.err
+    assert "host h2 did not answer within" in ran.err and "was not considered" in ran.err
+    assert took_s < 20  # a call's deadline alone is 30 s
+    assert sorted(each["host"] for each in cli.items("vm", "list")) == ["h1", "h1", "h3", "h3"]
+    assert "h2" in cli("host", "list").out
+    assert cli.ok("plan", "-f", file).err == ""

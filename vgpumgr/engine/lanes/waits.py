@@ -1,0 +1,59 @@
+"""Which hosts are waited for, and for how long. Pure: the seconds come in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from vgpumgr.model.waits import WAITS, Waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOfMany:
+    """Fulfils ``ports.Waiting`` for hosts of which any will do.
+
+    ``doubted`` are hosts whose last look failed. No other is left out before more than half have
+    answered, not counting those that failed at once; nobody of ``named`` ever.
+    """
+
+    named: Collection[str] = ()
+    doubted: Collection[str] = ()
+    waits: Waits = WAITS
+
+    def insists_on(self, host: str) -> bool:
+        """Is it waited for, however long the others took?"""
+        return host in self.named
+
+    def more_s(self, took: Mapping[str, float], silent: Mapping[str, float]) -> float:
+        """How much longer to wait, 0 for not at all.
+
+        ``took`` are the seconds that each host took which answered, ``silent`` the seconds for
+        which each of the others has been silent.
+        """
+        return max((self._most_s(host, took, silent) - s for host, s in silent.items()), default=0)
+
+    def _most_s(self, host: str, took: Mapping[str, float], silent: Mapping[str, float]) -> float:
+        if self.insists_on(host) or not took:
+            return self.waits.look_s
+        slowest = max(took.values())
+        if host in self.doubted:
+            return slowest + self.waits.doubted_s
+        if len(took) <= len(silent):
+            return self.waits.look_s
+        return max(self.waits.least_s, self.waits.times * slowest)
+
+
+class Everyone:
+    """Fulfils ``ports.Waiting``: all are waited for, ``within_s`` at most; None: without end."""
+
+    def __init__(self, within_s: float | None) -> None:
+        self._within_s = math.inf if within_s is None else within_s
+
+    def insists_on(self, host: str) -> bool:
+        """Everybody."""
+        return True
+
+    def more_s(self, took: Mapping[str, float], silent: Mapping[str, float]) -> float:
+        """Until the last one has had its time."""
+        return max((self._within_s - s for s in silent.values()), default=0)

@@ -27,13 +27,13 @@ def binaries() -> Path | None:
 class PgServer:
     """One cluster in a temporary folder. The server refuses root: root runs it as ``postgres``."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | None = None) -> None:
         found = binaries()
         if found is None:
             raise RuntimeError("PostgreSQL is not installed: tools/setup.sh test")
         self._bin = found
         # Short, because a socket's path has at most 107 bytes.
-        self.folder = Path(tempfile.mkdtemp(prefix="vgpg-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="vgpg-", dir=folder or "/tmp"))
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres", "postgres")
         self._data = self.folder / "data"
@@ -152,9 +152,9 @@ def _as_postgres(at_parents_death: str = "clear") -> list[str]:
 
 
 @contextmanager
-def running() -> Iterator[PgServer]:
-    """A started server, gone with its folder at the end."""
-    server = PgServer()
+def running(folder: str | None = None) -> Iterator[PgServer]:
+    """A started server in a folder of its own there, gone with it at the end."""
+    server = PgServer(folder)
     try:
         server.start()
         yield server

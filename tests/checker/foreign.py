@@ -34,6 +34,7 @@ def _gone(seen: Seen, before: Seen, old: HostSeen, host: HostSeen) -> Iterator[V
         if not any(each in volume for each in ids):
             yield _touched("volume", f"{pool}/{volume} on {host.name}")
     ours = {each["device"] for each in before.store.allocations.values()}
+    ours |= {c["wanted"].get("uuid") for c in old.claims if c["fleet"] == before.store.fleet}
     for uuid, mdev in old.mdevs.items():
         if uuid not in ours and host.mdevs.get(uuid) != mdev:
             yield _touched("mdev", f"{uuid} on {host.name}")

@@ -47,9 +47,14 @@ def _read_postgresql(url: str) -> Store:
     given = {key: value for key, value in arguments.items() if value}
     with psycopg.connect(**given) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
-        found = {row[0] for row in connection.execute(names)}
-        return _tables(connection, found)
+        return read_from(connection)
+
+
+def read_from(connection: Any) -> Store:
+    """The same over a session of PostgreSQL that is open already."""
+    names = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+    found = {row[0] for row in connection.execute(names)}
+    return _tables(connection, found)
 
 
 def _tables(connection: Any, found: set[str]) -> Store:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.checker import store as ledger_rows
 from tests.faults import processes
 from tests.faults.ends import ENDS
 from tests.faults.mortal import CONTROL
@@ -56,8 +55,17 @@ class Hosts:
 
 
 @dataclass(slots=True)
+class Left:
+    """Hosts, and where their ledger lies, as a process left them; ``after`` so many before."""
+
+    hosts: Hosts
+    url: str
+    after: int
+
+
+@dataclass(slots=True)
 class Moment:
-    """Hosts, what the ledger held then, and how many processes had worked on both."""
+    """The same, kept: it can be copied as often as needed."""
 
     hosts: Hosts
     ledger: Any
@@ -76,34 +84,53 @@ class Bench:
         self.start = Moment(hosts, stores.save(url))
         self.baseline = self._dump(hosts, url)
 
-    def run(self, moment: Moment, doing: str, at: int) -> tuple[Ended, Moment, dict[str, Any]]:
+    def run(self, moment: Moment, doing: str, at: int) -> tuple[Ended, Left, dict[str, Any]]:
         """The command (or an end) in a process of its own from a copy of that moment, killed at
         its ``at``-th point (0: never): how it ended, what it left, and a dump of that.
 
-        The caller quits the hosts of the moment that it gets.
+        The caller hands what was left to ``go_on``, ``keep`` or ``drop``, before anything else.
         """
-        hosts, url = moment.hosts.copy(), self._stores.load(moment.ledger)
-        work = self._command if doing == COMMAND else _end(self._scenario, doing)
-        seed = f"{self._seed} {self._scenario.name} {doing} {moment.after}"
+        left = Left(moment.hosts.copy(), self._stores.load(moment.ledger), moment.after + 1)
+        ended = self._process_of(left, doing, at)
+        return ended, left, self._dump(left.hosts, left.url)
 
-        def process(tell: processes.Tell) -> None:
-            app = mortal_app(url, hosts.state, Fuse(at, tell), seed)
-            work(app)
-            app.close()
+    def go_on(self, left: Left, doing: str) -> tuple[Ended, dict[str, Any]]:
+        """An end, undisturbed, where the last process stopped; what it had left is used up."""
+        left.after += 1
+        ended = self._process_of(left, doing, 0)
+        dump = self._dump(left.hosts, left.url)
+        self.drop(left)
+        return ended, dump
 
-        ended = processes.run(process, DEADLINE_S)
-        left = Moment(hosts, self._stores.save(url), moment.after + 1)
-        return ended, left, self._dump(hosts, url)
+    def keep(self, left: Left) -> Moment:
+        """What was left, as a moment; drop it, too."""
+        return Moment(left.hosts, self._stores.save(left.url), left.after)
+
+    def drop(self, left: Left | Moment) -> None:
+        """Nobody needs these hosts any more."""
+        left.hosts.quit()
 
     def close(self) -> None:
-        self.start.hosts.quit()
+        self.drop(self.start)
         os.waitpid(self._process, 0)
 
-    def _command(self, app: App) -> None:
-        self._scenario.command(app)
+    def _process_of(self, left: Left, doing: str, at: int) -> Ended:
+        work = self._scenario.command if doing == COMMAND else _end(self._scenario, doing)
+        seed = f"{self._seed} {self._scenario.name} {doing} {left.after - 1}"
+
+        def process(tell: processes.Tell) -> None:
+            fuse = Fuse(at, tell)
+            app = mortal_app(left.url, left.hosts.state, fuse, seed)
+            try:
+                work(app)
+            finally:
+                tell([each.plain for each in fuse.points])
+            app.close()
+
+        return processes.run(process, DEADLINE_S)
 
     def _dump(self, hosts: Hosts, url: str) -> dict[str, Any]:
-        return {**hosts.dump(), "store": ledger_rows.read(url)}
+        return {**hosts.dump(), "store": self._stores.rows(url)}
 
 
 def _end(scenario: Scenario, name: str) -> Callable[[App], None]:

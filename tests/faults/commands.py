@@ -6,14 +6,20 @@ from tests.faults.scenario import Command, layout_spec
 from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
 from vgpumgr.engine.heal.report import Chosen
+from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
+from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.use_cases import heal as healing
 from vgpumgr.engine.use_cases.drain import Drain
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.fence import Fence
+from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.vm import VmSpec
+
+# Who had its turn is not due again by itself: the same run passes the same points at any speed.
+_NEVER_S = 3000.0
 
 
 def apply(*specs: VmSpec, restart: bool = False) -> Command:
@@ -72,11 +78,11 @@ def add_host(name: str) -> Command:
     return command
 
 
-def remove_host(name: str) -> Command:
+def remove_host(name: str, *, reach: bool = True) -> Command:
     """``vgpumgr host remove``."""
 
     def command(app: App) -> None:
-        enrolment.remove(app, name, reach=True)
+        enrolment.remove(app, name, reach=reach)
 
     return command
 
@@ -94,6 +100,16 @@ def fence(name: str, wanted: Fence) -> Command:
 def evacuate(name: str) -> Command:
     """``vgpumgr host evacuate``."""
     return lambda app: app.engine.evacuate(name)[1].raise_for_failure()
+
+
+def undrain(name: str) -> Command:
+    """``vgpumgr host undrain``."""
+    return lambda app: app.engine.undrain(name)
+
+
+def enter_maintenance(name: str) -> Command:
+    """``vgpumgr host maintenance``."""
+    return lambda app: app.engine.enter_maintenance(name)
 
 
 def leave_maintenance(name: str) -> Command:
@@ -118,3 +134,39 @@ def heal(*kinds: DriftKind) -> Command:
 def adopt(host: str, *names: str) -> Command:
     """``vgpumgr adopt``."""
     return lambda app: app.engine.adopt(host, names).raise_for_failure()
+
+
+def adopt_layout(host: str) -> Command:
+    """``vgpumgr adopt --layout``."""
+    return lambda app: app.engine.adopt_layout(host)[1].raise_for_failure()
+
+
+def lift(app: App) -> None:
+    """``vgpumgr heal --lift`` for what is quarantined."""
+    for gpu in app.ledger.gpus():
+        if gpu.state is GpuState.QUARANTINED:
+            app.engine.lift(gpu.id)
+
+
+def undo(app: App) -> None:
+    """``vgpumgr operation undo`` for what is open."""
+    for operation in app.ledger.operations(open_only=True):
+        app.engine.undo(operation.id)
+
+
+def thaw(*forget: str) -> Command:
+    """``vgpumgr store thaw --apply``."""
+
+    def command(app: App) -> None:
+        app.engine.thaw(forget=forget)
+
+    return command
+
+
+def serve(app: App) -> None:
+    """``vgpumgr serve``: a turn of each host that is due, then another of each."""
+    turns = SerialTurns[TurnEnd](app.engine.clock)
+    controller = Controller(app.engine, turns, Pace(_NEVER_S), emit=lambda _event: None)
+    for _ in range(2):
+        controller.round()
+    controller.once()

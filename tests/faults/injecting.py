@@ -1,21 +1,21 @@
-"""Every kill point of a scenario, once, and then a second time in what comes after."""
+"""Kill points of a scenario, each once, and then a second time in what comes after."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
-from tests.faults.bench import COMMAND, Bench, Moment
-from tests.faults.points import BEFORE, Point, point
+from tests.faults.bench import COMMAND, Bench, Left, Moment
+from tests.faults.points import BEFORE, Pair, Point, moments, point
+from tests.faults.processes import Ended
 from tests.faults.scenario import Scenario
 from tests.faults.stores import Stores
 from tests.faults.verdict import Figures, Judge
 
 
 class Injector:
-    """One scenario over one store."""
+    """One scenario over one store; ``pairs`` are the second kills that there may be."""
 
     def __init__(
         self, scenario: Scenario, stores: Stores, folder: Path, seed: int, *, replay: bool = True
@@ -25,6 +25,7 @@ class Injector:
         self._bench = Bench(scenario, stores, folder, seed)
         self._judge = Judge(scenario, self._bench.baseline)
         self.figures = Figures()
+        self.pairs: list[Pair] = []
         self.points = self._undisturbed(replay=replay or not scenario.sure)
 
     def close(self) -> None:
@@ -37,33 +38,22 @@ class Injector:
         for at in points:
             if time.monotonic() > until:
                 return
-            with self._killed(at) as left:
-                if left is not None:
-                    self.figures.kill_points_covered += 1
-                    self._ended(left, at, end or ends[at % len(ends)])
+            left = self._killed(at, self.figures)
+            if left is not None:
+                self.figures.kill_points_covered += 1
+                self._ended(left, at, end or ends[at % len(ends)])
 
-    def twice(self, at: int, end: str, until: float, only: int = 0) -> None:
-        """A kill at this point, and another at each point of what comes after, until a time.
-
-        A moment before a write is the moment after what was before it: those are left out.
-        """
-        with self._killed(at, counted=False) as left:
-            if left is None:
-                return
-            passed = self._ended(left, at, end)
-            again = [n for n, each in enumerate(passed, 1) if each.at != BEFORE]
-            self.figures.pairs += len(again)
-            for number in again:
-                if only and number != only:
-                    continue
-                if time.monotonic() > until:
-                    return
-                self._twice(left, at, end, number)
-
-    @property
-    def first_kills(self) -> list[int]:
-        """Points whose moments differ."""
-        return [n for n, each in enumerate(self.points, 1) if each.at != BEFORE]
+    def twice(self, pair: Pair, until: float) -> None:
+        """A kill at this point, and others in what comes after, until a time."""
+        left = self._killed(pair.at, Figures())
+        if left is None:
+            return
+        moment = self._bench.keep(left)
+        for number in pair.seconds:
+            if time.monotonic() > until:
+                break
+            self._twice(moment, pair, number)
+        self._bench.drop(moment)
 
     def _undisturbed(self, *, replay: bool) -> list[Point]:
         """The command left alone, then typed again: its points, and how it may end."""
@@ -74,46 +64,49 @@ class Injector:
         self._judge.allow(dump)
         if replay:
             self._replayed(left, where)
-        left.hosts.quit()
-        return [point(each) for each in ended.told]
+        else:
+            self._bench.drop(left)
+        return _points(ended)
 
-    def _replayed(self, left: Moment, where: str) -> None:
+    def _replayed(self, left: Left, where: str) -> None:
         """I5: the same command once more changes nothing."""
-        ended, last, dump = self._bench.run(left, "again", at=0)
+        ended, dump = self._bench.go_on(left, "again")
         if not self._scenario.sure:
             self._judge.allow(dump)
         self._judge.at_end(self.figures, f"{where}:again", ended, dump, "again")
-        last.hosts.quit()
 
-    @contextmanager
-    def _killed(self, at: int, *, counted: bool = True) -> Iterator[Moment | None]:
+    def _killed(self, at: int, figures: Figures) -> Left | None:
+        """What the command left when it was killed there; None, and blamed, when it was not."""
         where = f"{self._name}:{at}"
         ended, left, dump = self._bench.run(self._bench.start, COMMAND, at)
-        figures = self.figures if counted else Figures()
         self._judge.at_kill(figures, f"{where} ({self.points[at - 1]})", ended, dump)
-        told = [point(each) for each in ended.told]
+        told = _points(ended)
         if ended.killed and told != [self.points[at - 1]]:
             figures.blame("HARNESS", where, f"killed at {told}, not {self.points[at - 1]}")
-        try:
-            yield left if ended.killed else None
-        finally:
-            left.hosts.quit()
+        if not ended.killed:
+            self._bench.drop(left)
+        return left if ended.killed else None
 
-    def _ended(self, left: Moment, at: int, end: str) -> list[Point]:
+    def _ended(self, left: Left, at: int, end: str) -> None:
         where = f"{self._name}:{at}:{end} ({self.points[at - 1]})"
-        ended, last, dump = self._bench.run(left, end, at=0)
+        ended, dump = self._bench.go_on(left, end)
         self._judge.at_end(self.figures, where, ended, dump, end)
-        last.hosts.quit()
-        return [point(each) for each in ended.told]
+        if self.points[at - 1].at != BEFORE:
+            self.pairs.append(Pair(at, end, moments(_points(ended))))
 
-    def _twice(self, left: Moment, at: int, end: str, number: int) -> None:
-        where = f"{self._name}:{at}:{end}:{number} ({self.points[at - 1]}; then in {end})"
-        ended, second, dump = self._bench.run(left, end, at=number)
-        self._judge.at_kill(self.figures, where, ended, dump)
-        if ended.killed:
-            self.figures.pairs_covered += 1
-            where = f"{where[:-1]} {point(ended.told[-1])})"
-            ended, last, dump = self._bench.run(second, end, at=0)
-            self._judge.at_end(self.figures, where, ended, dump, end)
-            last.hosts.quit()
-        second.hosts.quit()
+    def _twice(self, moment: Moment, pair: Pair, number: int) -> None:
+        first = f"{self._name}:{pair.at}:{pair.end}:{number} ({self.points[pair.at - 1]}; then in"
+        ended, left, dump = self._bench.run(moment, pair.end, at=number)
+        self._judge.at_kill(self.figures, f"{first} {pair.end})", ended, dump)
+        if not ended.killed:
+            self._bench.drop(left)
+            return
+        self.figures.pairs_covered += 1
+        ended_at = f"{first} {pair.end} {_points(ended)[-1]})"
+        ended, dump = self._bench.go_on(left, pair.end)
+        self._judge.at_end(self.figures, ended_at, ended, dump, pair.end)
+
+
+def _points(ended: Ended) -> list[Point]:
+    """Those that a process passed; if it was killed, the one it was killed at."""
+    return [point(each) for told in ended.told for each in told]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,23 +48,48 @@ def point(plain: Sequence[Any]) -> Point:
     return Point(plain[0], tuple(plain[1]))
 
 
-@dataclass(slots=True)
+def moments(passed: Iterable[Point]) -> tuple[int, ...]:
+    """The numbers of points whose moments differ: just before a write is just after the last."""
+    return tuple(number for number, each in enumerate(passed, 1) if each.at != BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A kill at point ``at``, and others at these points of the end that follows on it."""
+
+    at: int
+    end: str
+    seconds: tuple[int, ...]
+
+    @property
+    def plain(self) -> list[Any]:
+        return [self.at, self.end, list(self.seconds)]
+
+
+def pair(plain: Sequence[Any]) -> Pair:
+    """The reverse."""
+    return Pair(plain[0], plain[1], tuple(plain[2]))
+
+
+@dataclass
 class Fuse:
-    """Kills this process at its ``at``-th point (0: never); ``tell`` hears of each point passed."""
+    """Kills this process at its ``at``-th point (0: never); ``tell`` hears of that one before.
+
+    ``points`` are those that were passed, told by nobody: to tell is to be interrupted.
+    """
 
     at: int
     tell: Callable[[Any], None]
-    passed: int = 0
+    points: list[Point] = field(default_factory=list)
     acting: str = ""
     _steps: dict[tuple[str, int], str] = field(default_factory=dict)
     _tasks: dict[str, str] = field(default_factory=dict)
 
     def pass_(self, at: str, *what: str) -> None:
         """One point."""
-        self.passed += 1
-        if not self.at or self.passed == self.at:
-            self.tell(Point(at, what).plain)
-        if self.passed == self.at:
+        self.points.append(Point(at, what))
+        if len(self.points) == self.at:
+            self.tell([self.points[-1].plain])
             os.kill(os.getpid(), signal.SIGKILL)
 
     def learn(self, tasks: Sequence[TaskRecord]) -> None:
@@ -94,6 +119,22 @@ class Fuse:
             if isinstance(each, StepMoved):
                 doing = each.state in _ACTING
                 self.acting = self.words(each) if doing else ""
+
+
+class Cut(BaseException):
+    """A process that ends here, without a word, while its hosts live on beside it."""
+
+
+class Wire(Fuse):
+    """Cuts at the first point of these words: ``after create DefineDomain done``."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(0, lambda _: None)
+        self._words = words
+
+    def pass_(self, at: str, *what: str) -> None:
+        if any(self._words == f"{at} {each}" for each in what):
+            raise Cut
 
 
 def reserved(start: Reservation) -> str:

@@ -19,6 +19,17 @@ _RULES = {
 }
 _FIGURES = ("kill_points", "kill_points_covered", "pairs", "pairs_covered", "injections")
 
+_COLUMNS = {
+    "kill_points": "kill points",
+    "single_kills": "single kills",
+    "pairs": "pairs",
+    "double_kills": "double kills",
+    "double_allocations": "given twice",
+    "leaks": "leaks",
+    "lost_vms": "lost VMs",
+    "unresolved": "unresolved",
+}
+
 
 def figures(found: Figures) -> dict[str, Any]:
     """The published figures of some runs."""
@@ -26,6 +37,8 @@ def figures(found: Figures) -> dict[str, Any]:
     named = {rule for rules in _RULES.values() for rule in rules}
     return {
         **{name: getattr(found, name) for name in _FIGURES},
+        "single_kills": found.injections - found.pairs_covered,
+        "double_kills": found.pairs_covered,
         **counted,
         "dual_running_s": round(found.dual_running_s, 6),
         "needs_operator": found.needs_operator,
@@ -74,11 +87,10 @@ def write(report: Mapping[str, Any], path: Path) -> None:
 
 def lines(report: Mapping[str, Any]) -> Iterable[str]:
     """A table of operations, then the sums, then what is wrong."""
-    columns = ("kill_points", "injections", "double_allocations", "leaks", "lost_vms", "unresolved")
-    yield f"{'operation':<24}{'store':<12}" + "".join(f"{name:>20}" for name in columns)
+    yield f"{'operation':<24}{'store':<12}" + "".join(f"{name:>14}" for name in _COLUMNS.values())
     for each in report["operations"]:
         name = f"{each['operation']:<24}{each['store']:<12}"
-        yield name + "".join(f"{each[column]:>20}" for column in columns)
+        yield name + "".join(f"{each[column]:>14}" for column in _COLUMNS)
     yield ""
     for key, value in report.items():
         if not isinstance(value, list | dict):

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.faults.mortal import MortalChannel, MortalLedger, MortalSwitch
-from tests.faults.points import Fuse
+from tests.faults.points import Cut, Fuse, Wire
+from tests.faults.stores import replace_rows, rows
 from tests.faults.strangers import put_strangers
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
@@ -18,10 +19,12 @@ from vgpumgr.app.program import Ran
 from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.lanes import SerialLanes
+from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.fence import Fence
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
 from vgpumgr.model.migration import MigrationAddress
+from vgpumgr.model.ports import Helper
 from vgpumgr.model.simulated import SimFleet, SimHost
 from vgpumgr.model.vm import Allocation, VmSpec
 from vgpumgr.sim.in_process import InProcessHosts
@@ -34,12 +37,10 @@ class Place:
     """Where a scenario is prepared: simulated hosts in this process, the real engine over them."""
 
     def __init__(self, url: str, hosts: Iterable[SimHost]) -> None:
-        self.app = _app(url, Path("/nonexistent"))
-        self.hosts = Installable(SimFleet(name="faults", hosts=tuple(hosts)), self.app)
-        self.app.__dict__["sim_hosts"] = self.hosts
-        self.app.__dict__["ledger"] = self.app.writable_ledger
-        self.app.__dict__["fences"] = Fences(SystemClock(), self._switch)
-        self._single_threaded("prepare")
+        self.url = url
+        self._processes = 0
+        self.hosts = Installable(SimFleet(name="faults", hosts=tuple(hosts)), self)
+        self.app = self._composed()
 
     @property
     def engine(self) -> Engine:
@@ -73,25 +74,64 @@ class Place:
         """What a VM holds."""
         return next(each for each in self.app.ledger.allocations() if each.vm == name)
 
+    def helper(self, host: str) -> Helper:
+        """The helper on a host, as the ledger's owner calls it."""
+        return self.hosts.open(self.app.ledger.host(host)).helper
+
+    def remembered(self) -> Callable[[], None]:
+        """Copies the ledger; what this returns puts the copy in the place of a later one."""
+        copy = rows(self.url)
+
+        def put_back() -> None:
+            self.close()
+            replace_rows(self.url, copy)
+            self.app = self._composed()
+
+        return put_back
+
+    def cut_off(self, command: Command, words: str) -> None:
+        """A command whose process dies at its first point of these words."""
+        self.begin_anew()
+        mortal = MortalLedger(self.app.writable_ledger, Wire(words))
+        self.app.__dict__["writable_ledger"] = self.app.__dict__["ledger"] = mortal
+        self.app.__dict__["engine"] = replace(self.engine, ledger=mortal)
+        try:
+            command(self.app)
+        except Cut:
+            self.begin_anew()
+        else:
+            raise AssertionError(f"no point with {words!r}")
+
+    def begin_anew(self) -> None:
+        """Another process, over the same ledger and hosts."""
+        self.close()
+        self.app = self._composed()
+
+    def close(self) -> None:
+        """The engine's part ends; the hosts live on."""
+        self.app.writable_ledger.close()
+
+    def _composed(self) -> App:
+        self._processes += 1
+        app = _app(self.url, Path("/nonexistent"))
+        app.__dict__["sim_hosts"] = self.hosts
+        app.__dict__["ledger"] = app.writable_ledger
+        app.__dict__["fences"] = Fences(SystemClock(), self._switch)
+        app.__dict__["engine"] = _serial(app.engine, f"prepare {self._processes}")
+        return app
+
     def _switch(self, argv: Sequence[str], _: float) -> Ran:
         """The power switch of the first host."""
         if "off" in argv:
             self.inject("h1", "off")
         return Ran(0, "on" if self.hosts.fleet.hosts["h1"].faults.powered else "off")
 
-    def close(self) -> None:
-        """The engine's part ends; the hosts live on."""
-        self.app.writable_ledger.close()
-
-    def _single_threaded(self, seed: str) -> None:
-        self.app.__dict__["engine"] = _serial(self.app.engine, seed)
-
 
 class Installable(InProcessHosts):
     """In-process hosts that a helper can be installed on."""
 
-    def __init__(self, fleet: SimFleet, app: App) -> None:
-        super().__init__(fleet, identity=lambda: app._identity)
+    def __init__(self, fleet: SimFleet, place: Place) -> None:
+        super().__init__(fleet, identity=lambda: place.app._identity)
 
     def install(self, record: HostRecord) -> None:
         self.fleet.host(record.name).install()
@@ -108,8 +148,8 @@ class Scenario:
     ``ends`` name what may follow on a crash: all but the same command again need a journal.
     ``sure``: however often the command is interrupted and typed again, it ends as when it is left
     alone. ``several``: it has parts that end by themselves, so that only the same command again
-    ends it as a whole. ``excused`` are violations that its start already is. ``first``: run by
-    every ``make test``.
+    ends it as a whole. ``excused`` are violations that its start already is, ``heals`` differences
+    that ``heal`` ends.
     """
 
     operation: str
@@ -121,7 +161,7 @@ class Scenario:
     sure: bool = True
     several: bool = False
     excused: tuple[str, ...] = ()
-    first: bool = False
+    heals: frozenset[DriftKind] = frozenset()
 
     @property
     def name(self) -> str:

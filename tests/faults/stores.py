@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import sqlalchemy
+
 from tests import pgserver
+from tests.checker import store as ledger_rows
+from vgpumgr.store.schema import metadata
 
 _GONE_S = 10.0
-_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 _SEQUENCES = "SELECT sequencename FROM pg_sequences WHERE schemaname = 'public'"
 _OTHERS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
@@ -34,6 +40,9 @@ class Stores(Protocol):
 
     def load(self, saved: Any) -> str:
         """The URL of a ledger that holds it."""
+
+    def rows(self, url: str) -> ledger_rows.Store:
+        """What the checker reads of it."""
 
 
 class SqliteStores:
@@ -58,6 +67,16 @@ class SqliteStores:
     def load(self, saved: dict[str, bytes]) -> str:
         for old in self._folder.iterdir():
             shutil.rmtree(old)
+        return self._written(saved)
+
+    def rows(self, url: str) -> ledger_rows.Store:
+        """Of a copy: whoever opens the file itself merges what a killed process left beside it."""
+        copy = self._written(self.save(url))
+        found = ledger_rows.read(copy)
+        shutil.rmtree(Path(copy).parent)
+        return found
+
+    def _written(self, saved: dict[str, bytes]) -> str:
         url = self.fresh()
         for name, data in saved.items():
             Path(url).with_name(name).write_bytes(data)
@@ -105,12 +124,13 @@ class PgStores:
 
     def load(self, saved: PgSaved) -> str:
         connection = self._connected()
-        connection.execute("SET session_replication_role = replica")
         with connection.transaction():
+            connection.execute("SET LOCAL session_replication_role = replica")
+            connection.execute("; ".join(f'DELETE FROM "{name}"' for name in saved.rows))
             for name, rows in saved.rows.items():
-                connection.execute(f'DELETE FROM "{name}"')
-                with connection.cursor().copy(f'COPY "{name}" FROM STDIN') as copy:
-                    copy.write(rows)
+                if rows:
+                    with connection.cursor().copy(f'COPY "{name}" FROM STDIN') as copy:
+                        copy.write(rows)
             for name, (value, called) in saved.sequences.items():
                 connection.execute("SELECT setval(%s, %s, %s)", (f'"{name}"', value, called))
         self._loads += 1
@@ -118,6 +138,9 @@ class PgStores:
             for name in self._tables:
                 connection.execute(f'VACUUM "{name}"')
         return self._url
+
+    def rows(self, _: str) -> ledger_rows.Store:
+        return ledger_rows.read_from(self._connected())
 
     def _connected(self) -> Any:
         """Our connection, once no other is left: killed processes' sessions end by themselves."""
@@ -139,3 +162,33 @@ class PgStores:
 def _copied(connection: Any, table: str) -> bytes:
     with connection.cursor().copy(f'COPY "{table}" TO STDOUT') as copy:
         return b"".join(bytes(piece) for piece in copy)
+
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def rows(url: str) -> Rows:
+    """Every row of a ledger that nobody has open, by table."""
+    with _opened(url) as connection:
+        return {
+            table.name: [dict(row._mapping) for row in connection.execute(table.select())]
+            for table in metadata.sorted_tables
+        }
+
+
+def replace_rows(url: str, wanted: Rows) -> None:
+    """Put these in the place of all that it has."""
+    with _opened(url) as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(table.delete())
+        for table in metadata.sorted_tables:
+            if wanted[table.name]:
+                connection.execute(table.insert(), wanted[table.name])
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[sqlalchemy.Connection]:
+    engine = sqlalchemy.create_engine(url if "://" in url else f"sqlite:///{url}")
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()

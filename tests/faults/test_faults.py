@@ -1,62 +1,48 @@
-"""The harness itself, in small: a kill in every scenario that a step needs, and guards missed.
+"""That everything has kill points, and that the harness sees what it is there for.
 
-``make faults`` is the whole of it. A process of its own runs it, because it forks.
+``make faults`` is the whole of it. A process of its own forks, not this one.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.faults.coverage import recorded, text, wanted
 from tests.faults.mortal import READS
+from tests.faults.order import pairs
+from tests.faults.points import Pair
+from tests.faults.scenarios import ALL, ON_SERVER
+from tests.faults.selftest import CASES
+from tests.faults.use_cases import KILLED_IN, LOOKS
+from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.heal.plan import _OF_VMS, _OTHERS
+from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.ports import Ledger
 from vgpumgr.store import SqlLedger
 
-SEED = "1"
+Seen = dict[str, tuple[int, list[str]]]
 
 
-def faults(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    out = folder / "faults.json"
-    argv = [sys.executable, "-m", "tests.faults", "--seed", SEED, "--out", str(out), *arguments]
-    ran = subprocess.run(argv, capture_output=True, text=True, env=os.environ, check=False)
-    assert out.exists(), ran.stderr
-    return ran.returncode, json.loads(out.read_text())
+def test_every_step_verb_and_write_has_kill_points() -> None:
+    """A new one fails here until a scenario passes it: ``make faults ARGS="--dry --record"``."""
+    assert recorded().keys() == {text(each) for each in wanted()}
+    assert {*recorded().values(), *ON_SERVER} <= ALL.keys()
 
 
-def test_every_kind_of_step_has_kill_points(tmp_path: Path) -> None:
-    """A step, a verb or a part of a layout that no scenario kills at fails here."""
-    code, found = faults(tmp_path, "--quick", "--dry", "--store", "sqlite")
-    assert (code, found["uncovered"], found["violations"]) == (0, [], [])
+def test_every_use_case_is_killed() -> None:
+    known = {name for name in vars(Engine) if not name.startswith("_")}
+    changing = {name for name in known if callable(getattr(Engine, name))} - LOOKS
+    assert changing == KILLED_IN.keys()
+    assert set(KILLED_IN.values()) <= {each.operation for each in ALL.values()}
 
 
-def test_a_kill_is_recovered_from(tmp_path: Path) -> None:
-    where = ("--quick", "--store", "sqlite", "--only", "migrate-cold/mdev", "--sample", "4")
-    code, found = faults(tmp_path, *where)
-    assert (code, found["injections"], found["violations"]) == (0, 4, [])
-
-
-@pytest.mark.parametrize(
-    ("guard", "scenario", "at", "end"),
-    [
-        ("late intent", "create/mdev", "helper mdev_create", "undo"),
-        ("blind undo", "create/mdev", "helper mdev_create", "undo"),
-        ("blind release", "delete/mdev", "after delete DeleteVolume done", "resume"),
-        ("no look", "create/mdev", "after create DefineDomain done", "serve"),
-    ],
-)
-def test_a_guard_taken_away_is_seen(
-    guard: str, scenario: str, at: str, end: str, tmp_path: Path
-) -> None:
-    where = ("--quick", "--store", "sqlite", "--only", scenario, "--at", at, "--end", end)
-    code, found = faults(tmp_path, *where, "--sabotage", guard)
-    assert (code, bool(found["violations"])) == (1, True)
-    assert not any("HARNESS" in each for each in found["violations"])
+def test_every_difference_that_heal_ends_is_healed_and_killed() -> None:
+    ended = {*_OF_VMS, *_OTHERS} - {DriftKind.FOREIGN}
+    assert frozenset().union(*(each.heals for each in ALL.values())) == ended
 
 
 def test_whatever_the_ledger_writes_is_a_kill_point() -> None:
@@ -64,3 +50,42 @@ def test_whatever_the_ledger_writes_is_a_kill_point() -> None:
     asked = {name for name in vars(Ledger) if not name.startswith("_")}
     assert asked >= READS - {"fresh_epoch"}
     assert {name for name in READS if not hasattr(SqlLedger, name)} <= {"fresh_epoch"}
+
+
+def test_pairs_are_all_there_once_and_some_of_each_scenario_come_first() -> None:
+    found = {
+        (name, store): [Pair(at, "again", tuple(range(1, 20))) for at in range(1, 9)]
+        for name in ("a", "b", "c")
+        for store in ("sqlite", "postgresql")
+    }
+    jobs = pairs(found, seed=7)
+    assert jobs == pairs(found, seed=7) != pairs(found, seed=8)
+    assert {(job.scenario, job.store) for job in jobs[:6]} == found.keys()
+    done = [
+        (job.scenario, job.store, pair.at, second)
+        for job in jobs
+        for pair in job.pairs
+        for second in pair.seconds
+    ]
+    assert len(done) == len(set(done)) == 6 * 8 * 19
+
+
+@pytest.fixture(scope="module")
+def seen() -> Seen:
+    argv = [sys.executable, "-m", "tests.faults.selftest"]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found: Seen = json.loads(ran.stdout)
+    return found
+
+
+def test_kills_are_recovered_from(seen: Seen) -> None:
+    killed, broken = seen[""]
+    assert (killed, broken) == (2, [])
+
+
+@pytest.mark.parametrize("guard", [each for each in CASES if each])
+def test_a_guard_taken_away_is_seen(guard: str, seen: Seen) -> None:
+    killed, broken = seen[guard]
+    assert killed and broken
+    assert not any("HARNESS" in each for each in broken)

@@ -5,43 +5,60 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests import pgserver
-from tests.race.applies import applies
-from tests.race.rounds import Report, race, sound
+from tests.pgserver import PgServer
+from tests.race.applying import Applying
+from tests.race.reserving import Reserving
+from tests.race.rounds import race
+from tests.race.seen import Report, sound
 
 OUT = Path("build/race.json")
 
 
 def main() -> int:
-    """Exit status 1 unless every round has one winner."""
+    """Exit status 1 unless every round that ran has one winner."""
     parser = argparse.ArgumentParser(prog="python -m tests.race", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--minutes", type=float, default=25.0, help="the longest, for each store")
     parser.add_argument("--applies", type=int, default=50, help="rounds of whole applies")
-    parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--store", choices=["sqlite", "postgresql"], action="append")
     parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
-    shape = {"processes": asked.processes, "threads": asked.threads}
     reports: dict[str, dict[str, Report]] = {}
     asked.out.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, pgserver.running() as server:
+    with tempfile.TemporaryDirectory() as folder, _server(asked.clients) as server:
         for store in asked.store or ["sqlite", "postgresql"]:
-            here = {
+            where = {
                 what: server.database() if store == "postgresql" else f"{folder}/{what}.db"
                 for what in ("reserve", "apply")
             }
-            reports[store] = {
-                "reserve": race(here["reserve"], rounds=asked.rounds, **shape),
-                "apply": applies(here["apply"], rounds=asked.applies, **shape),
-            }
+            reports[store] = _on(where, asked)
             print(json.dumps({store: reports[store]}, indent=1), flush=True)
             asked.out.write_text(json.dumps(reports, indent=1) + "\n")
-    return int(
-        not all(sound(each["reserve"]) and sound(each["apply"]) for each in reports.values())
-    )
+    return int(not all(sound(each) for kinds in reports.values() for each in kinds.values()))
+
+
+def _on(where: dict[str, str], asked: argparse.Namespace) -> dict[str, Report]:
+    longest = {"clients": asked.clients, "longest_s": 60 * asked.minutes}
+    return {
+        "reserve": race(Reserving, where["reserve"], rounds=asked.rounds, **longest),
+        "apply": race(Applying, where["apply"], rounds=asked.applies, **longest),
+    }
+
+
+@contextmanager
+def _server(clients: int) -> Iterator[PgServer]:
+    """One that takes as many connections: each client has some for reading, writing, claims."""
+    with pgserver.running() as server:
+        server.sql(f"ALTER SYSTEM SET max_connections = {4 * clients + 20}")
+        server.stop()
+        server.start()
+        yield server
 
 
 if __name__ == "__main__":

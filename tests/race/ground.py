@@ -40,12 +40,22 @@ def engine(url: str) -> Engine:
     )
 
 
-def prepare(url: str) -> None:
-    """Enrol the host and fill it up to the last slice."""
+def prepare(url: str) -> Reservation:
+    """Enrol the host and fill it up to the last slice; the engine's own plan for that one."""
     first = engine(url)
     first.ledger.add_host(HostRecord(name="h1", address="root@h1"))
     first.apply([vm(f"held-{number}", PROFILE) for number in range(HELD)])[1].raise_for_failure()
+    template = planned(first)
     first.ledger.close()
+    return template
+
+
+def first_generations(url: str, template: Reservation) -> tuple[int, int]:
+    """What is read before the first round."""
+    ledger = open_ledger(url)
+    read = generations(ledger, template)
+    ledger.close()
+    return read
 
 
 def wanted(name: str) -> VmSpec:
@@ -68,8 +78,8 @@ def told_no(session: Engine, name: str) -> NoPlacement | None:
     return no_placement(plan.unplaced) if plan.unplaced else None
 
 
-def claimant(template: Reservation, name: str, of_gpu: int, of_host: int) -> Reservation:
-    """The same plan of another client, made from these generations."""
+def claimant(template: Reservation, name: str) -> Reservation:
+    """The same plan of another client."""
     new = (str(uuid.uuid4()) for _ in range(5))
     operation = replace(template.operation, id=next(new))
     [owner], [taken], [task] = template.vms, template.allocations, template.tasks
@@ -80,14 +90,11 @@ def claimant(template: Reservation, name: str, of_gpu: int, of_host: int) -> Res
         vms=(owner,),
         allocations=(replace(taken, id=next(new), device=next(new), vm_id=owner.id, vm=name),),
         tasks=(replace(task, id=next(new), operation=operation.id, vm_id=owner.id, vm=name),),
-        gpu_generations=dict.fromkeys(template.gpu_generations, of_gpu),
-        host_generations=dict.fromkeys(template.host_generations, of_host),
     )
 
 
-def as_read_now(wish: Reservation, ledger: SqlLedger) -> Reservation:
-    """The same plan, as if the room had been seen free at this moment."""
-    of_gpu, of_host = generations(ledger, wish)
+def planned_from(wish: Reservation, of_gpu: int, of_host: int) -> Reservation:
+    """The same plan, as if the room had been seen free at these generations."""
     return replace(
         wish,
         gpu_generations=dict.fromkeys(wish.gpu_generations, of_gpu),

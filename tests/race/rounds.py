@@ -1,71 +1,55 @@
-"""A race: processes of clients over one ledger, and what came of it."""
+"""A race: one process per client, forked once, over one store, and what came of it."""
 
 from __future__ import annotations
 
 import multiprocessing
 import time
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
 
 from tests.race import ground
-from tests.race.clients import WON, Seen, contend
+from tests.race.clients import Client, take_part
+from tests.race.meeting import Meeting
+from tests.race.seen import Report, Seen, summed
+from vgpumgr.model.journal import Reservation
 
-Report = dict[str, Any]
+Kind = Callable[[str, int, Reservation, Meeting], Client]
 
-# What a loser may be told: that another was faster, or that there is no room.
-TOLD = frozenset({"conflict.generation", "placement.none"})
+# What a client's process inherits: there is no other way for a barrier.
+_shared: list[Meeting] = []
 
 
-def race(url: str, *, processes: int, threads: int, rounds: int) -> Report:
-    """So many rounds; raises what a client's process raised."""
-    ground.prepare(url)
-    context = multiprocessing.get_context("spawn")
-    began = time.monotonic()
-    with context.Manager() as manager, context.Pool(processes) as pool:
-        gate = manager.Barrier(processes)
-        jobs = [(url, number, processes, threads, rounds, gate) for number in range(processes)]
-        seen = pool.starmap(contend, jobs)
+def race(
+    kind: Kind, url: str, *, clients: int, rounds: int, longest_s: float = float("inf")
+) -> Report:
+    """So many rounds, or as many as fit; raises what a client's process raised."""
+    template = ground.prepare(url)
+    # Forked from a process that has no threads, and everything imported.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, kind.__module__])
+    meeting = Meeting(context, clients)
+    meeting.generations = ground.first_generations(url, template)
+    with context.Pool(clients, _join, (meeting,)) as pool:
+        jobs = [(kind, url, each, template, rounds, longest_s) for each in range(clients)]
+        began = time.monotonic()
+        seen = pool.starmap(_client, jobs, chunksize=1)
+        seconds = time.monotonic() - began
+    report = summed(seen)
     return {
-        "clients": processes * threads,
-        "rounds": rounds,
-        "seconds": round(time.monotonic() - began, 1),
-        **summed(seen),
+        "clients": clients,
+        "rounds_wanted": rounds,
+        "seconds": round(seconds, 1),
+        "rounds_per_s": round(report["rounds"] / seconds, 2),
+        **report,
     }
 
 
-def summed(seen: Sequence[Seen]) -> Report:
-    """Every process's part, put together round by round."""
-    winners = [sum(each) for each in zip(*(one.wins for one in seen), strict=True)]
-    answers = sum((one.answers for one in seen), Counter[str]())
-    replanned = sum((one.replanned for one in seen), Counter[str]())
-    seconds = sorted(second for one in seen for second in one.seconds)
-    return {
-        "rounds_run": len(winners),
-        "winners_per_round": {"min": min(winners), "max": max(winners)},
-        "double_allocations": sum(one.doubles for one in seen),
-        "attempts": len(seconds),
-        "losers": {kind: count for kind, count in answers.most_common() if kind != WON},
-        "losers_planned_anew": dict(replanned),
-        "attempt_ms": {
-            "p50": _ms(seconds, 0.50),
-            "p99": _ms(seconds, 0.99),
-            "max": _ms(seconds, 1.0),
-        },
-    }
+def _join(meeting: Meeting) -> None:
+    _shared.append(meeting)
 
 
-def sound(report: Report) -> bool:
-    """One winner in every round, nothing twice, and every loser told."""
-    return (
-        report["winners_per_round"] == {"min": 1, "max": 1}
-        and report["double_allocations"] == 0
-        and report["rounds_run"] == report["rounds"]
-        and set(report["losers_planned_anew"]) <= {"placement.none"}
-        and all(kind.partition(":")[0] in TOLD for kind in report["losers"])
-    )
-
-
-def _ms(sorted_seconds: Sequence[float], share: float) -> float:
-    last = len(sorted_seconds) - 1
-    return round(1000 * sorted_seconds[round(last * share)], 2)
+def _client(
+    kind: Kind, url: str, number: int, template: Reservation, rounds: int, longest_s: float
+) -> Seen:
+    [meeting] = _shared
+    client = kind(url, number, template, meeting)
+    return take_part(client, meeting, leads=number == 0, rounds=rounds, longest_s=longest_s)

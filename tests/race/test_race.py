@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.race.rounds import race, sound
+from tests.race.reserving import Reserving
+from tests.race.rounds import race
+from tests.race.seen import sound
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
@@ -15,5 +17,6 @@ def test_one_wins_and_the_others_are_told(
 ) -> None:
     at = str(tmp_path / "l.db")
     url = at if store == "sqlite" else request.getfixturevalue("pg").database()
-    report = race(url, processes=2, threads=8, rounds=4)
+    report = race(Reserving, url, clients=8, rounds=10)
     assert sound(report), report
+    assert report["rounds"] == 10

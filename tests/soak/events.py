@@ -6,64 +6,66 @@ from collections.abc import Callable
 
 from tests.soak.field import Field
 
-Event = Callable[[Field, str, str, int], None]
+# False where there was nothing to do it to.
+Event = Callable[[Field, str, str, int], bool]
 
 
-def cordon(field: Field, host: str, _: str, n: int) -> None:
+def cordon(field: Field, host: str, _: str, n: int) -> bool:
     field.cordon(host, on=n == 0)
+    return True
 
 
-def power_cut(field: Field, host: str, *_: object) -> None:
+def power_cut(field: Field, host: str, *_: object) -> bool:
     field.power_cut(host)
+    return True
 
 
-def unreachable(field: Field, host: str, *_: object) -> None:
-    field.world.sim.inject(host, ["unreachable"])
+def unreachable(field: Field, host: str, *_: object) -> bool:
+    field.inject(host, "unreachable")
+    return True
 
 
-def gpu_lost(field: Field, host: str, _: str, n: int) -> None:
+def gpu_lost(field: Field, host: str, _: str, n: int) -> bool:
     gpus = field.world.sim.host(host).kernel.gpus
-    field.world.sim.inject(host, ["gpu", gpus[n % len(gpus)].address, "lost"])
+    field.inject(host, "gpu", gpus[n % len(gpus)].address, "lost")
+    return True
 
 
-def mended(field: Field, host: str, *_: object) -> None:
-    field.world.sim.inject(host, ["clear"])
+def foreign_domain(field: Field, host: str, name: str, n: int) -> bool:
+    return field.hands.make_domain(host, name, next(field.numbers), run=n % 2 == 0)
 
 
-def foreign_domain(field: Field, host: str, name: str, n: int) -> None:
-    field.hands.make_domain(host, name, next(field.numbers), run=n % 2 == 0)
+def foreign_mdev(field: Field, host: str, _: str, n: int) -> bool:
+    return field.hands.make_mdev(host, next(field.numbers), n)
 
 
-def foreign_mdev(field: Field, host: str, _: str, n: int) -> None:
-    field.hands.make_mdev(host, next(field.numbers), n)
-
-
-def strangers_leave(field: Field, *_: object) -> None:
-    field.hands.leave()
-
-
-def pulled_plug(field: Field, host: str, name: str, _: int) -> None:
+def pulled_plug(field: Field, host: str, name: str, _: int) -> bool:
     """``virsh destroy`` of ours."""
-    if field.hands.pull_plug(host, name):
+    done = field.hands.pull_plug(host, name)
+    if done:
         field.shaken.add(name)
+    return done
 
 
-def undefined(field: Field, host: str, name: str, _: int) -> None:
+def undefined(field: Field, host: str, name: str, _: int) -> bool:
     """``virsh undefine`` of ours."""
-    if field.hands.forget(host, name):
+    done = field.hands.forget(host, name)
+    if done:
         field.undefined.add(name)
+    return done
 
 
+# At any time, to any host.
 EVENTS: dict[str, Event] = {
     "cordon": cordon,
     "power cut": power_cut,
     "unreachable": unreachable,
     "GPU lost": gpu_lost,
-    "mended": mended,
-    "mended again": mended,
     "foreign domain": foreign_domain,
     "foreign mdev": foreign_mdev,
-    "strangers leave": strangers_leave,
+}
+# To a VM of ours.
+MEDDLING: dict[str, Event] = {
     "virsh destroy": pulled_plug,
     "virsh undefine": undefined,
 }

@@ -45,8 +45,10 @@ class Field:
         door = Door(self.world.sim.call, self.world.engine.stop.set, self._lose_power)
         self.world.sim.call = self.door = door  # type: ignore[method-assign]
         self.model = Model()
+        self._reader = oracle.Reader(folder / "ledger.db")
         self.shaken: set[str] = set()
         self.undefined: set[str] = set()
+        self.broken: set[str] = set()
         self._prepare()
         self.empty = {name: oracle.shown(self.world.sim.host(name)) for name in HOSTS}
 
@@ -74,7 +76,7 @@ class Field:
 
     def check(self) -> None:
         """Compare model, ledger and hosts."""
-        books = oracle.read(self.world.ledger)
+        books = self.books
         for name in self.model.possible:
             vm = books.vms.get(name)
             self.model.see(name, vm, unfinished=name in books.open_names)
@@ -86,6 +88,21 @@ class Field:
             undefined=self.undefined,
         )
 
+    @property
+    def books(self) -> oracle.Books:
+        """What the ledger says now."""
+        return self._reader.books(self.world.ledger)
+
+    def inject(self, host: str, *fault: str) -> None:
+        """Break something about a host until it is mended."""
+        self.world.sim.inject(host, fault)
+        self.broken.add(host)
+
+    def mend(self, host: str) -> None:
+        """All its faults go."""
+        self.world.sim.inject(host, ["clear"])
+        self.broken.discard(host)
+
     def power_cut(self, host: str) -> None:
         """Everything of a host that is not durable goes."""
         self.hands.power_cut(host)
@@ -94,7 +111,7 @@ class Field:
     def end(self) -> None:
         """All faults go, all strangers leave, all VMs are deleted: nothing may be left."""
         for name in HOSTS:
-            self.world.sim.inject(name, ["clear"])
+            self.mend(name)
             self.cordon(name, on=False)
         self.hands.leave()
         self.world.restart()
@@ -105,7 +122,7 @@ class Field:
                     self._recut()
             for operation in waiting:
                 self._end_operation(operation.id)
-        left = oracle.read(self.world.ledger).unfinished
+        left = self.books.unfinished
         assert not left, f"never ends: {[(t.verb, t.vm, t.host, t.state, t.error) for t in left]}"
         assert not self.world.ledger.operations(open_only=True)
         self.world.delete(*(vm.name for vm in self.world.ledger.vms()))
@@ -121,6 +138,7 @@ class Field:
         self.world.ledger.update_host(replace(record, cordoned=on))
 
     def close(self) -> None:
+        self._reader.close()
         self.world.close()
 
     def _prepare(self) -> None:

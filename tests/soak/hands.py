@@ -31,23 +31,29 @@ class Hands:
         self._fleet = fleet
         self.foreign = Foreign()
 
-    def make_domain(self, host: str, name: str, number: int, *, run: bool) -> None:
+    @property
+    def made(self) -> bool:
+        """Is anything of theirs there?"""
+        return bool(self.foreign.domains or self.foreign.mdevs)
+
+    def make_domain(self, host: str, name: str, number: int, *, run: bool) -> bool:
         """Define a small domain, where the name is free."""
         domains = self._fleet.host(host).domains
         if domains.look(name) is not None:
-            return
+            return False
         domains.define(_domain(name, number))
         if run:
             with suppress(VgpumgrError):
                 domains.start(name)
         self._note_domain(host, name)
+        return True
 
-    def make_mdev(self, host: str, number: int, choice: int) -> None:
+    def make_mdev(self, host: str, number: int, choice: int) -> bool:
         """``echo UUID > create`` of some type, where the kernel lets one."""
         kernel = self._fleet.host(host).kernel
         parents = sorted(kernel.tree.names("/sys/class/mdev_bus"))
         if not parents:
-            return
+            return False
         parent = parents[choice % len(parents)]
         types = f"/sys/class/mdev_bus/{parent}/mdev_supported_types"
         kind = sorted(kernel.tree.names(types))[-1 - choice % 3]
@@ -55,6 +61,7 @@ class Hands:
         with suppress(OSError):
             kernel.tree.write(f"{types}/{kind}/create", made)
             self.foreign.mdevs[(host, made)] = (parent, kind)
+        return True
 
     def power_cut(self, host: str) -> None:
         """Off and on: what is not durable is gone."""

@@ -2,263 +2,50 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from pathlib import Path
-
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import precondition, rule
 
-from tests.simworld import vm
-from tests.soak.events import EVENTS
-from tests.soak.field import Act, Field
-from tests.soak.model import NAMES, State, States, Vm
-from tests.soak.plots import HOSTS, PLOTS
-from tests.soak.strikes import Kind, Strike
-from vgpumgr.engine.engine import Engine
-from vgpumgr.model.journal import FINAL_TASKS
-from vgpumgr.model.vm import DiskSpec, VmSpec
+from tests.soak.commands import Commands
+from tests.soak.events import EVENTS, MEDDLING, Event
+from tests.soak.model import NAMES, NOBODY
+from tests.soak.plots import HOSTS
+from tests.soak.tally import count
 
-# Where ledgers lie: memory, where there is such a folder. Nobody pulls this machine's plug.
-FOLDER = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
-
-TALLY: Counter[str] = Counter()
-
-_strikes = st.none() | st.builds(
-    Strike, kind=st.sampled_from(Kind), at=st.integers(1, 24), after=st.booleans()
-)
-_name = st.sampled_from(NAMES)
-_names = st.lists(_name, min_size=1, max_size=3, unique=True)
-_host = st.sampled_from(HOSTS)
 _small = st.integers(0, 5)
 
-Wanted = dict[str, States]
 
-
-class Soak(RuleBasedStateMachine):
-    """One fleet's life."""
-
-    field: Field | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="soak-", dir=FOLDER))
-        self.last: tuple[Act, Wanted] | None = None
-
-    @initialize(plot=st.sampled_from(sorted(PLOTS)))
-    def plot(self, plot: str) -> None:
-        self.field = Field(self.folder, PLOTS[plot])
-
-    # -- commands ------------------------------------------------------------------------------
-
-    @rule(names=_names, kind=_small, cpus=st.integers(1, 2), strike=_strikes, partial=st.booleans())
-    def apply_some(
-        self, names: list[str], kind: int, cpus: int, strike: Strike | None, partial: bool
-    ) -> None:
-        self._apply(names, kind, cpus, strike, partial=partial)
-
-    def _apply(
-        self, names: list[str], kind: int, cpus: int, strike: Strike | None, *, partial: bool
-    ) -> None:
-        specs = [self._spec(name, kind + n, cpus) for n, name in enumerate(names)]
-        cordoned = {each.name for each in self._field.world.ledger.hosts() if each.cordoned}
-        known = {each.name for each in self._field.world.ledger.vms()}
-
-        def act(engine: Engine) -> None:
-            outcome = engine.apply(specs, partial=partial, restart=True)[1]
-            outcome.raise_for_failure()
-            if len(outcome.vms) < len(specs) and partial:
-                engine.apply(specs, restart=True)  # what was left out is told
-
-        wanted = {spec.name: self._applied(spec) for spec in specs}
-        self._command("apply", act, wanted, strike, calmed=set(names) - known)
-        for each in self._field.world.ledger.vms():
-            if each.name not in known and each.name in names:
-                assert each.host not in cordoned, f"{each.name} is on a cordoned host"
-
-    @rule(name=_name, kind=_small, strike=_strikes)
-    def create(self, name: str, kind: int, strike: Strike | None) -> None:
-        self._apply([name], kind, 1, strike, partial=False)
-
-    @rule(names=_names, force=st.booleans(), strike=_strikes)
-    def delete(self, names: list[str], force: bool, strike: Strike | None) -> None:
-        def act(engine: Engine) -> None:
-            engine.delete(names, keep_disks=False, force=force).raise_for_failure()
-
-        wanted: Wanted = dict.fromkeys(names, (None,))
-        if not self._command("delete", act, wanted, strike, calmed=names):
-            self._field.undefined -= set(names)
-
-    @rule(
-        name=_name, verb=st.sampled_from(["start", "stop", "stop hard", "reboot"]), strike=_strikes
-    )
-    def power(self, name: str, verb: str, strike: Strike | None) -> None:
-        def act(engine: Engine) -> None:
-            if verb == "start":
-                outcome = engine.start([name])
-            elif verb == "reboot":
-                outcome = engine.reboot([name], force=False)
-            else:
-                outcome = engine.stop_vms([name], force=verb == "stop hard", timeout_s=2)
-            outcome.raise_for_failure()
-
-        found = self._field.model.present(name)
-        wanted: States = tuple(
-            each if verb == "reboot" else replace(each, running=verb == "start") for each in found
-        )
-        calmed = () if verb == "reboot" else (name,)
-        if not self._command(verb, act, {name: wanted}, strike, calmed) and verb == "start":
-            self._field.undefined.discard(name)
-
-    @rule(name=_name, to=_host, cold=st.booleans(), strike=_strikes)
-    def migrate(self, name: str, to: str, cold: bool, strike: Strike | None) -> None:
-        def act(engine: Engine) -> None:
-            engine.migrate(name, to, cold=cold).raise_for_failure()
-
-        found = self._field.model.present(name)
-        wanted: States = tuple(replace(each, host=to) for each in found)
-        self._command("migrate", act, {name: wanted}, strike)
-
-    @rule(host=_host, choice=_small, strike=_strikes)
-    def layout(self, host: str, choice: int, strike: Strike | None) -> None:
-        plot = self._field.plot
-        if plot.layout is None:
-            return
-        goal = (plot.layout, *plot.others)[choice % (1 + len(plot.others))]
-        spec = plot.spec((host,), goal)
-
-        def act(engine: Engine) -> None:
-            engine.layout_apply([spec])[1].raise_for_failure()
-
-        self._command("layout", act, {}, strike)
-
-    @rule(choice=_small, back=st.booleans(), strike=_strikes)
-    def finish(self, choice: int, back: bool, strike: Strike | None) -> None:
-        """Resume or undo one of the operations that were cut."""
-        ledger = self._field.world.ledger
-        waiting = ledger.operations(open_only=True)
-        if not waiting:
-            return
-        operation = waiting[choice % len(waiting)].id
-        tasks = [task for task in ledger.tasks(operation) if task.state not in FINAL_TASKS]
-        for task in (task for task in tasks if task.vm in NAMES):
-            states = self._led_to(task.vm, task.verb)
-            self._field.model.ended(task.vm, states, well=False)
-            self._field.shaken.add(task.vm)
-
-        def act(engine: Engine) -> None:
-            way = engine.undo if back else engine.resume
-            way(operation).raise_for_failure()
-
-        self._command("undo" if back else "resume", act, {}, strike)
-
-    @rule(drift=st.booleans(), host=_host, strike=_strikes)
-    def look(self, drift: bool, host: str, strike: Strike | None) -> None:
-        """Probe, or compare: nothing changes."""
-
-        def act(engine: Engine) -> None:
-            if drift:
-                engine.drift()
-            else:
-                engine.refresh([host])
-
-        self._command("drift" if drift else "probe", act, {}, strike)
-
-    @rule(strike=_strikes)
-    def again(self, strike: Strike | None) -> None:
-        """The same command, typed once more."""
-        if self.last is not None:
-            act, wanted = self.last
-            for name, states in wanted.items():
-                self._field.model.ended(name, states, well=False)
-            self._command("again", act, {}, strike)
-            self._field.shaken |= set(wanted)
-
-    # -- what others do, and what the world does -------------------------------------------------
+class Soak(Commands):
+    """Commands, and what others and the world do."""
 
     @rule(
         what=st.sampled_from(sorted(EVENTS)),
-        host=_host,
-        name=st.sampled_from([*NAMES, "x"]),
+        host=st.sampled_from(HOSTS),
+        name=st.sampled_from([*NAMES, NOBODY]),
         n=_small,
     )
     def event(self, what: str, host: str, name: str, n: int) -> None:
-        self._count(what)
-        EVENTS[what](self._field, host, name, n)
+        self._event(what, EVENTS[what], host, name, n)
 
-    # -- what holds ----------------------------------------------------------------------------
+    @precondition(lambda self: self.there)
+    @rule(what=st.sampled_from(sorted(MEDDLING)), name=st.sampled_from(NAMES))
+    def meddle(self, what: str, name: str) -> None:
+        name = self._known(name)
+        found = self._field.books.vms.get(name)
+        self._event(what, MEDDLING[what], found.host if found else HOSTS[0], name, 0)
 
-    @invariant()
-    def holds(self) -> None:
-        if self.field is not None:
-            self.field.check()
+    @precondition(lambda self: self.field is not None and self.field.broken)
+    @rule(choice=_small)
+    def mend(self, choice: int) -> None:
+        count("events", "mended")
+        broken = sorted(self._field.broken)
+        self._field.mend(broken[choice % len(broken)])
 
-    def teardown(self) -> None:
-        try:
-            if self.field is not None:
-                self.field.end()
-        finally:
-            if self.field is not None:
-                self.field.close()
-            shutil.rmtree(self.folder)
+    @precondition(lambda self: self.field is not None and self.field.hands.made)
+    @rule()
+    def strangers_leave(self) -> None:
+        count("events", "strangers leave")
+        self._field.hands.leave()
 
-    # -- inside --------------------------------------------------------------------------------
-
-    @property
-    def _field(self) -> Field:
-        assert self.field is not None
-        return self.field
-
-    def _count(self, what: str) -> None:
-        TALLY["operations"] += 1
-        TALLY[what] += 1
-
-    def _command(
-        self,
-        what: str,
-        act: Act,
-        wanted: Wanted,
-        strike: Strike | None,
-        calmed: Collection[str] = (),
-    ) -> str:
-        self._count(what)
-        if what != "again":
-            self.last = (act, wanted)
-        end = self._field.command(act, wanted, strike, calmed)
-        TALLY[f"ended {end or 'well'}"] += 1
-        if strike is not None:
-            TALLY[f"struck: {strike.kind}"] += 1
-        return end
-
-    def _spec(self, name: str, kind: int, cpus: int) -> VmSpec:
-        """A new one, or what is there with another number of CPUs."""
-        known = self._field.model.last_spec(name)
-        if known is not None:
-            return replace(known, vcpus=cpus)
-        profile = self._field.plot.profiles[kind % len(self._field.plot.profiles)]
-        disks = (DiskSpec(size_bytes=1 << 20),) if kind % 2 else ()
-        return vm(name, profile, vcpus=cpus, disks=disks, autostart=kind % 3 == 0)
-
-    def _applied(self, spec: VmSpec) -> States:
-        return tuple(
-            Vm(spec, running=True) if each is None else replace(each, spec=spec)
-            for each in self._field.model.possible[spec.name]
-        )
-
-    def _led_to(self, name: str, verb: str) -> States:
-        """What going on with a task, or taking it back, may make of the VM."""
-        there = list(self._field.model.present(name))
-        ends: dict[str, Sequence[State]] = {
-            "create": [None, *there],
-            "delete": [None],
-            "migrate": [replace(each, host=None) for each in there],
-            "start": [replace(each, running=True) for each in there],
-            "stop": [replace(each, running=False) for each in there],
-        }
-        return tuple(ends.get(verb, there))
-
-
-__all__ = ["TALLY", "Soak"]
+    def _event(self, what: str, event: Event, host: str, name: str, n: int) -> None:
+        done = event(self._field, host, name, n)
+        count("events" if done else "nothing to do", what)

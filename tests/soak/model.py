@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from vgpumgr.model.vm import VmRecord, VmSpec
 
 NAMES = ("a", "b", "c", "d", "e")
+# No VM is ever called so.
+NOBODY = "x"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ States = tuple[State, ...]
 class Model:
     """By name: what may be so. ``None`` among the possibilities: there is no such VM."""
 
-    possible: dict[str, States] = field(default_factory=lambda: dict.fromkeys(NAMES, (None,)))
+    possible: dict[str, States] = field(
+        default_factory=lambda: dict.fromkeys((*NAMES, NOBODY), (None,))
+    )
 
     def present(self, name: str) -> Iterator[Vm]:
         """The possibilities in which it exists."""

@@ -6,13 +6,15 @@ It looks at the simulated hosts' own memory, below helper, libvirt and probe.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.soak.hands import Foreign
 from vgpumgr.model.domain import DomainFacts, DomainState
-from vgpumgr.model.journal import FINAL_TASKS, TaskRecord
+from vgpumgr.model.journal import FINAL_TASKS, OperationRecord, TaskRecord
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.vm import Allocation, VmRecord
 from vgpumgr.sim.fleet import SimulatedFleet
@@ -29,6 +31,7 @@ class Books:
     vms: dict[str, VmRecord]
     allocations: tuple[Allocation, ...]
     layouts: frozenset[str]
+    waiting: tuple[OperationRecord, ...]
     unfinished: tuple[TaskRecord, ...]
 
     @property
@@ -39,17 +42,36 @@ class Books:
 
 def read(ledger: Ledger) -> Books:
     """All that the checks need of the ledger."""
-    tasks = (
-        task
-        for operation in ledger.operations(open_only=True)
-        for task in ledger.tasks(operation.id)
-    )
+    waiting = ledger.operations(open_only=True)
+    tasks = (task for operation in waiting for task in ledger.tasks(operation.id))
     return Books(
         vms={vm.name: vm for vm in ledger.vms()},
         allocations=ledger.allocations(),
         layouts=frozenset(each.gpu for each in ledger.layouts()),
+        waiting=waiting,
         unfinished=tuple(task for task in tasks if task.state not in FINAL_TASKS),
     )
+
+
+class Reader:
+    """Reads a ledger file anew only where something was committed since the last time."""
+
+    def __init__(self, file: Path) -> None:
+        self._watch = sqlite3.connect(file)
+        self._version = -1
+        self._books: Books | None = None
+
+    def books(self, ledger: Ledger) -> Books:
+        """What the ledger says now."""
+        version = self._watch.execute("PRAGMA data_version").fetchone()[0]
+        if self._books is None or version != self._version:
+            self._books = read(ledger)
+            self._version = version
+        return self._books
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._watch.close()
 
 
 def check(

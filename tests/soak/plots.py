@@ -47,7 +47,7 @@ _MIXED = GpuLayout(vfs=VFS_MAX, mixed_size=True)
 _ALL = (
     Plot("mdev", _hosts("T4", "T4"), ("T4-4Q", "T4-8Q", "T4-1Q", "passthrough")),
     Plot("vf", _hosts("L40S"), ("L40S-8Q", "L40S-24Q"), _VFS, (_MIXED, GpuLayout(vfs=0))),
-    Plot("mdev on a VF", _hosts("A40", versions=OLD), ("A40-8Q", "A40-24Q"), _VFS),
+    Plot("mdev on a VF", _hosts("A2", versions=OLD), ("A2-4Q", "A2-8Q"), _VFS),
     Plot("mig", _hosts("A100-PCIE-80GB"), ("1g.10gb", "3g.40gb"), _MIG, (_CUT, _OFF)),
     Plot("mig mdev", _hosts("A100-PCIE-80GB", versions=OLD), ("2g.20gb", "3g.40gb"), _MIG),
     Plot(

@@ -1,30 +1,36 @@
-"""Seeds, one after the other, until enough operations ran."""
+"""Seeds, one after the other, until enough operations ran or the time is over."""
 
 from __future__ import annotations
 
-import json
+import gc
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from multiprocessing.pool import Pool
-from pathlib import Path
+from itertools import count
+from multiprocessing.pool import AsyncResult, Pool
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.soak.machine import TALLY, Soak
+from tests.soak.frozen import frozen_test
+from tests.soak.machine import Soak
+from tests.soak.tally import TALLY, Key
 
-EXAMPLES, STEPS = 8, 100
+# The first example of every seed is the same simple one.
+EXAMPLES, STEPS = 25, 150
 
 
 @dataclass
 class Found:
-    """What one seed came to."""
+    """What one seed came to: ``failure`` and its ``test`` are empty where everything held."""
 
     seed: int
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[Key] = field(default_factory=Counter)
+    cpu_s: float = 0.0
     failure: str = ""
+    test: str = ""
 
 
 def run(number: int, *, examples: int = EXAMPLES, steps: int = STEPS, shrink: bool = False) -> None:
@@ -40,46 +46,48 @@ def run(number: int, *, examples: int = EXAMPLES, steps: int = STEPS, shrink: bo
             phases=phases,
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
-            verbosity=Verbosity.normal if shrink else Verbosity.quiet,
+            verbosity=Verbosity.normal if shrink else Verbosity.quiet,  # it tells the steps
         ),
     )
+
+
+def prepare() -> None:
+    """For a process that does nothing else: what is loaded now is never garbage."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def explore(number: int) -> Found:
     """One seed in this process, counted."""
     TALLY.clear()
-    failure = ""
+    began = time.process_time()
+    failure = _failure(number, shrink=False)[0]
+    return Found(number, Counter(TALLY), time.process_time() - began, failure)
+
+
+def shorten(number: int) -> Found:
+    """A failing seed again, as short as it gets within minutes, as a test."""
+    failure, notes = _failure(number, shrink=True)
+    return Found(number, failure=failure, test=frozen_test(number, notes))
+
+
+def _failure(number: int, *, shrink: bool) -> tuple[str, str]:
     try:
-        run(number)
+        run(number, shrink=shrink)
     except BaseException as error:
         notes = "\n".join(getattr(error, "__notes__", ()))
-        failure = "".join(traceback.format_exception(error, limit=-4)) + notes
-    return Found(number, Counter(TALLY), failure)
+        return "".join(traceback.format_exception(error, limit=-4)), notes
+    return "", ""
 
 
-def soak(pool: Pool, first: int, operations: int, out: Path) -> int:
-    """Seeds from ``first`` on until so many operations ran; how many failed."""
-    total: Counter[str] = Counter()
-    failures: dict[int, str] = {}
-    began = time.monotonic()
-    every = pool.imap_unordered(explore, range(first, first + operations))
-    for seeds, found in enumerate(every, 1):
-        total += found.counts
-        if found.failure:
-            failures[found.seed] = found.failure
-        seconds = time.monotonic() - began
-        report = {
-            "operations": total["operations"],
-            "operations_per_s": round(total["operations"] / seconds, 1),
-            "seconds": round(seconds),
-            "first_seed": first,
-            "seeds": seeds,
-            "failing_seeds": sorted(failures),
-            "failures": {str(each): text for each, text in sorted(failures.items())},
-            "counts": dict(total.most_common()),
-        }
-        out.write_text(json.dumps(report, indent=1) + "\n")
-        print(f"{total['operations']} operations, {len(failures)} failing seeds", flush=True)
-        if total["operations"] >= operations:
-            break
-    return len(failures)
+def explored(pool: Pool, processes: int, first: int, until: float) -> Iterator[Found]:
+    """Seed after seed on every process, as they end; nothing more after ``until`` (monotonic)."""
+    numbers = count(first)
+    running: list[AsyncResult[Found]] = []
+    while time.monotonic() < until:
+        while len(running) < processes:
+            running.append(pool.apply_async(explore, (next(numbers),)))
+        running[0].wait(0.2)
+        for each in [each for each in running if each.ready()]:
+            running.remove(each)
+            yield each.get()

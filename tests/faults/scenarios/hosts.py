@@ -16,8 +16,6 @@ SCENARIOS = (
         hosts=_HOSTS,
         command=commands.add_host("h2"),
         prepare=(lambda place: place.enrol("h1"),),
-        ends=("again",),
-        first=True,
     ),
     Scenario(
         operation="host",
@@ -25,10 +23,17 @@ SCENARIOS = (
         hosts=_HOSTS,
         command=commands.remove_host("h2"),
         prepare=(
-            lambda place: place.enrol("h1", "h2"),
+            lambda place: place.enrol("h1"),
+            lambda place: commands.add_host("h2")(place.app),
             lambda place: place.cut(GpuLayout(vfs=VFS_MAX), "h2"),
         ),
+    ),
+    Scenario(
+        operation="host",
+        part="forget",
+        hosts=_HOSTS,
+        command=commands.remove_host("h2", reach=False),
+        prepare=(lambda place: place.enrol("h1", "h2"),),
         ends=("again",),
-        first=True,
     ),
 )

@@ -75,7 +75,6 @@ def _of(part: str, board: str, low: GpuLayout, high: GpuLayout) -> Iterator[Scen
             hosts=(host(board),),
             command=commands.cut(end, "h1"),
             prepare=(_from(begin),),
-            first=part in _FIRST,
         )
 
 

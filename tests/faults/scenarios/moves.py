@@ -27,7 +27,6 @@ def _off(place: Place) -> None:
 
 
 def _of(part: str, way: Way) -> Iterator[Scenario]:
-    first = part == "mdev"
 
     def scenario(operation: str, command: Command, *prepare: Prepare) -> Scenario:
         return Scenario(
@@ -36,7 +35,6 @@ def _of(part: str, way: Way) -> Iterator[Scenario]:
             hosts=way.hosts("h1", "h2"),
             command=command,
             prepare=(_made(way), *prepare),
-            first=first,
         )
 
     if way.live:

@@ -29,8 +29,8 @@ from vgpumgr.model.placement import (
 )
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import FITS, explain, headroom, place
+from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.geometry import ShapeBook
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.room import first_fit
 
@@ -515,7 +515,7 @@ def _everything(gpu: GpuSupply, offer: Offer) -> list[Assignment]:
 )
 def test_what_is_given_back_leaves_no_trace(scene: tuple[GpuSupply, list[GpuRequest]]) -> None:
     gpu, wanted = scene
-    state = GpuState("h", gpu, ShapeBook())
+    state = GpuState("h", gpu, BoardBook())
     before, taken = _snapshot(state), []
     for part in wanted:
         request = VmSpec(name="vm", vcpus=1, memory_mib=64, gpus=(part,))
@@ -531,7 +531,7 @@ def test_what_is_given_back_leaves_no_trace(scene: tuple[GpuSupply, list[GpuRequ
 
 def _snapshot(state: GpuState) -> tuple[object, ...]:
     grid = state.grid
-    counts = (dict(state.live), dict(state.classes), dict(state.made))
+    counts = (state.live, state.classes, state.parts)
     return (
         *(grid.free, grid.instances, state.free_units, state.used, state.whole, state.vfs_taken),
         *counts,

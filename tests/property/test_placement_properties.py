@@ -23,7 +23,15 @@ from vgpumgr.model.placement import (
     Placed,
     Usage,
 )
-from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
+from vgpumgr.model.vm import (
+    Affinity,
+    DiskSpec,
+    GpuRequest,
+    NicSpec,
+    NumaPolicy,
+    PlacementPolicy,
+    VmSpec,
+)
 from vgpumgr.placement import FITS, explain, headroom, place
 
 BREADTH, DEPTH = PlacementPolicy.BREADTH_FIRST, PlacementPolicy.DEPTH_FIRST
@@ -108,8 +116,9 @@ def host_supplies(draw: st.DrawFn, name: str) -> HostSupply:
         numa=nodes,
         gpus=tuple(draw(gpu_supplies(f"{name}-g{n}")) for n in range(3 - draw(st.integers(0, 3)))),
         labels=draw(st.sampled_from([{}, {"rack": "1"}])),
+        networks=draw(st.sampled_from([("lab",), ("lab",), ()])),
+        pools=draw(st.sampled_from([{"fast": 1}, {"fast": 1}, {}])),
         vm_labels=tuple(draw(st.lists(st.sampled_from(GROUPS), max_size=1))),
-        networks=("default",),
         blocked="cordoned" if draw(_rare) else "",
     )
 
@@ -128,7 +137,7 @@ def requests(draw: st.DrawFn, parts: tuple[int, ...] = (1, 2, 3, 0)) -> VmSpec:
         part = GpuRequest(
             profile=draw(st.sampled_from(["1Q", "2Q", "4Q", "passthrough"])),
             count=draw(st.integers(1, left)),
-            model=draw(st.sampled_from([None, None, "t4"])),
+            **draw(st.sampled_from([{}, {}, {"model": "t4"}, {"models": ("a40", "t4")}])),
         )
         left -= part.count
         gpus.append(part)
@@ -138,9 +147,12 @@ def requests(draw: st.DrawFn, parts: tuple[int, ...] = (1, 2, 3, 0)) -> VmSpec:
         memory_mib=draw(st.integers(1, 3)) * 1024,
         gpus=tuple(gpus),
         pin_cpus=draw(_half),
+        nics=(NicSpec(network="lab"),) if draw(_rare) else (),
+        disks=(DiskSpec(pool="fast"),) if draw(_rare) else (),
         numa=draw(st.sampled_from(NumaPolicy)),
         hugepage_kib=draw(st.sampled_from([None, None, PAGE])),
         affinity=Affinity(
+            hosts=("h0", "h2") if draw(_rare) else (),
             host_labels={"rack": "1"} if draw(_rare) else {},
             together_with=draw(some_labels) if draw(_rare) else {},
             apart_from=draw(some_labels) if draw(_rare) else {},
@@ -177,6 +189,9 @@ def host_takes(fleet: Fleet, host: HostSupply, request: VmSpec) -> bool:
         and together
         and (not wanted.host_labels or has(wanted.host_labels, host.labels))
         and not any(has(wanted.apart_from, labels) for labels in host.vm_labels)
+        and (not wanted.hosts or host.name in wanted.hosts)
+        and all(nic.network in host.networks for nic in request.nics)
+        and all(disk.pool in host.pools for disk in request.disks)
         and host.free_vcpus >= request.vcpus
     )
 
@@ -206,6 +221,8 @@ def gpus_hold(request: VmSpec, parts: Sequence[tuple[GpuSupply, GpuRequest]]) ->
 def gpu_holds(gpu: GpuSupply, parts: Sequence[GpuRequest], vgpus: int) -> bool:
     offers = {offer.profile: offer for offer in gpu.offers}
     models = {part.model.casefold() for part in parts if part.model}
+    if any(part.models and gpu.model.casefold() not in part.models for part in parts):
+        return False
     if (
         gpu.blocked
         or models - {gpu.model.casefold()}

@@ -1,7 +1,19 @@
 """Where VMs go: pure decisions over a fleet's supply. No I/O, no clock, no randomness."""
 
 from vgpumgr.placement.explain import FITS, explain
+from vgpumgr.placement.gauge import Fragmentation, HostFragmentation
 from vgpumgr.placement.headroom import headroom
+from vgpumgr.placement.mix import Mix
 from vgpumgr.placement.place import place
+from vgpumgr.placement.placer import Placer
 
-__all__ = ["FITS", "explain", "headroom", "place"]
+__all__ = [
+    "FITS",
+    "Fragmentation",
+    "HostFragmentation",
+    "Mix",
+    "Placer",
+    "explain",
+    "headroom",
+    "place",
+]

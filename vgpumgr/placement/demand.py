@@ -7,7 +7,7 @@ hosts fit, how well) holds for the other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework
 from vgpumgr.model.size import format_mib
@@ -16,23 +16,23 @@ from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 Labels = tuple[tuple[str, str], ...]
 
 
-KindKey = tuple[str, str | None, int, str | None]
+KindKey = tuple[str, tuple[str, ...], int, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """``count`` alike GPU parts of one VM, by name or, with ``profile`` empty, by size.
 
-    ``model`` is the user's spelling; None means any, as for ``framework``. ``memory_mib`` is 0
-    for parts by name. ``key`` tells which parts of the request these are.
+    ``models`` in the user's spelling; empty means any, as does a ``framework`` of None.
+    ``memory_mib`` is 0 for parts by name. ``key`` tells which parts of the request these are.
     """
 
     profile: str
-    model: str | None
+    models: tuple[str, ...] = field(compare=False)
     count: int
     memory_mib: int = 0
     framework: str | None = None
-    key: KindKey = ("", None, 0, None)
+    key: KindKey = ("", (), 0, None)
 
     @property
     def whole(self) -> bool:
@@ -44,6 +44,11 @@ class Kind:
         """How a sentence names one part."""
         what = self.profile or format_mib(self.memory_mib)
         return f"{what} ({self.framework})" if self.framework else what
+
+    def allows(self, model: str) -> bool:
+        """Whether a GPU of ``model`` will do; case does not matter."""
+        allowed = self.key[1]
+        return not allowed or model.casefold() in allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +93,10 @@ class Demand:
         return self.parts - self.vgpus
 
     def all_whole(self) -> Demand:
-        """The same with every part by size answered by a whole GPU."""
+        """The same with every part by size, of no named framework, answered by a whole GPU."""
+        whole = Framework.PASSTHROUGH.value
         kinds = tuple(
-            kind if kind.profile else replace(kind, framework=Framework.PASSTHROUGH.value)
+            kind if kind.profile or kind.framework else replace(kind, framework=whole)
             for kind in self.kinds
         )
         vgpus = sum(kind.count for kind in kinds if not kind.whole)
@@ -138,10 +144,10 @@ def matches(wanted: Labels, labels: Mapping[str, str]) -> bool:
 
 def kind_key(part: GpuRequest) -> KindKey:
     """What makes two GPU parts of a VM alike: models compare without case."""
-    model = part.model.casefold() if part.model is not None else None
+    models = tuple(sorted({model.casefold() for model in part.any_of}))
     memory_mib = 0 if part.profile else part.memory_mib or 0
     framework = None if part.framework in ("", "any") else part.framework
-    return part.profile, model, memory_mib, framework
+    return part.profile, models, memory_mib, framework
 
 
 def _kinds(request: VmSpec) -> tuple[Kind, ...]:
@@ -157,14 +163,14 @@ def _kinds(request: VmSpec) -> tuple[Kind, ...]:
 def _kind(part: GpuRequest, key: KindKey) -> Kind:
     _, _, memory_mib, framework = key
     return Kind(
-        profile=part.profile, model=part.model, count=0, memory_mib=memory_mib,
+        profile=part.profile, models=part.any_of, count=0, memory_mib=memory_mib,
         framework=framework, key=key,
     )  # fmt: skip
 
 
 def _fewest_choices(kind: Kind) -> tuple[bool, bool, bool, int]:
     """Whole GPUs have the fewest; a name has fewer than a size, a named model than any model."""
-    return not kind.whole, not kind.profile, kind.model is None, -kind.memory_mib
+    return not kind.whole, not kind.profile, not kind.models, -kind.memory_mib
 
 
 def _pools(request: VmSpec) -> tuple[str, ...]:

@@ -9,14 +9,15 @@ from vgpumgr.model.placement import FAR_REASONS, Fleet, Reason
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.fit import find_fit, fit_on, gpus_near, node_shortage
-from vgpumgr.placement.gpu_rules import refuse_gpu
 from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.host_rules import refuse_host
 from vgpumgr.placement.partitions import outside, refuse_partition
+from vgpumgr.placement.policy import KEYS
 from vgpumgr.placement.room import room
+from vgpumgr.placement.rules.gpu import refuse_gpu
+from vgpumgr.placement.rules.host import refuse_host
+from vgpumgr.placement.rules.words import name, no_gpu
 from vgpumgr.placement.search import families, pick
 from vgpumgr.placement.state import FleetState, HostState, NodeState
-from vgpumgr.placement.words import name, no_gpu
 
 FITS = "fits"
 """The ``code`` of what ``explain`` says about a GPU or host where the request fits."""
@@ -43,6 +44,28 @@ def refusals(host: HostState, demand: Demand) -> tuple[Reason, ...]:
         _refuses_every_kind(gpu, demand) or _not_with_the_rest(host, gpu, demand)
         for gpu in host.gpus
     )
+
+
+class Refusals:
+    """Why a fleet does not take a demand; worked out anew only for hosts that changed."""
+
+    def __init__(self, fleet: FleetState) -> None:
+        self._fleet = fleet
+        self._known: dict[Demand, dict[int, tuple[int, tuple[Reason, ...]]]] = {}
+
+    def of(self, demand: Demand) -> tuple[Reason, ...]:
+        """One Reason per GPU, or one per host that failed before its GPUs were looked at."""
+        known = self._known.setdefault(demand, {})
+        return tuple(each for host in self._fleet.hosts for each in self._on(host, demand, known))
+
+    def _on(
+        self, host: HostState, demand: Demand, known: dict[int, tuple[int, tuple[Reason, ...]]]
+    ) -> tuple[Reason, ...]:
+        version, reasons = known.get(host.order, (-1, ()))
+        if version != host.version:
+            reasons = refusals(host, demand)
+            known[host.order] = host.version, reasons
+        return reasons
 
 
 def _explain_host(host: HostState, demand: Demand) -> Iterable[Reason]:
@@ -116,7 +139,7 @@ def _not_with_the_rest(host: HostState, gpu: GpuState, demand: Demand) -> Reason
 def _mixed(host: HostState, gpus: list[GpuState], gpu: GpuState, demand: Demand) -> Reason | None:
     """Only together do the parts not fit: vGPUs of one VM share a board model and a series."""
     found = [family for family in families(gpus, demand) if family]
-    if len(found) < 2 or pick(host, gpus, demand, mixing=True) is None:
+    if len(found) < 2 or pick(host, gpus, demand, KEYS[demand.policy], mixing=True) is None:
         return None
     there = ", ".join(f"{series} series of {model}" for model, series in found)
     text = f"vGPUs of one VM must be of one board model and one series: {host.name} can make them"
@@ -151,7 +174,7 @@ def _no_node(host: HostState, demand: Demand) -> Reason:
 
 def _fits_on_node_of(host: HostState, gpu: GpuState, demand: Demand) -> bool:
     node = _node_of(host, gpu)
-    return node is not None and fit_on(host, demand, node) is not None
+    return node is not None and fit_on(host, demand, node, KEYS[demand.policy]) is not None
 
 
 def _node_of(host: HostState, gpu: GpuState) -> NodeState | None:

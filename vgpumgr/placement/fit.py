@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpumgr.model.vm import NumaPolicy
 from vgpumgr.placement.demand import Demand
 from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.host_rules import refuse_host
-from vgpumgr.placement.policy import SCORES, Key
+from vgpumgr.placement.policy import KEYS, Key, Keys
+from vgpumgr.placement.rules.host import refuse_host
 from vgpumgr.placement.search import Pick, pick
 from vgpumgr.placement.state import HostState, NodeState
 
@@ -26,18 +27,26 @@ class Fit:
     score: Score
 
 
-def find_fit(host: HostState, demand: Demand) -> Fit | None:
+def find_fit(
+    host: HostState,
+    demand: Demand,
+    keys: Keys | None = None,
+    *,
+    only: Sequence[GpuState] | None = None,
+) -> Fit | None:
     """The best fit on this host, or None.
 
-    With ``prefer`` a placement on one NUMA node beats any other; the rest of the order is the
-    policy's.
+    With ``prefer`` a placement on one NUMA node beats any other; the rest of the order is that of
+    ``keys``, by default the policy's. ``only`` these GPUs are looked at where it is given.
     """
+    keys = keys or KEYS[demand.policy]
     if refuse_host(host, demand) is not None:
         return None
-    fits = [fit for node in nodes_to_try(host, demand) if (fit := fit_on(host, demand, node))]
+    nodes = nodes_to_try(host, demand)
+    fits = [fit for node in nodes if (fit := fit_on(host, demand, node, keys, only))]
     if fits:
         return min(fits, key=lambda fit: fit.score)
-    return None if demand.numa is NumaPolicy.REQUIRE else fit_on(host, demand, None)
+    return None if demand.numa is NumaPolicy.REQUIRE else fit_on(host, demand, None, keys, only)
 
 
 def nodes_to_try(host: HostState, demand: Demand) -> list[NodeState]:
@@ -50,17 +59,24 @@ def nodes_to_try(host: HostState, demand: Demand) -> list[NodeState]:
     return [node for node in host.nodes if node.id in near]
 
 
-def fit_on(host: HostState, demand: Demand, node: NodeState | None) -> Fit | None:
+def fit_on(
+    host: HostState,
+    demand: Demand,
+    node: NodeState | None,
+    keys: Keys,
+    only: Sequence[GpuState] | None = None,
+) -> Fit | None:
     """The best fit with CPUs, memory and GPUs on ``node``; None lets them lie anywhere."""
     if node is not None and node_shortage(node, demand):
         return None
-    found = pick(host, gpus_near(host, demand, node), demand)
+    gpus = gpus_near(host, demand, node)
+    found = pick(host, gpus if only is None else only, demand, keys)
     if found is None:
         return None
     score = (
         _misses_node(demand, node, found.picks),
         found.key,
-        SCORES[demand.policy].host(host),
+        keys.host(host),
     )
     return Fit(host, node, found.picks, found.way.partition, score)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import FreeVf, GpuSupply, Offer, Reason
+from vgpumgr.model.placement import Assignment, FreeVf, GpuSupply, Offer, Reason
+from vgpumgr.placement.board import Board, BoardBook
 from vgpumgr.placement.demand import Kind
-from vgpumgr.placement.geometry import Grid, ShapeBook, Spot, grid_of
-from vgpumgr.placement.offers import matching, whole
+from vgpumgr.placement.geometry import Grid, Spot, grid_of, mask_of
+from vgpumgr.placement.offers import whole
 
 Family = tuple[str, str]
 """Board model and series: vGPUs of one VM must agree in both."""
@@ -20,57 +22,83 @@ OfferKey = tuple[str, str, int]
 Verdict = Reason | tuple[Spot, ...]
 """Why an offer is refused, or where the next may lie."""
 
-_Key = TypeVar("_Key")
-
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What ``take`` used up, for ``give_back``."""
+    """What lay on the GPU before ``take``, for ``give_back``."""
 
-    offer: Offer
-    vf: FreeVf | None
-    before: Grid
-    known: dict[OfferKey, Verdict]
+    grid: Grid
+    parts: tuple[Offer, ...]
+    vfs: tuple[FreeVf, ...]
+    known: dict[OfferKey, Verdict] | None
 
 
 class GpuState:
-    """One GPU: its grid, live instances per profile, vGPUs per size class, VFs taken.
+    """One GPU: its grid, the parts placed on it in this run, and the VFs that are free.
 
-    ``known`` is for whoever judges offers: it holds as long as the GPU does not change.
+    Nothing of it changes in place, so what was before can be had back.
     """
 
-    __slots__ = (
-        "_makes_whole", "_matching", "classes", "free_units", "grid", "host", "known", "live",
-        "made", "numa_node", "supply", "used", "vfs_taken", "whole",
-    )  # fmt: skip
+    __slots__ = ("_known", "board", "grid", "host", "parts", "supply", "vfs")
 
-    def __init__(self, host: str, supply: GpuSupply, shapes: ShapeBook) -> None:
+    def __init__(self, host: str, supply: GpuSupply, boards: BoardBook) -> None:
         self.host = host
         self.supply = supply
-        self.numa_node = supply.numa_node
-        self.grid = grid_of(supply, shapes.of(supply))
-        self.free_units = self.grid.free_units
-        self.used = len(supply.usages)
-        self.whole = any(u.framework is Framework.PASSTHROUGH for u in supply.usages)
-        self.vfs_taken = 0
-        self.known: dict[OfferKey, Verdict] = {}
-        self.live: dict[str, int] = {}
-        self.classes: dict[int, int] = {}
-        self.made: dict[str, int] = {}
-        self._matching: dict[Kind, tuple[Offer, ...]] = {}
-        self._makes_whole: bool | None = None
-        for usage in supply.usages:
-            _add(self.live, usage.profile, 1)
-            if usage.framework is not Framework.PASSTHROUGH:
-                _add(self.classes, usage.size_class, 1)
+        self.board: Board = boards.of(supply)
+        self.grid = self.board.shared(grid_of(supply, self.board.shapes))
+        self.parts: tuple[Offer, ...] = ()
+        self.vfs = supply.free_vfs
+        self._known: dict[OfferKey, Verdict] | None = None
+
+    def copy(self) -> GpuState:
+        """Another working copy, as this one is now."""
+        copy = object.__new__(GpuState)
+        copy.host, copy.supply, copy.board = self.host, self.supply, self.board
+        copy.grid, copy.parts, copy.vfs, copy._known = self.grid, self.parts, self.vfs, None
+        return copy
+
+    @property
+    def known(self) -> dict[OfferKey, Verdict]:
+        """For whoever judges offers: it holds as long as the GPU does not change."""
+        if self._known is None:
+            self._known = {}
+        return self._known
+
+    @property
+    def numa_node(self) -> int | None:
+        """The node it is attached to, where that is known."""
+        return self.supply.numa_node
 
     def matching(self, kind: Kind) -> tuple[Offer, ...]:
         """The offers that answer ``kind``, best first; () too where the model is another."""
-        found = self._matching.get(kind)
-        if found is None:
-            right = kind.model is None or kind.model.casefold() == self.supply.model.casefold()
-            found = self._matching[kind] = matching(self.supply.offers, kind) if right else ()
-        return found
+        return self.board.matching(kind)
+
+    @property
+    def free_units(self) -> int:
+        """Slots that no vGPU takes."""
+        return self.grid.free_units
+
+    @property
+    def used(self) -> int:
+        """How many things live on it."""
+        return len(self.supply.usages) + len(self.parts)
+
+    @property
+    def live(self) -> dict[str, int]:
+        """Things that live on it, by profile."""
+        held = [usage.profile for usage in self.supply.usages]
+        return dict(Counter([*held, *(offer.profile for offer in self.parts)]))
+
+    @property
+    def classes(self) -> dict[int, int]:
+        """Its vGPUs by size class."""
+        return dict(Counter(self._classes()))
+
+    @property
+    def whole(self) -> bool:
+        """A VM has it as a whole."""
+        held = any(u.framework is Framework.PASSTHROUGH for u in self.supply.usages)
+        return held or any(map(whole, self.parts))
 
     @property
     def empty(self) -> bool:
@@ -80,16 +108,21 @@ class GpuState:
     @property
     def can_go_whole(self) -> bool:
         """It could be given to a VM whole."""
-        if not self.empty or self.supply.passthrough_blocked:
-            return False
-        if self._makes_whole is None:
-            self._makes_whole = any(map(whole, self.supply.offers))
-        return self._makes_whole
+        return self.board.makes_whole and not self.supply.passthrough_blocked and self.empty
 
     @property
-    def vfs_left(self) -> int:
-        """VFs that nothing lives on."""
-        return len(self.supply.free_vfs) - self.vfs_taken
+    def vfs_taken(self) -> int:
+        """How many VFs were free in the supply and are not now."""
+        return len(self.supply.free_vfs) - len(self.vfs)
+
+    def count(self, profile: str) -> int:
+        """How many of the profile live on it."""
+        held = sum(usage.profile == profile for usage in self.supply.usages)
+        return held + sum(offer.profile == profile for offer in self.parts)
+
+    def made(self, type_id: str) -> int:
+        """How many of the type were placed in this run."""
+        return sum(offer.type_id == type_id for offer in self.parts)
 
     def family(self, offer: Offer) -> Family | None:
         """What the vGPUs of one VM must share; None where nothing is known to be needed."""
@@ -100,7 +133,7 @@ class GpuState:
         """It is cut up already, in the way that the offer needs."""
         if offer.instance is not None:
             return bool(self.grid.instances)
-        return offer.size_class in self.classes
+        return any(size_class == offer.size_class for size_class in self._classes())
 
     def spots(self, offer: Offer) -> tuple[Spot, ...]:
         """Where the next of ``offer`` may lie, best first. A whole GPU takes what is free."""
@@ -112,50 +145,58 @@ class GpuState:
         For a MIG-backed type it counts only GPU instances that exist, so it is no limit.
         """
         counted = None if offer.instance else self.supply.available.get(offer.type_id)
-        return None if counted is None else counted - self.made.get(offer.type_id, 0)
+        return None if counted is None else counted - self.made(offer.type_id)
 
     def room(self, offer: Offer) -> int:
         """How many more of a vGPU's offer fit, one after the other."""
         left = self.grid.room(offer)
         if offer.instance is None:
-            left = min(left, offer.max_instances - self.live.get(offer.profile, 0))
+            left = min(left, offer.max_instances - self.count(offer.profile))
         if offer.needs_vf:
-            left = min(left, self.vfs_left)
+            left = min(left, len(self.vfs))
         driver = self.driver_left(offer)
         return left if driver is None else min(left, driver)
 
     def take(self, offer: Offer, spot: Spot) -> Taken:
         """Use up one instance of ``offer`` at ``spot``, with the first free VF if it needs one."""
-        vf = self.supply.free_vfs[self.vfs_taken] if offer.needs_vf else None
-        taken = Taken(offer, vf, self.grid, self.known)
-        self._account(offer, 1)
-        self._set(self.grid.holding(offer, spot), {})
-        self.whole = self.whole or whole(offer)
-        return taken
+        before = Taken(self.grid, self.parts, self.vfs, self._known)
+        self._set(self.grid.holding(offer, spot), (*self.parts, offer))
+        self.vfs = self.vfs[offer.needs_vf :]
+        return before
 
-    def give_back(self, taken: Taken) -> None:
-        """Undo the latest ``take`` that was not undone yet."""
-        self._account(taken.offer, -1)
-        self._set(taken.before, taken.known)
-        if whole(taken.offer):
-            self.whole = False
+    def give_back(self, before: Taken) -> None:
+        """Undo a ``take``, and all that came after it."""
+        self.grid, self.parts, self.vfs = before.grid, before.parts, before.vfs
+        self._known = before.known
 
-    def _set(self, grid: Grid, known: dict[OfferKey, Verdict]) -> None:
-        self.grid, self.known = grid, known
-        self.free_units = grid.free_units
+    def hold(self, part: Assignment) -> None:
+        """Use up what was answered, on the GPU as it was then."""
+        slots, at = mask_of(part.slots), part.start
+        spot = self.grid.spot_of(part.offer, slots, at, makes=part.make_instance)
+        self._set(self.grid.holding(part.offer, spot), (*self.parts, part.offer))
+        if part.vf is not None:
+            self.vfs = tuple(each for each in self.vfs if each != part.vf)
 
-    def _account(self, offer: Offer, change: int) -> None:
-        self.used += change
-        self.vfs_taken += change * offer.needs_vf
-        _add(self.live, offer.profile, change)
-        _add(self.made, offer.type_id, change)
-        if not whole(offer):
-            _add(self.classes, offer.size_class, change)
+    def release(self, part: Assignment) -> None:
+        """Give back a part that ``hold`` used up at any time before."""
+        last = max(n for n, offer in enumerate(self.parts) if _same(offer, part.offer))
+        grid = self.grid.releasing(part.offer, mask_of(part.slots), part.start)
+        self._set(grid, self.parts[:last] + self.parts[last + 1 :])
+        if part.vf is not None:
+            free = {*self.vfs, part.vf}
+            self.vfs = tuple(each for each in self.supply.free_vfs if each in free)
+
+    def _set(self, grid: Grid, parts: tuple[Offer, ...]) -> None:
+        self.grid, self.parts, self._known = self.board.shared(grid), parts, None
+
+    def _classes(self) -> Iterator[int]:
+        for usage in self.supply.usages:
+            if usage.framework is not Framework.PASSTHROUGH:
+                yield usage.size_class
+        for offer in self.parts:
+            if not whole(offer):
+                yield offer.size_class
 
 
-def _add(counts: dict[_Key, int], key: _Key, change: int) -> None:
-    left = counts.get(key, 0) + change
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
+def _same(offer: Offer, other: Offer) -> bool:
+    return (offer.profile, offer.type_id) == (other.profile, other.type_id)

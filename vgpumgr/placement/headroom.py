@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpumgr.model.placement import Fleet
+from vgpumgr.model.placement import Fleet, Placed
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
-from vgpumgr.placement.candidates import Candidates
 from vgpumgr.placement.demand import Demand, Kind, matches
 from vgpumgr.placement.fit import find_fit, gpus_near
 from vgpumgr.placement.gpu_state import Family, GpuState
-from vgpumgr.placement.host_rules import refuse_host
-from vgpumgr.placement.place import commit
+from vgpumgr.placement.placer import Placer
 from vgpumgr.placement.room import room
+from vgpumgr.placement.rules.host import refuse_host
 from vgpumgr.placement.state import FleetState, HostState, NodeState
+from vgpumgr.placement.taking import commit, proposal
 
 
 def headroom(
@@ -33,10 +33,11 @@ def headroom(
     demand = state.digest(request, policy)
     total = 0
     if demand.founding:
-        fit = Candidates(state, demand).best()
-        if fit is None:
+        founder = Placer(fleet, policy).decide(request, explain=False)
+        if not isinstance(founder, Placed):
             return 0
-        commit(state, fit, request, demand)
+        host = next(host for host in state.hosts if host.name == founder.host)
+        commit(state, host, founder, demand)
         demand = state.digest(request, policy)
         total = 1
     for host in state.hosts:
@@ -86,7 +87,7 @@ def _by_trying(
         fit = find_fit(host, demand)
         if fit is None:
             return count
-        commit(state, fit, request, demand)
+        commit(state, host, proposal(fit, request, demand), demand)
     return limit
 
 

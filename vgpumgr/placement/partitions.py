@@ -14,8 +14,8 @@ from vgpumgr.placement.demand import Demand
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.offers import whole
 from vgpumgr.placement.room import first_fit
+from vgpumgr.placement.rules.words import holders, name, no_gpu
 from vgpumgr.placement.state import HostState
-from vgpumgr.placement.words import holders, name, no_gpu
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What is better among placements that fit. Lower keys win; equal keys go by the fleet's order.
 
 A key may depend only on the GPU and host it is about: that is what lets a decision re-score only
-the one host that the decision before it changed.
+the one host that the decision before it changed. ``least-fragmentation`` needs numbers that no GPU
+alone has: here stands depth-first for it, where only feasibility matters.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from vgpumgr.placement.geometry import Spot
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.state import HostState
 
-Key = tuple[int, ...]
+Key = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """How one policy orders GPUs for an offer, and hosts where their GPUs are equal."""
+class Keys:
+    """How one policy orders GPUs for an offer, and hosts where their GPUs are equal.
+
+    ``places``: it tells places on one GPU apart; else the first that the rules name is taken.
+    """
 
     gpu: Callable[[GpuState, Offer, Spot], Key]
     host: Callable[[HostState], Key]
+    places: bool = False
 
 
 def _emptiest_gpu(gpu: GpuState, _offer: Offer, spot: Spot) -> Key:
@@ -43,7 +48,8 @@ def _fullest_host(host: HostState) -> Key:
     return host.free_units, host.memory_mib, host.free_vcpus
 
 
-SCORES: Mapping[PlacementPolicy, Scores] = {
-    PlacementPolicy.BREADTH_FIRST: Scores(_emptiest_gpu, _emptiest_host),
-    PlacementPolicy.DEPTH_FIRST: Scores(_fullest_gpu, _fullest_host),
+KEYS: Mapping[PlacementPolicy, Keys] = {
+    PlacementPolicy.BREADTH_FIRST: Keys(_emptiest_gpu, _emptiest_host),
+    PlacementPolicy.DEPTH_FIRST: Keys(_fullest_gpu, _fullest_host),
+    PlacementPolicy.LEAST_FRAGMENTATION: Keys(_fullest_gpu, _fullest_host),
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from vgpumgr.model.placement import Offer, Reason
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.geometry import Spot
-from vgpumgr.placement.gpu_rules import judge
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.offers import whole
+from vgpumgr.placement.rules.gpu import judge
 
 
 def room(gpu: GpuState, kind: Kind, demand: Demand) -> int:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from vgpumgr.model.placement import Offer, Reason
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.geometry import Spot
-from vgpumgr.placement.gpu_rules import judge
 from vgpumgr.placement.gpu_state import Family, GpuState
 from vgpumgr.placement.offers import rank, whole
 from vgpumgr.placement.partitions import Way, ways
-from vgpumgr.placement.policy import SCORES, Key
+from vgpumgr.placement.policy import Key, Keys
 from vgpumgr.placement.room import room
+from vgpumgr.placement.rules.gpu import judge
 from vgpumgr.placement.state import HostState
 
 Place = tuple[str, int]
@@ -52,7 +52,12 @@ class Picked:
 
 
 def pick(
-    host: HostState, gpus: Sequence[GpuState], demand: Demand, *, mixing: bool = False
+    host: HostState,
+    gpus: Sequence[GpuState],
+    demand: Demand,
+    keys: Keys,
+    *,
+    mixing: bool = False,
 ) -> Picked | None:
     """The best choice among ``gpus`` of ``host``; ``mixing`` leaves out what vGPUs must share."""
     for way in ways(host, gpus, demand):
@@ -61,7 +66,7 @@ def pick(
         found = [
             Picked(picks, way)
             for family in ([None] if mixing else families(gpus, way.demand))
-            if (picks := _Search(gpus, way, family).run()) is not None
+            if (picks := _Search(gpus, way, family, keys).run()) is not None
         ]
         if found:
             return min(found, key=lambda picked: picked.key)
@@ -93,11 +98,14 @@ def _each_kind_has_room(gpus: Sequence[GpuState], demand: Demand) -> bool:
 class _Search:
     """One attempt with what the way and the family leave."""
 
-    def __init__(self, gpus: Sequence[GpuState], way: Way, family: Family | None) -> None:
+    def __init__(
+        self, gpus: Sequence[GpuState], way: Way, family: Family | None, keys: Keys
+    ) -> None:
         self._gpus = gpus
         self._way = way
         self._family = family
-        self._key = SCORES[way.demand.policy].gpu
+        self._key = keys.gpu
+        self._places = keys.places
         self._steps = SEARCH_STEPS
 
     def run(self) -> tuple[Pick, ...] | None:
@@ -106,7 +114,14 @@ class _Search:
             if not all(self._choices(kind, best_only=True) for kind in kinds):
                 return None
             kinds = tuple(sorted(kinds, key=self._largest_first))
+        elif kinds and kinds[0].whole:
+            return self._whole(kinds[0])
         return self._run([kind for kind in kinds for _ in range(kind.count)], frozenset())
+
+    def _whole(self, kind: Kind) -> tuple[Pick, ...] | None:
+        """Whole GPUs alone: none takes room from another."""
+        picks = self._choices(kind, best_only=False)[: kind.count]
+        return tuple(picks) if len(picks) == kind.count else None
 
     def _largest_first(self, kind: Kind) -> tuple[bool, int]:
         """What takes the most room finds it while there is some."""
@@ -157,7 +172,7 @@ class _Search:
             if not isinstance(verdict, Reason):
                 # By name one offer is as good as another; by size the smaller is better.
                 size = () if kind.profile else rank(offer)
-                spots = verdict[:1] if best_only else verdict
+                spots = verdict[:1] if best_only and not self._places else verdict
                 return [
                     Pick(gpu, kind, offer, spot, size + self._key(gpu, offer, spot))
                     for spot in spots

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
-from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.model.placement import Assignment, Fleet, HostSupply, NumaSupply, Placed
+from vgpumgr.model.vm import Affinity, PlacementPolicy, VmSpec
+from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.demand import Demand, Kind, Labels, demand_of, matches, selector
-from vgpumgr.placement.geometry import ShapeBook
 from vgpumgr.placement.gpu_state import GpuState
+
+_REMEMBERED = 4096
+"""Digests of different requests that are kept."""
 
 
 class NodeState:
     """One NUMA node: free CPUs (lowest first), memory in MiB, huge pages by size in KiB."""
 
-    __slots__ = ("cpus", "id", "memory_mib", "pages")
+    __slots__ = ("cpus", "id", "memory_mib", "pages", "supply")
 
     def __init__(self, supply: NumaSupply) -> None:
+        self.supply = supply
         self.id = supply.id
         self.cpus = sorted(supply.free_cpus)
         self.memory_mib = supply.free_memory_mib
@@ -27,11 +31,11 @@ class HostState:
     """One host. ``version`` changes whenever something is placed on it."""
 
     __slots__ = (
-        "_makers", "free_vcpus", "gpus", "memory_mib", "name", "nodes", "order", "supply",
-        "version", "vm_labels",
+        "_boards", "_gpus", "_makers", "free_vcpus", "memory_mib", "name", "nodes", "order",
+        "supply", "version", "vm_labels",
     )  # fmt: skip
 
-    def __init__(self, supply: HostSupply, order: int, shapes: ShapeBook) -> None:
+    def __init__(self, supply: HostSupply, order: int, boards: BoardBook) -> None:
         self.name = supply.name
         self.order = order
         self.supply = supply
@@ -39,12 +43,28 @@ class HostState:
         self.free_vcpus = supply.free_vcpus
         self.memory_mib = supply.free_memory_mib
         self.nodes = [NodeState(node) for node in supply.numa]
-        self.gpus = [GpuState(supply.name, gpu, shapes) for gpu in supply.gpus]
         self.vm_labels = list(supply.vm_labels)
-        self._makers: dict[Kind, list[GpuState]] = {}
+        self._boards = boards
+        self._gpus: list[GpuState] | None = None
+        self._makers: dict[Kind, list[GpuState]] | None = None
+
+    @property
+    def gpus(self) -> list[GpuState]:
+        """Its GPUs in the order of the supply; working copies come to be when first asked for."""
+        if self._gpus is None:
+            boards = self._boards
+            self._gpus = [GpuState(self.name, gpu, boards) for gpu in self.supply.gpus]
+        return self._gpus
+
+    @property
+    def touched(self) -> bool:
+        """Whether it may differ from its supply."""
+        return self.version > 0
 
     def makers(self, kind: Kind) -> list[GpuState]:
         """Its GPUs that have an offer for ``kind``, with or without room now."""
+        if self._makers is None:
+            self._makers = {}
         if kind not in self._makers:
             self._makers[kind] = [gpu for gpu in self.gpus if gpu.matching(kind)]
         return self._makers[kind]
@@ -62,49 +82,108 @@ class HostState:
         """CPUs, on all nodes, that no VM is pinned to."""
         return sum(len(node.cpus) for node in self.nodes)
 
-    def take(self, demand: Demand, node: NodeState | None) -> tuple[int, ...]:
-        """Use up vCPUs, memory, pages and CPUs, of ``node`` if given; returns the CPUs to pin."""
-        self.version += 1
-        self.free_vcpus -= demand.vcpus
-        self.memory_mib -= demand.memory_mib
+    def cpus_for(self, demand: Demand, node: NodeState | None) -> tuple[int, ...]:
+        """The CPUs that the VM would be pinned to, the lowest of ``node`` if given."""
+        if not demand.pin_cpus:
+            return ()
         nodes = [node] if node else self.nodes
-        if node:
-            node.memory_mib -= demand.memory_mib
-        _take_pages(nodes, demand.hugepage_kib, demand.pages)
-        return _take_cpus(nodes, demand.vcpus) if demand.pin_cpus else ()
+        return tuple(sorted(cpu for node in nodes for cpu in node.cpus)[: demand.vcpus])
+
+    def take(self, demand: Demand, placed: Placed) -> None:
+        """Use up vCPUs, memory, pages, CPUs and GPU parts."""
+        self._use(demand, placed, 1)
+        _take_pages(self._bound(placed), demand.hugepage_kib, demand.pages)
+        for node in self.nodes:
+            node.cpus = [cpu for cpu in node.cpus if cpu not in placed.cpus]
+        # A part may live in the GPU instance that another part makes.
+        for part in sorted(placed.assignments, key=lambda part: not part.make_instance):
+            self._gpu(part).hold(part)
+
+    def give_back(self, demand: Demand, placed: Placed) -> None:
+        """The reverse of ``take``."""
+        self._use(demand, placed, -1)
+        _return_pages(self._bound(placed), demand.hugepage_kib, demand.pages)
+        for node in self.nodes:
+            back = {*node.cpus, *placed.cpus}
+            node.cpus = sorted(back.intersection(node.supply.free_cpus))
+        for part in placed.assignments:
+            self._gpu(part).release(part)
+
+    def _use(self, demand: Demand, placed: Placed, sign: int) -> None:
+        self.version += 1
+        self.free_vcpus -= sign * demand.vcpus
+        self.memory_mib -= sign * demand.memory_mib
+        if placed.numa_node is not None:
+            self._bound(placed)[0].memory_mib -= sign * demand.memory_mib
+
+    def _bound(self, placed: Placed) -> list[NodeState]:
+        """The nodes that its memory and CPUs may come from."""
+        return [node for node in self.nodes if placed.numa_node in (None, node.id)]
+
+    def _gpu(self, part: Assignment) -> GpuState:
+        return next(gpu for gpu in self.gpus if gpu.supply.id == part.gpu)
 
 
 class FleetState:
-    """Every host, in the fleet's order, and the log of hosts that changed (their ``order``)."""
+    """Every host, in the fleet's order."""
 
     def __init__(self, fleet: Fleet) -> None:
-        shapes = ShapeBook()
-        self.hosts = [HostState(host, order, shapes) for order, host in enumerate(fleet.hosts)]
-        self.changes: list[int] = []
-        self._groups: dict[Labels, bool] = {}
+        boards = BoardBook()
+        self.boards = boards
+        self.hosts = [HostState(host, order, boards) for order, host in enumerate(fleet.hosts)]
+        self._groups: dict[Labels, int] = {}
+        self._digests: dict[object, Demand] = {}
         self._foreign = frozenset[str]().union(*(host.foreign_domains for host in fleet.hosts))
 
     def digest(self, request: VmSpec, policy: PlacementPolicy) -> Demand:
-        """The request's demand on the fleet as it is now."""
+        """The request's demand on the fleet as it is now; the same object for alike requests."""
+        if _wishes(request.affinity) or request.name in self._foreign:
+            return self._digest(request, policy)
+        key = (
+            request.policy or policy, request.vcpus, request.memory_mib, request.gpus,
+            request.numa, request.pin_cpus, request.hugepage_kib, request.nics, request.disks,
+            request.cloud_init,
+        )  # fmt: skip
+        known = self._digests.get(key)
+        if known is None:
+            if len(self._digests) >= _REMEMBERED:
+                self._digests.clear()
+            known = self._digests[key] = self._digest(request, policy)
+        return known
+
+    def _digest(self, request: VmSpec, policy: PlacementPolicy) -> Demand:
         wanted = selector(request.affinity.together_with)
         founding = matches(wanted, request.labels) and not self._has_group(wanted)
         name = request.name if request.name in self._foreign else ""
         return demand_of(request, policy, founding=founding, name=name)
 
-    def changed(self, host: HostState, labels: Mapping[str, str]) -> None:
+    def placed(self, host: HostState, labels: Mapping[str, str]) -> None:
         """Note that a VM with ``labels`` was placed on ``host``."""
-        self.changes.append(host.order)
         host.vm_labels.append(labels)
-        for wanted, exists in self._groups.items():
-            self._groups[wanted] = exists or matches(wanted, labels)
+        self._note(labels, 1)
+
+    def released(self, host: HostState, labels: Mapping[str, str]) -> None:
+        """Note that a VM with ``labels`` is gone from ``host``."""
+        host.vm_labels.remove(labels)
+        self._note(labels, -1)
+
+    def _note(self, labels: Mapping[str, str], change: int) -> None:
+        for wanted in self._groups:
+            self._groups[wanted] += change * matches(wanted, labels)
 
     def _has_group(self, wanted: Labels) -> bool:
         """Whether some host has a VM with all ``wanted`` labels."""
         if wanted not in self._groups:
-            self._groups[wanted] = any(
+            self._groups[wanted] = sum(
                 matches(wanted, labels) for host in self.hosts for labels in host.vm_labels
             )
-        return self._groups[wanted]
+        return self._groups[wanted] > 0
+
+
+def _wishes(affinity: Affinity) -> bool:
+    return bool(
+        affinity.hosts or affinity.host_labels or affinity.together_with or affinity.apart_from
+    )
 
 
 def _take_pages(nodes: list[NodeState], size_kib: int, count: int) -> None:
@@ -115,9 +194,11 @@ def _take_pages(nodes: list[NodeState], size_kib: int, count: int) -> None:
             count -= part
 
 
-def _take_cpus(nodes: list[NodeState], count: int) -> tuple[int, ...]:
-    cpus = sorted(cpu for node in nodes for cpu in node.cpus)[:count]
-    taken = set(cpus)
-    for node in nodes:
-        node.cpus = [cpu for cpu in node.cpus if cpu not in taken]
-    return tuple(cpus)
+def _return_pages(nodes: list[NodeState], size_kib: int, count: int) -> None:
+    """The node that was filled last gets its pages back first."""
+    for node in reversed(nodes):
+        had = node.supply.free_hugepages.get(size_kib, 0)
+        part = min(count, had - node.pages.get(size_kib, 0))
+        if part:
+            node.pages[size_kib] += part
+            count -= part

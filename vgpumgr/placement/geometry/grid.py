@@ -60,6 +60,30 @@ class Grid:
             instances[position] = instances[position].holding(offer, spot.slots)
         return Grid(self.shapes, free, self.gpu_slices, tuple(instances))
 
+    def spot_of(self, offer: Offer, slots: int, at: int | None, *, makes: bool) -> Spot:
+        """The spot that was answered as these slots, in a new GPU instance or not."""
+        if offer.instance is None:
+            return Spot(slots, at)
+        if makes:
+            taken = next(mask for start, mask in self.shapes.starts(offer) if start == at)
+            return Spot(slots, at, makes=taken)
+        fits = (n for n, each in enumerate(self.instances) if each.offers(offer, slots, at))
+        return Spot(slots, at, instance=next(fits))
+
+    def releasing(self, offer: Offer, slots: int, at: int | None) -> Grid:
+        """The grid without a vGPU that lay on ``slots``, in the GPU instance at ``at`` if any.
+
+        A GPU instance that placement itself made goes with its last vGPU.
+        """
+        if offer.instance is None:
+            return Grid(self.shapes, self.free | slots, self.gpu_slices, self.instances)
+        position = next(n for n, each in enumerate(self.instances) if each.holds(offer, slots, at))
+        left = self.instances[position].without(slots)
+        rest = self.instances[:position], self.instances[position + 1 :]
+        if left.ours and not left.vgpus:
+            return Grid(self.shapes, self.free | left.slots, self.gpu_slices, rest[0] + rest[1])
+        return Grid(self.shapes, self.free, self.gpu_slices, (*rest[0], left, *rest[1]))
+
     def room(self, offer: Offer) -> int:
         """How many vGPUs of the offer ``spots`` and ``holding`` would take one after the other."""
         if offer.instance is not None:

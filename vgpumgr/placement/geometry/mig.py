@@ -35,6 +35,30 @@ class Instance:
             self.supply, self.slots, self.free & ~slots, self.vgpus + 1, offer.size_class
         )
 
+    @property
+    def ours(self) -> bool:
+        """Placement made it: the supply knows nothing of it."""
+        return not self.supply.slots
+
+    def offers(self, offer: Offer, slots: int, at: int | None) -> bool:
+        """Whether it begins at ``at`` and has these slots free for a vGPU of the offer."""
+        return self._at(offer, at) and not slots & ~self.free
+
+    def holds(self, offer: Offer, slots: int, at: int | None) -> bool:
+        """Whether it begins at ``at`` and a vGPU of the offer can be what has these slots."""
+        return self._at(offer, at) and not slots & (self.free | ~self.slots)
+
+    def _at(self, offer: Offer, at: int | None) -> bool:
+        made = offer.instance
+        alike = made is not None and made.profile_id == self.supply.profile_id
+        return alike and self.supply.start == at
+
+    def without(self, slots: int) -> Instance:
+        """The instance with one vGPU less in it."""
+        left = self.vgpus - 1
+        size_class = self.size_class if left else self.supply.size_class
+        return Instance(self.supply, self.slots, self.free | slots, left, size_class)
+
 
 def instances_of(supply: GpuSupply) -> tuple[Instance, ...]:
     """The instances in the order in which the driver fills them: lowest id first, then planned."""

@@ -10,10 +10,10 @@ from vgpumgr.model.placement import Offer, Reason
 from vgpumgr.model.size import format_mib
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.gpu_state import GpuState, Verdict
-from vgpumgr.placement.offer_rules import not_offered
 from vgpumgr.placement.offers import whole
-from vgpumgr.placement.space_rules import free_space
-from vgpumgr.placement.words import PLACED_BEFORE, holder, name, no_gpu
+from vgpumgr.placement.rules.offer import not_offered
+from vgpumgr.placement.rules.space import free_space
+from vgpumgr.placement.rules.words import PLACED_BEFORE, holder, name, no_gpu
 
 
 def refuse_gpu(gpu: GpuState, kind: Kind, demand: Demand) -> Reason | None:
@@ -97,7 +97,7 @@ def given_whole(gpu: GpuState, offer: Offer) -> Reason | None:
 
 def same_size(gpu: GpuState, offer: Offer) -> Reason | None:
     """Without mixed-size mode the first time-sliced vGPU fixes the size of all on that GPU."""
-    if not gpu.supply.same_size or not gpu.classes or offer.instance is not None:
+    if not gpu.supply.same_size or offer.instance is not None:
         return None
     for size_class, count in gpu.classes.items():
         if size_class != offer.size_class:
@@ -123,7 +123,7 @@ def max_per_vm(gpu: GpuState, offer: Offer, asked: int) -> Reason | None:
 
 def max_instances(gpu: GpuState, offer: Offer) -> Reason | None:
     """The most instances of one profile on one GPU; for MIG the instances themselves count."""
-    live, most = gpu.live.get(offer.profile, 0), offer.max_instances
+    live, most = gpu.count(offer.profile), offer.max_instances
     if live < most or offer.instance is not None:
         return None
     text = f"{name(gpu)} holds {live} {offer.profile}, {most} is the most"
@@ -136,7 +136,7 @@ def driver_count(gpu: GpuState, offer: Offer) -> Reason | None:
     if left is None or left > 0:
         return None
     counted = gpu.supply.available[offer.type_id]
-    made = gpu.made.get(offer.type_id, 0)
+    made = gpu.made(offer.type_id)
     planned = f" ({made} of them planned)" if made else ""
     text = f"the driver of {name(gpu)} offers {counted} more {offer.profile}{planned}"
     return no_gpu(gpu, "driver-available", text, available=counted, planned=made)
@@ -144,7 +144,7 @@ def driver_count(gpu: GpuState, offer: Offer) -> Reason | None:
 
 def free_vf(gpu: GpuState, offer: Offer) -> Reason | None:
     """On an SR-IOV GPU each vGPU takes a virtual function."""
-    if not offer.needs_vf or gpu.vfs_left > 0:
+    if not offer.needs_vf or gpu.vfs:
         return None
     planned = f" ({gpu.vfs_taken} were, and are planned)" if gpu.vfs_taken else ""
     text = f"no VF of {name(gpu)} is free{planned}, {offer.profile} takes one"
@@ -159,6 +159,7 @@ def _live(gpu: GpuState) -> str:
 def _size_of(gpu: GpuState, size_class: int) -> str:
     """Memory of a vGPU of that class; a foreign one of unknown class is said to be so."""
     offers = [o for o in gpu.supply.offers if o.size_class == size_class and not whole(o)]
-    live = [offer for offer in offers if offer.profile in gpu.live]
+    held = gpu.live
+    live = [offer for offer in offers if offer.profile in held]
     named = live or (offers if size_class else [])
     return format_mib(named[0].memory_mib) if named else "unknown-size"

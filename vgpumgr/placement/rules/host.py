@@ -32,6 +32,24 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
     )
 
 
+def refuse_always(host: HostState, demand: Demand) -> Reason | None:
+    """Of these rules, those that no placement on the host changes and that ignore its name."""
+    return (
+        blocked(host)
+        or name_taken(host, demand)
+        or host_labels(host, demand)
+        or networks(host, demand)
+        or bridges(host, demand)
+        or pools(host, demand)
+        or any_gpu(host, demand)
+    )
+
+
+def refuse_company(host: HostState, demand: Demand) -> Reason | None:
+    """Of these rules, those about the VMs that are there."""
+    return together(host, demand) or apart(host, demand)
+
+
 def blocked(host: HostState) -> Reason | None:
     """Cordoned, unreachable, without a helper: the supply says it in a sentence."""
     if not host.supply.blocked:
@@ -139,7 +157,7 @@ def pinned_cpus(host: HostState, demand: Demand) -> Reason | None:
 
 def any_gpu(host: HostState, demand: Demand) -> Reason | None:
     """A VM with GPU parts needs a host with GPUs."""
-    if host.gpus or not demand.kinds:
+    if host.supply.gpus or not demand.kinds:
         return None
     return _no(host, "no-gpu", f"{host.name} has no GPU, {demand.parts} needed", need=demand.parts)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from vgpumgr.model.placement import InstanceOffer, Offer, Reason
 from vgpumgr.placement.geometry import Instance, slots_of
 from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.words import holder, instance_words, name, no_gpu, numbers
+from vgpumgr.placement.rules.words import holder, instance_words, name, no_gpu, numbers
 
 
 def free_space(gpu: GpuState, offer: Offer) -> Reason | None:

@@ -7,7 +7,7 @@ from vgpumgr.model.size import format_mib
 from vgpumgr.placement.demand import Kind
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.offers import named
-from vgpumgr.placement.words import name, no_gpu
+from vgpumgr.placement.rules.words import name, no_gpu
 
 # Boards make up to forty profiles: a sentence names a few of them.
 _NAMED = 5
@@ -28,9 +28,10 @@ def not_offered(gpu: GpuState, kind: Kind) -> Reason | None:
 
 def other_model(gpu: GpuState, kind: Kind) -> Reason | None:
     """The request names a GPU model."""
-    if kind.model is None or gpu.supply.model.casefold() == kind.model.casefold():
+    if kind.allows(gpu.supply.model):
         return None
-    return no_gpu(gpu, "model", f"{name(gpu)} is not of model {kind.model}", wanted=kind.model)
+    wanted = " or ".join(kind.models)
+    return no_gpu(gpu, "model", f"{name(gpu)} is not of model {wanted}", wanted=wanted)
 
 
 def other_framework(gpu: GpuState, kind: Kind) -> Reason | None:

@@ -1,0 +1,162 @@
+"""The placer: least fragmentation by eye, mixes, quotas, the gauge, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.placement.test_place import copies, gpu, host, vm, where
+from vgpumgr.model.placement import Fleet, NotPlaced, Placed
+from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
+from vgpumgr.placement import Mix, Placer, place
+from vgpumgr.placement.demand import demand_of
+from vgpumgr.placement.plan.groups import group_key
+from vgpumgr.placement.plan.plan import Plan
+
+LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+
+
+def mixed_size(name: str, *held: int):  # type: ignore[no-untyped-def]
+    """A GPU on which sizes mix freely."""
+    return replace(gpu(name, *held), same_size=False)
+
+
+def run(placer: Placer, *requests: VmSpec) -> list[str]:
+    decisions = []
+    for request in requests:
+        decision = placer.decide(request)
+        decisions.append(decision)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
+    return where(tuple(decisions))
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(ValueError, match="worst-fit"):
+        Placer(Fleet(hosts=()), "worst-fit")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_gap_is_filled_that_nothing_else_of_the_mix_can_use() -> None:
+    """4 GiB are left on ``a``, 8 on ``b``: a mix of 8Q can only use ``b``."""
+    fleet = Fleet(hosts=(host("h1", mixed_size("b", 8), mixed_size("a", 8, 4)),))
+    mix = Mix(((vm("T4-8Q"), 0.7), (vm("T4-4Q"), 0.3)))
+    assert run(Placer(fleet, LEAST, mix=mix), vm("T4-4Q")) == ["a"]
+
+
+def test_gpus_are_not_stranded_by_taking_the_vcpus_beside_them() -> None:
+    """A VM without GPUs goes where no GPU idles, though the other host is as empty."""
+    fleet = Fleet(hosts=(host("with", gpu("a"), vcpus=8), host("without", vcpus=8)))
+    mix = Mix(((vm("T4-4Q", vcpus=4), 1.0),))
+    assert run(Placer(fleet, LEAST, mix=mix), vm(vcpus=6)) == ["without"]
+
+
+def test_whole_gpus_are_kept_whole_for_those_who_want_them_whole() -> None:
+    fleet = Fleet(hosts=(host("h1", gpu("a"), gpu("b")), host("h2", gpu("c", 2), gpu("d"))))
+    mix = Mix(((vm("passthrough", "passthrough"), 1.0), (vm("T4-2Q"), 1.0)))
+    placer = Placer(fleet, LEAST, mix=mix)
+    assert run(placer, vm("T4-2Q"), vm("T4-2Q"), vm("passthrough", "passthrough")) == [
+        "c", "c", "a",
+    ]  # fmt: skip
+
+
+def test_a_set_of_models_means_any_of_them() -> None:
+    old, new = replace(gpu("old"), model="A40"), replace(gpu("new"), model="L40S")
+    fleet = Fleet(hosts=(host("h1", gpu("t4")), host("h2", old), host("h3", new)))
+    part = GpuRequest(profile="T4-2Q", models=("l40s", "a40"))
+    for policy in PlacementPolicy:
+        decisions = place(fleet, copies(20, replace(vm(), gpus=(part,))), policy)
+        assert set(where(decisions)) == {"old", "new", "-"}
+        refused = [each for each in decisions if isinstance(each, NotPlaced)]
+        assert len(refused) == 4
+        assert "t4 is not of model l40s or a40" in refused[0].reasons[0].text
+
+
+def test_without_explain_a_no_is_without_reasons() -> None:
+    placer = Placer(Fleet(hosts=(host("h1"),)), LEAST)
+    assert placer.decide(vm("T4-1Q"), explain=False) == NotPlaced(request=vm("T4-1Q"), reasons=())
+    refused = placer.decide(vm("T4-1Q"))
+    assert isinstance(refused, NotPlaced)
+    assert refused.reasons
+
+
+def test_ties_go_by_the_fleet_s_order_or_by_the_seed() -> None:
+    fleet = Fleet(hosts=tuple(host(f"h{n}", gpu(f"g{n}")) for n in range(20)))
+    first = {seed: run(Placer(fleet, LEAST, seed=seed), vm("T4-4Q"))[0] for seed in range(8)}
+    assert run(Placer(fleet, LEAST), vm("T4-4Q")) == ["g0"]
+    assert len(set(first.values())) > 1
+    assert first == {seed: run(Placer(fleet, LEAST, seed=seed), vm("T4-4Q"))[0] for seed in first}
+
+
+def test_a_history_keeps_the_commonest_types_and_knows_the_rare() -> None:
+    history = [*copies(80, vm("T4-2Q")), *copies(19, vm("T4-4Q")), vm("T4-8Q")]
+    mix = Mix.of(history)
+    assert [weight for _, weight in mix.requests] == [80, 19]
+    assert [request.gpus[0].profile for request in mix.rare] == ["T4-8Q"]
+
+
+def test_a_weight_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="not positive"):
+        Mix(((vm("T4-2Q"), 0.0),))
+
+
+def test_the_gauge_counts_what_nobody_in_the_mix_can_use() -> None:
+    """``a`` has 2 of 16 GiB free, ``b`` all: a mix of 4Q can use ``b`` alone."""
+    fleet = Fleet(
+        hosts=(host("h1", mixed_size("a", 8, 4, 2), mixed_size("b")), host("no GPU")),
+    )
+    gauge = Placer(fleet, LEAST, mix=Mix(((vm("T4-4Q"), 1.0),))).fragmentation()
+    assert [each.host for each in gauge.hosts] == ["h1"]
+    assert gauge.free_mib == pytest.approx(18 * 1024)
+    assert gauge.unusable_mib == pytest.approx(2 * 1024)
+    assert gauge.share == pytest.approx(2 / 18)
+    short = Placer(fleet, LEAST, mix=Mix(((vm("T4-4Q", vcpus=65), 1.0),))).fragmentation()
+    assert short.share == 1.0
+
+
+def test_the_gauge_moves_with_commit_and_release() -> None:
+    fleet = Fleet(hosts=(host("h1", mixed_size("a")),))
+    placer = Placer(fleet, LEAST, mix=Mix(((vm("T4-16Q"), 1.0),)))
+    decision = placer.decide(vm("T4-1Q"))
+    assert isinstance(decision, Placed)
+    assert placer.fragmentation().share == 0.0
+    placer.commit(decision)
+    assert placer.fragmentation().share == 1.0
+    placer.release(decision)
+    assert placer.fragmentation().share == 0.0
+
+
+QUARTERS = Mix(((vm("T4-4Q"), 1.0),))
+
+
+def two_classes(*hosts: str) -> Plan:
+    """VMs with one 4Q are meant for hosts of both classes, two for each class."""
+    demand = demand_of(vm("T4-4Q"), LEAST, founding=False)
+    return Plan(
+        classes={name: int(name.startswith("new")) for name in hosts},
+        groups={group_key(demand): 0},
+        quotas=np.array([[2.0], [2.0]]),
+        prices=(),
+        fits=4.0,
+    )
+
+
+def test_a_plan_steers_between_classes_and_refuses_nothing() -> None:
+    names = "old-1", "new-1", "old-2"
+    fleet = Fleet(hosts=tuple(host(name, gpu(name)) for name in names))
+    placer = Placer(fleet, LEAST, mix=QUARTERS, plan=two_classes(*names))
+    assert run(placer, *copies(4, vm("T4-4Q"))) == ["old-1", "old-1", "new-1", "new-1"]
+    assert len(set(run(placer, *copies(8, vm("T4-4Q"))))) == 3
+    assert run(placer, vm("T4-4Q")) == ["-"]
+
+
+def test_a_plan_adopted_later_starts_with_quotas_unused_and_none_takes_it_back() -> None:
+    names = "new-1", "old-1", "new-2"
+    fleet = Fleet(hosts=tuple(host(name, gpu(name)) for name in names))
+    placer = Placer(fleet, LEAST, mix=QUARTERS)
+    assert run(placer, *copies(3, vm("T4-4Q"))) == ["new-1", "new-1", "new-1"]
+    placer.adopt_plan(two_classes(*names))
+    assert run(placer, *copies(4, vm("T4-4Q"))) == ["new-1", "old-1", "old-1", "new-2"]
+    placer.adopt_plan(None)
+    assert run(placer, vm("T4-4Q"))[0] in {"old-1", "new-2"}

@@ -1,0 +1,157 @@
+"""The table of GPU states against the rules it is made from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vgpumgr.model.gpu import Framework
+from vgpumgr.model.placement import GpuSupply, Offer, Reason, Usage
+from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
+from vgpumgr.placement.board import BoardBook
+from vgpumgr.placement.demand import Demand, demand_of
+from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.matrix.wants import parts_of
+from vgpumgr.placement.policy import KEYS
+from vgpumgr.placement.room import first_fit, room
+from vgpumgr.placement.rules.gpu import judge
+from vgpumgr.placement.table import states
+from vgpumgr.placement.table.leads import packed
+from vgpumgr.placement.table.states import StateTable
+
+DEPTH = PlacementPolicy.DEPTH_FIRST
+UNITS = 12
+
+
+def share(units: int, most: int = 99) -> Offer:
+    return Offer(
+        profile=f"share-{units}",
+        framework=Framework.MDEV,
+        type_id=f"share-{units}",
+        units=units,
+        max_instances=most,
+        memory_mib=units * 1024,
+    )
+
+
+WHOLE = Offer(
+    profile="passthrough", framework=Framework.PASSTHROUGH, type_id="", units=UNITS,
+    max_instances=1, memory_mib=UNITS * 1024,
+)  # fmt: skip
+SHARES = (share(2), share(3), share(5), share(12))
+
+
+def gpu(**changes: object) -> GpuSupply:
+    supply = GpuSupply(
+        id="g", device="g", model="L40S", numa_node=None, units=UNITS,
+        free_slots=tuple(range(UNITS)), offers=(*SHARES, WHOLE),
+    )  # fmt: skip
+    return replace(supply, **changes)  # type: ignore[arg-type]  # the names are GpuSupply's own
+
+
+def wants(*parts: GpuRequest) -> Demand:
+    return demand_of(VmSpec(name="vm", vcpus=1, memory_mib=1, gpus=parts), DEPTH, founding=False)
+
+
+DEMANDS = [
+    *(wants(GpuRequest(profile=offer.profile)) for offer in SHARES),
+    wants(GpuRequest(profile="passthrough")),
+    wants(GpuRequest(memory_mib=4096)),
+    wants(GpuRequest(memory_mib=9000, framework="passthrough")),
+    wants(GpuRequest(profile="share-3", models=("A40", "l40s"))),
+    wants(GpuRequest(profile="share-3", model="A40")),
+    wants(GpuRequest(profile="share-2", count=20)),
+]
+
+
+def every_state(supply: GpuSupply) -> list[GpuState]:
+    """All that can come to lie on the GPU by taking shares and giving them back."""
+    found: dict[tuple[int, bool], GpuState] = {}
+    todo = [GpuState("h", supply, BoardBook())]
+    while todo:
+        state = todo.pop()
+        key = state.grid.free, state.whole
+        if key not in found:
+            found[key] = state
+            for offer in supply.offers:
+                spots = judge(state, offer, 1)
+                if not isinstance(spots, Reason):
+                    after = state.copy()
+                    after.take(offer, spots[0])
+                    todo.append(after)
+    return list(found.values())
+
+
+SUPPLIES = {
+    "ladder": gpu(),
+    "not whole": gpu(passthrough_blocked="VFs are on"),
+    "same-size": gpu(same_size=True),
+    "few of a kind": gpu(offers=(share(2, most=2), share(3), WHOLE)),
+    "driver counts": gpu(available={"share-2": 1}),
+    "one size class each": gpu(offers=(replace(share(2), size_class=2), share(3), WHOLE)),
+    "used": gpu(
+        usages=(Usage(profile="share-3", framework=Framework.MDEV, units=3),),
+        free_slots=tuple(range(3, UNITS)),
+    ),
+    "slots gone": gpu(free_slots=tuple(range(4, UNITS))),
+    "blocked": gpu(blocked="quarantined"),
+}
+
+
+@pytest.mark.parametrize("name", SUPPLIES)
+def test_a_row_says_what_the_rules_say(name: str) -> None:
+    every = every_state(SUPPLIES[name])
+    table = StateTable(BoardBook())
+    columns = [(d, table.column(parts_of(d)[0])) for d in DEMANDS]
+    rows = [table.row_of(state) for state in every]
+    table.open_rows(rows)
+    for state, row in zip(every, rows, strict=True):
+        for demand, column in columns:
+            kind = demand.kinds[0]
+            blocked = bool(state.supply.blocked)
+            assert table.room[row, column] == (0 if blocked else room(state, kind, demand))
+            found = None if blocked else first_fit(state, kind, demand)
+            if found is None:
+                continue
+            for policy, lead in table.lead.items():
+                key = KEYS[policy].gpu(state, *found)
+                assert lead[row, column] == packed(policy, key)
+            after = state.copy()
+            after.take(*found)
+            assert table.after[row, column] == table.row_of(after)
+            assert table.units[row] == state.free_units
+
+
+def test_states_that_units_alone_tell_apart_take_the_closed_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    every = every_state(gpu())
+    laddered = StateTable(BoardBook())
+    assert laddered.row_of(every[0]) > 0 and laddered.rows == UNITS + 3
+    monkeypatch.setattr(states, "is_ladder", lambda _gpu: False)
+    one_by_one = StateTable(BoardBook())
+    one_by_one.row_of(every[0])
+    assert one_by_one.rows == 2
+
+
+def test_a_column_that_comes_later_is_filled_for_the_rows_there_are() -> None:
+    for supply in (gpu(), gpu(same_size=True)):
+        early, late = StateTable(BoardBook()), StateTable(BoardBook())
+        every = every_state(supply)
+        for demand in DEMANDS:
+            early.column(parts_of(demand)[0])
+        rows = [(early.row_of(state), late.row_of(state)) for state in every]
+        late.open_rows(row for _, row in rows)
+        for demand in DEMANDS:
+            late.column(parts_of(demand)[0])
+        early.open_rows(row for row, _ in rows)
+        late.open_rows(row for _, row in rows)
+        count = len(DEMANDS)
+        for one, other in rows:
+            assert np.array_equal(early.room[one, :count], late.room[other, :count])
+            for policy in early.lead:
+                assert np.array_equal(
+                    early.lead[policy][one, :count], late.lead[policy][other, :count]
+                )

@@ -1,0 +1,122 @@
+"""Every host as numbers: what is left of it, and the states of its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from vgpumgr.model.placement import GpuSupply, HostSupply, NumaSupply
+from vgpumgr.placement.matrix.wants import Ints
+from vgpumgr.placement.state import HostState, NodeState
+from vgpumgr.placement.table.states import StateTable
+
+
+class HostRows:
+    """One entry per host. ``rows`` [hosts × GPUs] are rows of the table, 0 where there is no GPU.
+
+    ``most_cpu`` and ``width`` are the vCPUs and the GPUs of the largest host.
+    """
+
+    def __init__(self, hosts: Sequence[HostState], table: StateTable) -> None:
+        self.states = hosts
+        self._table = table
+        self._fresh: dict[Hashable, int] = {}
+        self._alike: dict[int, list[int]] = {}
+        count = len(hosts)
+        self.width = max((len(host.supply.gpus) for host in hosts), default=0) or 1
+        self.cpu = np.array([host.free_vcpus for host in hosts], np.int64)
+        self.memory = np.array([host.memory_mib for host in hosts], np.int64)
+        self.rows = np.zeros((count, self.width), np.int64)
+        self.most_cpu = max([1, *(max(host.supply.vcpus, host.free_vcpus) for host in hosts)])
+        for number, host in enumerate(hosts):
+            self.rows[number, : len(host.supply.gpus)] = self._first_rows(host)
+        self.units = table.units[self.rows].sum(axis=1)
+        self.has_nodes = any(host.supply.numa for host in hosts)
+        self.cuttable = np.array(
+            [bool(host.supply.numa) or bool(host.supply.partitions) for host in hosts], np.bool_
+        )
+
+    def reorder(self, order: Ints) -> None:
+        """Put the hosts in another order: their numbers until now, from the first on."""
+        self.states = [self.states[number] for number in order.tolist()]
+        self.cpu, self.memory = self.cpu[order], self.memory[order]
+        self.rows, self.units = self.rows[order], self.units[order]
+        self.cuttable = self.cuttable[order]
+
+    def update(self, number: int) -> None:
+        """Read the host anew."""
+        host = self.states[number]
+        self.cpu[number] = host.free_vcpus
+        self.memory[number] = host.memory_mib
+        row_of = self._table.row_of
+        rows = [row_of(gpu) for gpu in host.gpus]
+        if rows:
+            self.rows[number, : len(rows)] = rows
+            self.units[number] = self._table.units[self.rows[number]].sum()
+
+    def signature(self, number: int) -> Hashable:
+        """Equal for hosts on which every type scores alike, as far as rules for all hosts go."""
+        nodes = self.nodes(number)
+        return (
+            int(self.cpu[number]), int(self.memory[number]),
+            self.rows[number].tobytes(),
+            self._layout(number, nodes) if nodes else (),
+        )  # fmt: skip
+
+    def _layout(self, number: int, nodes: Sequence[NodeState | NumaSupply]) -> Hashable:
+        gpus = self.states[number].supply.gpus
+        return (
+            tuple(gpu.numa_node for gpu in gpus),
+            tuple((node.id, cpus(node), memory(node), *pages(node)) for node in nodes),
+        )
+
+    def nodes(self, number: int) -> Sequence[NodeState | NumaSupply]:
+        """Its NUMA nodes as they are now."""
+        host = self.states[number]
+        return host.nodes if host.touched else host.supply.numa
+
+    def _first_rows(self, host: HostState) -> list[int]:
+        gpus = host.supply.gpus
+        found = self._alike.get(id(gpus))
+        if found is None:
+            found = self._alike[id(gpus)] = [self._first_row(gpu) for gpu in gpus]
+        return found
+
+    def _first_row(self, gpu: GpuSupply) -> int:
+        """Untouched GPUs with the very same offers and slots are alike: the rest of them follow."""
+        odd = gpu.usages or gpu.instances or gpu.available or gpu.free_vfs
+        if odd:
+            return self._table.row_of_supply(gpu)
+        key = (
+            id(gpu.offers), id(gpu.free_slots), gpu.model, gpu.units, gpu.same_size,
+            bool(gpu.blocked), bool(gpu.passthrough_blocked), gpu.gpu_slices,
+        )  # fmt: skip
+        row = self._fresh.get(key)
+        if row is None:
+            row = self._fresh[key] = self._table.row_of_supply(gpu)
+        return row
+
+
+def host_class(supply: HostSupply) -> Hashable:
+    """Equal for hosts that the rules which nothing changes cannot tell apart, but for names."""
+    return (
+        bool(supply.blocked), supply.foreign_domains, tuple(sorted(supply.labels.items())),
+        supply.networks, supply.bridges, tuple(sorted(supply.pools)), bool(supply.gpus),
+    )  # fmt: skip
+
+
+def cpus(node: NodeState | NumaSupply) -> int:
+    """How many CPUs no VM is pinned to."""
+    return len(node.cpus if isinstance(node, NodeState) else node.free_cpus)
+
+
+def memory(node: NodeState | NumaSupply) -> int:
+    """Its free memory in MiB."""
+    return node.memory_mib if isinstance(node, NodeState) else node.free_memory_mib
+
+
+def pages(node: NodeState | NumaSupply) -> list[tuple[int, int]]:
+    """Its free huge pages by size in KiB."""
+    free = node.pages if isinstance(node, NodeState) else node.free_hugepages
+    return sorted(free.items())

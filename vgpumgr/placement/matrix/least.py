@@ -1,0 +1,109 @@
+"""The plane of ``least-fragmentation``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from vgpumgr.model.placement import Offer
+from vgpumgr.placement.fit import Fit, find_fit
+from vgpumgr.placement.geometry import Spot
+from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.matrix.hosts import HostRows
+from vgpumgr.placement.matrix.mixed import MixRows, Weighted, Worths
+from vgpumgr.placement.matrix.plane import NEVER, Plane, Scores
+from vgpumgr.placement.matrix.quotas import Quotas
+from vgpumgr.placement.matrix.standing import Standing
+from vgpumgr.placement.matrix.wants import Ints, Wants
+from vgpumgr.placement.matrix.wasting import WasteRater
+from vgpumgr.placement.policy import Key, Keys
+from vgpumgr.placement.table.states import StateTable
+
+
+class LeastPlane(Plane):
+    """The best host of a row, by the plan's quotas too; the exact fit has the last word."""
+
+    kind = np.float32
+    _rater: WasteRater
+
+    def __init__(
+        self,
+        hosts: HostRows,
+        standing: Standing,
+        table: StateTable,
+        mix: list[Weighted],
+        values: Mapping[Hashable, float],
+    ) -> None:
+        super().__init__(hosts, standing, table)
+        self._mix = MixRows(mix, table, values)
+        self._keys = Keys(self._loss, _same, places=self._mix.valued)
+        self._quotas: Quotas | None = None
+        self._groups: list[int] = []
+        self._rank: Ints = np.arange(len(hosts.states))
+
+    def rater(self, wants: Wants) -> WasteRater:
+        """A rater for these types."""
+        return WasteRater(self.hosts, self.table, wants, self._mix)
+
+    def go_by(self, quotas: Quotas | None, rank: Ints, worth: Worths | None) -> None:
+        """Another plan: its quotas, ``rank`` for ties between its classes, what GPUs are worth."""
+        self._quotas, self._rank, self._groups = quotas, rank, []
+        self._mix.value(worth)
+        self.score_anew()
+
+    def best(self, number: int) -> Fit | None:
+        """Where a VM of type ``number`` goes."""
+        row = self.scores[number]
+        while len(row):
+            host = self._top(row, number)
+            if row[host] == NEVER:
+                break
+            fit = self._fit(number, host)
+            if fit is not None:
+                return fit
+            # It looked as if it fitted; nothing to try again there until the host changes.
+            row[host] = NEVER
+        return None
+
+    def _top(self, row: Scores, number: int) -> int:
+        if self._quotas is None:
+            return int(row.argmax())
+        for demand in self.wants.demands[len(self._groups) :]:
+            self._groups.append(self._quotas.group(demand))
+        return self._quotas.best(row, self._groups[number], self._rank)
+
+    def _fit(self, number: int, host: int) -> Fit | None:
+        demand, state = self.wants.demands[number], self.hosts.states[host]
+        if demand.parts != 1:
+            return find_fit(state, demand, self._keys)
+        found = self._rater.outcomes(host)
+        results, rows = found.of(number)
+        if len(results) == 1:
+            scores = np.zeros(1)
+        else:
+            types = np.full(len(results), number)
+            scores = self._rater.choices(host, found, types, results, rows)
+        if not self.hosts.cuttable[host]:
+            best = int(rows[scores.argmax()])
+            at = self.hosts.rows[host].tolist().index(best)
+            keys = self._keys if self._mix.valued else None
+            return find_fit(state, demand, keys, only=[state.gpus[at]])
+        rank = dict(zip(rows.tolist(), (-scores).tolist(), strict=True))
+        row_of = self.table.row_of
+
+        def ranked(gpu: GpuState, offer: Offer, spot: Spot) -> Key:
+            loss = self._loss(gpu, offer, spot) if self._mix.valued else ()
+            return rank.get(row_of(gpu), np.inf), *loss
+
+        keys = Keys(ranked, _same, places=self._mix.valued)
+        return find_fit(state, demand, keys)
+
+    def _loss(self, gpu: GpuState, offer: Offer, spot: Spot) -> Key:
+        before, after = self.table.row_of(gpu), self.table.after_spot(gpu, offer, spot)
+        self._mix.catch_up()
+        return self._mix.loss(before, after)
+
+
+def _same(_host: object) -> Key:
+    return ()

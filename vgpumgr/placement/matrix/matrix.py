@@ -1,0 +1,140 @@
+"""All planes of one fleet: a plane per policy, made when a request first asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement.demand import Demand
+from vgpumgr.placement.fit import Fit
+from vgpumgr.placement.gauge import HostFragmentation
+from vgpumgr.placement.matrix.hosts import HostRows
+from vgpumgr.placement.matrix.lead import LeadPlane
+from vgpumgr.placement.matrix.least import LeastPlane
+from vgpumgr.placement.matrix.measure import fragmentation
+from vgpumgr.placement.matrix.mixed import MixRows, Weighted
+from vgpumgr.placement.matrix.pools import pool_values
+from vgpumgr.placement.matrix.quotas import Quotas
+from vgpumgr.placement.matrix.standing import Standing
+from vgpumgr.placement.matrix.wants import Ints
+from vgpumgr.placement.plan import Plan, Worth
+from vgpumgr.placement.state import FleetState, HostState
+from vgpumgr.placement.table.states import StateTable
+
+_LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+
+
+class Matrix:
+    """Where each type of request would go, kept up to date host by host.
+
+    ``order`` are the hosts' positions in the fleet in the order in which ties are broken; ``mix``
+    is asked for when the first request of ``least-fragmentation`` comes. ``valued``: GPUs with few
+    states are weighed by what pools of them lose later.
+    """
+
+    def __init__(
+        self,
+        fleet: FleetState,
+        order: Sequence[int],
+        mix: Callable[[], list[Weighted]],
+        *,
+        valued: bool = False,
+    ) -> None:
+        self._mix = mix
+        self._valued = valued
+        self._boards = fleet.boards
+        self._table = StateTable(fleet.boards)
+        self._hosts = HostRows([fleet.hosts[position] for position in order], self._table)
+        self._rank = np.argsort(np.array(order, np.int64))
+        self._plan: Plan | None = None
+        self._quotas: Quotas | None = None
+        self._standing = Standing(self._hosts.states)
+        self._number_hosts()
+        self._planes: dict[PlacementPolicy, LeadPlane | LeastPlane] = {}
+        self._types: dict[Demand, int] = {}
+        self._latest: dict[int, tuple[Demand, LeadPlane | LeastPlane, int]] = {}
+
+    def best(self, demand: Demand) -> Fit | None:
+        """The best fit in the fleet as it is now."""
+        known, plane, number = self._latest.get(id(demand), (None, None, 0))
+        if known is None or plane is None:
+            plane = self._plane(demand.policy)
+            number = self._number_of(demand, plane)
+            self._latest[id(demand)] = demand, plane, number
+        return plane.best(number)
+
+    def adopt(self, plan: Plan | None) -> None:
+        """Go by another plan, none of its quotas used up yet; None: by none."""
+        self._plan = plan
+        classes = plan.classes if plan else {}
+        numbers = [classes.get(host.name, -1) for host in self._hosts.states]
+        order = np.lexsort((self._ranks(), np.array(numbers, np.int64)))
+        self._hosts.reorder(order)
+        self._standing.reorder(self._hosts.states, order)
+        self._number_hosts()
+        names = [host.name for host in self._hosts.states]
+        self._quotas = Quotas(plan, names) if plan and names else None
+        for plane in self._planes.values():
+            plane.reorder(order)
+            if isinstance(plane, LeastPlane):
+                self._instruct(plane)
+
+    def count(self, demand: Demand, host: HostState, change: int) -> None:
+        """Note for the plan that a VM was placed, or left."""
+        if self._quotas:
+            group = self._quotas.group(demand)
+            self._quotas.count(group, self._number[host.order], change)
+
+    def update(self, host: HostState) -> None:
+        """Take in what changed on a host."""
+        number = self._number[host.order]
+        self._hosts.update(number)
+        for plane in self._planes.values():
+            plane.update(number)
+
+    def fragmentation(self) -> tuple[HostFragmentation, ...]:
+        """How much of what is free on each host is of no use to the mix."""
+        mix = MixRows(self._mix(), self._table)
+        hosts = {each.host: each for each in fragmentation(self._hosts, mix)}
+        ordered = sorted(self._hosts.states, key=lambda host: host.order)
+        return tuple(hosts[host.name] for host in ordered if host.name in hosts)
+
+    def _number_of(self, demand: Demand, plane: LeadPlane | LeastPlane) -> int:
+        number = self._types.get(demand)
+        if number is None:
+            number = self._types[demand] = len(plane.wants.demands)
+            plane.add([demand])
+        return number
+
+    def _ranks(self) -> Ints:
+        """Where each host of the matrix stands in the order that breaks ties."""
+        found: Ints = self._rank[[host.order for host in self._hosts.states]]
+        return found
+
+    def _number_hosts(self) -> None:
+        self._number = {host.order: number for number, host in enumerate(self._hosts.states)}
+
+    def _instruct(self, plane: LeastPlane) -> None:
+        worth = Worth(self._plan.prices, self._table).of if self._plan else None
+        plane.go_by(self._quotas, self._ranks(), worth)
+
+    def _plane(self, policy: PlacementPolicy) -> LeadPlane | LeastPlane:
+        plane = self._planes.get(policy)
+        if plane is None:
+            plane = self._planes[policy] = self._made(policy)
+        return plane
+
+    def _made(self, policy: PlacementPolicy) -> LeadPlane | LeastPlane:
+        if policy is not _LEAST:
+            return LeadPlane(self._hosts, self._standing, self._table, policy)
+        mix = self._mix()
+        hosts = self._hosts.states if self._valued else ()
+        values = pool_values(hosts, self._boards, mix)
+        plane = LeastPlane(self._hosts, self._standing, self._table, mix, values)
+        expected = list(dict.fromkeys(each.demand for each in mix))
+        self._types |= {demand: number for number, demand in enumerate(expected)}
+        self._instruct(plane)
+        plane.add(expected)
+        return plane

@@ -1,0 +1,136 @@
+"""The mix of requests against the states of GPUs: what of a GPU is useful, and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.placement.demand import Demand
+from vgpumgr.placement.growing import grown
+from vgpumgr.placement.matrix.wants import Floats, Ints, parts_of
+from vgpumgr.placement.table.states import StateTable
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A demand of the mix and its share of all requests; 0: expected, but too rare to count."""
+
+    demand: Demand
+    weight: float
+
+
+_PLENTY = 1e6
+
+Worths = Callable[[Ints], NDArray[np.float64]]
+"""What GPUs in these states (rows) are worth, in thousandths of a GPU."""
+
+
+class MixRows:
+    """The mix against the states of the table.
+
+    ``room[row, m]`` is how many parts of entry m a GPU in that state takes, ``useful[row, m]`` its
+    free thousandths where that is any. ``waste[row]`` is what a GPU wastes taken by itself,
+    ``worth[row]`` what somebody else says that it is worth. Where ``values`` (by the key of a
+    state) say what a state will lose, that takes the place of its waste.
+    """
+
+    def __init__(
+        self,
+        mix: list[Weighted],
+        table: StateTable,
+        values: Mapping[Hashable, float] = MappingProxyType({}),
+    ) -> None:
+        mix = [each for each in mix if each.demand.kinds and each.weight]
+        self._table = table
+        self._seen = 0
+        total = sum(each.weight for each in mix) or 1.0
+        demands = [each.demand for each in mix]
+        self._values = values
+        self._kinds = [demand.kinds[0] for demand in demands]
+        self._columns = [table.column(parts_of(demand)[0]) for demand in demands]
+        self.cpu = np.array([d.vcpus for d in demands], np.int64)
+        self.memory = np.array([d.memory_mib for d in demands], np.int64)
+        self.need = np.array([d.kinds[0].count for d in demands], np.float64)
+        self.weight = np.array([each.weight / total for each in mix], np.float64)
+        self.room = np.zeros((64, len(mix)), np.float64)
+        self.useful = np.zeros((64, len(mix)), np.float64)
+        self.free = np.zeros(64, np.float64)
+        self.waste = np.zeros(64, np.float64)
+        self.worth = np.zeros(64, np.float64)
+        self._worths: Worths | None = None
+
+    def catch_up(self) -> None:
+        """Take in the rows that came up since."""
+        end = self._table.rows
+        if end == self._seen:
+            return
+        self._grow(end)
+        new = slice(self._seen, end)
+        room, free = self._table.room[new, self._columns], self._table.free[new]
+        self.room[new] = room
+        self.free[new] = free
+        self.useful[new] = np.where(room > 0, free[:, None], 0.0)
+        for row in range(new.start, new.stop):
+            self._take_value(row)
+        self.waste[new] = self.free[new] - self.useful[new] @ self.weight
+        self._seen = end
+        if self._worths is not None:
+            self.worth[new] += self._worths(np.arange(new.start, new.stop))
+            self.catch_up()
+
+    def value(self, worths: Worths | None) -> None:
+        """Take what GPUs are worth by their states from here; None: nothing."""
+        self._worths, self._seen = worths, 0
+        self.worth[:] = 0.0
+        self.catch_up()
+
+    def _take_value(self, row: int) -> None:
+        """The value stands for what the state keeps entries from using that the board can make."""
+        value = self._values.get(self._table.keys.get(row))
+        if value is not None:
+            self.worth[row] -= value
+            made = self._made(row)
+            self.room[row, made] = _PLENTY
+            self.useful[row, made] = self.free[row]
+
+    def _made(self, row: int) -> list[int]:
+        gpu = self._table.sample(row)
+        return [n for n, kind in enumerate(self._kinds) if gpu.matching(kind)]
+
+    def after(self, rows: Ints, columns: Ints) -> Ints:
+        """What GPUs become with one more of a part, at the place that keeps the most value."""
+        found: Ints = self._table.after[rows, columns].astype(np.int64)
+        if self._values:
+            choices = self._table.choices
+            for n, cell in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+                if cell in choices:
+                    self.catch_up()
+                    found[n] = min(choices[cell], key=lambda row: -self.worth[row])
+        return found
+
+    @property
+    def valued(self) -> bool:
+        """Whether states have values, so that places on one GPU differ."""
+        return bool(self._values)
+
+    def open_to(self, cpu: Ints, memory: Ints) -> Floats:
+        """1 where vCPUs and memory left on a host (any shape) suffice an entry, by entry."""
+        enough = (cpu[..., None] >= self.cpu) & (memory[..., None] >= self.memory)
+        return enough.astype(np.float64)
+
+    def _grow(self, end: int) -> None:
+        shape = end, len(self.need)
+        self.room = grown(self.room, shape)
+        self.useful = grown(self.useful, shape)
+        self.free = grown(self.free, shape[:1])
+        self.waste = grown(self.waste, shape[:1])
+        self.worth = grown(self.worth, shape[:1])
+
+    def loss(self, before: int, after: int) -> tuple[float, float, int]:
+        """How bad it is that a GPU goes from one state to another; lower is better."""
+        waste = self.waste[after] - self.waste[before] - self.worth[after] + self.worth[before]
+        return float(waste), float(self.free[before]), before

@@ -1,0 +1,144 @@
+"""Scores of every type of one policy on every host, re-scored host by host."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.placement.demand import Demand
+from vgpumgr.placement.fit import Fit
+from vgpumgr.placement.growing import grown
+from vgpumgr.placement.matrix.hosts import HostRows
+from vgpumgr.placement.matrix.standing import Standing, choosy
+from vgpumgr.placement.matrix.wants import Flags, Ints, Wants
+from vgpumgr.placement.table.states import StateTable
+
+NEVER = -np.inf
+"""The score of a host that does not fit."""
+
+Scores = NDArray[Any]
+
+_REMEMBERED = 4096
+
+
+class Rater(Protocol):
+    """How good hosts are for the types it was made for; rules about hosts themselves left out."""
+
+    def rate(self, number: int) -> Scores:
+        """The scores of one host, by type."""
+
+    def rate_all(self, into: Scores) -> bool:
+        """Fill in [types × hosts] where that is faster than host by host; False: it is not."""
+
+
+class Plane(ABC):
+    """``scores[type, host]``: higher is better, NEVER where the type has no room."""
+
+    kind: type[np.floating[Any]] = np.float64
+
+    def __init__(self, hosts: HostRows, standing: Standing, table: StateTable) -> None:
+        self.hosts = hosts
+        self.table = table
+        self.wants = Wants(table)
+        self.scores: Scores = np.full((8, len(hosts.states)), NEVER, self.kind)
+        self._standing = standing
+        self._always = np.zeros((8, len(hosts.states)), np.bool_)
+        self._choosy: list[int] = []
+        self._known: dict[Hashable, Scores] = {}
+
+    @abstractmethod
+    def rater(self, wants: Wants) -> Rater:
+        """A rater for these types."""
+
+    @abstractmethod
+    def best(self, number: int) -> Fit | None:
+        """Where a VM of type ``number`` goes."""
+
+    def add(self, demands: Sequence[Demand]) -> None:
+        """More types: their scores on every host."""
+        first = len(self.wants.demands)
+        self.wants.add(demands)
+        end = len(self.wants.demands)
+        shape = end, len(self.hosts.states)
+        self.scores = grown(self.scores, shape, NEVER)
+        self._always = grown(self._always, shape)
+        for number in range(first, end):
+            self._always[number] = self._standing.always(self.wants.demands[number])
+            if choosy(self.wants.demands[number]):
+                self._choosy.append(number)
+        self._renew(first)
+
+    def score_anew(self) -> None:
+        """Score every host anew: what is good has changed."""
+        if self.wants.demands:
+            self._renew(0)
+
+    def update(self, number: int) -> None:
+        """Score one host anew: it has changed."""
+        count = len(self.wants.demands)
+        if count:
+            stands = self._stands(number)
+            self.scores[:count, number] = np.where(stands, self._rated(number), NEVER)
+
+    def reorder(self, order: Ints) -> None:
+        """Put the hosts in another order."""
+        self.scores, self._always = self.scores[:, order], self._always[:, order]
+
+    def _renew(self, first: int) -> None:
+        """Fill the rows from type ``first`` on, and rate all types from here."""
+        new = Wants(self.table)
+        new.add(self.wants.demands[first:])
+        self._fill(slice(first, len(self.wants.demands)), self.rater(new))
+        self._known.clear()
+        self._rater = self.rater(self.wants)
+
+    def _fill(self, new: slice, rater: Rater) -> None:
+        into = self.scores[new]
+        if not rater.rate_all(into):
+            self._fill_alike(into, rater)
+        into[~self._always[new]] = NEVER
+        for each in self._choosy:
+            if each >= new.start:
+                self._leave_out(each, into[each - new.start])
+
+    def _fill_alike(self, into: Scores, rater: Rater) -> None:
+        """Host by host, but for hosts with equal signatures."""
+        alike: dict[Hashable, list[int]] = {}
+        for number in range(len(self.hosts.states)):
+            alike.setdefault(self.hosts.signature(number), []).append(number)
+        for numbers in alike.values():
+            into[:, numbers] = rater.rate(numbers[0])[:, None]
+
+    def _leave_out(self, number: int, row: Scores) -> None:
+        """Hosts whose VMs keep the type away."""
+        demand = self.wants.demands[number]
+        for host in np.flatnonzero(row > NEVER).tolist():
+            if not self._standing.company(host, demand):
+                row[host] = NEVER
+
+    def _stands(self, number: int) -> Flags:
+        stands: Flags = self._always[: len(self.wants.demands), number]
+        if self._choosy:
+            stands = stands.copy()
+            for each in self._choosy:
+                stands[each] &= self._standing.company(number, self.wants.demands[each])
+        return stands
+
+    def _rated(self, number: int) -> Scores:
+        signature = self.hosts.signature(number)
+        found = self._known.get(signature)
+        if found is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[signature] = self._rater.rate(number)
+        return found
+
+
+def masked(scores: Scores, fits: Flags) -> Scores:
+    """The scores where the type fits, else NEVER."""
+    found: Scores = np.where(fits, scores, NEVER)
+    return found

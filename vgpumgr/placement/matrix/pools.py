@@ -1,0 +1,70 @@
+"""What GPUs with few states are worth: MIG, same-size and mixed-size boards under the mix.
+
+Waste says what of a GPU is useless now; the value of its state says what will be lost because of
+it (see ``table/values.py``). Where there is a value, it takes the place of the GPU's waste.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+
+from vgpumgr.model.placement import GpuSupply
+from vgpumgr.placement.board import BoardBook
+from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.matrix.mixed import Weighted
+from vgpumgr.placement.matrix.wants import parts_of
+from vgpumgr.placement.state import HostState
+from vgpumgr.placement.table.keys import state_key
+from vgpumgr.placement.table.ladder import is_ladder
+from vgpumgr.placement.table.space import state_space
+from vgpumgr.placement.table.values import state_values
+
+FEW_STATES = 1500
+
+
+def pool_values(
+    hosts: Sequence[HostState], boards: BoardBook, mix: Sequence[Weighted]
+) -> dict[Hashable, float]:
+    """The expected loss by state, in thousandths of a GPU, of every board with few states."""
+    found: dict[Hashable, float] = {}
+    for gpu, count in _pools(hosts, boards):
+        found |= _of_pool(gpu, count, mix)
+    return found
+
+
+def _pools(hosts: Sequence[HostState], boards: BoardBook) -> Iterator[tuple[GpuState, int]]:
+    """An empty GPU of each kind that is not told apart by its free units alone, and how many."""
+    counts: Counter[Hashable] = Counter()
+    empty: dict[Hashable, GpuState] = {}
+    for host in hosts:
+        for supply in host.supply.gpus:
+            if not supply.blocked:
+                gpu = GpuState(host.name, _emptied(supply), boards)
+                key = state_key(gpu)
+                counts[key] += 1
+                empty.setdefault(key, gpu)
+    for key, gpu in empty.items():
+        if not is_ladder(gpu):
+            yield gpu, counts[key]
+
+
+def _emptied(supply: GpuSupply) -> GpuSupply:
+    return replace(
+        supply, usages=(), instances=(), available={}, free_slots=tuple(range(supply.units))
+    )
+
+
+def _of_pool(gpu: GpuState, count: int, mix: Sequence[Weighted]) -> dict[Hashable, float]:
+    asked = [each for each in mix if each.weight and _held(gpu, each)]
+    parts = [parts_of(each.demand)[0] for each in asked]
+    space = state_space(gpu, parts, FEW_STATES) if parts else None
+    if space is None:
+        return {}
+    values = state_values(space, [each.weight for each in asked], gpus=count)
+    return {key: float(values[number]) for key, number in space.numbers.items()}
+
+
+def _held(gpu: GpuState, each: Weighted) -> bool:
+    return len(each.demand.kinds) == 1 and bool(gpu.matching(each.demand.kinds[0]))

@@ -1,0 +1,30 @@
+"""A plan as a value: what a Placer goes by until a newer one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.placement.plan.groups import GroupKey
+from vgpumgr.placement.table.parts import Part
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """``classes`` is the class of each host by name, ``groups`` the number of each group.
+
+    ``quotas`` [classes × groups] is how many requests of a group a class should take from now
+    until the fleet is full. ``prices`` are what one part of a VM is worth, in thousandths of the
+    whole GPU it lies on. ``fits`` is how many more requests like the history the fleet holds.
+    """
+
+    classes: Mapping[str, int]
+    groups: Mapping[GroupKey, int]
+    quotas: Floats
+    prices: tuple[tuple[Part, float], ...]
+    fits: float

@@ -1,0 +1,1 @@
+"""What is better among placements that fit."""

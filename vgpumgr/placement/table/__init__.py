@@ -1,0 +1,1 @@
+"""What GPUs can hold, by state: numbers that the rules give, worked out once."""

@@ -1,0 +1,116 @@
+"""A board whose states are told apart by how many of its units are free: all its rows at once.
+
+Most fleets of shared GPUs are so: no places, no limits but the units. What would be worked out
+state by state through the rules has a closed form there; a test holds it against the rules.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.model.placement import Offer
+from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement.board import Board
+from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.offers import whole
+from vgpumgr.placement.table.keys import limited
+from vgpumgr.placement.table.leads import BREADTH, packed
+from vgpumgr.placement.table.parts import Part
+
+MOST_UNITS = 4096
+
+Numbers = NDArray[np.int64]
+
+
+class Ladder:
+    """Rows ``first`` … ``first + units`` are a used GPU by its free units, then comes an empty one.
+
+    ``goes_whole``: an empty one may be given whole.
+    """
+
+    __slots__ = ("board", "first", "goes_whole")
+
+    def __init__(self, board: Board, first: int, *, goes_whole: bool) -> None:
+        self.board = board
+        self.first = first
+        self.goes_whole = goes_whole
+
+    @property
+    def empty(self) -> int:
+        """The row of a GPU that nothing lives on."""
+        return self.first + self.board.units + 1
+
+    @property
+    def end(self) -> int:
+        """The row after its last."""
+        return self.empty + 1
+
+    def free(self) -> Numbers:
+        """Free units by row."""
+        return np.append(np.arange(self.board.units + 1), self.board.units)
+
+    def row(self, gpu: GpuState) -> int | None:
+        """The GPU's row; None where its state is an odd one: slots that nobody has are not free."""
+        free = gpu.grid.free.bit_count()
+        if not gpu.used:
+            return self.empty if free == self.board.units else None
+        return None if free and gpu.whole else self.first + free
+
+    def fill(self, part: Part) -> tuple[Numbers, Numbers]:
+        """How many of the part fit by row, and the row after the first of them."""
+        offers = [each for each in self.board.matching(part.kind) if self._makes(each, part)]
+        room = np.zeros(self.board.units + 2, np.int64)
+        after = np.zeros_like(room)
+        if len(offers) == 1 and not whole(offers[0]):
+            room = self.free() // offers[0].units
+            after = np.where(room > 0, self.first + self.free() - offers[0].units, 0)
+        else:
+            self._step_by_step(offers, room, after)
+        return room, after
+
+    def lead(self, policy: PlacementPolicy) -> NDArray[np.float64]:
+        """The packed key of a GPU by row."""
+        whole = [0] * (self.board.units + 1) + [int(self.goes_whole)]
+        keys = zip(self.free().tolist(), whole, strict=True)
+        if policy is BREADTH:
+            found = [packed(policy, (-free, 0, 0, goes)) for free, goes in keys]
+        else:
+            empty = self.board.units + 1
+            found = [
+                packed(policy, (0, int(n == empty), free, 0, goes))
+                for n, (free, goes) in enumerate(keys)
+            ]
+        return np.array(found)
+
+    def _step_by_step(self, offers: list[Offer], room: Numbers, after: Numbers) -> None:
+        for row, free in enumerate(self.free().tolist()):
+            empty = row == len(room) - 1
+            for offer in offers:
+                if whole(offer):
+                    left = 0 if empty else -1
+                else:
+                    left = free - offer.units
+                if left >= 0:
+                    after[row] = self.first + left
+                    room[row] = 1 + (0 if whole(offer) else room[left])
+                    break
+
+    def _makes(self, offer: Offer, part: Part) -> bool:
+        return self.goes_whole if whole(offer) else part.demand.vgpus <= offer.max_per_vm
+
+
+def is_ladder(gpu: GpuState) -> bool:
+    """Whether free units alone tell the states of this GPU apart."""
+    supply, board = gpu.supply, gpu.board
+    shared = [offer for offer in board.offers if not whole(offer)]
+    return (
+        board.counted
+        and board.units <= MOST_UNITS
+        and not supply.instances
+        and not supply.same_size
+        and not supply.available
+        and len({offer.size_class for offer in shared}) <= 1
+        and not any(offer.needs_vf or not offer.units for offer in shared)
+        and not limited(board)
+    )

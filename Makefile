@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-real lint types layers check bench golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
+.PHONY: help setup demo demo-down test test-real lint types layers check bench bench-placement bench-placement-full bench-placement-mig bench-placement-vdi golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,7 +40,22 @@ layers: setup ## import-linter: the rooms of docs/architecture.md
 check: lint types layers ## lint, types, layers
 
 bench: setup ## benchmarks, JSON on stdout
-	@for b in benchmarks/*.py; do echo "== $$b" >&2; $(PY) $$b || exit 1; done
+	@for b in benchmarks/*.py benchmarks/placement/mixed_fleet.py; do echo "== $$b" >&2; $(PY) $$b || exit 1; done
+
+bench-placement: setup ## placement against its baselines and bounds, 4 workloads x 5 seeds; build/placement
+	$(PY) -m benchmarks.placement --workload default cpu250 gpushare60 gpuspec20 --seeds 42-46 \
+	  --json build/placement/results.json --report build/placement $(ARGS)
+
+bench-placement-full: setup ## the same over 12 workloads x 10 seeds; benchmarks/placement/results
+	$(PY) -m benchmarks.placement --seeds 42-51 --workload default cpu037 cpu050 cpu072 cpu100 cpu200 cpu235 cpu250 \
+	  cpu300 gpushare60 gpuspec20 multigpu30 \
+	  --json benchmarks/placement/results/full.json --report benchmarks/placement/results $(ARGS)
+
+bench-placement-mig: setup ## a pool of 100 GPUs in MIG under arrivals and departures; build/placement
+	$(PY) -m benchmarks.placement.mig --seeds 42-46 --json build/placement/mig.json $(ARGS)
+
+bench-placement-vdi: setup ## the same for desktops on 128 GPUs, one size per GPU; build/placement
+	$(PY) -m benchmarks.placement.vdi --load 0.85 0.95 --seeds 42-46 --json build/placement/vdi.json $(ARGS)
 
 golden: setup ## rewrite golden files; review the diff
 	VGPUMGR_REWRITE_GOLDEN=1 .venv/bin/pytest tests/golden tests/unit -q -k golden
@@ -68,9 +83,9 @@ faults: setup ## SIGKILL at every step of every operation, twice, both stores, 2
 	@tools/setup.sh test
 	@$(PY) -m tests.faults $(ARGS)
 
-faults-ci: setup ## the part of it that covers every kind of step once
+faults-ci: setup ## the part of it that kills at each transition of each kind of step once; about a minute
 	@tools/setup.sh test
-	@$(PY) -m tests.faults --quick --seed 1 $(ARGS)
+	@$(PY) -m tests.faults --quick --seed 1 --minutes 10 $(ARGS)
 
 faults-hosts: setup ## 50 real hosts in namespaces under faults, 20 minutes; ARGS="--hosts 5 --minutes 3"
 	@tools/setup.sh test

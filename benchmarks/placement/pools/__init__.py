@@ -1,0 +1,1 @@
+"""Pools of alike GPUs under arrivals and departures: MIG slices and vGPU desktops."""

@@ -79,6 +79,9 @@ def _instances(goals: Sequence[InstanceGoal]) -> list[dict[str, Any]]:
 def _gpu(gpu: GpuRequest) -> dict[str, Any]:
     given = _given(gpu, GpuRequest())
     memory_mib = given.pop("memory_mib", None)
+    models = given.pop("models", None)
+    if models:
+        given["model"] = models
     return {**({"memory": _size(memory_mib << 20)} if memory_mib else {}), **given}
 
 

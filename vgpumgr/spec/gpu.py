@@ -39,7 +39,7 @@ class GpuModel(Strict):
     framework: Literal["any", "passthrough", "mdev", "vfio-vf", "pci-vf"] = "any"
     frame_rate_limiter: bool | None = None
     count: int = Field(default=1, ge=1, le=MAX_GPUS)
-    model: Line | None = None
+    model: Line | Annotated[list[Line], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> GpuModel:
@@ -66,10 +66,13 @@ class GpuModel(Strict):
 
     def value(self) -> GpuRequest:
         """The request in the model's words."""
+        named = [self.model] if isinstance(self.model, str) else self.model or []
+        models = tuple(dict.fromkeys(named))
         return GpuRequest(
             profile=self.profile or "",
             count=self.count,
-            model=self.model,
+            model=models[0] if len(models) == 1 else None,
+            models=models if len(models) > 1 else (),
             memory_mib=parse_mib(self.memory) if self.memory else None,
             framework=None if self.framework == _ANY else self.framework,
             frame_rate_limiter=self.frame_rate_limiter,

@@ -130,7 +130,7 @@ class VmModel(Strict):
     numa: Literal["none", "prefer", "require"] = "prefer"
     hugepages: Hugepages | None = None
     affinity: AffinityModel = AffinityModel()
-    policy: Literal["breadth-first", "depth-first"] | None = None
+    policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
     labels: Labels = Field(default={})
     tenant: Name = "default"
 

@@ -149,9 +149,9 @@ _no_device_index = _made(lambda c: c.execute(text("DROP INDEX allocation_device_
 
 def _without_generations_of(table: Table) -> Any:
     def wrap(compare: Any) -> Any:
-        def comparing(connection: Any, of: Table, *rest: Any) -> None:
-            if of is not table:
-                compare(connection, of, *rest)
+        def comparing(connection: Any, compared: Any, *rest: Any) -> None:
+            if compared.table != table.name:
+                compare(connection, compared, *rest)
 
         return comparing
 

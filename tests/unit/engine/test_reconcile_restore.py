@@ -22,7 +22,7 @@ from vgpumgr.engine.reconcile.recovery import Recovered, recover
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import HostRefused
-from vgpumgr.model.host import UnknownPart
+from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
 from vgpumgr.model.vm import Affinity
 
@@ -97,6 +97,22 @@ def test_a_reboot_in_the_middle_of_a_turn_is_seen(
     made.serve(62)
     assert runs(world, "a") and runs(world, "b")
     assert EventKind.HOST_RESTORED in made.kinds()
+
+
+def test_a_reboot_in_the_middle_of_a_look_is_no_difference(world: World, served: Served) -> None:
+    """What a look is made of comes from before the boot and from after it."""
+    probe, before = world.host.probe, world.host.probe().boot_id
+    world.host.reboot()
+
+    def from_both_sides() -> HostFacts:
+        world.host.probe = probe  # type: ignore[method-assign]
+        return replace(probe(), boot_id=before)
+
+    world.host.probe = from_both_sides  # type: ignore[method-assign]
+    served.serve(62)
+    assert runs(world, "a") and runs(world, "b")
+    assert EventKind.DRIFT not in served.kinds()
+    assert EventKind.HOST_RESTORED in served.kinds()
 
 
 def test_what_an_operator_stopped_stays_off(world: World, served: Served) -> None:

@@ -54,7 +54,7 @@ def tell_reboot(turn: Turn, facts: HostFacts) -> None:
 
 def settle(turn: Turn, facts: HostFacts, report: DriftReport, *, rebooted: bool) -> bool:
     """Write down that the host is whole under this boot, where it is; is it?"""
-    lacking = [drift for drift in report.drifts if _lacks(drift)]
+    lacking = lacks(report)
     unread = [part for part in report.not_read if part.host == turn.host]
     if rebooted and (lacking or unread or report.skipped):
         if lacking and not turn.memory.waits:
@@ -66,6 +66,11 @@ def settle(turn: Turn, facts: HostFacts, report: DriftReport, *, rebooted: bool)
         turn.emit(Event(kind=EventKind.HOST_RESTORED, host=turn.host, text=text))
     turn.memory.waits[:] = turn.reasons
     return True
+
+
+def lacks(report: DriftReport) -> list[Drift]:
+    """The differences that a boot may have made."""
+    return [drift for drift in report.drifts if _lacks(drift)]
 
 
 def _lacks(drift: Drift) -> bool:

@@ -88,8 +88,10 @@ def _take(turn: Turn) -> TurnEnd:
         since, observed = _look(turn)
     report = _compare(turn, before, observed, since, done.left)
     facts = observed.facts.get(turn.host)
-    if facts is not None and not done.returning and settling.has_rebooted(before, facts):
-        return TurnEnd(state=TurnState.OK, drifts=len(report.drifts), left=done.left)
+    if not done.returning and _booted_meanwhile(turn, before, facts, report):
+        return TurnEnd(state=TurnState.OK, left=done.left)
+    for event in turn.memory.known.update(report):
+        turn.emit(event)
     return _end(turn, facts, report, done)
 
 
@@ -165,10 +167,24 @@ def _compare(
 ) -> DriftReport:
     view = read_host_view(turn.session.ledger, turn.host)
     found = partial(_worked_on, turn, since, left)
-    report = drift.report(turn.session, [before], observed, view, found)
-    for event in turn.memory.known.update(report):
-        turn.emit(event)
-    return report
+    return drift.report(turn.session, [before], observed, view, found)
+
+
+def _booted_meanwhile(
+    turn: Turn, before: HostRecord, facts: HostFacts | None, report: DriftReport
+) -> bool:
+    """What a boot took is no difference: the next turn sees the boot, and brings it back.
+
+    A look is several calls. A host that boots between them shows what it has now under its old
+    boot, so where anything is lacking it is asked once more.
+    """
+    if facts is None or settling.has_rebooted(before, facts):
+        return facts is not None
+    if not settling.lacks(report):
+        return False
+    _, again = _look(turn)
+    now = again.facts.get(turn.host)
+    return now is None or settling.has_rebooted(before, now)
 
 
 def _worked_on(turn: Turn, since: float, left: frozenset[str]) -> drift.Work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from vgpumgr.engine.reconcile.events import Event, drift_event
 from vgpumgr.model.drift import Drift, DriftReport
@@ -19,12 +19,14 @@ class KnownDrifts:
     def __len__(self) -> int:
         return len(self._told)
 
-    def update(self, report: DriftReport) -> Iterator[Event]:
-        """Events for what is new and what is over.
+    def update(self, report: DriftReport, withheld: Collection[Drift] = ()) -> Iterator[Event]:
+        """Events for what is new and what is over; of ``withheld`` nothing new is told.
 
         Nothing is over that could not be read, or that an operation is working on.
         """
-        now = {_key(drift): drift for drift in report.drifts}
+        silent = {_key(drift) for drift in withheld} - self._told.keys()
+        found = {_key(drift): drift for drift in report.drifts}
+        now = {key: drift for key, drift in found.items() if key not in silent}
         for key, drift in now.items():
             if key not in self._told:
                 yield drift_event(drift, ended=False)

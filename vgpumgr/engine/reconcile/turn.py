@@ -90,7 +90,8 @@ def _take(turn: Turn) -> TurnEnd:
     facts = observed.facts.get(turn.host)
     if not done.returning and _booted_meanwhile(turn, before, facts, report):
         return TurnEnd(state=TurnState.OK, left=done.left)
-    for event in turn.memory.known.update(report):
+    # Of what a boot took, the host's return tells, until the host is whole.
+    for event in turn.memory.known.update(report, settling.lacks(report) if done.returning else ()):
         turn.emit(event)
     return _end(turn, facts, report, done)
 

@@ -62,7 +62,7 @@ def named(batch: Sequence[VmSpec]) -> list[VmSpec]:
     return [replace(request, name=f"vm-{n}") for n, request in enumerate(batch)]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(scenes, policies, turns)
 def test_the_placer_answers_as_brute_force_does_and_the_checker_agrees(
     scene: Scene, policy: PlacementPolicy, order: list[tuple[int, bool]]
@@ -90,7 +90,7 @@ def test_the_placer_answers_as_brute_force_does_and_the_checker_agrees(
             assert complaints(fleet, live) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(scenes, policies, st.randoms(use_true_random=False))
 def test_what_comes_and_goes_leaves_no_trace(
     scene: Scene, policy: PlacementPolicy, random: object
@@ -126,7 +126,7 @@ def _seen(host: HostState) -> object:
     )  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(scenes, policies, st.sampled_from([None, 1, 2]), st.permutations(range(9)))
 def test_names_of_hosts_do_not_matter(
     scene: Scene, policy: PlacementPolicy, seed: int | None, names: list[int]
@@ -152,7 +152,7 @@ def test_names_of_hosts_do_not_matter(
         second.commit(there)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(scenes, st.lists(policies, min_size=2, max_size=4))
 def test_a_placer_with_a_mix_accepts_what_one_without_accepts(
     scene: Scene, own: list[PlacementPolicy]

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.placement_checker import complaints
+from tests.property.test_placement_judge import MIG, UNITS
 from tests.unit.placement.test_place import copies, gpu, host, vm, where
-from vgpumgr.model.placement import Fleet, NotPlaced, Placed
-from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
+from vgpumgr.model.placement import Fleet, FreeVf, GpuSupply, NotPlaced, NumaSupply, Placed
+from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer, place
 from vgpumgr.placement.demand import demand_of
 from vgpumgr.placement.plan.groups import group_key
@@ -160,3 +162,37 @@ def test_a_plan_adopted_later_starts_with_quotas_unused_and_none_takes_it_back()
     assert run(placer, *copies(4, vm("T4-4Q"))) == ["new-1", "old-1", "old-1", "new-2"]
     placer.adopt_plan(None)
     assert run(placer, vm("T4-4Q"))[0] in {"old-1", "new-2"}
+
+
+def test_a_vm_that_prefers_one_numa_node_goes_where_one_has_it_all() -> None:
+    """Least fragmentation would take ``torn``, whose GPUs are used already."""
+    nodes = tuple(NumaSupply(id=n, free_cpus=(), free_memory_mib=8192) for n in (0, 1))
+    torn = replace(host("torn", gpu("a", 8, numa_node=0), gpu("b", 8, numa_node=1)), numa=nodes)
+    whole = replace(host("whole", gpu("c", numa_node=0), gpu("d", numa_node=0)), numa=nodes)
+    two = replace(vm("T4-8Q", "T4-8Q"), numa=NumaPolicy.PREFER)
+    mix = Mix(((vm("T4-8Q"), 1.0),))
+    fleet = Fleet(hosts=(torn, whole))
+    assert run(Placer(fleet, LEAST, mix=mix), two) == ["c"]
+    assert run(Placer(fleet, LEAST, mix=mix), replace(two, numa=NumaPolicy.NONE)) == ["a"]
+
+
+def test_with_values_mig_gpus_are_filled_as_the_driver_allows() -> None:
+    slices = GpuSupply(
+        id="", device="", model="A100", numa_node=None, units=UNITS, gpu_slices=7,
+        free_slots=tuple(range(UNITS)), offers=MIG[:3],
+        free_vfs=tuple(FreeVf(number=n, address=f"vf-{n}") for n in range(16)),
+    )  # fmt: skip
+    gpus = [replace(slices, id=f"g{n}", device=f"g{n}") for n in range(3)]
+    fleet = Fleet(hosts=tuple(host(f"h{n}", each) for n, each in enumerate(gpus)))
+    mix = Mix(((vm("1g"), 3.0), (vm("1g.big"), 1.0)))
+    placer, live = Placer(fleet, LEAST, mix=mix, values=True), []
+    for request in copies(30, vm("1g.big")) + copies(30, vm("1g")):
+        decision = placer.decide(request)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
+            live.append(decision)
+            assert complaints(fleet, live) == []
+    assert len(live) == 12
+    for placed in live[::2]:
+        placer.release(placed)
+    assert isinstance(placer.decide(vm("1g.big", "1g.big")), Placed)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from hashlib import blake2b
 
 import numpy as np
 
 from vgpumgr.model.placement import GpuSupply, HostSupply, NumaSupply
+from vgpumgr.placement.matrix.alike import Alike
 from vgpumgr.placement.matrix.wants import Ints
 from vgpumgr.placement.state import HostState, NodeState
 from vgpumgr.placement.table.states import StateTable
@@ -15,6 +17,7 @@ from vgpumgr.placement.table.states import StateTable
 class HostRows:
     """One entry per host. ``rows`` [hosts × GPUs] are rows of the table, 0 where there is no GPU.
 
+    ``intricate`` hosts have NUMA nodes or NVSwitch partitions.
     ``most_cpu`` and ``width`` are the vCPUs and the GPUs of the largest host.
     """
 
@@ -22,7 +25,7 @@ class HostRows:
         self.states = hosts
         self._table = table
         self._fresh: dict[Hashable, int] = {}
-        self._alike: dict[int, list[int]] = {}
+        self._by_gpus: dict[int, list[int]] = {}
         count = len(hosts)
         self.width = max((len(host.supply.gpus) for host in hosts), default=0) or 1
         self.cpu = np.array([host.free_vcpus for host in hosts], np.int64)
@@ -33,16 +36,16 @@ class HostRows:
             self.rows[number, : len(host.supply.gpus)] = self._first_rows(host)
         self.units = table.units[self.rows].sum(axis=1)
         self.has_nodes = any(host.supply.numa for host in hosts)
-        self.cuttable = np.array(
-            [bool(host.supply.numa) or bool(host.supply.partitions) for host in hosts], np.bool_
-        )
+        self.intricate = np.array([_intricate(host.supply) for host in hosts], np.bool_)
+        self.alike = Alike([self._digest(number) for number in range(count)])
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order: their numbers until now, from the first on."""
         self.states = [self.states[number] for number in order.tolist()]
         self.cpu, self.memory = self.cpu[order], self.memory[order]
         self.rows, self.units = self.rows[order], self.units[order]
-        self.cuttable = self.cuttable[order]
+        self.intricate = self.intricate[order]
+        self.alike.reorder(order)
 
     def update(self, number: int) -> None:
         """Read the host anew."""
@@ -54,15 +57,18 @@ class HostRows:
         if rows:
             self.rows[number, : len(rows)] = rows
             self.units[number] = self._table.units[self.rows[number]].sum()
+        self.alike.put(number, self._digest(number))
 
-    def signature(self, number: int) -> Hashable:
+    def _digest(self, number: int) -> int:
         """Equal for hosts on which every type scores alike, as far as rules for all hosts go."""
         nodes = self.nodes(number)
-        return (
-            int(self.cpu[number]), int(self.memory[number]),
-            self.rows[number].tobytes(),
-            self._layout(number, nodes) if nodes else (),
-        )  # fmt: skip
+        rows = self.rows[number]
+        seen = self.cpu[number].tobytes() + self.memory[number].tobytes()
+        if nodes:
+            seen += rows.tobytes() + repr(self._layout(number, nodes)).encode()
+        else:
+            seen += np.sort(rows).tobytes()
+        return int.from_bytes(blake2b(seen, digest_size=12).digest())
 
     def _layout(self, number: int, nodes: Sequence[NodeState | NumaSupply]) -> Hashable:
         gpus = self.states[number].supply.gpus
@@ -78,9 +84,9 @@ class HostRows:
 
     def _first_rows(self, host: HostState) -> list[int]:
         gpus = host.supply.gpus
-        found = self._alike.get(id(gpus))
+        found = self._by_gpus.get(id(gpus))
         if found is None:
-            found = self._alike[id(gpus)] = [self._first_row(gpu) for gpu in gpus]
+            found = self._by_gpus[id(gpus)] = [self._first_row(gpu) for gpu in gpus]
         return found
 
     def _first_row(self, gpu: GpuSupply) -> int:
@@ -96,6 +102,12 @@ class HostRows:
         if row is None:
             row = self._fresh[key] = self._table.row_of_supply(gpu)
         return row
+
+
+def _intricate(supply: HostSupply) -> bool:
+    """Whether more than the best GPU by itself decides what is best on the host."""
+    placed = any(gpu.numa_node is not None for gpu in supply.gpus)
+    return bool(supply.numa or supply.partitions or placed)
 
 
 def host_class(supply: HostSupply) -> Hashable:

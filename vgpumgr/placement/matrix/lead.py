@@ -52,7 +52,7 @@ class LeadPlane(Plane):
     def _simple(self, number: int, tied: Ints) -> Fit | None:
         """For one part by name the head is all there is of the GPU's key: hosts decide."""
         demand, hosts = self.wants.demands[number], self.hosts
-        if demand.parts > 1 or vague(demand) or hosts.cuttable[tied].any():
+        if demand.parts > 1 or vague(demand) or hosts.intricate[tied].any():
             return None
         sign = -1 if self._policy is BREADTH else 1
         for amount in (hosts.units, hosts.memory, hosts.cpu):

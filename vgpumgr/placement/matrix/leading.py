@@ -10,7 +10,7 @@ from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement.demand import Demand
 from vgpumgr.placement.fit import Fit
 from vgpumgr.placement.matrix.hosts import HostRows
-from vgpumgr.placement.matrix.plane import Scores, masked
+from vgpumgr.placement.matrix.plane import Scores, masked, one_by_one
 from vgpumgr.placement.matrix.room import Room
 from vgpumgr.placement.matrix.wants import Flags, Ints, Wants
 from vgpumgr.placement.table.leads import packed
@@ -41,9 +41,9 @@ class HeadRater:
         fits, strays = self._room.on(number, has_room)
         return masked(-(heads + strays * _STRAYS), fits)
 
-    def rate_all(self, into: Scores) -> bool:
-        """It is always host by host."""
-        return False
+    def rate_many(self, hosts: Ints) -> Scores:
+        """[types × hosts] the scores of these hosts."""
+        return one_by_one(self, len(self._wants.demands), hosts)
 
     def _of_gpus(self, gpus: Ints) -> tuple[Flags, Scores]:
         key = gpus.tobytes()

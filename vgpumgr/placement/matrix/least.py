@@ -84,7 +84,7 @@ class LeastPlane(Plane):
         else:
             types = np.full(len(results), number)
             scores = self._rater.choices(host, found, types, results, rows)
-        if not self.hosts.cuttable[host]:
+        if not self.hosts.intricate[host]:
             best = int(rows[scores.argmax()])
             at = self.hosts.rows[host].tolist().index(best)
             keys = self._keys if self._mix.valued else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,8 +31,8 @@ class Rater(Protocol):
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""
 
-    def rate_all(self, into: Scores) -> bool:
-        """Fill in [types × hosts] where that is faster than host by host; False: it is not."""
+    def rate_many(self, hosts: Ints) -> Scores:
+        """[types × hosts] the scores of these hosts."""
 
 
 class Plane(ABC):
@@ -48,7 +48,7 @@ class Plane(ABC):
         self._standing = standing
         self._always = np.zeros((8, len(hosts.states)), np.bool_)
         self._choosy: list[int] = []
-        self._known: dict[Hashable, Scores] = {}
+        self._known: dict[int, Scores] = {}
 
     @abstractmethod
     def rater(self, wants: Wants) -> Rater:
@@ -97,21 +97,19 @@ class Plane(ABC):
         self._rater = self.rater(self.wants)
 
     def _fill(self, new: slice, rater: Rater) -> None:
-        into = self.scores[new]
-        if not rater.rate_all(into):
-            self._fill_alike(into, rater)
+        """One host of those that are alike stands for all of them."""
+        into, examples = self.scores[new], self.hosts.alike.examples()
+        some = np.flatnonzero(examples >= 0)
+        scores = rater.rate_many(examples[some])
+        column = np.zeros(len(examples), np.int64)
+        column[some] = np.arange(len(some))
+        columns = column[self.hosts.alike.group]
+        for number, row in enumerate(scores):
+            into[number] = row[columns]
         into[~self._always[new]] = NEVER
         for each in self._choosy:
             if each >= new.start:
                 self._leave_out(each, into[each - new.start])
-
-    def _fill_alike(self, into: Scores, rater: Rater) -> None:
-        """Host by host, but for hosts with equal signatures."""
-        alike: dict[Hashable, list[int]] = {}
-        for number in range(len(self.hosts.states)):
-            alike.setdefault(self.hosts.signature(number), []).append(number)
-        for numbers in alike.values():
-            into[:, numbers] = rater.rate(numbers[0])[:, None]
 
     def _leave_out(self, number: int, row: Scores) -> None:
         """Hosts whose VMs keep the type away."""
@@ -129,12 +127,12 @@ class Plane(ABC):
         return stands
 
     def _rated(self, number: int) -> Scores:
-        signature = self.hosts.signature(number)
-        found = self._known.get(signature)
+        digest = self.hosts.alike.digests[number]
+        found = self._known.get(digest)
         if found is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = self._known[signature] = self._rater.rate(number)
+            found = self._known[digest] = self._rater.rate(number)
         return found
 
 
@@ -142,3 +140,11 @@ def masked(scores: Scores, fits: Flags) -> Scores:
     """The scores where the type fits, else NEVER."""
     found: Scores = np.where(fits, scores, NEVER)
     return found
+
+
+def one_by_one(rater: Rater, types: int, hosts: Ints) -> Scores:
+    """[types × hosts] host by host."""
+    scores = np.empty((types, len(hosts)))
+    for column, host in enumerate(hosts.tolist()):
+        scores[:, column] = rater.rate(host)
+    return scores

@@ -9,7 +9,7 @@ import numpy as np
 from vgpumgr.placement.matrix.hosts import HostRows
 from vgpumgr.placement.matrix.mixed import MixRows
 from vgpumgr.placement.matrix.outcomes import Outcomes, outcomes
-from vgpumgr.placement.matrix.plane import NEVER, Scores, masked
+from vgpumgr.placement.matrix.plane import NEVER, Scores, masked, one_by_one
 from vgpumgr.placement.matrix.room import Room
 from vgpumgr.placement.matrix.wants import Floats, Ints, Wants
 from vgpumgr.placement.policies.fragmentation import cutting, leftover
@@ -24,6 +24,7 @@ _UNKNOWN = -MILLI
 """Several parts may fit in a way that was not thought of: the exact fit will look for it."""
 
 _AT_ONCE = 1024
+_FEW = 4
 
 
 class WasteRater:
@@ -47,18 +48,20 @@ class WasteRater:
             scores[found.chosen] = np.maximum.reduceat(choices, found.first)
         return masked(scores - strays * _STRAYS, fits)
 
-    def rate_all(self, into: Scores) -> bool:
-        """For few types, none of several parts, on hosts without NUMA nodes."""
-        wants, hosts = self._wants, self._hosts
-        if len(wants.demands) > 4 or len(wants.several) or hosts.has_nodes or self._mix.valued:
-            return False
-        self._table.open_rows(np.unique(hosts.rows).tolist())
+    def rate_many(self, hosts: Ints) -> Scores:
+        """Type by type for few types, none of several parts, on hosts without NUMA nodes."""
+        wants = self._wants
+        many = len(wants.demands) > _FEW or len(wants.several) > 0
+        if many or self._hosts.has_nodes or self._mix.valued:
+            return one_by_one(self, len(wants.demands), hosts)
+        self._table.open_rows(np.unique(self._hosts.rows[hosts]).tolist())
         self._mix.catch_up()
+        scores = np.empty((len(wants.demands), len(hosts)))
         for number in range(len(wants.demands)):
-            for first in range(0, len(hosts.states), _AT_ONCE):
+            for first in range(0, len(hosts), _AT_ONCE):
                 some = slice(first, first + _AT_ONCE)
-                into[number, some] = self._on_many(number, some)
-        return True
+                scores[number, some] = self._on_many(number, hosts[some])
+        return scores
 
     def outcomes(self, number: int) -> Outcomes:
         """What the types would make of this host's GPUs."""
@@ -97,7 +100,7 @@ class WasteRater:
         score: Floats = useful + before - after - idle - cutting(self._mix.free[rows])
         return score
 
-    def _on_many(self, number: int, some: slice) -> Scores:
+    def _on_many(self, number: int, some: Ints) -> Scores:
         """One type on many hosts: GPU by GPU, the best of each host."""
         hosts, wants, mix = self._hosts, self._wants, self._mix
         cpu, memory, rows = hosts.cpu[some], hosts.memory[some], hosts.rows[some]

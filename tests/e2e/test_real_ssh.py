@@ -410,7 +410,7 @@ def test_a_pulled_cable_is_cut_at_the_deadline_and_healed_by_the_next_call(
     enrolled: tuple[HostRecord, ...],
 ) -> None:
     """Packets vanish without a word: only our own clock notices."""
-    host = reach(call_timeout_s=1.0, connect_timeout_s=1.0).open(enrolled[1])
+    host = reach(call_timeout_s=1.0, connect_timeout_s=5.0).open(enrolled[1])
     host.probe()
     fleet.cable(enrolled[1].name, "down")
     try:
@@ -419,7 +419,7 @@ def test_a_pulled_cable_is_cut_at_the_deadline_and_healed_by_the_next_call(
             host.domains.list()
         with pytest.raises((DeadlineExceeded, HostUnreachable)):
             host.helper.call("version", {})
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 30
     finally:
         fleet.cable(enrolled[1].name, "up")
     nshosts.poll(lambda: _succeeds(host.probe), "the host to be reached again")
@@ -437,7 +437,7 @@ def test_at_most_eight_channels_are_open_at_once(
     reach: Callable[..., RealHosts], enrolled: tuple[HostRecord, ...]
 ) -> None:
     """sshd admits ten sessions; the ninth of ours waits, and says so when none becomes free."""
-    connection = reach(connect_timeout_s=1.0).runner(enrolled[0])
+    connection = reach(connect_timeout_s=5.0).runner(enrolled[0])
     assert isinstance(connection, SshConnection)
     channels = [connection.open(("cat",)) for _ in range(8)]
     with pytest.raises(HostUnreachable, match="all 8 SSH channels"):

@@ -40,6 +40,10 @@ BLOCKING = frozenset(
 )
 
 
+# Of a GPU, these end with its layout put right. A change of it that was cut hides that it differs.
+_LAID_OUT = frozenset({DriftKind.LAYOUT, DriftKind.UNFINISHED})
+
+
 def _do(case: Case, text: str, *steps: Step) -> Remedy:
     return Remedy(drift=case.drift, way=Way.VM, text=text, steps=steps, whose=case.whose)
 
@@ -135,7 +139,7 @@ def claim(case: Case) -> Remedy:
 def _not_partitioned(case: Case) -> Remedy | None:
     """What the GPU must be like first; where its layout is to be put right, that comes before."""
     gpus = {each.gpu for each in case.held}
-    if any(each.kind is DriftKind.LAYOUT and each.gpu in gpus for each in case.known.drifts):
+    if any(each.kind in _LAID_OUT and each.gpu in gpus for each in case.known.drifts):
         return None
     try:
         require_partitioned(case.known.view, [case.vm.name])

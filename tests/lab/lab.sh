@@ -47,7 +47,8 @@ up() {
   running || start "$box"
   if ! vagrant_up "$@"; then
     say "a host did not come up; once more from its box"
-    inside vagrant destroy --force "$@" >&2
+    # One after the other: side by side, each looks up domains that the other is taking away.
+    inside vagrant destroy --force --no-parallel "$@" >&2
     vagrant_up "$@"
   fi
   tests/lab/lab.sh exec python3 tests/lab/describe.py "$run" "$(cat "$run/box")" >"$run/hosts.json"

@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-real lint types layers check bench bench-placement bench-placement-full bench-placement-mig bench-placement-vdi golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
+.PHONY: help setup demo demo-down test test-real lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-speed golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,20 +42,29 @@ check: lint types layers ## lint, types, layers
 bench: setup ## benchmarks, JSON on stdout
 	@for b in benchmarks/*.py benchmarks/placement/mixed_fleet.py; do echo "== $$b" >&2; $(PY) $$b || exit 1; done
 
-bench-placement: setup ## placement against its baselines and bounds, 4 workloads x 5 seeds; build/placement
-	$(PY) -m benchmarks.placement --workload default cpu250 gpushare60 gpuspec20 --seeds 42-46 \
-	  --json build/placement/results.json --report build/placement $(ARGS)
+bench-placement: setup ## placement against its baselines and bounds on openb, 4 workloads x 5 seeds; build/placement
+	$(PY) -m benchmarks.placement.suite --out build/placement $(ARGS)
 
 bench-placement-full: setup ## the same over 12 workloads x 10 seeds; benchmarks/placement/results
-	$(PY) -m benchmarks.placement --seeds 42-51 --workload default cpu037 cpu050 cpu072 cpu100 cpu200 cpu235 cpu250 \
-	  cpu300 gpushare60 gpuspec20 multigpu30 \
-	  --json benchmarks/placement/results/full.json --report benchmarks/placement/results $(ARGS)
+	$(PY) -m benchmarks.placement.suite --full --out benchmarks/placement/results $(ARGS)
+
+bench-placement-waiting: setup ## waiting time on replay, against FIFO and EASY; benchmarks/placement/results/waiting.json
+	$(PY) -m benchmarks.placement.waiting --loads 0.8 0.95 1.1 --seeds 42-46 \
+	  --json benchmarks/placement/results/waiting.json $(ARGS)
 
 bench-placement-mig: setup ## a pool of 100 GPUs in MIG under arrivals and departures; build/placement
-	$(PY) -m benchmarks.placement.mig --seeds 42-46 --json build/placement/mig.json $(ARGS)
+	$(PY) -m benchmarks.placement.mig --json build/placement/mig.json --report build/placement $(ARGS)
+	$(PY) -m benchmarks.placement.mig_static --json build/placement/mig_static.json
 
-bench-placement-vdi: setup ## the same for desktops on 128 GPUs, one size per GPU; build/placement
-	$(PY) -m benchmarks.placement.vdi --load 0.85 0.95 --seeds 42-46 --json build/placement/vdi.json $(ARGS)
+bench-placement-vdi: setup ## desktops on 128 GPUs: one size per GPU, then mixed sizes; build/placement
+	$(PY) -m benchmarks.placement.vdi --json build/placement/vdi.json --report build/placement $(ARGS)
+	$(PY) -m benchmarks.placement.vdi_mixed --json build/placement/vdi_mixed.json --report build/placement $(ARGS)
+
+bench-placement-repack: setup ## moves that empty GPUs beside the optimum, 210 fleets; benchmarks/placement/results
+	$(PY) -m benchmarks.placement.repack --json benchmarks/placement/results/repack.json $(ARGS)
+
+bench-placement-speed: setup ## decisions of every rule on 100 to 50,000 hosts, beside two rivals; build/placement
+	$(PY) -m benchmarks.placement.speed --json build/placement/speed.json $(ARGS)
 
 golden: setup ## rewrite golden files; review the diff
 	VGPUMGR_REWRITE_GOLDEN=1 .venv/bin/pytest tests/golden tests/unit -q -k golden

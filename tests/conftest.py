@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
 
 from tests import pgserver
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Read when NumPy is first imported. Threads of several workers on few cores wait for each other.
+
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each test has a home of its own, if it wants one: nothing is made beforehand."""
+    return tmp_path_factory.mktemp("homes")
+
 
 @pytest.fixture(autouse=True)
-def _own_settings(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _own_settings(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests never read the user's config, ./vgpumgr.yaml or XDG folders."""
     for name in [name for name in os.environ if name.startswith("VGPUMGR_") and "TEST" not in name]:
         if name != "VGPUMGR_REWRITE_GOLDEN":
             monkeypatch.delenv(name)
-    home = tmp_path_factory.mktemp("home")
+    home = homes / str(next(_NUMBERS))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
 

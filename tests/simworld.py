@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tests.ledgers import new_ledger
 from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
@@ -31,6 +32,8 @@ class SimWorld:
 
     def __init__(self, folder: Path, *hosts: SimHost, ledger: str = "") -> None:
         self._file: str | Path = ledger or folder / "ledger.db"
+        if isinstance(self._file, Path):
+            new_ledger(self._file)
         self.ledger = open_ledger(self._file)
         identity = (self.ledger.fleet_id(), self.ledger.epoch())
         self.hosts = InProcessHosts(SimFleet(name="tests", hosts=hosts), identity=lambda: identity)

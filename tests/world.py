@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 from tests.fakes import FakeClock, FakeHost, FakeHosts
+from tests.ledgers import new_ledger
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.lanes import SerialLanes
 from vgpumgr.model.host import HostRecord
@@ -37,6 +38,7 @@ class World:
         self.hosts = {host.name: host for host in hosts or (FakeHost(),)}
         self.clock = FakeClock()
         self._opened: list[SqlLedger] = []
+        new_ledger(self.path)
         self.ledger = self.open()
         for host in self.hosts.values():
             host.fleet = self.ledger.fleet_id()

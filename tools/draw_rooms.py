@@ -16,7 +16,7 @@ from lxml import etree
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs" / "rooms.svg"
 SVG = "http://www.w3.org/2000/svg"
-WIDTH, ROW, BOX_W, BOX_H = 960, 92, 150, 44
+WIDTH, ROW, BOX_W, BOX_H = 1120, 92, 150, 44
 ROLE = {
     "cli": "parse, call, print",
     "app": "settings, composition",
@@ -29,6 +29,7 @@ ROLE = {
     "layout": "how GPUs are partitioned",
     "virt": "libvirt by intent",
     "placement": "where VMs go, why not",
+    "pools": "what a VDI pool does next",
     "spec": "user YAML",
     "domainxml": "model to XML and back",
     "catalog": "GPU facts as data",

@@ -19,6 +19,7 @@ from tests.faults.scenario import Place
 from tests.faults.simulator import Watch, dump_of
 from tests.simworld import NEW, OLD, host, vm
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
+from vgpumgr.model.terms import Terms
 from vgpumgr.model.vm import DiskSpec
 
 HERE = Path(__file__).parent
@@ -33,12 +34,13 @@ def dump(place: Place, url: str) -> Dump:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dump]:
-    """Two VMs on two hosts: an mdev with a disk, and a vGPU in a GPU instance."""
+    """Two VMs on two hosts: an mdev with a disk, in the queue, and a vGPU in a GPU instance."""
     url = str(tmp_path_factory.mktemp("checker") / "ledger.sqlite")
     place = Place(url, (host("T4", versions=OLD), host("A100-PCIE-80GB", versions=NEW, name="h2")))
     place.enrol("h1", "h2")
     place.cut(GpuLayout(mig=True, vfs=VFS_MAX, instances=(InstanceGoal(profile="1g.10gb"),)), "h2")
-    place.apply(vm("desk", "T4-4Q", disks=(DiskSpec(size_bytes=1 << 20),)), vm("mig", "3g.40gb"))
+    desk = vm("desk", "T4-4Q", disks=(DiskSpec(size_bytes=1 << 20),), queue=Terms())
+    place.apply(desk, vm("mig", "3g.40gb"))
     place.close()
     yield dump(place, url)
     place.hosts.close()
@@ -145,6 +147,14 @@ def image_gone(found: Dump) -> None:
     found["hosts"]["h1"]["volumes"].remove(["default", "debian-12.qcow2"])
 
 
+def waits_with_its_gpu(found: Dump) -> None:
+    row(found, "queue", name="desk")["state"] = "waiting"
+
+
+def runs_without_its_vm(found: Dump) -> None:
+    row(found, "queue", name="desk")["vm_id"] = "nobody"
+
+
 def record_gone(found: Dump) -> None:
     found["store"]["audit"].remove(row(found, "audit", event="vm.active", vm="desk"))
 
@@ -173,6 +183,8 @@ BROKEN: dict[str, tuple[Callable[[Dump], None], str]] = {
         (stranger_gone, "I9"),
         (image_gone, "I9"),
         (record_gone, "I11"),
+        (waits_with_its_gpu, "I12"),
+        (runs_without_its_vm, "I12"),
     )
 }
 

@@ -13,10 +13,11 @@ from typing import Any
 
 # event → the states a VM may be in just before it, None where there is no such VM yet
 _VM_STATES: dict[str, frozenset[str | None]] = {
-    "reserved": frozenset({None}),
+    "reserved": frozenset({None, "shelved"}),
     "active": frozenset({None, "reserved", "migrating", "deleting"}),
     "migrating": frozenset({"active"}),
-    "deleting": frozenset({"reserved", "active"}),
+    "shelved": frozenset({"active", "reserved"}),
+    "deleting": frozenset({"reserved", "active", "shelved"}),
     "deleted": frozenset({"reserved", "active", "deleting"}),
 }
 _ALLOCATION_STATES: dict[str, frozenset[str | None]] = {

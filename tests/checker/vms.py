@@ -39,8 +39,11 @@ def _by_vm(seen: Seen) -> defaultdict[str, list[Domain]]:
 
 def _vm(seen: Seen, row: Row, domains: list[Domain]) -> Iterator[Violation]:
     name = row["name"]
-    if row["state"] != "active" or row["moving_to"] is not None:
+    if row["state"] not in {"active", "shelved"} or row["moving_to"] is not None:
         yield Violation("I6", "half way", f"{name} is {row['state']}")
+    holds = any(each["vm_id"] == row["id"] for each in seen.store.allocations.values())
+    if row["state"] == "shelved" and holds:
+        yield Violation("I6", "holds", f"{name} is shelved, and holds something")
     hosts = sorted(each.host for each in domains)
     if not domains and row["host"] in seen.hosts:
         yield Violation("I6", "lost", f"{name} is defined nowhere, not even on {row['host']}")

@@ -29,7 +29,7 @@ from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.sim.client import SimHosts
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 # A host remembers for good which epoch it has seen, and until the next boot what a guest had.
 REMEMBERED = ("file:/var/lib/vgpumgr/epoch", "file:/run/")
 

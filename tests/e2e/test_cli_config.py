@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.support import Ran, run_argv
-from vgpumgr.app import config
+from vgpumgr.app import config_sources
 
 Where = Callable[..., Path]
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config" / "vgpumgr").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.yaml")
+    monkeypatch.setattr(config_sources, "SYSTEM_FILE", tmp_path / "system.yaml")
     return tmp_path
 
 
@@ -81,6 +81,9 @@ def test_a_local_file_of_somebody_else_does_not_count(folder: Path) -> None:
         ("ledger: &x [*x]", "no text or number"),
         ("ledger: {a: b}", "ledger"),
         ("lanes: 1.5", "lanes"),
+        ("defrag: {threshold: much}", "defrag_threshold: much is not a share"),
+        ("defrag_threshold: 130%", "not between 0% and 100%"),
+        ("defrag: 30%", "unknown setting defrag"),
         ("# padding\n" * 10_000, "larger than"),
     ],
 )

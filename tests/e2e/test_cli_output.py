@@ -204,7 +204,7 @@ def test_the_map_as_json_adds_up(cli: Cli) -> None:
 
 
 def test_operations_show_their_vms_and_steps(cli: Cli) -> None:
-    stop, apply = cli.items("operation", "list")
+    stop, apply = (e for e in cli.items("operation", "list") if e["kind"] != "host add")
     assert (stop["kind"], apply["kind"]) == ("vm stop", "apply")
     item = cli.ok("operation", "show", apply["name"], "-o", "json").json
     assert {task["vm"] for task in item["tasks"]} == {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,16 +18,16 @@ def cli() -> Iterator[Cli]:
         yield made
 
 
-def test_an_apply_places_elsewhere_and_its_process_ends(cli: Cli) -> None:
+def test_an_apply_places_elsewhere_and_its_process_ends(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cli.ok("sim", "inject", "h2", "hang")
     file = cli.documents(vm("web", "T4-8Q", replicas=4))
-    began = time.monotonic()
+    monkeypatch.setenv("VGPUMGR_CALL_TIMEOUT_S", "3000")  # whoever waited for it would not end
     ran = finish(cli.process("apply", "-f", file))
-    took_s = time.monotonic() - began
     cli.ok("sim", "inject", "h2", "clear")
     assert ran.code == PARTLY, ran.err
     assert "host h2 did not answer within" in ran.err and "was not considered" in ran.err
-    assert took_s < 20  # a call's deadline alone is 30 s
     assert sorted(each["host"] for each in cli.items("vm", "list")) == ["h1", "h1", "h3", "h3"]
     assert "h2" in cli("host", "list").out
     assert cli.ok("plan", "-f", file).err == ""

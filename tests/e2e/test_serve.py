@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -117,20 +116,17 @@ def killed_apply(cli: Cli, replicas: int) -> None:
     slow(cli, "0.02")
 
 
-def test_what_a_killed_apply_left_is_finished_within_seconds(cli: Cli) -> None:
-    with serving(cli) as served:
+def test_what_a_killed_apply_left_is_finished_at_once(cli: Cli) -> None:
+    with serving(cli, "--interval", "600") as served:  # it does not wait for a host's next turn
         until(lambda: (cli.state / "serve.json").exists(), "it serves")
-        killed_apply(cli, 20)
-        began = time.monotonic()
+        killed_apply(cli, 12)
         until(lambda: not open_operations(cli), "the apply has ended")
-        took = time.monotonic() - began
         until(lambda: bool(served.told("operation-ended")), "it was told")
-    assert took < 20
-    assert how_many(cli) == 20
+    assert how_many(cli) == 12
     cli.ok("drift", "--ignore-foreign")
     (ended,) = served.told("operation-ended")
     assert ended["state"] == "done"
-    (operation,) = cli.items("operation", "list")
+    (operation,) = [each for each in cli.items("operation", "list") if each["kind"] == "apply"]
     assert operation["summary"] == "its worker had died; ended by serve"
 
 
@@ -147,17 +143,18 @@ def test_after_a_power_cut_of_a_host_its_vms_run_again_with_the_same_mdevs(cli: 
     cli.ok("drift", "--ignore-foreign")
 
 
-def test_a_host_that_hangs_does_not_delay_the_recovery_of_another(cli: Cli) -> None:
+def test_a_host_that_hangs_does_not_delay_the_recovery_of_another(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VGPUMGR_CALL_TIMEOUT_S", "300")
     cli.ok("apply", "-f", cli.documents(vm("web", "T4-2Q", replicas=4)))
     before = running(cli)
     with serving(cli, "--interval", "2") as served:
         until(lambda: (cli.state / "serve.json").exists(), "it serves")
         cli.ok("sim", "inject", "h2", "hang")
         until(lambda: "h2" in status(cli)["busy"], "it waits for the hung host")
-        began = time.monotonic()
         cli.ok("sim", "inject", "h1", "reboot")
         until(lambda: bool(served.told("host-restored")), "the other host is whole")
-        assert time.monotonic() - began < 20
         assert "h2" in status(cli)["busy"]
         assert not served.told("host-unreachable")
         cli.ok("sim", "inject", "h2", "clear")
@@ -200,9 +197,7 @@ def test_a_signal_ends_it_within_a_call_and_leaves_operations_to_be_resumed(cli:
     cli.ok("sim", "inject", "h2", "latency", "0.6")  # what is on h1 ends long before
     with serving(cli) as served:
         until(lambda: bool(served.told("task-ended")), "it goes on")
-        began = time.monotonic()
         assert served.terminate(signal.SIGTERM) == (0, "")
-        assert time.monotonic() - began < 10
     assert status(cli)["running"] is False
     slow(cli, "0")
     (left,) = open_operations(cli)

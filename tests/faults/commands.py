@@ -5,17 +5,21 @@ from __future__ import annotations
 from tests.faults.scenario import Command, layout_spec
 from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
+from vgpumgr.engine.defrag import Wanted
 from vgpumgr.engine.heal.report import Chosen
 from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
 from vgpumgr.engine.reconcile.turn import TurnEnd
+from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.use_cases import heal as healing
 from vgpumgr.engine.use_cases.drain import Drain
+from vgpumgr.model.defrag import Empty
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.fence import Fence
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.migration import MigrationAddress
+from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import VmSpec
 
 # Who had its turn is not due again by itself: the same run passes the same points at any speed.
@@ -48,6 +52,27 @@ def start(*names: str) -> Command:
 def stop(*names: str, force: bool = False) -> Command:
     """``vgpumgr vm stop``."""
     return lambda app: app.engine.stop_vms(names, force=force, timeout_s=5.0).raise_for_failure()
+
+
+def shelve(*names: str) -> Command:
+    """``vgpumgr vm stop --release-gpu``."""
+    how = Stop(force=True, timeout_s=5.0)
+    return lambda app: app.engine.shelve(names, how).raise_for_failure()
+
+
+def cancel(*names: str) -> Command:
+    """``vgpumgr queue cancel``."""
+    return lambda app: app.writable_ledger.cancel_queued(names)
+
+
+def set_quota(quota: Quota) -> Command:
+    """``vgpumgr quota set``."""
+    return lambda app: app.writable_ledger.set_quota(quota)
+
+
+def delete_quota(tenant: str) -> Command:
+    """``vgpumgr quota delete``."""
+    return lambda app: app.writable_ledger.delete_quota(tenant)
 
 
 def reboot(*names: str, force: bool = False) -> Command:
@@ -90,6 +115,20 @@ def remove_host(name: str, *, reach: bool = True) -> Command:
 def drain(name: str, *, cold: bool = False) -> Command:
     """``vgpumgr host drain``."""
     return lambda app: app.engine.drain(Drain(host=name, cold=cold)).outcome.raise_for_failure()
+
+
+def defrag(empty: int) -> Command:
+    """``vgpumgr defrag apply --free``."""
+
+    def command(app: App) -> None:
+        app.engine.end_moves().raise_for_failure()
+        planned, _ = app.engine.defrag_plan(Wanted(goal=Empty(gpus=empty)))
+        done = app.engine.defrag(planned)
+        done.outcome.raise_for_failure()
+        if done.error is not None:
+            raise done.error
+
+    return command
 
 
 def fence(name: str, wanted: Fence) -> Command:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.faults.mortal import READS
 from tests.faults.points import AFTER, BEFORE, EFFECT, Point
 from vgpumgr.engine import steps
-from vgpumgr.engine.verbs import VERBS, OnRefusal
+from vgpumgr.engine.running.verbs import VERBS, OnRefusal
 from vgpumgr.layout import journal
 from vgpumgr.model.journal import StepState, TaskState
 from vgpumgr.model.ports import Ledger
@@ -94,7 +94,7 @@ def wanted() -> Iterator[Transition]:
         yield AFTER, (name, "task", TaskState.DONE.value)
         if verb.on_refusal is OnRefusal.UNDO:
             yield AFTER, (name, "task", TaskState.UNDONE.value)
-    for name in vars(Ledger).keys() - READS - _JOURNAL - _OF_NO_USE_CASE:
+    for name in set(dir(Ledger)) - READS - _JOURNAL - _OF_NO_USE_CASE:
         if not name.startswith("_"):
             yield from ((at, tuple(name.split("_"))) for at in (BEFORE, AFTER))
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from tests.faults.points import AFTER, BEFORE, EFFECT, Fuse, reserved
 from vgpumgr.app.program import Ran
-from vgpumgr.hosts.helper.call import LEAVES_TRACES
+from vgpumgr.hosts.helper.verbs import LEAVES_TRACES
 from vgpumgr.model.journal import Reservation, Transition
 from vgpumgr.model.ports import Ledger
 from vgpumgr.sim.transport import wire
+from vgpumgr.sim.transport.calls import READS as LIBVIRT_READS
 from vgpumgr.sim.transport.channel import Channel
-from vgpumgr.sim.transport.proxies import _READS as LIBVIRT_READS
 
 # Whom requests are for that are not for a host, but for the process that is the hosts.
 CONTROL = "faults"
@@ -30,7 +30,11 @@ READS = frozenset(
         "vms",
         "vm",
         "allocations",
+        "requests",
+        "holdings",
         "layouts",
+        "queue",
+        "quotas",
         "operations",
         "operation",
         "tasks",
@@ -40,6 +44,7 @@ READS = frozenset(
         "remembered",
         "spoken_epoch",
         "frozen",
+        "hear",
         "release",
         "close",
     }

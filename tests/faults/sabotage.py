@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vgpumgr.engine.run import TaskRun
+from vgpumgr.engine.running.run import TaskRun
 from vgpumgr.engine.steps import CreateVolume, RealiseDevice, ReleaseDevice, StartMoved
 from vgpumgr.model.journal import StepMoved, StepState, Transition
 from vgpumgr.model.observed import InState

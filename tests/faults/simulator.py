@@ -22,6 +22,7 @@ from tests.faults.mortal import CONTROL, change
 from tests.faults.processes import fork
 from vgpumgr.model.domain import DomainState
 from vgpumgr.sim.fleet import Session, SimulatedFleet
+from vgpumgr.sim.injecting import inject
 from vgpumgr.sim.server import Server
 from vgpumgr.sim.transport import wire
 
@@ -169,7 +170,7 @@ class Simulator:
                 return {"result": self._fleet.host(request["host"]).faults.powered}
             case "inject":
                 host = self._fleet.host(request["host"])
-                return {"result": host.inject(request["args"]["words"])}
+                return {"result": inject(host, request["args"]["words"])}
             case _:
                 path.unlink(missing_ok=True)
                 os._exit(0)

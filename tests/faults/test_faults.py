@@ -47,7 +47,7 @@ def test_every_difference_that_heal_ends_is_healed_and_killed() -> None:
 
 def test_whatever_the_ledger_writes_is_a_kill_point() -> None:
     """A method that only reads says so; any other one is killed at."""
-    asked = {name for name in vars(Ledger) if not name.startswith("_")}
+    asked = {name for name in dir(Ledger) if not name.startswith("_")}
     assert asked >= READS - {"fresh_epoch"}
     assert {name for name in READS if not hasattr(SqlLedger, name)} <= {"fresh_epoch"}
 

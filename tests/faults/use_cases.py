@@ -5,6 +5,7 @@ from __future__ import annotations
 LOOKS = frozenset(
     {
         "adoptable",
+        "defrag_plan",
         "domain_xml",
         "drain_plan",
         "drift",
@@ -14,6 +15,7 @@ LOOKS = frozenset(
         "layout_plan",
         "move_plan",
         "plan",
+        "queue_outlook",
         "thaw_plan",
     }
 )
@@ -21,9 +23,11 @@ KILLED_IN = {
     "adopt": "adopt",
     "adopt_layout": "adopt",
     "apply": "create",
+    "defrag": "defrag",
     "delete": "delete",
     "drain": "drain",
     "enter_maintenance": "enter maintenance",
+    "end_moves": "defrag",
     "enrol": "host",
     "evacuate": "evacuate",
     "fence": "fence",
@@ -36,6 +40,7 @@ KILLED_IN = {
     "reboot": "reboot",
     "remove_host": "host",
     "resume": "heal",
+    "shelve": "shelve",
     "start": "start",
     "stop_vms": "stop",
     "thaw": "thaw",

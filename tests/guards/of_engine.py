@@ -14,8 +14,8 @@ from lxml.builder import E
 
 from tests.guards.registry import Guard, Happened, Place, patched
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine import operations
-from vgpumgr.engine.run import TaskRun
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.run import TaskRun
 from vgpumgr.engine.steps import domain
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.vm import DiskSpec
@@ -107,14 +107,14 @@ GUARDS = (
     ),
     Guard(
         "what is another's is left",
-        "engine/run.py: TaskRun._leave",
+        "engine/running/run.py: TaskRun._leave",
         "a stranger's volume is deleted, where ours could not be made",
         patched(TaskRun, "_leave", lambda *_: None),
         a_volume_deleted,
     ),
     Guard(
         "operation claim",
-        "engine/operations.py: _claim",
+        "engine/running/operations.py: _claim",
         "two processes work on one operation",
         patched(operations, "_claim", lambda *_: None),
         two_workers_on_one_operation,

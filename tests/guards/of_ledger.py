@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,12 @@ from tests.unit.store.values import SLOTS, allocation, board, facts, start, vm
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import Reservation
+from vgpumgr.model.queued import QueueEntry, QueueMoved, QueueState
+from vgpumgr.model.quota import Quota
+from vgpumgr.model.terms import Terms
 from vgpumgr.model.vm import Allocation
-from vgpumgr.store import SqlLedger, open_ledger, opening, reserve
-from vgpumgr.store.schema import gpu, host
+from vgpumgr.store import SqlLedger, open_ledger, reserve
+from vgpumgr.store.schema import gpu, host, metadata
 
 
 def ledger(place: Place) -> SqlLedger:
@@ -116,6 +120,33 @@ def an_allocation_while_frozen(place: Place) -> None:
         raise Happened("a unit was given away by a ledger that went back in time")
 
 
+def more_than_a_tenant_may_hold(place: Place) -> None:
+    """Each of the two VMs is within the quota, and they take different units."""
+    found = ledger(place)
+    found.set_quota(Quota(tenant="default", vms=1))
+    one, other = found.gpus()
+    taken = accepted(found, _makes("a", one, range(4)), _makes("b", other, range(4)))
+    found.close()
+    if taken > 1:
+        raise Happened("a tenant holds more than its quota")
+
+
+def two_starts_of_one_entry(place: Place) -> None:
+    """Cancelled between the plan and the reservation, or started by another controller."""
+    found = ledger(place)
+    spec = replace(vm("a").spec, queue=Terms())
+    found.enqueue([QueueEntry(id="q", vm=spec, state=QueueState.WAITING, since=1.0)])
+    made = vm("a")
+    moved = QueueMoved(
+        entry="q", before=QueueState.WAITING, state=QueueState.RUNNING, vm_id=made.id
+    )
+    found.cancel_queued(["a"])
+    taken = accepted(found, start(vms=[made], queue=(moved,)))
+    found.close()
+    if taken:
+        raise Happened("a VM was made that nobody asks for any more")
+
+
 def _unless(found: SqlLedger, things: Callable[[Allocation], Iterable[Hashable]]) -> None:
     held = [thing for each in found.allocations() for thing in things(each)]
     found.close()
@@ -133,7 +164,7 @@ def _made(change: Callable[[Any], object]) -> Any:
 
         return creating
 
-    return wrapped(opening, "_create_tables", wrap)
+    return wrapped(metadata, "create_all", wrap)
 
 
 def _unit_without_key(connection: Any) -> None:
@@ -229,6 +260,24 @@ GUARDS = (
         patched(reserve, "refuse_frozen", lambda *_: None),
         an_allocation_while_frozen,
         (_no_unit_key, _no_device_index, _no_gpu_generation, _no_host_generation),
+        server_too=True,
+    ),
+    Guard(
+        "quota",
+        "store/quotas.py: within_quotas",
+        "a tenant holds more than it may",
+        patched(reserve, "within_quotas", lambda *_: nullcontext()),
+        more_than_a_tenant_may_hold,
+        (_no_unit_key, _no_device_index, _no_gpu_generation, _no_host_generation),
+        server_too=True,
+    ),
+    Guard(
+        "queue entry",
+        "store/queue.py: move",
+        "a cancelled VM is made",
+        patched(reserve, "move", lambda *_: None),
+        two_starts_of_one_entry,
+        (_no_gpu_generation, _no_host_generation),
         server_too=True,
     ),
 )

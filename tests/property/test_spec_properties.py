@@ -18,6 +18,7 @@ from vgpumgr.model.layout import (
     LayoutSpec,
     Scheduler,
 )
+from vgpumgr.model.terms import Terms
 from vgpumgr.model.vm import (
     Affinity,
     CloudInit,
@@ -76,9 +77,18 @@ overlays = st.builds(
 nics = st.builds(NicSpec, bridge=bridges) | st.builds(NicSpec, network=objects)
 optional_text = st.none() | texts
 
+terms = st.builds(
+    Terms,
+    priority=st.integers(-1000, 1000),
+    spot=st.booleans(),
+    runtime_s=st.none() | st.integers(1, 10**7).map(float),
+    after=st.lists(
+        names.map("x{}".format).filter(lambda name: len(name) < 64), max_size=2, unique=True
+    ).map(tuple),
+)
 vms = st.builds(
     VmSpec,
-    name=names,
+    name=names.filter(lambda name: not name.startswith("x")),
     vcpus=st.integers(1, 512),
     memory_mib=st.integers(1, 1000).map(lambda gib: gib * 1024),
     gpus=st.lists(gpus, max_size=4).map(tuple),
@@ -101,6 +111,7 @@ vms = st.builds(
     policy=st.none() | st.sampled_from(PlacementPolicy),
     labels=labels,
     tenant=names,
+    queue=st.none() | terms,
 )
 
 

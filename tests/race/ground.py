@@ -11,11 +11,11 @@ from sqlalchemy import select
 
 from tests.fakes import FakeClock, FakeHost, FakeHosts
 from tests.world import vm
-from vgpumgr.engine import reservations
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.planning import make_plan
-from vgpumgr.engine.refusal import no_placement
+from vgpumgr.engine.planning.plan import make_plan
+from vgpumgr.engine.planning.refusal import no_placement
+from vgpumgr.engine.reserving import reservations
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import Reservation
@@ -67,14 +67,14 @@ def planned(session: Engine) -> Reservation:
     """The engine's own plan for the last slice, as it would be reserved."""
     session.refresh()
     view = session.view()
-    plan = make_plan(view, [wanted("template")], session.policy)
+    plan = make_plan(view, [wanted("template")], session.place)
     assert not plan.unplaced, plan.unplaced
     return reservations.application(plan, view, session.opening())
 
 
 def told_no(session: Engine, name: str) -> NoPlacement | None:
     """What a loser is told when the engine plans anew; None where there is room after all."""
-    plan = make_plan(session.view(), [wanted(name)], session.policy)
+    plan = make_plan(session.view(), [wanted(name)], session.place)
     return no_placement(plan.unplaced) if plan.unplaced else None
 
 

@@ -16,7 +16,7 @@ from vgpumgr.model.journal import (
 from vgpumgr.model.vm import AllocationState, VmState
 
 # In every n-th round the clients read the generations at the last moment, some after the winner.
-LATE_EVERY = 8
+LATE_EVERY = 16
 
 
 class Reserving:

@@ -17,7 +17,8 @@ _TOLD = frozenset({"conflict.generation", "placement.none"})
 
 @dataclass
 class Seen:
-    """One client's part: whether it won, by round; its answers; seconds per attempt.
+    """One client's part: whether it won, by round; its answers; seconds per attempt; processor
+    seconds in all.
 
     ``anew`` are the answers of the engine's planning while another held the slice.
     """
@@ -27,6 +28,7 @@ class Seen:
     anew: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     doubles: int = 0
+    cpu_s: float = 0.0
 
     def answered(self, answer: str, seconds: float) -> bool:
         """Note one attempt; did it win?"""
@@ -46,6 +48,7 @@ def summed(seen: Sequence[Seen]) -> Report:
         "winners_per_round": {"min": min(winners), "max": max(winners)},
         "double_allocations": sum(one.doubles for one in seen),
         "attempts": len(seconds),
+        "clients_cpu_ms_per_round": round(1000 * sum(one.cpu_s for one in seen) / len(winners), 1),
         "losers": {kind: count for kind, count in answers.most_common() if kind != WON},
         "planned_anew": dict(sum((one.anew for one in seen), Counter[str]())),
         "attempt_ms": {

@@ -42,6 +42,7 @@ class Field:
         )
         self.hands = Hands(self.world.sim)
         self._power_cuts: list[str] = []
+        self._cut_short: set[str] = set()
         door = Door(self.world.sim.call, self.world.engine.stop.set, self._lose_power)
         self.world.sim.call = self.door = door  # type: ignore[method-assign]
         self.model = Model()
@@ -71,7 +72,9 @@ class Field:
             if end:
                 self.shaken.add(name)
         while self._power_cuts:
-            self._shaken_on(self._power_cuts.pop())
+            self.shaken |= self._on(self._power_cuts.pop())
+        self.shaken |= self._cut_short
+        self._cut_short.clear()
         return end
 
     def check(self) -> None:
@@ -106,7 +109,7 @@ class Field:
     def power_cut(self, host: str) -> None:
         """Everything of a host that is not durable goes."""
         self.hands.power_cut(host)
-        self._shaken_on(host)
+        self.shaken |= self._on(host)
 
     def end(self) -> None:
         """All faults go, all strangers leave, all VMs are deleted: nothing may be left."""
@@ -177,11 +180,13 @@ class Field:
         return end
 
     def _lose_power(self, host: str) -> None:
+        """In the middle of a command, which may yet move a VM that was there."""
         self.hands.power_cut(host)
         self._power_cuts.append(host)
+        self._cut_short |= self._on(host)
 
-    def _shaken_on(self, host: str) -> None:
-        self.shaken |= {
+    def _on(self, host: str) -> set[str]:
+        return {
             vm.name
             for vm in self.world.ledger.vms()
             if host in {vm.host, vm.moving_to.host if vm.moving_to else ""}

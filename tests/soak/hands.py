@@ -12,6 +12,7 @@ from lxml.builder import E
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.sim.fleet import SimulatedFleet
+from vgpumgr.sim.injecting import inject
 
 Key = tuple[str, str]
 
@@ -65,7 +66,7 @@ class Hands:
 
     def power_cut(self, host: str) -> None:
         """Off and on: what is not durable is gone."""
-        self._fleet.host(host).inject(["reboot"])
+        inject(self._fleet.host(host), ["reboot"])
         self.powered_off(host)
 
     def powered_off(self, host: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
+
+from vgpumgr.app.config import Config
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +24,16 @@ def test_every_file_that_a_document_links_to_exists() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_every_page_is_in_the_list_of_pages() -> None:
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text()))
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+
+def test_every_setting_is_on_its_page() -> None:
+    listed = re.findall(r"(?m)^\| `(\w+)` \|", (ROOT / "docs" / "settings.md").read_text())
+    assert sorted(listed) == sorted(field.name for field in fields(Config))
 
 
 def test_every_file_named_on_the_request_page_exists() -> None:

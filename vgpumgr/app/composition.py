@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from vgpumgr.app.fencing import Fences
     from vgpumgr.app.router import HostRouter
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.outcome import VmOutcome
+    from vgpumgr.engine.outlook import Expected, Weights
+    from vgpumgr.engine.running.outcome import VmOutcome
     from vgpumgr.hosts.real import RealHosts
     from vgpumgr.sim.client import SimHosts
     from vgpumgr.store import Migration
@@ -137,11 +138,33 @@ class App:
             clock=SystemClock(),
             new_uuid=lambda: str(uuid.uuid4()),
             policy=self.config.policy,
+            expected=self.expected,
             fencing=self.fences,
             stop=self.stop,
             progress=self._report,
             tell=self._tell,
         )
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What is expected to be asked for."""
+        from vgpumgr.engine.outlook import Expected
+
+        return Expected(self._declared_mix)
+
+    def _declared_mix(self) -> Weights:
+        """The requests that the settings declare as expected; () where none."""
+        from vgpumgr.engine.profiles import learned_profiles
+        from vgpumgr.spec import SpecError, load_mix
+
+        declared = self.config.mix
+        if declared is None:
+            return ()
+        try:
+            return load_mix(declared.text, declared.source)
+        except SpecError:
+            known = learned_profiles(self.ledger)
+            return load_mix(declared.text, declared.source, known)
 
     def _report(self, outcome: VmOutcome) -> None:
         self.progress(outcome)

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NoReturn
 
+from vgpumgr.app.config_sources import MIX, home, sources
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.vm import PlacementPolicy
 
-SYSTEM_FILE = Path("/etc/vgpumgr/config.yaml")
-LOCAL_FILE = Path("vgpumgr.yaml")
-MAX_BYTES = 64 * 1024
 MAX_NUMBER = 1e6
 DEFAULT_LANES = 32
 MAX_LANES = 256
+DEFRAG_THRESHOLD = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """YAML that holds a setting with a structure, and where it was written."""
+
+    text: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds."""
+    """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds.
+
+    ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed.
+    ``mix`` are the requests that are expected, read when they are needed.
+    """
 
     ledger: str
     state_dir: Path
@@ -31,6 +40,8 @@ class Config:
     call_timeout_s: float = 30.0
     ssh_config: Path | None = None
     lanes: int = DEFAULT_LANES
+    defrag_threshold: float = DEFRAG_THRESHOLD
+    mix: Declared | None = None
 
     @property
     def keys_dir(self) -> Path:
@@ -54,72 +65,29 @@ def load_config(
 ) -> Config:
     """Merge all sources, the strongest last. UsageError names the source of a bad value."""
     merged: dict[str, _Setting] = {}
-    for source, values in [*_sources(environ, folder), ("the command line", overrides or {})]:
+    for source, values in [
+        *sources(environ, folder, _names()),
+        ("the command line", overrides or {}),
+    ]:
         _check_keys(source, values)
         merged.update({key: _Setting(text, source) for key, text in values.items()})
     return _build(merged, environ)
 
 
-def _sources(environ: Mapping[str, str], folder: Path) -> list[tuple[str, Mapping[str, str]]]:
-    user = Path(environ.get("XDG_CONFIG_HOME") or _home(environ) / ".config")
-    files = [SYSTEM_FILE, user / "vgpumgr" / "config.yaml"]
-    local = folder / LOCAL_FILE
-    if _trusted(local):
-        files.append(local)
-    found = [(str(path), _read(path)) for path in files if path.is_file()]
-    prefix = "VGPUMGR_"
-    names = {field.name for field in fields(Config)}
-    env = {
-        key.removeprefix(prefix).lower(): value
-        for key, value in environ.items()
-        if key.startswith(prefix) and key.removeprefix(prefix).lower() in names
-    }
-    return [*found, ("the environment", env)]
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or "/root")
-
-
-def _trusted(path: Path) -> bool:
-    """A config in the working folder counts only if ours and not writable by others."""
-    try:
-        status = path.stat()
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _read(path: Path) -> dict[str, str]:
-    import yaml
-
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-        data = yaml.safe_load(text) if len(text) <= MAX_BYTES else None
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read", why=str(error)) from error
-    if len(text) > MAX_BYTES:
-        raise UsageError(f"{path} is larger than {MAX_BYTES // 1024} KiB")
-    if not isinstance(data, dict | None):
-        raise UsageError(f"{path} is not a mapping of settings")
-    for key, value in (data or {}).items():
-        if not isinstance(value, str | int | float):
-            raise UsageError(f"{path}: {key}: is no text or number")
-    return {str(key): str(value) for key, value in (data or {}).items()}
+def _names() -> tuple[str, ...]:
+    return tuple(field.name for field in fields(Config))
 
 
 def _check_keys(source: str, values: Mapping[str, str]) -> None:
-    names = [field.name for field in fields(Config)]
     for key in values:
-        if key not in names:
+        if key not in _names():
             raise UsageError(
-                f"{source}: unknown setting {key}", next=f"known settings: {', '.join(names)}"
+                f"{source}: unknown setting {key}", next=f"known settings: {', '.join(_names())}"
             )
 
 
 def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Config:
-    base = Path(environ.get("XDG_STATE_HOME") or _home(environ) / ".local" / "state")
+    base = Path(environ.get("XDG_STATE_HOME") or home(environ) / ".local" / "state")
     texts = {key: setting.text for key, setting in settings.items() if setting.text}
     state_dir = Path(texts.get("state_dir", base / "vgpumgr")).absolute()
     return Config(
@@ -130,6 +98,8 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         call_timeout_s=_number(settings, "call_timeout_s", 30.0),
         ssh_config=Path(texts["ssh_config"]) if "ssh_config" in texts else None,
         lanes=_lanes(settings),
+        defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
+        mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
     )
 
 
@@ -152,6 +122,21 @@ def _number(settings: Mapping[str, _Setting], key: str, default: float) -> float
     if not 0 < number < MAX_NUMBER:
         setting.refuse(key, "is out of range")
     return number
+
+
+def _share(settings: Mapping[str, _Setting], key: str, default: float) -> float:
+    """``30%``, or ``0.3``."""
+    setting = settings.get(key)
+    if setting is None:
+        return default
+    try:
+        text = setting.text.strip()
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        setting.refuse(key, "is not a share", next=f"{key}: 30%")
+    if not 0 <= share <= 1:
+        setting.refuse(key, "is not between 0% and 100%")
+    return share
 
 
 def _lanes(settings: Mapping[str, _Setting]) -> int:

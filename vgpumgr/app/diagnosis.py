@@ -9,17 +9,19 @@ from functools import partial
 from vgpumgr import checks
 from vgpumgr.app.composition import App
 from vgpumgr.app.examination import examination, look
+from vgpumgr.engine.running.membership import is_worked_on, not_finished
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.examined import Finding, Mark
 from vgpumgr.model.gpu import GpuHealth, GpuState
-from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.vm import VmState
 
 
 def examine_host(app: App, name: str) -> tuple[Finding, ...]:
     """Every check of one enrolled host. NotFound, HostUnreachable, … where there is no look."""
-    return checks.check_host(examination(app, app.ledger.host(name)))
+    record = app.ledger.host(name)
+    return (*_membership(app, record), *checks.check_host(examination(app, record)))
 
 
 def examine(app: App) -> tuple[Finding, ...]:
@@ -78,13 +80,22 @@ def _hosts(app: App) -> Iterator[Finding]:
             for name, facts in observation.facts.items()
         }
     )
-    for name in records:
+    for name, record in records.items():
+        yield from _membership(app, record)
         fault = observation.failed.get(name) or found.get(name)
         if isinstance(fault, Exception):
             next = getattr(fault, "next", "") or f"vgpumgr --debug doctor {name}"
             yield Finding(check=f"host {name}", mark=Mark.BAD, text=str(fault), next=next)
         elif fault is not None:
             yield from fault
+
+
+def _membership(app: App, host: HostRecord) -> Iterator[Finding]:
+    """One of a host that is half in the fleet; a warning while somebody works on it."""
+    if host.membership is not Membership.MEMBER:
+        half = not_finished(app.ledger, host)
+        mark = Mark.WARN if is_worked_on(app.ledger, host.name) else Mark.BAD
+        yield Finding(check=f"host {host.name}", mark=mark, text=str(half), next=half.next)
 
 
 def _host(app: App, host: HostRecord, facts: HostFacts) -> tuple[Finding, ...]:

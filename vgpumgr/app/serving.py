@@ -15,7 +15,7 @@ from vgpumgr.app.status_file import StatusFile
 from vgpumgr.engine.reconcile import Controller, Event, EventKind, Pace, Status, ThreadTurns
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.model.errors import ClaimLost, Conflict, LedgerError
-from vgpumgr.store.opening import file_path
+from vgpumgr.store.opening.address import file_path
 
 # Between two lives, in seconds; and how much longer than one host call an end may take.
 _PAUSE_S, _GRACE_S = 2.0, 5.0
@@ -98,9 +98,18 @@ class Server:
         with closing(app):
             self._be_the_only_one(app)
             self._turns = ThreadTurns(self._options.workers, app.engine.clock)
+            queue: ThreadTurns[bool] = ThreadTurns(1, app.engine.clock)
             pace = Pace(self._options.interval_s)
             with closing(status):
-                yield Controller(app.engine, self._turns, pace, emit=self._emit, show=status.show)
+                yield Controller(
+                    app.engine,
+                    self._turns,
+                    pace,
+                    emit=self._emit,
+                    show=status.show,
+                    queue=queue,
+                    most_fragmented=self._config.defrag_threshold,
+                )
 
     def _be_the_only_one(self, app: App) -> None:
         """A file has one writer at a time, so one controller is all that it can use."""

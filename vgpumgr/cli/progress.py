@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.cli.context import Context
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.outcome import VmOutcome
+    from vgpumgr.engine.running.outcome import VmOutcome
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def changing(context: Context, total: int) -> Iterator[Engine]:
     Every VM's end is reported, the first Ctrl-C lets the running host call end, and the hosts
     that were touched and answered are probed afterwards, so that lists show what the change did.
     """
-    from vgpumgr.engine.run import CUT
+    from vgpumgr.engine.running.run import CUT
 
     app = context.app
     with ending_gently(app.stop):

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpumgr.engine import drift, operations
+from vgpumgr.engine import drift
 from vgpumgr.engine.adoption.candidate import Findings
 from vgpumgr.engine.amnesia import thawing
+from vgpumgr.engine.defrag import DefragPlan, Wanted
 from vgpumgr.engine.draining import Choice
 from vgpumgr.engine.evacuation.plan import EvacuationPlan
 from vgpumgr.engine.heal.report import Chosen, Healed, HealPlan
 from vgpumgr.engine.migration import MovePlan
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.reserving.shelving import Stop
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import (
     adopt,
     apply,
+    defrag,
     delete,
     drain,
     enrol,
@@ -27,13 +31,16 @@ from vgpumgr.engine.use_cases import (
     maintenance,
     move,
     power,
+    queue,
     remove,
+    shelve,
 )
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.fence import Fence
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.plan import Plan
+from vgpumgr.model.queue import Turn
 from vgpumgr.model.vm import VmSpec
 
 
@@ -78,6 +85,10 @@ class Engine(Session):
         """Probe, and say what ``heal`` would do about every difference, and what an operator."""
         return heal.plan(self, chosen)
 
+    def queue_outlook(self) -> Turn:
+        """What the queue's next turn would do, by what was seen last; nothing is looked at."""
+        return queue.outlook(self)
+
     # -- changing ------------------------------------------------------------------------------
 
     def apply(
@@ -97,6 +108,10 @@ class Engine(Session):
     def stop_vms(self, names: Sequence[str], *, force: bool, timeout_s: float) -> Outcome:
         """Stop VMs: ask the guest, or with ``force`` pull the plug."""
         return power.power(self, names, "stop", force=force, timeout_s=timeout_s)
+
+    def shelve(self, names: Sequence[str], stop: Stop) -> Outcome:
+        """Stop VMs and give back what they hold; their disks are kept."""
+        return shelve.shelve(self, names, stop)
 
     def reboot(self, names: Sequence[str], *, force: bool) -> Outcome:
         """Reboot VMs."""
@@ -137,6 +152,18 @@ class Engine(Session):
         remove.forget(self, host)
 
     # -- hosts emptied, and hosts lost ---------------------------------------------------------
+
+    def defrag_plan(self, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
+        """Probe, and say which moves would make room; a line for each host that was left out."""
+        return defrag.plan(self, wanted)
+
+    def defrag(self, planned: DefragPlan) -> defrag.Defragmented:
+        """Carry planned moves out, one after the other; the first that fails ends it."""
+        return defrag.apply(self, planned)
+
+    def end_moves(self) -> Outcome:
+        """End the moves that were cut, whoever began them."""
+        return defrag.go_on(self)
 
     def drain_plan(self, wanted: drain.Drain) -> tuple[Choice, ...]:
         """Probe, then say where every VM of a host would go."""

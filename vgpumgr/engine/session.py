@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -11,13 +11,15 @@ from vgpumgr.engine.candidates import Candidates, lines
 from vgpumgr.engine.fencing import NoFencing
 from vgpumgr.engine.lanes import OneOfMany
 from vgpumgr.engine.observe import Observation, Round, observe
-from vgpumgr.engine.opening import Opening
-from vgpumgr.engine.outcome import VmOutcome
+from vgpumgr.engine.outlook import Expected, placing
+from vgpumgr.engine.running.opening import Opening
+from vgpumgr.engine.running.outcome import VmOutcome
 from vgpumgr.engine.view import LedgerView, read_view
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import Decision, Fleet
 from vgpumgr.model.ports import Clock, Fencing, Host, Hosts, Lanes, Ledger
-from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.model.waits import WAITS, Waits
 
 Progress = Callable[[VmOutcome], None]
@@ -32,8 +34,9 @@ def _silent(_: object) -> None:
 class Session:
     """A ledger, its hosts, and how they are worked on.
 
-    ``fencing`` proves that lost hosts are off. ``stop`` is set by the first Ctrl-C. ``progress``
-    hears of every task's end, ``tell`` of what a long one is doing.
+    ``expected`` is what placement by ``least-fragmentation`` goes by. ``fencing`` proves that lost
+    hosts are off. ``stop`` is set by the first Ctrl-C. ``progress`` hears of every task's end,
+    ``tell`` of what a long one is doing.
     """
 
     ledger: Ledger
@@ -42,6 +45,7 @@ class Session:
     clock: Clock
     new_uuid: Callable[[], str]
     policy: PlacementPolicy = PlacementPolicy.BREADTH_FIRST
+    expected: Expected = field(default_factory=Expected)
     waits: Waits = WAITS
     fencing: Fencing = field(default_factory=NoFencing)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -65,11 +69,14 @@ class Session:
         return lines(observe(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits))
 
     @contextmanager
-    def looking(self, named: Collection[str] = (), *, others: bool = True) -> Iterator[Candidates]:
+    def looking(
+        self, named: Collection[str] = (), *, others: bool = True, without: Collection[str] = ()
+    ) -> Iterator[Candidates]:
         """Probe the hosts that somebody named, who are waited for, and with ``others`` all the
-        rest, of which those that hang are not. None that is in maintenance.
+        rest, of which those that hang are not. None of ``without``, none that is in maintenance.
         """
-        records = self._awake(() if others else named)
+        awake = self._awake(() if others else named)
+        records = [host for host in awake if host.name not in without]
         waiting = OneOfMany(named=named, doubted=_doubted(records), waits=self.waits)
         with closing(
             Round(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits)
@@ -90,6 +97,11 @@ class Session:
     def view(self) -> LedgerView:
         """One reading of the ledger."""
         return read_view(self.ledger)
+
+    def place(self, fleet: Fleet, requests: Sequence[VmSpec]) -> tuple[Decision, ...]:
+        """Decide all of them, each using up supply for the next; nothing is reserved."""
+        decide = placing(self.policy, self.expected, self.ledger, self.clock.now())
+        return decide(fleet, requests)
 
     def host(self, name: str) -> Host:
         """The enrolled host of that name; NotFound suggests near names."""

@@ -10,6 +10,8 @@ from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import TaskRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ports import Ledger
+from vgpumgr.model.queued import QueueEntry
+from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import Allocation, VmRecord
 
 
@@ -18,6 +20,8 @@ class LedgerView:
     """Hosts with their last observation, GPUs, VMs, and the allocations that hold units.
 
     ``cut`` are the tasks of layouts that were not reached: what was to be done, and how far it got.
+    ``quotas`` are the tenants', ``queue`` is what waits or runs on terms; a view of one host has
+    neither, because nothing is placed by it.
     """
 
     fleet: str
@@ -27,6 +31,8 @@ class LedgerView:
     allocations: tuple[Allocation, ...]
     layouts: tuple[LayoutRecord, ...] = ()
     cut: tuple[TaskRecord, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    queue: tuple[QueueEntry, ...] = ()
 
 
 def read_host_view(ledger: Ledger, name: str) -> LedgerView:
@@ -57,6 +63,8 @@ def read_view(ledger: Ledger) -> LedgerView:
         allocations=ledger.allocations(),
         layouts=layouts,
         cut=_cut(ledger, layouts),
+        quotas=ledger.quotas(),
+        queue=ledger.queue(),
     )
 
 

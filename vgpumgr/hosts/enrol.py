@@ -24,8 +24,8 @@ def pin(hosts: RealHosts, record: HostRecord, fingerprint: str, accept: AcceptKe
     if record.address == LOCAL:
         return record
     wanted = check_fingerprint(fingerprint) if fingerprint else ""
-    shown = hosts.fingerprints(record.address)
-    known = known_fingerprints(hosts.target(record.address).known_as)
+    shown = hosts.ways.fingerprints(record.address)
+    known = known_fingerprints(hosts.ways.target(record.address).known_as)
     if wanted:
         _require(record, shown, frozenset({wanted}), "given")
         return replace(record, host_key=wanted)

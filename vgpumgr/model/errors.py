@@ -9,6 +9,7 @@ VgpumgrError                1  failure
 │   ├── Frozen              4  the ledger went back in time and may not allocate
 │   └── StaleGeneration     4  the ledger moved since it was read; plan again
 ├── NoPlacement             5
+│   └── QuotaExceeded       5  there may be room, but the tenant may not hold more
 ├── HostUnreachable         6
 ├── PartlyDone              7
 ├── NotPermitted            8
@@ -17,6 +18,7 @@ VgpumgrError                1  failure
 ├── HostRefused             1  the kernel, the driver or libvirt said no
 ├── OutcomeUnknown          1  a call was cut: look, never assume
 ├── LedgerError             1
+│   ├── DatabaseFault       1  the database fails, whatever is asked of it
 │   ├── ClaimLost           1  another process may work on what this one had claimed
 │   └── Superseded          1  a host has heard from a later epoch of this ledger
 └── Interrupted           130
@@ -106,6 +108,12 @@ class NoPlacement(VgpumgrError):
     exit_status = 5
 
 
+class QuotaExceeded(NoPlacement):
+    """The tenant would hold more than its quota says."""
+
+    code = "quota-exceeded"
+
+
 class HostUnreachable(VgpumgrError):
     """The host cannot be reached (resolve, connect, authenticate, libvirt absent)."""
 
@@ -167,6 +175,10 @@ class LedgerError(VgpumgrError):
     """The ledger cannot be opened, read or written."""
 
     code = "ledger"
+
+
+class DatabaseFault(LedgerError):
+    """The database itself fails (full, locked, gone), whatever is asked of it."""
 
 
 class ClaimLost(LedgerError):

@@ -35,8 +35,19 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedVm:
+    """A VM that waits for room, or is about to; ``position`` 1 is the next."""
+
+    vm: VmSpec
+    position: int
+    why: str
+    new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All actions in the order of the file, what could not be placed, and what is as wanted.
+    """All actions in the order of the file, what could not be placed, what waits for room, and what
+    is as wanted.
 
     ``warnings`` name hosts that could not be read.
     """
@@ -45,8 +56,14 @@ class Plan:
     unplaced: tuple[NotPlaced, ...] = ()
     unchanged: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    waiting: tuple[QueuedVm, ...] = ()
+
+    @property
+    def entering(self) -> tuple[VmSpec, ...]:
+        """The VMs that are new in the queue."""
+        return tuple(each.vm for each in self.waiting if each.new)
 
     @property
     def changes(self) -> int:
-        """How many VMs would change."""
-        return len(self.actions)
+        """How many VMs would change, or begin to wait."""
+        return len(self.actions) + len(self.entering)

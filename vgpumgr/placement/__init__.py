@@ -3,6 +3,7 @@
 from vgpumgr.placement.explain import FITS, explain
 from vgpumgr.placement.gauge import Fragmentation, HostFragmentation
 from vgpumgr.placement.headroom import headroom
+from vgpumgr.placement.learning import Learning
 from vgpumgr.placement.mix import Mix
 from vgpumgr.placement.place import place
 from vgpumgr.placement.placer import Placer
@@ -11,6 +12,7 @@ __all__ = [
     "FITS",
     "Fragmentation",
     "HostFragmentation",
+    "Learning",
     "Mix",
     "Placer",
     "explain",

@@ -13,12 +13,13 @@ _GRIDS = 4096
 class Board:
     """One make of GPU as it is laid out: its model, its units and what it offers.
 
-    ``number`` tells boards of one fleet apart.
+    ``number`` tells boards of one fleet apart. ``counted``: its vGPUs may lie on any free slots.
     """
 
     __slots__ = (
         "_grids",
         "_matching",
+        "counted",
         "makes_whole",
         "model",
         "number",
@@ -34,6 +35,7 @@ class Board:
         self.offers = supply.offers
         self.shapes = shapes
         self.makes_whole = any(map(whole, supply.offers))
+        self.counted = not any(offer.starts or offer.instance for offer in supply.offers)
         self._grids: dict[int, Grid] = {}
         self._matching: dict[Kind, tuple[Offer, ...]] = {}
 
@@ -53,11 +55,6 @@ class Board:
             self._grids.clear()
         known = self._grids.setdefault(grid.free, grid)
         return known if known.gpu_slices == grid.gpu_slices else grid
-
-    @property
-    def counted(self) -> bool:
-        """Whether all its vGPUs may lie on any free slots."""
-        return not any(offer.starts or offer.instance for offer in self.offers)
 
 
 class BoardBook:

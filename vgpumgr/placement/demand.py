@@ -150,6 +150,11 @@ def kind_key(part: GpuRequest) -> KindKey:
     return part.profile, models, memory_mib, framework
 
 
+def kind_of(part: GpuRequest) -> Kind:
+    """One such part by itself."""
+    return replace(_kind(part, kind_key(part)), count=1)
+
+
 def _kinds(request: VmSpec) -> tuple[Kind, ...]:
     kinds: dict[KindKey, Kind] = {}
     for part in request.gpus:

@@ -10,6 +10,7 @@ from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.fit import find_fit, fit_on, gpus_near, node_shortage
 from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.node_state import NodeState
 from vgpumgr.placement.partitions import outside, refuse_partition
 from vgpumgr.placement.policy import KEYS
 from vgpumgr.placement.room import room
@@ -17,7 +18,7 @@ from vgpumgr.placement.rules.gpu import refuse_gpu
 from vgpumgr.placement.rules.host import refuse_host
 from vgpumgr.placement.rules.words import name, no_gpu
 from vgpumgr.placement.search import families, pick
-from vgpumgr.placement.state import FleetState, HostState, NodeState
+from vgpumgr.placement.state import FleetState, HostState
 
 FITS = "fits"
 """The ``code`` of what ``explain`` says about a GPU or host where the request fits."""

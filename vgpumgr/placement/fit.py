@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpumgr.model.vm import NumaPolicy
 from vgpumgr.placement.demand import Demand
 from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.node_state import NodeState
 from vgpumgr.placement.policy import KEYS, Key, Keys
 from vgpumgr.placement.rules.host import refuse_host
 from vgpumgr.placement.search import Pick, pick
-from vgpumgr.placement.state import HostState, NodeState
+from vgpumgr.placement.state import HostState
 
 Score = tuple[int, tuple[Key, ...], Key]
 
@@ -26,13 +26,18 @@ class Fit:
     partition: int | None
     score: Score
 
+    @property
+    def strays(self) -> bool:
+        """It does not lie on one NUMA node, though it would rather."""
+        return self.score[0] > 0
+
 
 def find_fit(
     host: HostState,
     demand: Demand,
     keys: Keys | None = None,
     *,
-    only: Sequence[GpuState] | None = None,
+    only: list[GpuState] | None = None,
 ) -> Fit | None:
     """The best fit on this host, or None.
 
@@ -64,13 +69,15 @@ def fit_on(
     demand: Demand,
     node: NodeState | None,
     keys: Keys,
-    only: Sequence[GpuState] | None = None,
+    only: list[GpuState] | None = None,
 ) -> Fit | None:
     """The best fit with CPUs, memory and GPUs on ``node``; None lets them lie anywhere."""
     if node is not None and node_shortage(node, demand):
         return None
-    gpus = gpus_near(host, demand, node)
-    found = pick(host, gpus if only is None else only, demand, keys)
+    gpus = gpus_near(host, demand, node, only)
+    if demand.kinds and not gpus:
+        return None
+    found = pick(host, gpus, demand, keys)
     if found is None:
         return None
     score = (
@@ -93,12 +100,18 @@ def node_shortage(node: NodeState, demand: Demand) -> str:
     return ""
 
 
-def gpus_near(host: HostState, demand: Demand, node: NodeState | None) -> list[GpuState]:
+def gpus_near(
+    host: HostState,
+    demand: Demand,
+    node: NodeState | None,
+    only: list[GpuState] | None = None,
+) -> list[GpuState]:
     """GPUs on ``node``. One whose node is unknown satisfies ``prefer`` but not ``require``."""
+    gpus = host.gpus if only is None else only
     if node is None:
-        return host.gpus
+        return gpus
     near = (node.id,) if demand.numa is NumaPolicy.REQUIRE else (node.id, None)
-    return [gpu for gpu in host.gpus if gpu.numa_node in near]
+    return [gpu for gpu in gpus if gpu.numa_node in near]
 
 
 def _misses_node(demand: Demand, node: NodeState | None, picks: tuple[Pick, ...]) -> int:

@@ -174,8 +174,9 @@ class GpuState:
         slots, at = mask_of(part.slots), part.start
         spot = self.grid.spot_of(part.offer, slots, at, makes=part.make_instance)
         self._set(self.grid.holding(part.offer, spot), (*self.parts, part.offer))
-        if part.vf is not None:
-            self.vfs = tuple(each for each in self.vfs if each != part.vf)
+        if part.vf in self.vfs:
+            at = self.vfs.index(part.vf)
+            self.vfs = self.vfs[:at] + self.vfs[at + 1 :]
 
     def release(self, part: Assignment) -> None:
         """Give back a part that ``hold`` used up at any time before."""

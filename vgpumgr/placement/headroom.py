@@ -9,10 +9,11 @@ from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.demand import Demand, Kind, matches
 from vgpumgr.placement.fit import find_fit, gpus_near
 from vgpumgr.placement.gpu_state import Family, GpuState
+from vgpumgr.placement.node_state import NodeState
 from vgpumgr.placement.placer import Placer
 from vgpumgr.placement.room import room
 from vgpumgr.placement.rules.host import refuse_host
-from vgpumgr.placement.state import FleetState, HostState, NodeState
+from vgpumgr.placement.state import FleetState, HostState
 from vgpumgr.placement.taking import commit, proposal
 
 
@@ -47,18 +48,35 @@ def headroom(
     return min(total, limit)
 
 
+def counted(state: FleetState, request: VmSpec, demand: Demand, limit: int) -> int | None:
+    """The same for a state that stays as it is; None where only trying tells."""
+    if demand.founding:
+        return None
+    total = 0
+    for host in state.hosts:
+        if total >= limit:
+            break
+        if most := _allowed(host, request, demand, limit - total):
+            if not _countable(host, demand):
+                return None
+            total += min(most, _by_counting(host, demand, most))
+    return total
+
+
 def _on_host(
     state: FleetState, host: HostState, request: VmSpec, demand: Demand, limit: int
 ) -> int:
-    if refuse_host(host, demand) is not None:
+    most = _allowed(host, request, demand, limit)
+    if most and not _countable(host, demand):
+        return _by_trying(state, host, request, demand, most)
+    return min(most, _by_counting(host, demand, most)) if most else 0
+
+
+def _allowed(host: HostState, request: VmSpec, demand: Demand, limit: int) -> int:
+    """At most so many, room apart."""
+    if refuse_host(host, demand) is not None or not all(map(host.makers, demand.kinds)):
         return 0
-    if matches(demand.apart_from, request.labels):
-        limit = min(limit, 1)
-    if not all(map(host.makers, demand.kinds)):
-        return 0
-    if not _countable(host, demand):
-        return _by_trying(state, host, request, demand, limit)
-    return min(limit, _by_counting(host, demand, limit))
+    return min(limit, 1) if matches(demand.apart_from, request.labels) else limit
 
 
 def _countable(host: HostState, demand: Demand) -> bool:

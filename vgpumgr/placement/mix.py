@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Fleet, GpuSupply, Offer
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
-from vgpumgr.placement.demand import demand_of
+from vgpumgr.placement.demand import KindKey, demand_of, kind_key, kind_of
+from vgpumgr.placement.offers import matching
 
 _KEPT = 0.95
 """The share of a history that its commonest types must make up."""
+
+MOST = 256
+"""Types that count, at most, and as many rare ones: every decision looks at all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,17 @@ class Mix:
         if any(weight <= 0 for _, weight in self.requests):
             raise ValueError("a weight of the mix is not positive")
 
+    @property
+    def with_rare(self) -> Mix:
+        """The same with the rare ones among the requests, each as if it had come once."""
+        return Mix((*self.requests, *((request, 1.0) for request in self.rare)))
+
     @classmethod
     def of(cls, history: Iterable[VmSpec]) -> Mix:
-        """The commonest types of a history, which make up 95 % of it, by how often they came."""
+        """The commonest types of a history, which make up 95 % of it, by how often they came.
+
+        At most 256, and at most 256 rare ones.
+        """
         counts: dict[object, int] = {}
         first: dict[object, VmSpec] = {}
         for request in history:
@@ -42,12 +54,12 @@ class Mix:
             counts[key] = counts.get(key, 0) + 1
         ranked = sorted(counts, key=lambda key: -counts[key])
         enough, kept = _KEPT * sum(counts.values()), []
-        for common in ranked:
+        for common in ranked[:MOST]:
             if enough <= 0:
                 break
             kept.append((first[common], float(counts[common])))
             enough -= counts[common]
-        rest = ranked[len(kept) :]
+        rest = ranked[len(kept) :][:MOST]
         return cls(tuple(kept), tuple(first[seldom] for seldom in rest))
 
 
@@ -69,6 +81,25 @@ def creatable(fleet: Fleet) -> Mix:
             for part, weight in parts.values()
         )
     )
+
+
+def made_by(fleet: Fleet, requests: Iterable[VmSpec]) -> list[VmSpec]:
+    """Those of which some GPU of the fleet makes every part: what none makes tells nothing of
+    what will find room.
+    """
+    boards = {(gpu.model, id(gpu.offers)): gpu for host in fleet.hosts for gpu in host.gpus}
+    known: dict[KindKey, bool] = {}
+
+    def made(part: GpuRequest) -> bool:
+        key = kind_key(part)
+        if key not in known:
+            kind = kind_of(part)
+            known[key] = any(
+                kind.allows(gpu.model) and matching(gpu.offers, kind) for gpu in boards.values()
+            )
+        return known[key]
+
+    return [request for request in requests if all(map(made, request.gpus))]
 
 
 def _offers(fleet: Fleet) -> Iterator[tuple[GpuSupply, Offer]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vgpumgr.model.placement import Decision, Fleet, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.placement.bulk import evenly
 from vgpumgr.placement.demand import Kind
 from vgpumgr.placement.mix import Mix
 from vgpumgr.placement.placer import Placer
@@ -23,17 +24,19 @@ def place(
 ) -> tuple[Decision, ...]:
     """Decide every request; decisions come in the order of ``requests``.
 
-    Requests are placed in the order given. When some do not fit, all are tried once more with the
-    largest first (whole GPUs, then by units), and that outcome is taken only if it places more
-    VMs. A request's own policy wins over ``policy``; ``mix`` and ``plan`` matter to
-    ``least-fragmentation`` alone (see ``Placer``). The same input gives the same decisions.
+    Requests are placed in the order given, with ``least-fragmentation`` each type spread evenly
+    over it (see ``bulk.py``). When some do not fit, all are tried once more with the largest first
+    (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
+    own policy wins over ``policy``; ``mix`` and ``plan`` matter to ``least-fragmentation`` alone
+    (see ``Placer``). The same input gives the same decisions.
     """
-    given = list(range(len(requests)))
-    decisions = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, given)
+    least = policy is PlacementPolicy.LEAST_FRAGMENTATION
+    order = evenly(requests) if least else list(range(len(requests)))
+    decisions = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, order)
     if _placed(decisions) == len(requests):
         return decisions
     largest_first = _largest_first(fleet, requests)
-    if largest_first == given:
+    if largest_first == order:
         return decisions
     again = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, largest_first)
     return again if _placed(again) > _placed(decisions) else decisions

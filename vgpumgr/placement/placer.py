@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +26,10 @@ class Placer:
     """Decides requests one after the other. Deterministic; not thread-safe; no I/O, no clock.
 
     ``mix`` is what fragmentation is measured against; None: all that the fleet can make, alike.
-    ``plan`` adds soft quotas per class of hosts. ``values`` weighs MIG and same-size GPUs by what
-    pools of them will lose later; that takes up to a second per kind of board, once. Equal choices
-    go by the order of the fleet, or with ``seed`` by a permutation of it; names never matter.
+    ``plan`` adds soft quotas per class of hosts. ``values``: where there is a mix, GPUs in MIG are
+    weighed by what a pool of them will lose later, not by waste (up to a second of CPU per kind of
+    board, whenever a mix is adopted). Equal choices go by the order of the fleet, or with ``seed``
+    by a permutation of it; names never matter. ``fleet`` stays as it was given.
     Raises ValueError for a policy that is none.
     """
 
@@ -39,23 +41,30 @@ class Placer:
         mix: Mix | None = None,
         plan: Plan | None = None,
         seed: int | None = None,
-        values: bool = False,
+        values: bool = True,
     ) -> None:
-        self._fleet = fleet
+        self.fleet = fleet
         self._mix = mix
         self._state = FleetState(fleet)
         self._policy = PlacementPolicy(policy)
         self._hosts = {host.name: host for host in self._state.hosts}
         order = _order(len(fleet.hosts), seed)
-        self._matrix = Matrix(self._state, order, self._weighted, valued=values)
+        self._values = values
+        valued = values and mix is not None
+        self._matrix = Matrix(self._state, order, self._weighted, valued=valued)
         self._refusals = Refusals(self._state)
         if plan is not None:
             self._matrix.adopt(plan)
 
-    def decide(self, request: VmSpec, *, explain: bool = True) -> Decision:
-        """Where the VM would go; nothing is used up. Without ``explain`` a no has no reasons."""
+    def decide(
+        self, request: VmSpec, *, explain: bool = True, avoid: Collection[str] = ()
+    ) -> Decision:
+        """Where the VM would go; nothing is used up. Without ``explain`` a no has no reasons.
+
+        ``avoid`` are names of hosts that are left out this time; reasons do not speak of it.
+        """
         demand = self._demand(request)
-        fit = self._matrix.best(demand)
+        fit = self._matrix.best(demand, [self._hosts[name].order for name in avoid])
         if fit is not None:
             return proposal(fit, request, demand)
         return NotPlaced(request=request, reasons=self._refusals.of(demand) if explain else ())
@@ -66,7 +75,7 @@ class Placer:
         demand = self._demand(placed.request)
         commit(self._state, host, placed, demand)
         self._matrix.count(demand, host, 1)
-        self._matrix.update(host)
+        self._matrix.update(host, company=bool(placed.request.labels))
 
     def release(self, placed: Placed) -> None:
         """Give back what ``commit`` of the same value took."""
@@ -74,11 +83,33 @@ class Placer:
         demand = self._demand(placed.request)
         release(self._state, host, placed, demand)
         self._matrix.count(demand, host, -1)
-        self._matrix.update(host)
+        self._matrix.update(host, company=bool(placed.request.labels))
+
+    def block(self, host: str, why: str) -> None:
+        """From now on the host takes no VM: ``why`` is the sentence that refusals give.
+
+        Empty: it does again. What is held there stays held. Raises KeyError for an unknown host.
+        """
+        state = self._hosts[host]
+        state.block(why)
+        self._matrix.restand(state)
+
+    def adopt_mix(self, mix: Mix) -> None:
+        """Measure fragmentation against a newer mix from now on: every host is scored anew."""
+        self._mix = mix
+        self._matrix.expect(valued=self._values)
 
     def adopt_plan(self, plan: Plan | None) -> None:
-        """Go by a newer plan from now on, none of its quotas used up yet; None: by none."""
+        """Go by a newer plan for ``fleet``, the fleet as it was given; None: by none.
+
+        What is held of what was committed since counts against the plan's quotas.
+        """
         self._matrix.adopt(plan)
+
+    @property
+    def standing(self) -> FleetState:
+        """What is left now, to be looked at."""
+        return self._state
 
     def fragmentation(self) -> Fragmentation:
         """How much of what is free now is of no use to the mix, host by host and in all."""
@@ -88,7 +119,7 @@ class Placer:
         return self._state.digest(request, self._policy)
 
     def _weighted(self) -> list[Weighted]:
-        mix = self._mix or creatable(self._fleet)
+        mix = self._mix or creatable(self.fleet)
         common = [Weighted(self._typical(request), weight) for request, weight in mix.requests]
         return [*common, *(Weighted(self._typical(request), 0.0) for request in mix.rare)]
 

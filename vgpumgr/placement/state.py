@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 
-from vgpumgr.model.placement import Assignment, Fleet, HostSupply, NumaSupply, Placed
+from vgpumgr.model.placement import Assignment, Fleet, HostSupply, Placed
 from vgpumgr.model.vm import Affinity, PlacementPolicy, VmSpec
 from vgpumgr.placement.board import BoardBook
+from vgpumgr.placement.company import Company
 from vgpumgr.placement.demand import Demand, Kind, Labels, demand_of, matches, selector
 from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.node_state import NodeState, return_pages, take_pages
 
 _REMEMBERED = 4096
 """Digests of different requests that are kept."""
-
-
-class NodeState:
-    """One NUMA node: free CPUs (lowest first), memory in MiB, huge pages by size in KiB."""
-
-    __slots__ = ("cpus", "id", "memory_mib", "pages", "supply")
-
-    def __init__(self, supply: NumaSupply) -> None:
-        self.supply = supply
-        self.id = supply.id
-        self.cpus = sorted(supply.free_cpus)
-        self.memory_mib = supply.free_memory_mib
-        self.pages = dict(supply.free_hugepages)
 
 
 class HostState:
     """One host. ``version`` changes whenever something is placed on it."""
 
     __slots__ = (
-        "_boards", "_gpus", "_makers", "free_vcpus", "memory_mib", "name", "nodes", "order",
-        "supply", "version", "vm_labels",
+        "_boards", "_company", "_gpus", "_makers", "_nodes", "free_vcpus", "memory_mib", "name",
+        "order", "supply", "version",
     )  # fmt: skip
 
     def __init__(self, supply: HostSupply, order: int, boards: BoardBook) -> None:
@@ -42,9 +32,9 @@ class HostState:
         self.version = 0
         self.free_vcpus = supply.free_vcpus
         self.memory_mib = supply.free_memory_mib
-        self.nodes = [NodeState(node) for node in supply.numa]
-        self.vm_labels = list(supply.vm_labels)
         self._boards = boards
+        self._company: Company | None = None
+        self._nodes: list[NodeState] | None = None
         self._gpus: list[GpuState] | None = None
         self._makers: dict[Kind, list[GpuState]] | None = None
 
@@ -57,9 +47,28 @@ class HostState:
         return self._gpus
 
     @property
+    def nodes(self) -> list[NodeState]:
+        """Its NUMA nodes; working copies come to be when first asked for."""
+        if self._nodes is None:
+            self._nodes = [NodeState(node) for node in self.supply.numa]
+        return self._nodes
+
+    @property
+    def company(self) -> Company:
+        """The VMs that are on it."""
+        if self._company is None:
+            self._company = Company(self.supply.vm_labels)
+        return self._company
+
+    @property
     def touched(self) -> bool:
         """Whether it may differ from its supply."""
         return self.version > 0
+
+    def block(self, why: str) -> None:
+        """It takes no VM any more; empty: it does again."""
+        self.supply = replace(self.supply, blocked=why)
+        self.version += 1
 
     def makers(self, kind: Kind) -> list[GpuState]:
         """Its GPUs that have an offer for ``kind``, with or without room now."""
@@ -92,7 +101,7 @@ class HostState:
     def take(self, demand: Demand, placed: Placed) -> None:
         """Use up vCPUs, memory, pages, CPUs and GPU parts."""
         self._use(demand, placed, 1)
-        _take_pages(self._bound(placed), demand.hugepage_kib, demand.pages)
+        take_pages(self._bound(placed), demand.hugepage_kib, demand.pages)
         for node in self.nodes:
             node.cpus = [cpu for cpu in node.cpus if cpu not in placed.cpus]
         # A part may live in the GPU instance that another part makes.
@@ -102,7 +111,7 @@ class HostState:
     def give_back(self, demand: Demand, placed: Placed) -> None:
         """The reverse of ``take``."""
         self._use(demand, placed, -1)
-        _return_pages(self._bound(placed), demand.hugepage_kib, demand.pages)
+        return_pages(self._bound(placed), demand.hugepage_kib, demand.pages)
         for node in self.nodes:
             back = {*node.cpus, *placed.cpus}
             node.cpus = sorted(back.intersection(node.supply.free_cpus))
@@ -137,12 +146,11 @@ class FleetState:
 
     def digest(self, request: VmSpec, policy: PlacementPolicy) -> Demand:
         """The request's demand on the fleet as it is now; the same object for alike requests."""
-        if _wishes(request.affinity) or request.name in self._foreign:
-            return self._digest(request, policy)
+        wishes = self._wishes(request) if _choosy(request.affinity) else ()
         key = (
             request.policy or policy, request.vcpus, request.memory_mib, request.gpus,
             request.numa, request.pin_cpus, request.hugepage_kib, request.nics, request.disks,
-            request.cloud_init,
+            request.cloud_init, wishes, request.name if request.name in self._foreign else "",
         )  # fmt: skip
         known = self._digests.get(key)
         if known is None:
@@ -152,19 +160,26 @@ class FleetState:
         return known
 
     def _digest(self, request: VmSpec, policy: PlacementPolicy) -> Demand:
-        wanted = selector(request.affinity.together_with)
-        founding = matches(wanted, request.labels) and not self._has_group(wanted)
         name = request.name if request.name in self._foreign else ""
-        return demand_of(request, policy, founding=founding, name=name)
+        return demand_of(request, policy, founding=self._founding(request), name=name)
+
+    def _wishes(self, request: VmSpec) -> Hashable:
+        near = request.affinity
+        labels = near.host_labels, near.together_with, near.apart_from
+        return near.hosts, self._founding(request), *map(selector, labels)
+
+    def _founding(self, request: VmSpec) -> bool:
+        wanted = selector(request.affinity.together_with)
+        return matches(wanted, request.labels) and not self._has_group(wanted)
 
     def placed(self, host: HostState, labels: Mapping[str, str]) -> None:
         """Note that a VM with ``labels`` was placed on ``host``."""
-        host.vm_labels.append(labels)
+        host.company.change(labels, 1)
         self._note(labels, 1)
 
     def released(self, host: HostState, labels: Mapping[str, str]) -> None:
         """Note that a VM with ``labels`` is gone from ``host``."""
-        host.vm_labels.remove(labels)
+        host.company.change(labels, -1)
         self._note(labels, -1)
 
     def _note(self, labels: Mapping[str, str], change: int) -> None:
@@ -174,31 +189,11 @@ class FleetState:
     def _has_group(self, wanted: Labels) -> bool:
         """Whether some host has a VM with all ``wanted`` labels."""
         if wanted not in self._groups:
-            self._groups[wanted] = sum(
-                matches(wanted, labels) for host in self.hosts for labels in host.vm_labels
-            )
+            self._groups[wanted] = sum(host.company.matching(wanted) for host in self.hosts)
         return self._groups[wanted] > 0
 
 
-def _wishes(affinity: Affinity) -> bool:
+def _choosy(affinity: Affinity) -> bool:
     return bool(
         affinity.hosts or affinity.host_labels or affinity.together_with or affinity.apart_from
     )
-
-
-def _take_pages(nodes: list[NodeState], size_kib: int, count: int) -> None:
-    for node in nodes:
-        part = min(count, node.pages.get(size_kib, 0))
-        if part:
-            node.pages[size_kib] -= part
-            count -= part
-
-
-def _return_pages(nodes: list[NodeState], size_kib: int, count: int) -> None:
-    """The node that was filled last gets its pages back first."""
-    for node in reversed(nodes):
-        had = node.supply.free_hugepages.get(size_kib, 0)
-        part = min(count, had - node.pages.get(size_kib, 0))
-        if part:
-            node.pages[size_kib] += part
-            count -= part

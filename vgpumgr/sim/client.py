@@ -16,10 +16,11 @@ from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
+from vgpumgr.sim.transport.calls import Call, SimRunner, under_deadline
 from vgpumgr.sim.transport.channel import Channel
 from vgpumgr.sim.transport.installation import SimInstallation
 from vgpumgr.sim.transport.moving import Connect, FleetCall, Place
-from vgpumgr.sim.transport.proxies import Call, ProxyLibvirt, SimRunner, under_deadline
+from vgpumgr.sim.transport.proxy_libvirt import ProxyLibvirt
 
 SCHEME = "sim://"
 
@@ -50,21 +51,9 @@ class SimHosts:
         """The host; nothing is connected yet."""
         return self._hosts.open(record)
 
-    def install(self, record: HostRecord) -> None:
-        """Put the helper's boot unit on the host; its helper is always there."""
-        self._node(record, "install")
-
-    def uninstall(self, record: HostRecord) -> None:
-        """Take it away; none there is no error."""
-        self._node(record, "uninstall")
-
     def close(self) -> None:
         """Drop all connections."""
         self._channel.close()
-
-    def _node(self, record: HostRecord, method: str) -> None:
-        call = partial(self._call, record.address.removeprefix(SCHEME))
-        under_deadline(record.name, call)("node", method, {}, None)
 
     @contextmanager
     def session(self) -> Iterator[FleetCall]:

@@ -10,9 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from vgpumgr.hosts.runner import CallCut
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import (
     Conflict,
@@ -22,12 +20,11 @@ from vgpumgr.model.errors import (
     VgpumgrError,
 )
 from vgpumgr.model.simulated import SimFleet
+from vgpumgr.sim.asking import ask, call
 from vgpumgr.sim.boards.hardware import hardware
-from vgpumgr.sim.server import FLEET, LOCK, SIM
-from vgpumgr.sim.transport.channel import Channel
+from vgpumgr.sim.server import FLEET, LOCK
 
 _UP_S, _DOWN_S, _POLL_S = 60.0, 30.0, 0.02
-_ASK_S = 10.0
 _LOG, _UP_LOCK = "server.log", "up.lock"
 
 
@@ -63,7 +60,7 @@ def up(fleet: SimFleet, state: Path) -> None:
 
 
 def _up(fleet: SimFleet, state: Path) -> None:
-    found = _ask(state)
+    found = ask(state)
     if found is not None:
         if from_plain(SimFleet, found["fleet"]) != fleet:
             raise Conflict(
@@ -87,7 +84,7 @@ def last_fleet(state: Path) -> SimFleet | None:
 def down(state: Path) -> None:
     """Cut the power, and return when the process is gone; a fleet that is down is no error."""
     try:
-        _call(state, "", "stop", {})
+        call(state, "", "stop", {})
     except (HostUnreachable, OutcomeUnknown):
         pass  # down already, or gone before it had answered
     deadline = time.monotonic() + _DOWN_S
@@ -99,7 +96,7 @@ def down(state: Path) -> None:
 
 def status(state: Path) -> SimStatus:
     """What is up now."""
-    found = _ask(state)
+    found = ask(state)
     if found is None:
         return SimStatus(up=False)
     return SimStatus(
@@ -127,7 +124,7 @@ def inject(state: Path, host: str, fault: Sequence[str]) -> None:
     (sriov-manage), ``create`` (a vGPU), ``reset``, or an NVML function by its C name. ``setup
     NAME`` breaks how the host is set up (``setup_faults.py``).
     """
-    _call(state, host, "inject", {"words": list(fault)})
+    call(state, host, "inject", {"words": list(fault)})
 
 
 def power(state: Path, host: str, to: str) -> bool:
@@ -157,7 +154,7 @@ def _start(state: Path) -> subprocess.Popen[bytes]:
 
 def _wait_until_up(state: Path, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _UP_S
-    while _ask(state) is None:
+    while ask(state) is None:
         if process.poll() is not None or time.monotonic() > deadline:
             log = (state / _LOG).read_text(errors="replace").strip().splitlines()
             raise VgpumgrError(
@@ -167,27 +164,6 @@ def _wait_until_up(state: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(_POLL_S)
     # It is nobody's child any more: without this, Popen would warn that it still runs.
     process.returncode = 0
-
-
-def _ask(state: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = _call(state, "", "status", {})
-    except HostUnreachable:
-        return None
-    return found
-
-
-def _call(state: Path, host: str, method: str, args: dict[str, Any]) -> Any:
-    channel = Channel(state, _ASK_S)
-    try:
-        return channel.call(host, SIM, method, args)
-    except CallCut as cut:
-        kind = OutcomeUnknown if cut.timed_out else HostUnreachable
-        raise kind(
-            "the simulated fleet does not answer", why=cut.why, next="vgpumgr sim status"
-        ) from cut
-    finally:
-        channel.close()
 
 
 def _is_gone(state: Path) -> bool:

@@ -13,6 +13,7 @@ from vgpumgr.model.errors import HostRefused, HostUnreachable, NotFound
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.durable import Durable, Journal
 from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.sim.injecting import inject
 from vgpumgr.sim.libvirt.moves import Piece
 from vgpumgr.sim.libvirt.shelf import Shelf
 
@@ -99,7 +100,7 @@ class SimulatedFleet:
             host = self.host(name)
         except HostUnreachable as error:
             raise NotFound(error.message, why=error.why, next=error.next) from error
-        host.inject(words)
+        inject(host, words)
 
     def host(self, name: str) -> SimulatedHost:
         """One host by its name; HostUnreachable for any other."""

@@ -6,17 +6,16 @@ import errno
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from vgpumgr import virt
 from vgpumgr.helper import fleets, state
-from vgpumgr.helper.dispatch import VERBS, handle
+from vgpumgr.helper.dispatch import handle
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import HostRefused, UsageError
+from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import Installed
 from vgpumgr.model.simulated import SimHost
-from vgpumgr.sim import gpu_faults, setup_faults
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.faults import Faults
 from vgpumgr.sim.kernel import Kernel
@@ -63,6 +62,10 @@ class SimulatedHost:
         """Its storage."""
         return self._storage
 
+    def parts(self) -> Mapping[str, SimDomains | SimMoves | SimStorage]:
+        """What of libvirt can be called, and be told to refuse, by name."""
+        return {"domains": self.domains, "moves": self.moves, "storage": self.storage}
+
     def networks(self) -> tuple[str, ...]:
         """libvirt's networks."""
         return self.host.networks
@@ -89,47 +92,8 @@ class SimulatedHost:
                 why=os.strerror(number),
                 errno_name=errno.errorcode[number],
             )
-        part = {
-            "domains": self.domains,
-            "moves": self.moves,
-            "storage": self.storage,
-            "node": self,
-        }[target]
+        part = {**self.parts(), "node": self}[target]
         return getattr(part, method)(**arguments)
-
-    def inject(self, words: Sequence[str]) -> None:
-        """Set a fault, or reboot. Waits for the call that the host is doing, never for a hang."""
-        match list(words):
-            case ["reboot"]:
-                with self.lock:
-                    self.reboot()
-            case ["off"]:
-                with self.lock:
-                    self.power_off()
-            case ["on"]:
-                with self.lock:
-                    self.power_on()
-            case ["gpu", address, *fault]:
-                with self.lock:
-                    gpu_faults.inject(self.kernel, address, fault)
-            case ["setup", name]:
-                with self.lock:
-                    setup_faults.inject(self.kernel, name)
-            case ["clear"]:
-                self.faults.inject(words)
-                with self.lock:
-                    gpu_faults.clear(self.kernel)
-                    setup_faults.clear(self.kernel)
-            case _:
-                if len(words) > 1 and words[0] == "refuse":
-                    _check_verb(words[1])
-                self.faults.inject(words)
-
-    def fault_words(self) -> tuple[str, ...]:
-        """What is wrong with the host and its GPUs, in the words of ``inject``."""
-        with self.lock:
-            own, gpus = self.faults.words(), gpu_faults.words(self.kernel)
-            return (*own, *gpus, *setup_faults.words(self.kernel))
 
     def guests_without_fabric(self) -> tuple[str, ...]:
         """Running domains whose NVSwitch GPUs are no active partition: their cuInit fails (802)."""
@@ -210,16 +174,3 @@ class SimulatedHost:
             self._storage.replay(self._connection)
             self._domains.replay(self._connection)
         return self._connection
-
-
-def _check_verb(verb: str) -> None:
-    dotted = [
-        f"{name}.{method}"
-        for name, part in (("domains", SimDomains), ("moves", SimMoves), ("storage", SimStorage))
-        for method in vars(part)
-        if not method.startswith("_")
-    ]
-    if verb not in {*VERBS, *dotted}:
-        raise UsageError(
-            f"no verb {verb!r} to refuse", next=f"one of: {', '.join([*VERBS, *dotted])}"
-        )

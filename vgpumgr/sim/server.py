@@ -21,6 +21,7 @@ from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.sim.fleet import Session, SimulatedFleet
+from vgpumgr.sim.injecting import fault_words
 from vgpumgr.sim.transport import wire
 
 FLEET, LOCK = "fleet.json", "lock"
@@ -89,7 +90,7 @@ class Server:
             "faults": {
                 name: words
                 for name, host in self._fleet.hosts.items()
-                if (words := host.fault_words())
+                if (words := fault_words(host))
             },
             "without_fabric": {
                 name: guests

@@ -2,6 +2,7 @@
 
 from vgpumgr.spec.dump import layout_document, vm_document
 from vgpumgr.spec.load import Documents, load
+from vgpumgr.spec.mix import load_mix
 from vgpumgr.spec.problems import COMMAND_LINE, Problem, SpecError, UnknownProfiles
 from vgpumgr.spec.schema import json_schema
 
@@ -14,5 +15,6 @@ __all__ = [
     "json_schema",
     "layout_document",
     "load",
+    "load_mix",
     "vm_document",
 ]

@@ -8,7 +8,9 @@ from typing import Any
 
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.layout import VFS_MAX, InstanceGoal, LayoutRule, LayoutSpec
+from vgpumgr.model.terms import Terms
 from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec, VmSpec
+from vgpumgr.spec.durations import duration
 from vgpumgr.spec.fields import API_VERSION
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
@@ -32,8 +34,20 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
     document = {key: value for key, value in document.items() if value not in (None, [], {})}
     if spec.cloud_init is not None:
         document["cloud_init"] = _given(spec.cloud_init, CloudInit())
+    if spec.queue is not None:
+        document["queue"] = _queue(spec.queue)
     rest = _given(spec, VmSpec(name="", vcpus=0, memory_mib=0))
     return document | {key: rest[key] for key in _SAME if key in rest}
+
+
+def _queue(terms: Terms) -> dict[str, Any] | bool:
+    given = _given(terms, Terms())
+    runtime_s = given.pop("runtime_s", None)
+    if runtime_s is not None:
+        given["runtime"] = duration(runtime_s)
+    if given.pop("together", ""):
+        given["together"] = True
+    return given or True
 
 
 def layout_document(spec: LayoutSpec) -> dict[str, Any]:

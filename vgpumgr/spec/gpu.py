@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_validator
@@ -77,3 +78,11 @@ class GpuModel(Strict):
             framework=None if self.framework == _ANY else self.framework,
             frame_rate_limiter=self.frame_rate_limiter,
         )
+
+
+def check_gpus(gpus: Sequence[GpuModel], *, display: bool) -> None:
+    """Refuse more GPU parts than a VM takes, and a display that none of them could have."""
+    if sum(each.count for each in gpus) > MAX_GPUS:
+        refuse(f"a VM takes at most {MAX_GPUS} GPUs in all", "gpus")
+    if display and not any(each.may_be_vgpu() for each in gpus):
+        refuse("needs at least one vGPU: a display is a vGPU's, not a whole GPU's", "display")

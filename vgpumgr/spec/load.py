@@ -10,12 +10,14 @@ from pydantic import ValidationError
 
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutSpec
+from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.simulated import SimFleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec.fields import API_VERSION
 from vgpumgr.spec.fleet import FleetModel
 from vgpumgr.spec.host import HostModel
 from vgpumgr.spec.layout import LayoutModel
+from vgpumgr.spec.pool import PoolModel
 from vgpumgr.spec.problems import Findings, Mark, Path, did_you_mean, either, nearest, shown
 from vgpumgr.spec.translate import report
 from vgpumgr.spec.tree import START, Tree, trees
@@ -26,12 +28,13 @@ MAX_VMS = 10_000
 MAX_NAME = 63
 MAX_HEAD_KEYS = 64
 
-Model = VmModel | HostModel | FleetModel | LayoutModel
+Model = VmModel | HostModel | FleetModel | LayoutModel | PoolModel
 
 KINDS: Mapping[str, type[Model]] = MappingProxyType(
     {"Host": HostModel, "VM": VmModel, "Layout": LayoutModel, "Fleet": FleetModel}
 )
-LATER_KINDS = ("Pool",)
+# Read by its tests alone until apply can make one.
+LATER_KINDS: Mapping[str, type[Model]] = MappingProxyType({"Pool": PoolModel})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Documents:
     hosts: tuple[HostRecord, ...] = ()
     fleets: tuple[SimFleet, ...] = ()
     layouts: tuple[LayoutSpec, ...] = ()
+    pools: tuple[PoolSpec, ...] = ()
 
 
 def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:
@@ -62,6 +66,7 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
         hosts=tuple(reader.hosts),
         fleets=tuple(reader.fleets),
         layouts=tuple(reader.layouts),
+        pools=tuple(reader.pools),
     )
 
 
@@ -90,6 +95,7 @@ class _Reader:
     hosts: list[HostRecord] = field(default_factory=list)
     fleets: list[SimFleet] = field(default_factory=list)
     layouts: list[LayoutSpec] = field(default_factory=list)
+    pools: list[PoolSpec] = field(default_factory=list)
     _vms: list[VmModel] = field(default_factory=list)
     _vm_count: int = 0
     _named: dict[tuple[str, str], Mark] = field(default_factory=dict)
@@ -122,6 +128,11 @@ class _Reader:
             case LayoutModel():
                 self._name("layout name", [model.name], tree, ("name",))
                 self.layouts.append(model.value())
+            case PoolModel():
+                self._name("pool name", [model.name], tree, ("name",))
+                path = ("names",) if model.names else ("name",)
+                self._name("VM name", model.desktop_names(), tree, path)
+                self.pools.append(model.value())
             case FleetModel():
                 self._keep_fleet(model, tree)
 
@@ -161,7 +172,7 @@ def _kind_of(tree: Tree, findings: Findings) -> str | None:
         findings.add(tree.start, "a document must be a mapping with apiVersion, kind and name")
         return None
     kind = tree.data.get("kind")
-    if kind in LATER_KINDS:
+    if kind in list(LATER_KINDS):
         message = f"{kind} documents are not supported by this version yet"
         findings.add(tree.value_mark(("kind",)), message, ("kind",))
         return None

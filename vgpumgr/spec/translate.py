@@ -15,9 +15,6 @@ from vgpumgr.spec.tree import Tree
 
 _QUOTED = re.compile("'([^']*)'")
 
-# Keys that the format has and this version does not read yet.
-_NOT_YET = {("queue",): "queueing is not supported by this version yet"}
-
 _WRONG_TYPE = {
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
@@ -85,8 +82,6 @@ def _message(error: ErrorDetails, model: type[BaseModel], learned: frozenset[str
 
 
 def _unknown_key(model: type[BaseModel], loc: Path) -> str:
-    if loc in _NOT_YET:
-        return _NOT_YET[loc]
     key = str(loc[-1])
     known = _keys_at(model, loc[:-1])
     near = did_you_mean(key, known)

@@ -29,7 +29,8 @@ from vgpumgr.spec.fields import (
     Text,
     refuse,
 )
-from vgpumgr.spec.gpu import MAX_GPUS, GpuModel
+from vgpumgr.spec.gpu import MAX_GPUS, GpuModel, check_gpus
+from vgpumgr.spec.queue import QueueField
 from vgpumgr.spec.replicas import MAX_REPLICAS, replica_names
 
 
@@ -133,13 +134,13 @@ class VmModel(Strict):
     policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
     labels: Labels = Field(default={})
     tenant: Name = "default"
+    queue: QueueField = None
 
     @model_validator(mode="after")
     def _consistent(self) -> VmModel:
-        if sum(each.count for each in self.gpus) > MAX_GPUS:
-            refuse(f"a VM takes at most {MAX_GPUS} GPUs in all", "gpus")
-        if self.display and not any(each.may_be_vgpu() for each in self.gpus):
-            refuse("needs at least one vGPU: a display is a vGPU's, not a whole GPU's", "display")
+        check_gpus(self.gpus, display=self.display)
+        if self.queue and not {self.name, *self.names()}.isdisjoint(self.queue.after):
+            refuse("a VM cannot wait for its own end", "queue", "after")
         if self.hugepages and parse_bytes(self.memory) % parse_bytes(self.hugepages):
             refuse(f"memory {self.memory} is no whole number of these pages", "hugepages")
         return self
@@ -169,6 +170,7 @@ class VmModel(Strict):
             policy=PlacementPolicy(self.policy) if self.policy else None,
             labels=dict(self.labels),
             tenant=self.tenant,
+            queue=self.queue.value(self.name) if self.queue else None,
         )
 
     def _affinity(self) -> Affinity:

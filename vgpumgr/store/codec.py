@@ -43,8 +43,12 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default
 
 def load(kind: type[T], text: str) -> T:
     """The value that :func:`dump` wrote; unknown keys are ignored, missing ones take defaults."""
+    return decoded(kind, json.loads(text))
+
+
+def decoded(kind: type[T], data: object) -> T:
+    """The value of JSON's own values, by the same rules."""
     decode = decoder(cast("Any", kind))
-    data = json.loads(text)
     return cast("T", decode(data) if decode else data)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from vgpumgr.model.errors import LedgerError
+from vgpumgr.model.errors import DatabaseFault, LedgerError
 from vgpumgr.store.server_faults import AGAIN, Words, server_words
 
 _RESTORE = "vgpumgr store restore BACKUP"
@@ -30,10 +30,6 @@ _KNOWN: tuple[tuple[str, Words], ...] = (
     ("unable to open", ("the ledger cannot be opened",
      "{where} or its folder is not readable and writable for this user", "ls -ld {where}")),
 )  # fmt: skip
-
-
-class DatabaseFault(LedgerError):
-    """The database itself fails (full, locked, gone), whatever is asked of it."""
 
 
 class Damaged(DatabaseFault):

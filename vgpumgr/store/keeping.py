@@ -18,8 +18,8 @@ from vgpumgr.store.claims import Claims
 from vgpumgr.store.copying import clear, copy_all, is_fresh
 from vgpumgr.store.database import Database
 from vgpumgr.store.faults import Damaged
-from vgpumgr.store.ledger import BUSY_TIMEOUT_S, claims_of
-from vgpumgr.store.opening import file_path, open_database
+from vgpumgr.store.opening import claims_of, open_database
+from vgpumgr.store.opening.address import file_path
 from vgpumgr.store.schema import meta, operation
 from vgpumgr.store.soundness import open_operations, problems
 
@@ -133,11 +133,9 @@ def _frozen(frozen: Freeze | None) -> Iterator[Problem]:
 
 @contextmanager
 def _opened(url: str | Path, *, create: bool) -> Iterator[tuple[Database, Claims]]:
-    database = open_database(
-        url, create=create, busy_timeout_s=BUSY_TIMEOUT_S, migrated=lambda _: None
-    )
+    database = open_database(url, create=create)
     try:
-        claims = claims_of(database, file_path(url))
+        claims = claims_of(database, url)
         try:
             yield database, claims
         finally:

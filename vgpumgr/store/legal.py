@@ -51,7 +51,8 @@ VM_MOVES: Moves[VmState] = dict(
         _from(VmState.RESERVED),
         _from(VmState.ACTIVE, VmState.RESERVED, VmState.MIGRATING, VmState.DELETING),
         _from(VmState.MIGRATING, VmState.ACTIVE),
-        _from(VmState.DELETING, VmState.RESERVED, VmState.ACTIVE),
+        _from(VmState.SHELVED, VmState.RESERVED, VmState.ACTIVE),
+        _from(VmState.DELETING, VmState.RESERVED, VmState.ACTIVE, VmState.SHELVED),
         _from(VmState.DELETED, VmState.RESERVED, VmState.ACTIVE, VmState.DELETING),
     )
 )

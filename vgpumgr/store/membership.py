@@ -9,7 +9,9 @@ from sqlalchemy import Connection, select, update
 from vgpumgr.model.host import Membership
 from vgpumgr.model.journal import Reservation
 from vgpumgr.store.audit import Stamp
-from vgpumgr.store.hosts import add_host, get_host, refuse_used, remove_host, settings, tell
+from vgpumgr.store.host_rows import settings
+from vgpumgr.store.host_use import refuse_used
+from vgpumgr.store.hosts import add_host, get_host, remove_host, tell
 from vgpumgr.store.schema import gpu, host, task
 
 _OPEN = host.c.removed_at.is_(None)

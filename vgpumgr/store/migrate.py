@@ -70,10 +70,25 @@ def _trail_and_freeze(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _queue_and_quotas(connection: Connection) -> None:
+    """Version 5: what tenants may hold, and who waits for room."""
+    for statement in (
+        "CREATE TABLE quota (tenant TEXT NOT NULL PRIMARY KEY, limits TEXT NOT NULL, "
+        "generation INTEGER NOT NULL)",
+        "CREATE TABLE queue (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, "
+        "spec TEXT NOT NULL, state TEXT NOT NULL, since FLOAT NOT NULL, started_at FLOAT, "
+        "closed_at FLOAT, vm_id TEXT REFERENCES vm (id), preempted INTEGER NOT NULL, "
+        "why TEXT NOT NULL, generation INTEGER NOT NULL)",
+        "CREATE INDEX ix_queue_vm_id ON queue (vm_id)",
+        "CREATE UNIQUE INDEX queue_name_once ON queue (name) WHERE closed_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
-    {1: _vfs_and_layouts, 2: _two_hosts, 3: _trail_and_freeze}
+    {1: _vfs_and_layouts, 2: _two_hosts, 3: _trail_and_freeze, 4: _queue_and_quotas}
 )
 
 

@@ -19,6 +19,7 @@ from vgpumgr.model.journal import (
     Transition,
 )
 from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.store import queue
 from vgpumgr.store.arrivals import arrive
 from vgpumgr.store.audit import Stamp
 from vgpumgr.store.codec import printable
@@ -87,6 +88,7 @@ def _tasks(connection: Connection, moves: Sequence[TaskMoved], stamp: Stamp) -> 
     _allocations(connection, named, stamp)
     _vm_states(connection, named, stamp)
     _runs(connection, named, stamp)
+    queue.follow(connection, ((vm_id, moved) for vm_id, moved in named if moved.vm_state), stamp)
     for vm_id, moved in named:
         if moved.arrived is not None:
             arrive(connection, vm_id, moved.task, arrived=moved.arrived, stamp=stamp)

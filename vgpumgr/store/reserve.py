@@ -6,7 +6,7 @@ inserted again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
-from vgpumgr.model.journal import Refusal, Reservation
-from vgpumgr.model.vm import Allocation
+from vgpumgr.model.history import Answer, RequestRecord
+from vgpumgr.model.journal import Reservation
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.beginnings import beginnings
 from vgpumgr.store.codec import dump
@@ -24,59 +24,49 @@ from vgpumgr.store.freeze import refuse_frozen
 from vgpumgr.store.journal import operation_row, step_row, task_row
 from vgpumgr.store.layouts import replace_layouts
 from vgpumgr.store.membership import begin as begin_membership
-from vgpumgr.store.schema import (
-    MEMORY,
-    VF,
-    allocation,
-    gpu,
-    host,
-    operation,
-    request,
-    step,
-    task,
-    unit,
-    vm,
-)
+from vgpumgr.store.queue import enter, move
+from vgpumgr.store.quotas import within_quotas
+from vgpumgr.store.schema import gpu, host, operation, request, step, task, vm
+from vgpumgr.store.taking import AGAIN, check_slots, insert_allocations, some
 from vgpumgr.store.vm_changes import change_vms
-from vgpumgr.store.vms import allocation_row, vm_row
+from vgpumgr.store.vms import vm_row
 
 Row = dict[str, Any]
 
-PLACED = "placed"
-REFUSED = "refused"
-_AGAIN = "the same command again: it plans anew"
-
 
 def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
-    """Write everything, or raise: StaleGeneration (plan again), Conflict (a name is taken), or
-    Frozen.
+    """Write everything, or raise: StaleGeneration (plan again), Conflict (a name is taken),
+    QuotaExceeded, or Frozen.
     """
     refuse_frozen(connection, start)
     _raise_generations(connection, _GPUS, start.gpu_generations)
     _raise_generations(connection, _HOSTS, start.host_generations)
-    _check_slots(connection, start.allocations)
+    check_slots(connection, start.allocations)
     vms = [vm_row(each) for each in start.vms]
-    _insert_vms(connection, vms)
-    changes = change_vms(connection, start.changed_vms)
-    insert_allocations(connection, start.allocations)
+    with within_quotas(connection, start):
+        _insert_vms(connection, vms)
+        changes = change_vms(connection, start.changed_vms)
+        insert_allocations(connection, start.allocations)
     replace_layouts(connection, start.layouts, start.gpu_generations)
     begin_membership(connection, start, stamp)
+    enter(connection, start.queued, stamp)
+    move(connection, start.queue, stamp)
     _insert_journal(connection, start, stamp)
     _keep_requests(connection, vms, start.operation.started_at)
     write(connection, stamp, beginnings(start, changes))
 
 
-def refuse(connection: Connection, refusals: Sequence[Refusal]) -> None:
+def refuse(connection: Connection, refused: Sequence[RequestRecord]) -> None:
     """Keep refused requests for history."""
     rows = [
         {
             "at": each.at,
             "vm": each.vm,
-            "outcome": REFUSED,
+            "outcome": Answer.REFUSED.value,
             "spec": dump(each.spec),
-            "reasons": dump(each.reasons),
+            "reasons": dump(each.explanation),
         }
-        for each in refusals
+        for each in refused
     ]
     _insert(connection, request, rows)
 
@@ -114,27 +104,7 @@ def _raise_generations(
             raise StaleGeneration(
                 f"{compared.table} {key} changed since it was read",
                 why=f"generation {'gone' if now is None else now}, {generation} when planned",
-                next=_AGAIN,
-            )
-
-
-_UNITS = select(gpu.c.id, gpu.c.units).where(gpu.c.id.in_(bindparam("in_gpus", expanding=True)))
-
-
-def _check_slots(connection: Connection, allocations: Sequence[Allocation]) -> None:
-    """Every allocation takes units that its GPU has: without, nobody would referee it."""
-    wanted = sorted({each.gpu for each in allocations})
-    rows = connection.execute(_UNITS, {"in_gpus": wanted})
-    units = {row.id: row.units for row in rows}
-    for each in allocations:
-        if not each.slots:
-            raise LedgerError(f"the allocation of {each.gpu} to {each.vm} names no units")
-        count = units.get(each.gpu, 0)
-        if not 0 <= min(each.slots) <= max(each.slots) < count:
-            raise StaleGeneration(
-                f"{each.gpu} has no units {each.slots} for {each.vm}",
-                why=f"it has {count}",
-                next=_AGAIN,
+                next=AGAIN,
             )
 
 
@@ -144,38 +114,10 @@ def _insert_vms(connection: Connection, rows: list[Row]) -> None:
     except IntegrityError as error:
         raise Conflict(
             "a VM of that name exists",
-            why=f"one of {_some(str(row['name']) for row in rows)} was made since the plan, "
+            why=f"one of {some(str(row['name']) for row in rows)} was made since the plan, "
             "or is named twice",
             next="vgpumgr vm list",
         ) from error
-
-
-def _some(names: Iterable[str], most: int = 5) -> str:
-    every = sorted(set(names))
-    rest = len(every) - most
-    return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
-    """Take units; StaleGeneration where one of them, or a device, has an owner."""
-    units = (unit_row for each in allocations for unit_row in _units(each))
-    try:
-        _insert(connection, allocation, [allocation_row(each) for each in allocations])
-        _insert(connection, unit, list(units))
-    except IntegrityError as error:
-        raise StaleGeneration(
-            "a unit or device was taken since the plan was made",
-            why=f"on one of {_some(each.gpu for each in allocations)} ({error.orig})",
-            next=_AGAIN,
-        ) from error
-
-
-def _units(taken: Allocation) -> Iterator[Row]:
-    """One row per memory slot, and one for the virtual function."""
-    for slot in taken.slots:
-        yield {"gpu_id": taken.gpu, "kind": MEMORY, "slot": slot, "allocation_id": taken.id}
-    if taken.vf is not None:
-        yield {"gpu_id": taken.gpu, "kind": VF, "slot": taken.vf, "allocation_id": taken.id}
 
 
 def _insert_journal(connection: Connection, start: Reservation, stamp: Stamp) -> None:
@@ -199,7 +141,7 @@ def _keep_requests(connection: Connection, vms: list[Row], at: float) -> None:
         {
             "at": at,
             "vm": each["name"],
-            "outcome": PLACED,
+            "outcome": Answer.PLACED.value,
             "spec": each["spec"],
             "reasons": "[]",
             "vm_id": each["id"],

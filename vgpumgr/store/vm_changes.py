@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.vm import VmRecord, VmSpec
+from vgpumgr.store.codec import dump, load
 from vgpumgr.store.schema import vm
 from vgpumgr.store.vms import vm_row
 
@@ -34,7 +35,8 @@ def change_vms(connection: Connection, changed: Sequence[VmRecord]) -> list[Row]
 def _change(connection: Connection, record: VmRecord) -> Row:
     row = connection.execute(_THERE, {"in_vm": record.id}).one_or_none()
     values = vm_row(record)
-    same_spec = row is not None and row.spec == values["spec"]
+    spec = _as_today(row) if row is not None else ""
+    same_spec = spec == values["spec"]
     read_at = record.generation if same_spec else record.generation - 1
     if row is None or row.generation != read_at:
         raise StaleGeneration(
@@ -50,13 +52,18 @@ def _change(connection: Connection, record: VmRecord) -> Row:
         "host": record.host,
         "before": row.generation,
         "after": row.generation + 1,
-        "detail": "; ".join(_words(row, values)),
+        "detail": "; ".join(_words(row, spec, values)),
     }
 
 
-def _words(row: Any, values: Row) -> Iterator[str]:
+def _as_today(row: Any) -> str:
+    """The spec as it would be written now: an older vgpumgr left out what it did not know."""
+    return dump(load(VmSpec, row.spec))
+
+
+def _words(row: Any, spec: str, values: Row) -> Iterator[str]:
     """What changed: fields of the spec by name, and the place."""
-    before, after = json.loads(row.spec), json.loads(values["spec"])
+    before, after = json.loads(spec), json.loads(values["spec"])
     fields = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     if fields:
         yield f"changed: {', '.join(fields)}"

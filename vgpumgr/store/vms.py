@@ -36,7 +36,7 @@ _VM = select(
     vm.c.moving_to,
     vm.c.definition,
 ).where(vm.c.deleted_at.is_(None))
-_EVERY = _VM.order_by(vm.c.name)
+OPEN_VMS = _VM.order_by(vm.c.name)
 _NAMED = _VM.where(vm.c.name == bindparam("in_vm"))
 
 
@@ -47,9 +47,9 @@ def list_vms(
     those of these ids.
     """
     if host is None:
-        return tuple(_vm(row) for row in connection.execute(_EVERY))
+        return tuple(vm_of(row) for row in connection.execute(OPEN_VMS))
     wanted = or_(vm.c.host == host, vm.c.moving_to.is_not(None), vm.c.id.in_(sorted(ids)))
-    found = (_vm(row) for row in connection.execute(_EVERY.where(wanted)))
+    found = (vm_of(row) for row in connection.execute(OPEN_VMS.where(wanted)))
     return tuple(each for each in found if host in _hosts(each) or each.id in ids)
 
 
@@ -63,10 +63,11 @@ def get_vm(connection: Connection, name: str) -> VmRecord:
     if row is None:
         names = connection.execute(select(vm.c.name).where(vm.c.deleted_at.is_(None))).scalars()
         raise not_found("vm", name, names)
-    return _vm(row)
+    return vm_of(row)
 
 
-def _vm(row: Any) -> VmRecord:
+def vm_of(row: Any) -> VmRecord:
+    """The VM of a row of ``OPEN_VMS``."""
     id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at, *rest = row
     to, definition = rest
     return VmRecord(
@@ -118,10 +119,11 @@ class _Extra:
     placement_id: int | None = None
     frame_rate_limiter: bool | None = None
     partition: int | None = None
+    memory_mib: int | None = None
 
 
 _EVER = select(allocation).order_by(allocation.c.created_at, allocation.c.id)
-_HELD = _EVER.where(allocation.c.released_at.is_(None))
+HELD = _EVER.where(allocation.c.released_at.is_(None))
 
 
 def list_allocations(
@@ -130,14 +132,15 @@ def list_allocations(
     """Allocations that hold units, oldest first; with ``released`` the closed ones too. With
     ``host`` those there, and those of these VMs.
     """
-    query = _EVER if released else _HELD
+    query = _EVER if released else HELD
     if host is not None:
         of_these = allocation.c.vm_id.in_(sorted(vm_ids))
         query = query.where(or_(allocation.c.host == host, of_these))
-    return tuple(_allocation(row) for row in connection.execute(query))
+    return tuple(allocation_of(row) for row in connection.execute(query))
 
 
-def _allocation(row: Any) -> Allocation:
+def allocation_of(row: Any) -> Allocation:
+    """The allocation of a whole row."""
     extra = load(_Extra, row.extra)
     return Allocation(
         id=row.id,
@@ -157,6 +160,7 @@ def _allocation(row: Any) -> Allocation:
         placement_id=extra.placement_id,
         frame_rate_limiter=extra.frame_rate_limiter,
         partition=extra.partition,
+        memory_mib=extra.memory_mib,
         state=AllocationState(row.state),
         generation=row.generation,
         created_at=row.created_at,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from vgpumgr.store.faults import DatabaseFault
+from vgpumgr.model.errors import DatabaseFault
 
 Work = TypeVar("Work")
 

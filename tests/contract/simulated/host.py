@@ -15,6 +15,7 @@ from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import SimFleet, SimHost
 from vgpumgr.sim.host import SimulatedHost
 from vgpumgr.sim.in_process import InProcessHosts
+from vgpumgr.sim.injecting import inject
 
 _RUN_S = 60.0
 
@@ -52,16 +53,16 @@ class SimMachine:
         self.simulated.system.wait(seconds)
 
     def reboot(self) -> None:
-        self.simulated.inject(["reboot"])
+        inject(self.simulated, ["reboot"])
 
     @contextmanager
     def client(self, gpu: str, name: str) -> Iterator[None]:
-        self.simulated.inject(["gpu", gpu, "client", name])
+        inject(self.simulated, ["gpu", gpu, "client", name])
         yield
-        self.simulated.inject(["clear"])
+        inject(self.simulated, ["clear"])
 
     def unbind_fails(self, gpu: str, times: int) -> None:
-        self.simulated.inject(["gpu", gpu, "fail", "unbind", str(times)])
+        inject(self.simulated, ["gpu", gpu, "fail", "unbind", str(times)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,12 @@ from tests.faults.scenarios import (
     hosts,
     layouts,
     moves,
+    queueing,
     turns,
     vms,
 )
 
-_ROOMS = (vms, moves, layouts, hosts, emptied, healing, adopted, cuts, turns, forgotten)
+_ROOMS = (vms, moves, layouts, hosts, emptied, healing, adopted, cuts, turns, forgotten, queueing)
 ALL: dict[str, Scenario] = {each.name: each for room in _ROOMS for each in room.SCENARIOS}
 # Of these a quick run kills a few on PostgreSQL, too.
 ON_SERVER = frozenset(

@@ -95,6 +95,20 @@ def _drained() -> Iterator[Scenario]:
     yield _of_host("drain cold", commands.drain("h1", cold=True), two, several=True)
 
 
+def _one_each(place: Place) -> None:
+    place.enrol("h1", "h2")
+    for name, other in (("desk", "h2"), ("other", "h1")):
+        place.cordon(other, on=True)
+        place.apply(vm(name, "T4-4Q", disks=(FRESH,), autostart=True))
+        place.cordon(other, on=False)
+
+
+def _defragmented() -> Scenario:
+    """A GPU that was not empty is."""
+    gpus = sum(board.count for host in TWO for board in host.boards)
+    return _of_host("defrag", commands.defrag(gpus - 1), _one_each, several=True)
+
+
 def _evacuated(part: str, hosts: tuple[SimHost, ...], made: Prepare, away: Prepare) -> Scenario:
     return Scenario(
         operation="evacuate",
@@ -129,4 +143,4 @@ def _lost() -> Iterator[Scenario]:
         yield _returned(gone)
 
 
-SCENARIOS = (*_marked(), *_drained(), *_lost())
+SCENARIOS = (*_marked(), *_drained(), _defragmented(), *_lost())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 import yaml
@@ -213,18 +212,12 @@ def test_suggestions_include_names_learned_from_hosts() -> None:
     assert catalog.suggest("zzzzzz") == ()
 
 
-def test_the_catalogue_loads_fast_and_without_heavy_imports() -> None:
-    """The best of five fresh interpreters stays far below what YAML would take (0.25 s and up)."""
+def test_the_catalogue_loads_without_heavy_imports() -> None:
     program = (
-        "import sys, time\nfrom vgpumgr import catalog\nstart = time.perf_counter()\n"
-        "catalog.boards()\nprint(time.perf_counter() - start)\n"
+        "import sys\nfrom vgpumgr import catalog\ncatalog.boards()\n"
         "assert not {'yaml', 'pydantic', 'numpy', 'lxml'} & set(sys.modules)"
     )
-    took = []
-    for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-        took.append(float(done.stdout))
-    assert min(took) < 0.05
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_table_is_read_when_it_is_asked_for() -> None:
@@ -238,8 +231,5 @@ def test_a_table_is_read_when_it_is_asked_for() -> None:
 
 
 def test_boards_are_read_once() -> None:
-    catalog.boards()
-    start = time.perf_counter()
-    for _ in range(1000):
-        catalog.board("T4")
-    assert time.perf_counter() - start < 0.1
+    assert catalog.boards() is catalog.boards()
+    assert catalog.board("T4") is catalog.board("T4")

@@ -7,6 +7,7 @@ import pytest
 
 from vgpumgr.cli.commands.allocation import _ranges
 from vgpumgr.cli.views.bars import bar
+from vgpumgr.cli.views.folding import folded
 from vgpumgr.cli.views.gpu_words import instance_text, mig_text, vfs_text
 from vgpumgr.cli.views.layout_plans import change_text, goal_item, goal_text, layout_plan_text
 from vgpumgr.cli.views.vm_items import part_text
@@ -66,7 +67,7 @@ OFFER = Offer(
     [
         (gpu(8), "[........]"),
         (gpu(8, usage(2), usage(3, foreign="mdev x")), "[AA###...]"),
-        (gpu(8, usage(2, 6), usage(2), offers=(OFFER,)), "[BB....AA]"),
+        (gpu(8, usage(2, 6), usage(2), offers=(OFFER,)), "[AA....BB]"),
         (gpu(8, usage(2, 4), instances=(instance(4, range(4, 6)),)), "[....AA..]"),
         (
             gpu(8, usage(2, 2), instances=(instance(2, range(2, 6)), instance(6, range(6, 8)))),
@@ -226,3 +227,10 @@ def test_a_part_of_a_vm_says_where_it_lives() -> None:
         "T4-2Q (mdev) u on g, VF 0, in GPU instance 1g.10gb at 0, of the layout, placement id 0, "
         "frame-rate limiter off, NVSwitch partition 0"
     )
+
+
+def test_neighbours_that_differ_in_one_column_are_one_row() -> None:
+    rows = [["change", f"web-{n}", "h1"] for n in (1, 2, 3)]
+    rows += [["change", "web-4", "h2"], ["create", "a", "h2"], ["create", "b", "h2"]]
+    assert folded(rows, column=1) == [["change", "web-1 … web-3", "h1"], *rows[3:]]
+    assert folded([]) == []

@@ -207,7 +207,7 @@ CANNOT: dict[str, tuple[Callable[[Hands], str], str]] = {
         "is on nvidia, not on vfio-pci",
     ),
     "QEMU arguments": (lambda made: domain("desk", extra=ARGUMENTS), "QEMU arguments of its own"),
-    "a name of another kind": (lambda made: domain("Desk_1"), "virsh domrename"),
+    "a name of another kind": (lambda made: domain("Desk_1"), "virsh domrename Desk_1 desk-1)"),
 }
 
 
@@ -304,4 +304,6 @@ def test_a_name_that_the_fleet_has_already_is_told(tmp_path: Path) -> None:
         made.world.apply(vm("desk", affinity=Affinity(hosts=("h2",))))
         made.run(domain("desk"), start=False)
         found = the(made.world.engine.adoptable(["h1"]).candidates)
-        assert found.why == ("the fleet has a VM desk already",)
+        [why] = found.why
+        assert why.startswith("the fleet has a VM desk already")
+        assert "virsh domrename desk desk-2)" in why

@@ -6,14 +6,18 @@ import errno
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
+from vgpumgr.app.diagnosis import examine, examine_host
 from vgpumgr.cli.views.host_items import host_state
 from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
+from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, Frozen, HostUnreachable, InUse, NoPlacement, NotFound
+from vgpumgr.model.examined import Mark
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.journal import OperationState
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, LayoutRule, LayoutSpec
@@ -172,6 +176,38 @@ def test_a_host_that_is_half_a_member_is_left_alone(world: SimWorld, command: st
     assert "h2" not in world.engine.refresh().facts
     layout = LayoutSpec(name="x", hosts=("h2",), rules=(LayoutRule(layout=GpuLayout(vfs=0)),))
     assert not world.engine.layout_plan([layout]).gpus
+
+
+@pytest.mark.parametrize("command", ["add", "remove"])
+def test_drift_tells_of_a_host_that_is_half_a_member(world: SimWorld, command: str) -> None:
+    if command == "remove":
+        add(world)
+    die(world, 2, command)
+    [operation] = world.ledger.operations(open_only=True)
+    [told] = world.engine.drift().drifts
+    assert (told.kind, told.host, told.vm) == (DriftKind.UNFINISHED, "h2", "")
+    assert told.next == f"vgpumgr operation resume {operation.id[:8]}"
+    assert world.engine.drift(["h1"]).drifts == ()
+    world.engine.resume(operation.id).raise_for_failure()
+    assert world.engine.drift().drifts == ()
+
+
+def test_doctor_tells_of_a_host_that_is_half_a_member(world: SimWorld) -> None:
+    app = SimpleNamespace(
+        config=SimpleNamespace(ledger="ledger.db"),
+        engine=world.engine,
+        hosts=world.hosts,
+        ledger=world.ledger,
+        writable_ledger=world.ledger,
+    )
+    die(world, 2, "add")
+    [operation] = world.ledger.operations(open_only=True)
+    [found] = [each for each in examine(app) if each.check == "host h2"]  # type: ignore[arg-type]
+    assert (found.mark, found.text) == (Mark.BAD, "host h2 (sim://h2) is joining the fleet")
+    assert f"vgpumgr operation undo {operation.id[:8]}" in found.next
+    assert found in examine_host(app, "h2")  # type: ignore[arg-type]
+    add(world)
+    assert not any("joining" in each.text for each in examine(app))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("command", ["add", "remove"])

@@ -18,7 +18,7 @@ from vgpumgr.engine.use_cases import evacuate
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NotPermitted, VgpumgrError
 from vgpumgr.model.fence import Fence
-from vgpumgr.model.vm import AllocationState, DiskSpec, PlacementPolicy, VmSpec, VmState
+from vgpumgr.model.vm import AllocationState, DiskSpec, VmSpec, VmState
 
 SHARED = (DiskSpec(pool="nas", size_bytes=1 << 20),)
 OWN = (DiskSpec(size_bytes=1 << 20),)
@@ -147,11 +147,11 @@ def test_an_adopted_vm_stays(bench: Bench) -> None:
     bench.make(vm("desk", "T4-8Q"))
     view = bench.world.engine.view()
     adopted = replace(view, vms=tuple(replace(each, definition="<domain/>") for each in view.vms))
-    lost, policy = bench.world.ledger.host("h1"), PlacementPolicy.BREADTH_FIRST
-    plan = make_plan(adopted, lost, {}, policy, will_not_boot=True)
+    lost, place = bench.world.ledger.host("h1"), bench.world.engine.place
+    plan = make_plan(adopted, lost, {}, place, will_not_boot=True)
     assert (plan.remade, [each.vm.name for each in plan.staying]) == ((), ["desk"])
     assert "adopted" in plan.staying[0].why
-    assert make_plan(view, lost, {}, policy, will_not_boot=True).remade
+    assert make_plan(view, lost, {}, place, will_not_boot=True).remade
 
 
 def test_a_vm_that_was_off_stays_off(bench: Bench) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from vgpumgr.engine.lanes import Everyone, OneOfMany, ThreadLanes
-from vgpumgr.model.errors import DeadlineExceeded, HostRefused
+from vgpumgr.engine.lanes import Everyone, OneOfMany, SerialLanes, ThreadLanes
+from vgpumgr.model.errors import Conflict, DatabaseFault, DeadlineExceeded, HostRefused
+from vgpumgr.model.ports import Lanes
 from vgpumgr.model.waits import Waits
 
 SHORT = Waits(least_s=0.05, look_s=20.0)
@@ -149,3 +150,15 @@ def test_a_host_whose_answer_cannot_be_kept_has_failed() -> None:
     looks = ThreadLanes().look({"a": lambda: 1}, refuse)
     assert looks.wait(Everyone(20)) == {}
     assert str(looks.answers["a"]) == "a: no"
+
+
+@pytest.mark.parametrize("lanes", [ThreadLanes(), SerialLanes()])
+def test_a_ledger_that_cannot_keep_an_answer_is_no_fault_of_the_host(lanes: Lanes) -> None:
+    def keep(host: str, value: object) -> object:
+        raise DatabaseFault("the ledger is locked") if host == "b" else Conflict("not that GPU")
+
+    alone = lanes.look({"a": lambda: 1}, keep)
+    alone.wait(Everyone(20.0))
+    assert isinstance(alone.answers["a"], Conflict)
+    with pytest.raises(DatabaseFault):
+        lanes.look({"b": lambda: 1}, keep).wait(Everyone(20.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.refusal import no_placement
+from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
     Conflict,
@@ -20,8 +20,9 @@ from vgpumgr.model.errors import (
     NoPlacement,
     OutcomeUnknown,
 )
+from vgpumgr.model.history import Answer
 from vgpumgr.model.host import UnknownPart
-from vgpumgr.model.journal import Refusal, TaskState
+from vgpumgr.model.journal import TaskState
 from vgpumgr.model.placement import NotPlaced, Reason
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.vm import VmSpec
@@ -244,22 +245,12 @@ def test_one_misfit_and_nothing_is_made(world: World) -> None:
 
 
 def test_of_a_misfit_the_refusal_is_kept_with_its_reasons(world: World) -> None:
-    kept: list[Refusal] = []
-
-    class Keeping:
-        def __getattr__(self, name: str) -> object:
-            return getattr(world.ledger, name)
-
-        def refuse(self, refusals: Sequence[Refusal]) -> None:
-            kept.extend(refusals)
-            world.ledger.refuse(refusals)
-
-    engine = world.engine_over(Keeping())  # type: ignore[arg-type]
     with pytest.raises(NoPlacement):
-        engine.apply([vm("a"), vm("b", "A100-40C")])
-    (refusal,) = kept
-    assert (refusal.vm, refusal.spec["name"]) == ("b", "b")
-    assert "cannot make A100-40C" in refusal.reasons[0]
+        world.engine.apply([vm("a"), vm("b", "A100-40C")])
+    (request,) = world.ledger.requests()
+    assert (request.answer, request.spec.name) == (Answer.REFUSED, "b")
+    assert request.explanation is not None
+    assert "cannot make A100-40C" in request.explanation.reasons[0].text
 
 
 def test_with_partial_what_fits_is_made(world: World) -> None:

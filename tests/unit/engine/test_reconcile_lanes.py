@@ -90,8 +90,8 @@ def test_a_wait_ends_when_somebody_wakes_it() -> None:
     turns: ThreadTurns[str] = ThreadTurns(1, FakeClock())
     turns.wake()
     began = time.monotonic()
-    assert turns.ended(30) == []
-    assert time.monotonic() - began < 10
+    assert turns.ended(100) == []
+    assert time.monotonic() - began < 90
 
 
 class Clock(SystemClock):

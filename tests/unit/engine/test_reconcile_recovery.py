@@ -14,6 +14,7 @@ from vgpumgr.engine.reconcile import EventKind
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused, OutcomeUnknown
 from vgpumgr.model.journal import OperationState, TaskState
+from vgpumgr.store import SqlLedger
 
 FULL = with_disk("web", "T4-4Q")
 
@@ -99,6 +100,38 @@ def test_a_live_worker_is_left_alone(world: World) -> None:
     assert [each.id for each in world.ledger.operations(open_only=True)] == [outcome.operation]
     assert not served.told(EventKind.DRIFT)
     world.close()
+
+
+class Late:
+    """The ledger of a controller that finds every operation taken just before it asks for it."""
+
+    def __init__(self, ledger: object, first: SqlLedger) -> None:
+        self._ledger = ledger
+        self._first = first
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._ledger, name)
+
+    def claim_operation(self, operation: str) -> bool:
+        assert self._first.claim_operation(operation)
+        return False
+
+
+def test_what_another_controller_takes_first_is_no_difference(world: World) -> None:
+    kill_at(world, "start", after=1)
+    with pytest.raises(Killed):
+        world.engine.apply([vm(f"v{n}", "T4-4Q") for n in range(6)])
+    live_on(world)
+    world.restart()
+    first = world.open()
+    served = Served(world.engine_over(Late(world.ledger, first)))  # type: ignore[arg-type]
+    served.serve(5)
+    assert not served.told(EventKind.DRIFT)
+    assert world.ledger.operations(open_only=True)
+    first.close()
+    served = serving(world)
+    served.serve(60)
+    assert world.settled()
 
 
 def test_an_operation_whose_tasks_had_all_ended_is_only_closed(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeHost, FakeParent, mbochs, t4, t4_parent
 from tests.world import World, vm
-from vgpumgr.engine.capacity import capacity
+from vgpumgr.engine.headroom.capacity import capacity
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import NoPlacement

@@ -6,7 +6,7 @@ import pytest
 
 from tests.world import vm
 from vgpumgr.cli.views.surplus import surplus
-from vgpumgr.engine.changes import changed_fields
+from vgpumgr.engine.planning.changes import changed_fields
 from vgpumgr.model.size import exact_size, parse_bytes
 from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, NicSpec
 

@@ -20,7 +20,7 @@ from vgpumgr.model.migration import LiveMove, MigrationAddress, MoveProgress
 from vgpumgr.model.ports import Domains, Host
 
 MOVE = LiveMove(name="web", live_xml="", persistent_xml="", to=MigrationAddress(address="h2"))
-STALL_S = 0.2
+STALL_S = 0.5
 
 
 class FakeLink:
@@ -98,7 +98,7 @@ def test_a_host_is_no_pair() -> None:
 
 
 def test_two_opposite_moves_both_end() -> None:
-    together = threading.Barrier(2, timeout=5)
+    together = threading.Barrier(2, timeout=60)
     log: list[str] = []
     links = [cast("LibvirtLink", FakeLink(name, log, lambda *_: None)) for name in ("h1", "h2")]
 
@@ -114,7 +114,7 @@ def test_two_opposite_moves_both_end() -> None:
     for each in threads:
         each.start()
     for each in threads:
-        each.join(10)
+        each.join(60)
         assert not each.is_alive()
 
 
@@ -122,7 +122,7 @@ def test_a_move_that_moves_may_take_long() -> None:
     left = iter(range(10_000, 0, -1))
 
     def work(*_: object) -> None:
-        threading.Event().wait(5 * STALL_S)
+        threading.Event().wait(3 * STALL_S)
 
     pair, log, _ = made(work)
     run(pair, Beside(log, lambda: MoveProgress(total_bytes=10_000, left_bytes=next(left))))
@@ -134,14 +134,14 @@ def test_a_move_that_stalls_is_cancelled() -> None:
     beside = Beside(log, still)
 
     def work(*_: object) -> None:
-        assert beside.cancelled.wait(5)
+        assert beside.cancelled.wait(60)
         raise HostRefused("it goes on where it is", why="canceled by client")
 
     pair, log, _ = made(work)
     beside._log = log
     with pytest.raises(HostRefused, match="from h1 to h2 was cut") as caught:
         run(pair, beside)
-    assert "nothing moved for 0.2 s" in caught.value.why
+    assert f"nothing moved for {STALL_S:g} s" in caught.value.why
     assert log == ["held h1", "held h2", "cancel web"]
 
 
@@ -149,7 +149,7 @@ def test_one_that_does_not_listen_is_cut_the_source_first() -> None:
     log: list[str] = []
 
     def work(*_: object) -> None:
-        assert links[1].was_cut.wait(5)
+        assert links[1].was_cut.wait(60)
         raise OutcomeUnknown("cut", why="End of file")
 
     pair, log, links = made(work)
@@ -174,19 +174,19 @@ def test_a_copy_lives_as_long_as_bytes_arrive_and_tells_of_them() -> None:
     heard: list[int] = []
 
     def work(pool: str, volume: str, there: object, seen: Callable[[int], None]) -> None:
-        for done in range(10):
+        for done in range(5):
             threading.Event().wait(STALL_S / 3)
             seen(done)
 
     pair, log, _ = made(work)
     pair.copy("default", "disk", heard.append)
-    assert heard == list(range(10))
+    assert heard == list(range(5))
     assert log == ["held h1", "held h2"]
 
 
 def test_a_copy_that_stalls_is_cut() -> None:
     def work(*_: object) -> None:
-        assert links[1].was_cut.wait(5)
+        assert links[1].was_cut.wait(60)
         raise OutcomeUnknown("cut", why="End of file")
 
     pair, _, links = made(work)
@@ -205,8 +205,8 @@ def test_nothing_goes_to_a_host_of_another_kind() -> None:
 
 def test_a_deadline_that_is_moved_fires_later_and_once() -> None:
     fired = threading.Event()
-    with Deadlines().within(0.1, fired.set) as deadline:
-        for _ in range(6):
-            assert not fired.wait(0.05)
+    with Deadlines().within(0.5, fired.set) as deadline:
+        for _ in range(5):
+            assert not fired.wait(0.15)
             deadline.moved()
-        assert fired.wait(5)
+        assert fired.wait(60)

@@ -17,22 +17,22 @@ from vgpumgr.model.host import HostRecord
 
 
 @pytest.fixture
-def silent() -> Iterator[int]:
-    """The port of a server that takes connections and says nothing, as a stopped sshd does."""
+def silent() -> Iterator[socket.socket]:
+    """A server that takes connections and says nothing, as a stopped sshd does."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
+        server.settimeout(30)
+        yield server
 
 
-def test_connections_that_hang_are_not_waited_for(silent: int, tmp_path: Path) -> None:
+def test_connections_that_hang_are_not_waited_for(silent: socket.socket, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.touch()
-    hosts = RealHosts(ssh_config=config, connect_timeout_s=30.0)
-    record = HostRecord(name="h1", address=f"root@127.0.0.1:{silent}", host_key="SHA256:x")
-    asking = threading.Event()
+    hosts = RealHosts(ssh_config=config, connect_timeout_s=90.0)
+    address = f"root@127.0.0.1:{silent.getsockname()[1]}"
+    record = HostRecord(name="h1", address=address, host_key="SHA256:x")
     ended: list[object] = []
 
     def probe() -> None:
-        asking.set()
         try:
             hosts.open(record).probe()
         except VgpumgrError as error:
@@ -40,20 +40,19 @@ def test_connections_that_hang_are_not_waited_for(silent: int, tmp_path: Path) -
 
     thread = threading.Thread(target=probe, daemon=True)
     thread.start()
-    assert asking.wait(10)
-    time.sleep(0.2)
+    there, _ = silent.accept()
     began = time.monotonic()
     hosts.close()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert ended == []
+    there.close()
 
 
 def test_what_ends_in_time_is_waited_for() -> None:
     done: list[int] = []
     door = threading.Event()
-    began = time.monotonic()
-    side_by_side([lambda: done.append(1), lambda: done.append(2)], 30.0)
-    assert sorted(done) == [1, 2] and time.monotonic() - began < 20
-    side_by_side([lambda: done.append(3), lambda: door.wait(30) and None], 0.2)
-    assert 3 in done and time.monotonic() - began < 20
+    side_by_side([lambda: done.append(1), lambda: done.append(2)], 90.0)
+    assert sorted(done) == [1, 2]
+    side_by_side([lambda: done.append(3), lambda: door.wait(90) and None], 0.5)
+    assert not door.is_set() and 3 in done
     door.set()

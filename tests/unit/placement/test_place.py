@@ -22,6 +22,7 @@ from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, 
 from vgpumgr.placement import headroom, place
 
 BREADTH, DEPTH = PlacementPolicy.BREADTH_FIRST, PlacementPolicy.DEPTH_FIRST
+LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
 WHOLE = Offer(
     profile="passthrough",
@@ -180,6 +181,17 @@ def test_the_largest_come_first_when_that_places_more() -> None:
 def test_the_given_order_stands_when_another_places_no_more() -> None:
     fleet = Fleet(hosts=(host("h1", gpu("a")),))
     assert where(place(fleet, [vm("T4-4Q"), vm("passthrough")], BREADTH)) == ["a", "-"]
+
+
+def test_least_fragmentation_spreads_each_type_over_the_order() -> None:
+    """As they come, the 8Q would fill one GPU and the 4Q the other."""
+    free_sizes = [replace(gpu(name), same_size=False) for name in "ab"]
+    fleet = Fleet(hosts=(host("h1", *free_sizes),))
+    requests = [*copies(2, vm("T4-8Q")), *copies(4, vm("T4-4Q"))]
+    decisions = place(fleet, requests, LEAST)
+    assert where(decisions) == ["a", "b", "a", "a", "b", "b"]
+    assert [decision.request for decision in decisions] == requests
+    assert where(place(fleet, requests, DEPTH)) == ["a", "a", "b", "b", "b", "b"]
 
 
 def test_prefer_puts_a_vm_where_cpus_are_next_to_the_gpu() -> None:

@@ -153,15 +153,38 @@ def test_a_plan_steers_between_classes_and_refuses_nothing() -> None:
     assert run(placer, vm("T4-4Q")) == ["-"]
 
 
-def test_a_plan_adopted_later_starts_with_quotas_unused_and_none_takes_it_back() -> None:
+def test_a_plan_adopted_later_counts_what_is_held_and_none_takes_it_back() -> None:
     names = "new-1", "old-1", "new-2"
     fleet = Fleet(hosts=tuple(host(name, gpu(name)) for name in names))
     placer = Placer(fleet, LEAST, mix=QUARTERS)
-    assert run(placer, *copies(3, vm("T4-4Q"))) == ["new-1", "new-1", "new-1"]
+    assert run(placer, *copies(2, vm("T4-4Q"))) == ["new-1", "new-1"]
     placer.adopt_plan(two_classes(*names))
-    assert run(placer, *copies(4, vm("T4-4Q"))) == ["new-1", "old-1", "old-1", "new-2"]
+    assert run(placer, *copies(2, vm("T4-4Q"))) == ["old-1", "old-1"]
     placer.adopt_plan(None)
-    assert run(placer, vm("T4-4Q"))[0] in {"old-1", "new-2"}
+    assert run(placer, vm("T4-4Q")) == ["new-1"]
+
+
+def test_what_left_before_a_plan_was_adopted_does_not_count() -> None:
+    fleet = Fleet(hosts=(host("new-1", gpu("new-1")), host("old-1", gpu("old-1"))))
+    placer = Placer(fleet, LEAST, mix=QUARTERS)
+    for _ in range(2):
+        decision = placer.decide(vm("T4-4Q"))
+        assert isinstance(decision, Placed)
+        placer.commit(decision)
+        placer.release(decision)
+    placer.adopt_plan(two_classes("new-1", "old-1"))
+    assert run(placer, *copies(3, vm("T4-4Q"))) == ["new-1", "new-1", "old-1"]
+
+
+def test_a_mix_adopted_later_is_what_counts() -> None:
+    """As ``a gap is filled``: what the mix makes of 8 GiB and of 4 decides."""
+    fleet = Fleet(hosts=(host("h1", mixed_size("b", 8), mixed_size("a", 8, 4)),))
+    placer = Placer(fleet, LEAST, mix=Mix(((vm("T4-4Q"), 1.0),)))
+    before = placer.fragmentation().share
+    placer.adopt_mix(Mix(((vm("T4-8Q"), 1.0),)))
+    assert before == 0.0
+    assert placer.fragmentation().share == pytest.approx(4 / 12)
+    assert run(placer, vm("T4-4Q"), vm("T4-8Q")) == ["a", "b"]
 
 
 def test_a_vm_that_prefers_one_numa_node_goes_where_one_has_it_all() -> None:
@@ -196,3 +219,54 @@ def test_with_values_mig_gpus_are_filled_as_the_driver_allows() -> None:
     for placed in live[::2]:
         placer.release(placed)
     assert isinstance(placer.decide(vm("1g.big", "1g.big")), Placed)
+
+
+def test_a_blocked_host_takes_no_vm_until_it_is_opened_again() -> None:
+    fleet = Fleet(hosts=tuple(host(name, gpu(name)) for name in ("h1", "h2")))
+    for policy in PlacementPolicy:
+        placer = Placer(fleet, policy)
+        (first,) = run(placer, vm("T4-2Q"))
+        placer.block(first, "rack 7 is down")
+        other = ({"h1", "h2"} - {first}).pop()
+        assert run(placer, vm("T4-2Q"), vm("T4-16Q")) == [other, "-"]
+        refused = placer.decide(vm("T4-16Q"))
+        assert isinstance(refused, NotPlaced)
+        assert f"{first}: rack 7 is down" in [reason.text for reason in refused.reasons]
+        placer.block(other, "so is rack 8")
+        assert run(placer, vm("T4-1Q")) == ["-"]
+        placer.block(first, "")
+        assert run(placer, vm("T4-2Q")) == [first]
+        assert not any(each.blocked for each in placer.fleet.hosts)
+
+
+def test_what_a_blocked_host_holds_can_leave_and_comes_free_with_it() -> None:
+    placer = Placer(Fleet(hosts=(host("h1", gpu("a")),)), LEAST)
+    held = placer.decide(vm("T4-16Q"))
+    assert isinstance(held, Placed)
+    placer.commit(held)
+    placer.block("h1", "maintenance")
+    placer.release(held)
+    assert run(placer, vm("T4-16Q")) == ["-"]
+    placer.block("h1", "")
+    assert run(placer, vm("T4-16Q")) == ["a"]
+
+
+@pytest.mark.parametrize("policy", PlacementPolicy)
+def test_types_that_came_long_ago_are_forgotten_and_nothing_else_changes(
+    policy: PlacementPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(hosts=tuple(host(f"h{n}", gpu(f"g{n}")) for n in range(4)))
+    requests = [vm("T4-2Q", vcpus=n % 7) for n in range(20)]
+    unlimited = run(Placer(fleet, policy), *requests)
+    monkeypatch.setattr("vgpumgr.placement.matrix.matrix.MOST_TYPES", 3)
+    placer = Placer(fleet, policy)
+    assert run(placer, *requests) == unlimited
+    for plane in placer._matrix._planes.values():
+        expected = 0 if policy is not LEAST else 6
+        assert len(plane.wants.demands) <= 3 + expected
+
+
+def test_a_mix_has_no_more_types_than_a_decision_can_look_at() -> None:
+    history = [vm("T4-2Q", vcpus=n) for n in range(1000)]
+    mix = Mix.of(history)
+    assert len(mix.requests) == len(mix.rare) == 256

@@ -15,6 +15,7 @@ from vgpumgr.model.examined import Finding, Mark
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
+from vgpumgr.sim.injecting import fault_words
 from vgpumgr.sim.setup_faults import FAULTS
 
 A40 = "0000:41:00.0"
@@ -87,14 +88,14 @@ def test_every_fault_is_seen() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_turns_one_check_red_until_it_is_cleared(hosts: InProcessHosts, fault: str) -> None:
     inject(hosts, "setup", fault)
-    assert hosts.fleet.host("h1").fault_words() == (f"setup {fault}",)
+    assert fault_words(hosts.fleet.host("h1")) == (f"setup {fault}",)
     check, mark, words = RED[fault]
     red = {name: each for name, each in findings(hosts).items() if each.mark is not UNKNOWN}
     assert {name: each.mark for name, each in red.items()} == {check: mark}
     assert words in red[check].text
     assert red[check].next in {"", "vgpumgr sim inject h1 clear"}
     inject(hosts, "clear")
-    assert (findings(hosts), hosts.fleet.host("h1").fault_words()) == ({}, ())
+    assert (findings(hosts), fault_words(hosts.fleet.host("h1"))) == ({}, ())
 
 
 def test_a_reboot_mends_it(hosts: InProcessHosts) -> None:

@@ -17,6 +17,7 @@ from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
 from vgpumgr.sim import gpu_faults, programs
 from vgpumgr.sim.host import SimulatedHost
 from vgpumgr.sim.in_process import InProcessHosts
+from vgpumgr.sim.injecting import fault_words
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.programs.sriov_manage import PATH
 
@@ -198,10 +199,10 @@ def test_power_takes_types_mdevs_vfs_and_faults() -> None:
     here.type(vf)
     here.start("vm", vf)
     here.hosts.fleet.inject("h1", ["gpu", FIRST, "lost"])
-    assert here.simulated.fault_words() == (f"gpu {FIRST} lost",)
+    assert fault_words(here.simulated) == (f"gpu {FIRST} lost",)
     here.hosts.fleet.inject("h1", ["reboot"])
     assert (virtual(here.kernel), here.kernel.nvidia[FIRST].vgpus) == ([], ())
-    assert (here.kernel.held, here.simulated.fault_words()) == ({}, ())
+    assert (here.kernel.held, fault_words(here.simulated)) == ({}, ())
 
 
 def test_clear_clears_gpus_too() -> None:
@@ -209,4 +210,4 @@ def test_clear_clears_gpus_too() -> None:
     for words in (["latency", "0"], ["gpu", FIRST, "client", "python"], ["gpu", FIRST, "ecc"]):
         here.hosts.fleet.inject("h1", words)
     here.hosts.fleet.inject("h1", ["clear"])
-    assert here.simulated.fault_words() == ()
+    assert fault_words(here.simulated) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 KINDS = ("VM", "Host", "Layout", "Fleet")
 
 
+@cache
 def validator(kind: str) -> Draft202012Validator:
     """A validator of one kind's schema."""
     return Draft202012Validator(json_schema(kind))
@@ -57,6 +59,8 @@ def test_the_examples_validate(example: Path) -> None:
         {"networks": [{"bridge": "a", "network": "b"}]},
         {"networks": [{"bridge": "<a/>"}]},
         {"labels": {"a": 1}},
+        {"queue": {"priority": "urgent"}},
+        {"queue": {"runtime": "4 hours"}},
         {"apiVersion": "v2"},
     ],
     ids=str,

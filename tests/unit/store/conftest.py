@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ledgers import new_ledger
 from tests.pgserver import PgServer
 from tests.unit.store import values
 from vgpumgr.store import open_ledger
@@ -50,6 +51,7 @@ def pg_copy(pg: PgServer, pg_url: str) -> str:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The address of an empty ledger; what ``values`` opened on it is closed at the end."""
     if request.param == "sqlite":
+        new_ledger(tmp_path / "l")
         yield str(tmp_path / "l")
         values.close_all()
     else:

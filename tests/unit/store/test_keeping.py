@@ -14,9 +14,18 @@ from sqlalchemy import delete, text, update
 
 from tests.pgserver import PgServer
 from tests.unit.store import ledger_v1
-from tests.unit.store.values import allocation, board, fleet, open_ledger, see, start, vm
+from tests.unit.store.values import (
+    allocation,
+    board,
+    fleet,
+    open_ledger,
+    refused,
+    see,
+    start,
+    vm,
+)
 from vgpumgr.model.errors import Conflict, LedgerError, VgpumgrError
-from vgpumgr.model.journal import OperationMoved, OperationState, Refusal, TaskMoved, TaskState
+from vgpumgr.model.journal import OperationMoved, OperationState, TaskMoved, TaskState
 from vgpumgr.model.keeping import BackupFacts
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, keeping
@@ -48,7 +57,7 @@ def lived(url: str) -> SqlLedger:
         ),
         OperationMoved(operation=made.operation.id, state=OperationState.DONE),
     )
-    ledger.refuse([Refusal(vm="no", at=1.5, spec={"a": "ü\0\ud800"}, reasons=("r",))])
+    ledger.refuse([refused("no", at=1.5, text="ü\0\ud800")])
     half = start(vms=[vm("half", running=False)])
     ledger.reserve(half)
     ledger.record(OperationMoved(operation=half.operation.id, state=OperationState.INTERRUPTED))
@@ -295,7 +304,7 @@ def test_a_ledger_moves_whole_and_the_old_one_is_frozen(
     assert frozen.why.startswith("moved to ")
     # The counters go on above what was copied.
     see(new, "h1", board("h1", 1), board("h1", 2))
-    new.refuse([Refusal(vm="x", at=2.0, spec={}, reasons=())])
+    new.refuse([refused("x", at=2.0)])
     new.reserve(start(allocation(owner := vm("next"), new.gpus()[1], [0]), vms=[owner]))
     with pytest.raises(Conflict, match="there is a ledger in"):
         keeping.move_ledger(source, target, by="")

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from tests.unit.store.values import fleet, start, vm
+from tests.unit.store.values import fleet, refused, start, vm
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import Refusal
 from vgpumgr.store import SqlLedger, open_ledger
 
 
@@ -150,7 +149,7 @@ def test_a_lock_held_too_long_is_an_error_not_a_hang(tmp_path: Path) -> None:
 def fill(ledger: SqlLedger) -> None:
     """Write until the disk is full: 2 MiB."""
     for _ in range(64):
-        ledger.refuse([Refusal(vm="v", at=1.0, spec={"blob": "x" * 32768}, reasons=("r",))])
+        ledger.refuse([refused("v", text="x" * 32768)])
 
 
 def test_a_full_database_says_so_and_loses_nothing(tmp_path: Path) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
+import json
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
-from tests.unit.store.values import SLOTS, allocation, board, fleet, see, start, task, vm
+from tests.unit.store.values import SLOTS, allocation, board, end, fleet, see, start, task, vm
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, StaleGeneration
-from vgpumgr.model.journal import Refusal, Reservation, TaskMoved, TaskState
+from vgpumgr.model.journal import Reservation
 from vgpumgr.model.vm import AllocationState, CloudInit, DiskSpec, NicSpec, VmState
 from vgpumgr.store import SqlLedger
-from vgpumgr.store.schema import metadata, request, unit
+from vgpumgr.store.schema import metadata, unit
+from vgpumgr.store.schema import vm as vm_table
 
 
 def rows(ledger: SqlLedger) -> dict[str, int]:
@@ -33,22 +34,6 @@ def refused(ledger: SqlLedger, reservation: Reservation, kind: type[Exception]) 
     after = (rows(ledger), ledger.hosts(), ledger.gpus(), ledger.vms(), ledger.allocations())
     assert after == before
     return caught.value
-
-
-def end(ledger: SqlLedger, made: Reservation) -> None:
-    """Every task of the reservation is undone; its VMs are deleted."""
-    for each in made.tasks:
-        ledger.record(
-            TaskMoved(task=each.id, state=TaskState.UNDOING),
-            TaskMoved(
-                task=each.id,
-                state=TaskState.UNDONE,
-                vm_id=each.vm_id,
-                vm_state=VmState.DELETED,
-                vm_running=False,
-                allocations=AllocationState.RELEASED,
-            ),
-        )
 
 
 def test_everything_of_a_reservation_comes_back(url: str) -> None:
@@ -213,6 +198,20 @@ def test_of_two_deletions_from_one_reading_the_second_is_refused(url: str) -> No
     ledger.close()
 
 
+def test_a_spec_that_an_older_vgpumgr_wrote_is_the_same_spec(url: str) -> None:
+    """It left out the fields that it did not know."""
+    ledger, made = fleet(url), vm("web")
+    ledger.reserve(start(vms=[made]))
+    old = json.dumps({"name": "web", "vcpus": made.spec.vcpus, "memory_mib": made.spec.memory_mib})
+    with ledger._database.write() as connection:
+        connection.execute(update(vm_table).values(spec=old))
+    before = ledger.vm("web")
+    ledger.reserve(start(changed_vms=(replace(before, state=VmState.MIGRATING),)))
+    assert ledger.vm("web").generation == before.generation + 1
+    assert ledger.audit(vm="web", event="vm.migrating")[0].detail == ""
+    ledger.close()
+
+
 def test_a_deleted_vm_cannot_be_changed(url: str) -> None:
     ledger = fleet(url)
     made = start(vms=[vm("desk")])
@@ -220,27 +219,6 @@ def test_a_deleted_vm_cannot_be_changed(url: str) -> None:
     read = ledger.vm("desk")
     end(ledger, made)
     refused(ledger, start(changed_vms=(read,)), StaleGeneration)
-    ledger.close()
-
-
-# -- history ------------------------------------------------------------------------------------
-
-
-def test_requests_are_kept_placed_and_refused(url: str) -> None:
-    ledger = fleet(url)
-    desk = vm("desk")
-    made = start(vms=[desk])
-    ledger.reserve(made)
-    ledger.refuse([Refusal(vm="big", at=80.0, spec={"name": "big"}, reasons=("no room",))])
-    ledger.refuse([])
-    end(ledger, made)
-    with ledger._database.read() as connection:
-        kept = connection.execute(select(request).order_by(request.c.id)).all()
-    assert [(row.vm, row.outcome, row.at, row.vm_id) for row in kept] == [
-        ("desk", "placed", 70.0, desk.id),
-        ("big", "refused", 80.0, None),
-    ]
-    assert (kept[1].spec, kept[1].reasons) == ('{"name":"big"}', '["no room"]')
     ledger.close()
 
 
@@ -260,7 +238,7 @@ def test_released_allocations_stay_as_history_and_their_units_go(url: str) -> No
     ledger.close()
 
 
-def test_a_bulk_order_is_one_quick_commit(url: str) -> None:
+def test_a_bulk_order_is_one_commit(url: str) -> None:
     """1,000 VMs with 4 units and 4 steps each; measured 0.3 s on two cores, most of it JSON."""
     ledger = fleet(url, [f"h{n:03}" for n in range(63)], gpus=8)
     gpus = ledger.gpus()
@@ -279,11 +257,7 @@ def test_a_bulk_order_is_one_quick_commit(url: str) -> None:
         host_generations={host.name: host.generation for host in ledger.hosts()},
     )
     bulk = replace(bulk, operation=replace(bulk.operation, id="bulk"))
-    began = time.perf_counter()
     ledger.reserve(bulk)
-    took = time.perf_counter() - began
-    print(f"reserve: {took:.3f} s")
-    assert took < 20  # an upper bound for a machine that is busy with other tests
     counted = rows(ledger)
     assert {name: counted[name] for name in ("vm", "allocation", "unit", "task", "step")} == {
         "vm": 1000,
@@ -292,9 +266,7 @@ def test_a_bulk_order_is_one_quick_commit(url: str) -> None:
         "task": 1000,
         "step": 4000,
     }
-    began = time.perf_counter()
     assert len(ledger.vms()) == 1000
-    print(f"vms(): {time.perf_counter() - began:.3f} s")
     ledger.close()
 
 

@@ -15,11 +15,11 @@ from sqlalchemy.exc import OperationalError
 from tests import pgserver
 from tests.pgserver import PgServer
 from tests.unit.store.values import allocation, fleet, open_ledger, start, vm
-from vgpumgr.model.errors import ClaimLost, LedgerError, StaleGeneration
+from vgpumgr.model.errors import ClaimLost, DatabaseFault, LedgerError, StaleGeneration
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import TaskMoved, TaskState
 from vgpumgr.store import SqlLedger, migrate_ledger, retry, server
-from vgpumgr.store.faults import DatabaseFault, OutcomeFault, TryAgain, explain
+from vgpumgr.store.faults import OutcomeFault, TryAgain, explain
 from vgpumgr.store.schema import SCHEMA_VERSION, meta
 
 
@@ -67,7 +67,7 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
     pg_copy: str, pg: PgServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = pg.name(pg_copy)
-    pg.sql("DROP TABLE audit", name)
+    pg.sql("DROP TABLE audit, queue, quota", name)
     for table, column in (
         *(("meta", "frozen_why"), ("meta", "frozen_at"), ("host", "due_at")),
         *(("gpu", "state_why"), ("operation", "worker"), ("vm", "definition")),

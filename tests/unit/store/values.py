@@ -7,16 +7,21 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, MdevType
+from vgpumgr.model.history import Answer, RequestRecord
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
 from vgpumgr.model.journal import (
     OperationRecord,
     OperationState,
     Reservation,
     StepRecord,
+    TaskMoved,
     TaskRecord,
+    TaskState,
 )
-from vgpumgr.model.vm import Allocation, GpuRequest, VmRecord, VmSpec, VmState
+from vgpumgr.model.placement import Reason
+from vgpumgr.model.vm import Allocation, AllocationState, GpuRequest, VmRecord, VmSpec, VmState
 from vgpumgr.store import SqlLedger
 from vgpumgr.store import open_ledger as open_for_good
 
@@ -162,3 +167,26 @@ def task(owner: VmRecord, operation: str, verb: str = "create", steps: int = 2) 
             for seq in range(steps)
         ),
     )
+
+
+def end(ledger: SqlLedger, made: Reservation) -> None:
+    """Every task of the reservation is undone; its VMs are deleted."""
+    for each in made.tasks:
+        ledger.record(
+            TaskMoved(task=each.id, state=TaskState.UNDOING),
+            TaskMoved(
+                task=each.id,
+                state=TaskState.UNDONE,
+                vm_id=each.vm_id,
+                vm_state=VmState.DELETED,
+                vm_running=False,
+                allocations=AllocationState.RELEASED,
+            ),
+        )
+
+
+def refused(name: str, *, at: float = 1.0, text: str = "r") -> RequestRecord:
+    """A request that fitted nowhere."""
+    said = Explanation(vm=name, host=None, reasons=(Reason(code="vcpus", host="h1", text=text),))
+    spec = VmSpec(name=name, vcpus=2, memory_mib=2048)
+    return RequestRecord(vm=name, at=at, answer=Answer.REFUSED, spec=spec, explanation=said)

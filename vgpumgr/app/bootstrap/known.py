@@ -37,5 +37,5 @@ def _place(app: App, record: HostRecord) -> tuple[str, int]:
     """Where it is, whoever comes."""
     if record.address == LOCAL:
         return LOCAL, 0
-    target = app.real_hosts.target(record.address)
+    target = app.real_hosts.ways.target(record.address)
     return target.host, target.port

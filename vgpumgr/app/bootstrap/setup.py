@@ -99,7 +99,7 @@ def _pin(
     return _Pinned(
         record=replace(found, migration=migration),
         before=before,
-        way=None if local else app.real_hosts.openssh(found, workplace.folder),
+        way=None if local else app.real_hosts.ways.openssh(found, workplace.folder),
     )
 
 
@@ -125,7 +125,7 @@ def _fill(app: App, workplace: Workplace, pinned: Sequence[_Pinned], wish: Wish)
 
 
 def _place(app: App, record: HostRecord) -> str:
-    return LOCAL if record.address == LOCAL else app.real_hosts.target(record.address).host
+    return LOCAL if record.address == LOCAL else app.real_hosts.ways.target(record.address).host
 
 
 def _result(app: App, pinned: _Pinned, wish: Wish, end: HostEnd) -> Result:

@@ -22,7 +22,7 @@ from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.plan import Plan
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.engine.running.outcome import Outcome
     from vgpumgr.spec import Documents
 
 CHANGES_PENDING = 10

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import Column, list_options, print_list
+from vgpumgr.cli.output import (
+    Column,
+    Item,
+    chosen_format,
+    list_options,
+    print_item,
+    print_list,
+    say,
+)
+from vgpumgr.cli.views.stranded import gauge_text, stranded_rows
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import UnknownProfile
 from vgpumgr.model.size import format_mib, parse_mib
 from vgpumgr.model.vm import VmSpec
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.headroom.gauge import Gauging
+    from vgpumgr.model.placement import Fleet
+
+
+ENOUGH_DAYS = 14
+
+
+def _lasts(item: Item) -> str:
+    """``41 days (90 %: 29)``."""
+    found = item["lasting"]
+    if found is None:
+        return ""
+    if found["days_50"] is None:
+        sure = "" if found["days_90"] is None else f" (90 %: {found['days_90']} days)"
+        return f"over a year{sure}"
+    return f"{found['days_50']} days (90 %: {found['days_90']})"
+
 
 COLUMNS = (
     Column("PROFILE", "name"),
@@ -19,6 +50,7 @@ COLUMNS = (
     Column("MEMORY", lambda item: format_mib(item["memory_mib"]) if item["memory_mib"] else ""),
     Column("IN USE", "in_use"),
     Column("FITS", lambda item: f"{item['fits']} more"),
+    Column("LASTS", _lasts),
     Column("CATALOGUE", lambda item: "verified" if item["verified"] else "unverified", wide=True),
 )
 
@@ -44,28 +76,67 @@ class MemoryType(click.ParamType[int]):
 @click.argument("profiles", nargs=-1)
 @click.option("--vcpus", type=click.IntRange(1, 512), default=2, show_default=True)
 @click.option("--memory", type=MemoryType(), default="4GiB", show_default=True)
+@click.option("--stranded", is_flag=True, help="Tell what free GPU memory is of no use, and why.")
 @refresh_option
 @list_options
 @pass_context
 def capacity(
-    context: Context, profiles: tuple[str, ...], vcpus: int, memory: int, refresh: bool
+    context: Context,
+    profiles: tuple[str, ...],
+    vcpus: int,
+    memory: int,
+    stranded: bool,
+    refresh: bool,
 ) -> None:
-    """How many more VMs with one part of each profile fit, exactly.
+    """How many more VMs with one part of each profile fit, exactly, and how long that lasts.
 
-    That many more requests of this shape (vCPUs, memory) succeed, and the next is refused.
+    That many more requests of this shape (vCPUs, memory) succeed, and the next is refused. LASTS
+    is a forecast from what was held day by day: as likely as not room is gone then (90 %: it
+    lasts so long at least, nine times in ten).
     """
-    from vgpumgr.engine.capacity import capacity as count
     from vgpumgr.engine.supply import build_fleet
     from vgpumgr.engine.view import read_view
-    from vgpumgr.model.errors import UnknownProfile
 
-    shape = VmSpec(name="capacity", vcpus=vcpus, memory_mib=memory)
-    shape = replace(shape, policy=context.config.policy)
     with refreshed(context, refresh):
-        rooms = count(build_fleet(read_view(context.app.ledger)), shape, profiles)
-        unknown = set(profiles) - {room.profile for room in rooms}
-        if unknown:
-            names = ", ".join(sorted(unknown))
-            raise UnknownProfile(f"no GPU of the fleet can make {names}", next="vgpumgr capacity")
-        items = [{"name": room.profile, **to_plain(room)} for room in rooms]
-        print_list("Capacity", items, COLUMNS)
+        fleet = build_fleet(read_view(context.app.ledger))
+        if stranded:
+            _print_stranded(context, fleet)
+        else:
+            shape = VmSpec(name="capacity", vcpus=vcpus, memory_mib=memory)
+            shape = replace(shape, policy=context.config.policy)
+            _print_rooms(context, fleet, shape, profiles)
+
+
+def _print_rooms(context: Context, fleet: Fleet, shape: VmSpec, profiles: tuple[str, ...]) -> None:
+    from vgpumgr.engine.headroom.capacity import capacity as count
+    from vgpumgr.engine.headroom.growth import Growth
+
+    growth = Growth(fleet, context.app.ledger.holdings(), time.time())
+    rooms = count(fleet, shape, profiles, growth)
+    unknown = set(profiles) - {room.profile for room in rooms}
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise UnknownProfile(f"no GPU of the fleet can make {names}", next="vgpumgr capacity")
+    items = [{"name": room.profile, **to_plain(room)} for room in rooms]
+    print_list("Capacity", items, COLUMNS)
+    if chosen_format().name in {"table", "wide"}:
+        if days := [item["history_days"] for item in items if item["lasting"] is None]:
+            say(f"no telling how long room lasts: {max(days)} of {ENOUGH_DAYS} days of history")
+        gauge = _gauging(context, fleet).gauge()
+        if gauge.unusable_mib:
+            say(f"{gauge_text(to_plain(gauge))}: vgpumgr capacity --stranded")
+        if gauge.share > context.config.defrag_threshold:
+            say("moves that win some of it back: vgpumgr defrag plan")
+
+
+def _print_stranded(context: Context, fleet: Fleet) -> None:
+    gauging = _gauging(context, fleet)
+    found = [to_plain(each) for each in gauging.stranded()]
+    item = {"name": "fragmentation", **to_plain(gauging.gauge()), "stranded": found}
+    print_item("Fragmentation", item, "\n".join([*stranded_rows(found), gauge_text(item)]))
+
+
+def _gauging(context: Context, fleet: Fleet) -> Gauging:
+    from vgpumgr.engine.headroom.gauge import Gauging
+
+    return Gauging(fleet, context.app.expected, context.app.ledger, time.time())

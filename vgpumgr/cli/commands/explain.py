@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING
 
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.files import file_option, load_vms
+from vgpumgr.cli.files import load_vms
 from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import output_option, print_item, table
-from vgpumgr.cli.views.plans import reason_item, reason_rows
-from vgpumgr.model.errors import NoPlacement, NotFound
+from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.views.explanations import explanation_item, explanation_text
+from vgpumgr.model.errors import NoPlacement, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.explain import Explanation
+    from vgpumgr.model.explanation import Explanation
 
 
 @click.command()
-@file_option
-@click.option("--vm", "name", help="Only this VM of the file.")
+@click.argument("name", required=False)
+@click.option("-f", "--file", "file", metavar="FILE", help="YAML file; - reads standard input.")
+@click.option("--vm", "only", help="Only this VM of the file.")
 @refresh_option
 @output_option
 @pass_context
-def explain(context: Context, file: str, name: str | None, refresh: bool) -> None:
-    """For each VM of a file: where it would go, or for every GPU the rule that forbids it.
+def explain(
+    context: Context, name: str | None, file: str | None, only: str | None, refresh: bool
+) -> None:
+    """Where a request would go, or for every GPU the rule that forbids it, and what would help.
 
-    VMs that exist already are explained as if they were asked for once more. Exit 5 when one
-    fits nowhere.
+    With -f each VM of the file is looked at by itself, also those that exist already. With a NAME
+    what was said when a VM of that name was asked for last. What would help was tried. Exit 5
+    when one fits nowhere.
     """
-    from vgpumgr.engine.explain import explain as explained
+    if (name is None) == (file is None):
+        raise UsageError("name a VM, or a file", next="vgpumgr explain NAME, or explain -f FILE")
+    if name is not None:
+        _show(_past(context, name))
+        return
+    with refreshed(context, refresh):
+        _show(_now(context, file or "", only))
+
+
+def _now(context: Context, file: str, only: str | None) -> tuple[Explanation, ...]:
+    from vgpumgr.engine.headroom.explain import explain as explained
+    from vgpumgr.engine.outlook import placing
     from vgpumgr.engine.view import read_view
 
-    specs = [spec for spec in load_vms(context, file) if name in {None, spec.name}]
+    specs = [spec for spec in load_vms(context, file) if only in {None, spec.name}]
     if not specs:
-        raise NotFound(f"{file} names no VM {name}")
-    with refreshed(context, refresh):
-        found = explained(read_view(context.app.ledger), specs, context.config.policy)
-        items = [_item(each) for each in found]
-        text = "\n".join(_text(item) for item in items)
-        print_item("Explanation", {"name": "explain", "items": items}, text)
-        if any(item["host"] is None for item in items):
-            raise click.exceptions.Exit(NoPlacement.exit_status)
+        raise NotFound(f"{file} names no VM {only}")
+    app = context.app
+    place = placing(context.config.policy, app.expected, app.ledger, time.time())
+    return explained(read_view(app.ledger), specs, place)
 
 
-def _item(found: Explanation) -> dict[str, Any]:
-    return {
-        "vm": found.vm,
-        "host": found.host,
-        "reasons": [reason_item(reason) for reason in found.reasons],
-    }
+def _past(context: Context, name: str) -> tuple[Explanation, ...]:
+    from vgpumgr.engine.headroom.explain import said
+
+    return (said(context.app.ledger, name),)
 
 
-def _text(item: dict[str, Any]) -> str:
-    verdict = f"fits: would go to {item['host']}" if item["host"] else "fits nowhere"
-    rows = reason_rows(item["reasons"])
-    return "\n".join([f"{item['vm']}: {verdict}", *([table(rows)] if rows else [])])
+def _show(found: tuple[Explanation, ...]) -> None:
+    items = [explanation_item(each) for each in found]
+    text = "\n".join(explanation_text(item) for item in items)
+    print_item("Explanation", {"name": "explain", "items": items}, text)
+    if any(each.host is None for each in found):
+        raise click.exceptions.Exit(NoPlacement.exit_status)

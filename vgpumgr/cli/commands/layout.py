@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vgpumgr.cli.commands.layout_exchange import export, import_
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import load_layouts
 from vgpumgr.cli.looking import refresh_option, refreshed, require_all_read
@@ -26,10 +27,9 @@ from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.engine.running.outcome import Outcome
 
 CHANGES_PENDING = 10
-FOREIGN = ("mig-parted", "vgpu-device-manager")
 
 
 @click.group()
@@ -151,57 +151,6 @@ def _differences(shown: LayoutPlan, file: str | None) -> str:
 
 @layout.command()
 @click.argument("hosts", nargs=-1)
-@click.option(
-    "--format",
-    "tool",
-    type=click.Choice(["vgpumgr", *FOREIGN]),
-    default="vgpumgr",
-    show_default=True,
-    help="Whose file to write.",
-)
-@output_option
-@pass_context
-def export(context: Context, hosts: tuple[str, ...], tool: str) -> None:
-    """Write down how hosts (all without names) are partitioned now, as a file to apply."""
-    from vgpumgr.cli.layout_files import print_foreign, print_ours
-
-    context.app.require_hosts()
-    found = context.app.engine.layout_export(hosts)
-    if tool == "vgpumgr":
-        print_ours(found)
-    else:
-        print_foreign(tool, found, context.app.ledger.gpus())
-    records = [each for each in context.app.ledger.hosts() if not hosts or each.name in hosts]
-    require_all_read(tuple(f"{h.name}: {h.last_error}" for h in records if h.last_error))
-
-
-@layout.command("import")
-@click.argument("file")
-@click.option(
-    "--format",
-    "tool",
-    type=click.Choice(FOREIGN),
-    help="Told by the file's keys if not given.",
-)
-@click.option("--config", default="", help="Which of the file's configurations, if it has several.")
-@click.option("--host", "hosts", multiple=True, help="The layout's host; may be repeated.")
-@output_option
-@pass_context
-def import_(
-    context: Context, file: str, tool: str | None, config: str, hosts: tuple[str, ...]
-) -> None:
-    """Turn a file of mig-parted or vgpu-device-manager into ours, and print it.
-
-    So does what "nvidia-smi mig -lgi" printed on a host that was cut by hand. Device numbers in
-    the file mean GPUs of one host: name it with --host.
-    """
-    from vgpumgr.cli.layout_files import from_foreign, print_ours
-
-    print_ours([from_foreign(context, file, tool, config, hosts)])
-
-
-@layout.command()
-@click.argument("hosts", nargs=-1)
 @refresh_option
 @list_options
 @pass_context
@@ -212,3 +161,7 @@ def show(context: Context, hosts: tuple[str, ...], refresh: bool) -> None:
     known = [context.app.ledger.host(name).name for name in hosts]
     with refreshed(context, refresh, known):
         print_states(context, known)
+
+
+for _command in (export, import_):
+    layout.add_command(_command)

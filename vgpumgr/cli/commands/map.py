@@ -106,7 +106,8 @@ def contents(gpu: GpuSupply) -> str:
     """``T4-4Q ×2``, the VM's name for a whole GPU, what is foreign, empty GPU instances, VFs."""
     counts: dict[str, int] = {}
     empty = (f"{each.profile} empty" for each in gpu.instances if not each.vgpus)
-    for label in (*map(_label, gpu.usages), *empty):
+    usages = sorted(gpu.usages, key=lambda each: -1 if each.start is None else each.start)
+    for label in (*map(_label, usages), *empty):
         counts[label] = counts.get(label, 0) + 1
     parts = [label if n == 1 else f"{label} ×{n}" for label, n in counts.items()]
     if any(offer.needs_vf for offer in gpu.offers):

@@ -11,7 +11,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import fields, output_option, print_item, say
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import HostRecord, Membership
 
 
 @click.group()
@@ -51,13 +51,11 @@ def up(context: Context, file: str | None, enrol: bool) -> None:
 
 
 def _enrol(context: Context, names: list[str]) -> None:
-    ledger = context.app.writable_ledger
-    known = {host.name for host in ledger.hosts()}
-    fresh = [name for name in names if name not in known]
-    for name in fresh:
+    hosts = context.app.writable_ledger.hosts()
+    members = {host.name for host in hosts if host.membership is Membership.MEMBER}
+    for name in (name for name in names if name not in members):
         record = HostRecord(name=name, address=f"sim://{name}")
-        context.app.sim_hosts.install(record)
-        ledger.add_host(record)
+        context.app.engine.enrol(record, install=True).raise_for_failure()
     observation = context.app.engine.refresh(names)
     gpus = sum(len(facts.gpus) for facts in observation.facts.values())
     say(f"discovered {len(observation.facts)} hosts with {gpus} GPUs")

@@ -19,17 +19,19 @@ from vgpumgr.cli.output import (
     output_option,
     print_item,
     print_list,
+    say,
 )
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.outcomes import print_outcome
+from vgpumgr.cli.views.queue_items import waiting_line
 from vgpumgr.cli.views.vm_items import part_text, vm_items
 from vgpumgr.model.size import format_mib
 
 if TYPE_CHECKING:
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.engine.running.outcome import Outcome
 
 COLUMNS = (
     Column("NAME", "name"),
@@ -65,6 +67,8 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
     with refreshed(context, refresh):
         items = [item for item in vm_items(context) if matches(item["labels"], selector)]
         print_list("VM", items, COLUMNS)
+    if waiting := waiting_line(context.app.ledger.queue()):
+        say(waiting)
 
 
 @vm.command()
@@ -129,10 +133,23 @@ def start(context: Context, names: tuple[str, ...]) -> None:
     show_default=True,
     help="Seconds to wait.",
 )
+@click.option(
+    "--release-gpu",
+    is_flag=True,
+    help="Give GPU parts, CPUs and memory back; disks are kept, and `vm start` takes them anew.",
+)
 @output_option
 @pass_context
-def stop(context: Context, names: tuple[str, ...], force: bool, timeout: float) -> None:
-    """Ask the guests to power off. Their GPU parts stay theirs."""
+def stop(
+    context: Context, names: tuple[str, ...], force: bool, timeout: float, release_gpu: bool
+) -> None:
+    """Ask the guests to power off. Their GPU parts stay theirs, unless they are given back."""
+    if release_gpu:
+        from vgpumgr.engine.reserving.shelving import Stop
+
+        wanted = Stop(force=force, timeout_s=timeout)
+        _power(context, names, lambda engine, each: engine.shelve(each, wanted))
+        return
     _power(context, names, lambda e, each: e.stop_vms(each, force=force, timeout_s=timeout))
 
 

@@ -17,7 +17,7 @@ FREE, FOREIGN, EMPTY = -1, -2, -3
 
 def bar(gpu: GpuSupply, width: int = WIDTH) -> str:
     """The GPU's slots scaled to at most ``width`` cells."""
-    cells = _cells(gpu)
+    cells = _from_left(_cells(gpu))
     if gpu.units > width:
         cells = [cells[number * gpu.units // width] for number in range(width)]
     painted = "".join(map(_paint, cells))
@@ -36,6 +36,12 @@ def _cells(gpu: GpuSupply) -> list[int]:
         for slot, _ in zip(free, range(usage.units), strict=False):
             cells[slot] = FOREIGN if usage.foreign else number
     return cells
+
+
+def _from_left(cells: list[int]) -> list[int]:
+    """The same with usages numbered in the order in which they lie."""
+    numbers: dict[int, int] = {}
+    return [cell if cell < 0 else numbers.setdefault(cell, len(numbers)) for cell in cells]
 
 
 def _places(gpu: GpuSupply, usage: Usage) -> tuple[int, ...]:

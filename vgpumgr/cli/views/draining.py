@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import counted, table
+from vgpumgr.cli.views.folding import folded
 from vgpumgr.cli.views.outcomes import outcome_item
 
 if TYPE_CHECKING:
     from vgpumgr.engine.draining import Choice
     from vgpumgr.engine.evacuation.plan import EvacuationPlan
-    from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.engine.running.outcome import Outcome
     from vgpumgr.engine.use_cases.drain import Drained
 
 
@@ -21,8 +22,8 @@ def drain_item(host: str, choices: Sequence[Choice]) -> dict[str, Any]:
 
 
 def drain_text(host: str, choices: Sequence[Choice]) -> str:
-    """``desk  h1 → h2  while it runs``, a line for each VM."""
-    return table([_line(each) for each in choices]) or f"{host}: no VM is on it"
+    """``desk  h1 → h2  while it runs``; of VMs with the same to say once."""
+    return table(folded([_line(each) for each in choices])) or f"{host}: no VM is on it"
 
 
 def drained_item(drained: Drained) -> dict[str, Any]:
@@ -35,9 +36,11 @@ def drained_item(drained: Drained) -> dict[str, Any]:
 
 
 def drained_text(drained: Drained) -> str:
-    """What was moved, then a line for each VM that stays."""
+    """What was moved, then the VMs that stay."""
     moved = f"{drained.host}: {counted(len(drained.outcome.done), 'VM')} moved away"
-    return "\n".join(filter(None, [moved, table([_line(each) for each in drained.staying])]))
+    return "\n".join(
+        filter(None, [moved, table(folded([_line(each) for each in drained.staying]))])
+    )
 
 
 def evacuation_item(plan: EvacuationPlan, outcome: Outcome | None = None) -> dict[str, Any]:
@@ -53,10 +56,10 @@ def evacuation_item(plan: EvacuationPlan, outcome: Outcome | None = None) -> dic
 
 
 def evacuation_text(plan: EvacuationPlan) -> str:
-    """A line for each VM."""
+    """What becomes of each VM; of those with the same to say once."""
     rows = [[e.vm.name, f"{plan.lost.name} → {e.placed.host}", "", ""] for e in plan.remade]
     rows += [[each.vm.name, "stays", each.why, each.next] for each in plan.staying]
-    return table(rows) or f"{plan.lost.name}: no VM is on it"
+    return table(folded(rows)) or f"{plan.lost.name}: no VM is on it"
 
 
 def _choice(choice: Choice) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vgpumgr.cli.output import print_item
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.outcome import Outcome
+    from vgpumgr.engine.running.outcome import Outcome
 
 
 def outcome_item(outcome: Outcome) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from vgpumgr.cli.output import table
+from vgpumgr.cli.views.folding import folded
 from vgpumgr.model.placement import FAR_REASONS, Reason
-from vgpumgr.model.plan import Action, Plan
+from vgpumgr.model.plan import Action, Plan, QueuedVm
 
 
 def reason_item(reason: Reason) -> dict[str, Any]:
@@ -68,6 +69,10 @@ def plan_item(plan: Plan) -> dict[str, Any]:
             }
             for refused in plan.unplaced
         ],
+        "waiting": [
+            {"vm": each.vm.name, "position": each.position, "why": each.why, "new": each.new}
+            for each in plan.waiting
+        ],
         "unchanged": list(plan.unchanged),
         "warnings": list(plan.warnings),
     }
@@ -75,20 +80,27 @@ def plan_item(plan: Plan) -> dict[str, Any]:
 
 def plan_text(plan: Plan) -> str:
     """A plan for people."""
-    if not plan.changes and not plan.unplaced:
+    if not plan.changes and not plan.unplaced and not plan.waiting:
         return f"nothing to change: {len(plan.unchanged)} VMs are as wanted"
     rows = [[f"  {a.kind}", a.vm.name, a.host, _details(a)] for a in plan.actions]
-    lines = [table(rows)] if rows else []
+    lines = [table(folded(rows, column=1))] if rows else []
     for reasons, alike in groupby(plan.unplaced, key=lambda refused: refused.reasons):
         names = [refused.request.name for refused in alike]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         lines.append(f"  cannot be placed: {names[0]}{more}")
         lines += _reason_lines(reasons)
+    lines += [f"  waits  {_waiting(each)}" for each in plan.waiting]
+    waiting = f"{len(plan.waiting)} in the queue, " if plan.waiting else ""
     lines.append(
-        f"{plan.changes} to change, {len(plan.unplaced)} cannot be placed, "
+        f"{len(plan.actions)} to change, {len(plan.unplaced)} cannot be placed, {waiting}"
         f"{len(plan.unchanged)} as wanted"
     )
     return "\n".join(lines)
+
+
+def _waiting(each: QueuedVm) -> str:
+    why = f": {each.why}" if each.why else ""
+    return f"{each.vm.name}  position {each.position}{why}"
 
 
 def _details(action: Action) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from vgpumgr.domainxml import Described
 from vgpumgr.engine.adoption.candidate import Candidate, Loose
 from vgpumgr.engine.adoption.checks import Surroundings
+from vgpumgr.engine.adoption.naming import fault_of
 from vgpumgr.engine.adoption.parts import parts_of
 from vgpumgr.engine.adoption.spec import spec_of
 from vgpumgr.engine.drift.advice import mdev_away, vgpu_away
@@ -48,11 +49,12 @@ def foreign(view: LedgerView, host: HostRecord) -> tuple[DomainFacts, ...]:
 
 def candidates(view: LedgerView, host: HostRecord, read: Mapping[str, Read]) -> Iterator[Candidate]:
     """Every foreign domain of a host, with the parts that it would hold."""
-    around, names = surroundings(view, host), {vm.name for vm in view.vms}
+    around, vms = surroundings(view, host), {vm.name for vm in view.vms}
+    domains = {domain.name for domain in around.facts.domains}
     for domain in foreign(view, host):
         found = _candidate(host, domain, read.get(domain.name, "was not read"), around)
-        taken = (f"the fleet has a VM {domain.name} already",) if domain.name in names else ()
-        yield replace(found, why=(*_of_host(host), *taken, *found.why))
+        named = fault_of(domain.name, vms, domains)
+        yield replace(found, why=(*_of_host(host), *((named,) if named else ()), *found.why))
 
 
 def _of_host(host: HostRecord) -> Iterator[str]:

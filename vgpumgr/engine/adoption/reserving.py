@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from vgpumgr import domainxml
 from vgpumgr.engine.adoption.candidate import Candidate, FoundPart
 from vgpumgr.engine.creation import ownership
-from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import AdoptDevice, MarkDomain, Step
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.gpu import Framework

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from vgpumgr.domainxml import Described
-from vgpumgr.model.vm import NAME, NumaPolicy, VmSpec
+from vgpumgr.model.vm import NumaPolicy, VmSpec
 
 # What only the definition of an adopted VM says: a spec changes none of it.
 FIXED = ("nics", "firmware", "display", "hugepage_kib", "pin_cpus", "numa", "disks", "cloud_init")
 
 
 def spec_of(domain: Described) -> VmSpec | tuple[str, ...]:
-    """The spec, without GPUs and autostart, or every reason why the domain cannot be adopted.
+    """The spec, without GPUs and autostart, or every reason why the domain cannot be adopted, but
+    for its name.
 
     Disks are none of it: they are not ours, and stay in the definition as they are. So does a NIC
     that a spec cannot say, and with it all NICs.
@@ -36,11 +36,6 @@ def spec_of(domain: Described) -> VmSpec | tuple[str, ...]:
 
 
 def _reasons(domain: Described) -> Iterator[str]:
-    if not re.fullmatch(NAME, domain.name):
-        yield (
-            f"the name {domain.name!r} is none of ours: lower-case letters, digits and hyphens, "
-            "at most 63 (virsh domrename, while it is off)"
-        )
     if domain.kind not in {"kvm", "qemu"}:
         yield f"it is a domain of {domain.kind or 'an unknown kind'}, not of QEMU"
     if domain.arguments:

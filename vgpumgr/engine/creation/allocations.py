@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpumgr import gpu
 from vgpumgr.engine.creation.site import Site
-from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.vm import Allocation, InstancePart
@@ -38,6 +38,7 @@ def allocate(
         placement_id=part.start if offer.starts and offer.instance is None else None,
         frame_rate_limiter=part.frame_rate_limiter,
         partition=placed.partition if whole else None,
+        memory_mib=offer.memory_mib,
         created_at=opening.now,
     )
 

@@ -8,8 +8,8 @@ from vgpumgr.engine.creation.allocations import allocate
 from vgpumgr.engine.creation.domain import domain_xml
 from vgpumgr.engine.creation.site import Site
 from vgpumgr.engine.creation.volumes import seed_volumes, volume_plan
-from vgpumgr.engine.lifecycle import device_steps
-from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.reserving.lifecycle import device_steps
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import (
     CreateSeed,
     CreateVolume,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from vgpumgr.engine.migration import Check, MovePlan
 from vgpumgr.engine.migration.planning import wanted
-from vgpumgr.engine.planning import reached
-from vgpumgr.engine.refusal import no_placement
+from vgpumgr.engine.outlook import Place
+from vgpumgr.engine.planning.plan import reached
+from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.placement import NotPlaced
-from vgpumgr.model.vm import PlacementPolicy, VmRecord
-from vgpumgr.placement import place
+from vgpumgr.model.vm import VmRecord
 
 # (host, cold) → the plan of a move there; raises what keeps it from being planned.
 Planner = Callable[[str, bool], tuple[MovePlan, LedgerView]]
@@ -38,7 +38,7 @@ def choose(
     view: LedgerView,
     vm: VmRecord,
     hosts: Collection[str],
-    policy: PlacementPolicy,
+    place: Place,
     plan: Planner,
     *,
     cold: bool,
@@ -48,7 +48,7 @@ def choose(
     A VM that is off moves either way. The refusal is that of the way that was asked for.
     """
     runs = (vm.host, vm.name) in reached(view).running
-    search = _Search(view, vm, hosts, policy, plan)
+    search = _Search(view, vm, hosts, place, plan)
     found = search.run(cold=False, live=runs)
     if found.move is not None or not runs:
         return found
@@ -65,7 +65,7 @@ class _Search:
     view: LedgerView
     vm: VmRecord
     hosts: Collection[str]
-    policy: PlacementPolicy
+    place: Place
     plan: Planner
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ class _Search:
         request = wanted(self.view, self.vm.spec, held, "", live=live)
         request = replace(request, affinity=replace(request.affinity, hosts=tuple(left)))
         rest = replace(self.view, vms=tuple(v for v in self.view.vms if v.id != self.vm.id))
-        [decision] = place(build_fleet(rest), [request], self.policy)
+        [decision] = self.place(build_fleet(rest), [request])
         if isinstance(decision, NotPlaced):
             error = no_placement([decision])
             explain = "vgpumgr map, vgpumgr capacity: make room, then the same command again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vgpumgr.engine import migration
-from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.view import LedgerView
 
 

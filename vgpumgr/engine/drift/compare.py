@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from vgpumgr.engine.drift import (
     claims,
@@ -34,15 +34,18 @@ _SUBJECTS = (
 )
 
 
-def compare(view: LedgerView, seen: Mapping[str, Seen], work: Work) -> tuple[Drift, ...]:
+def compare(
+    view: LedgerView, seen: Mapping[str, Seen], work: Work, at_rest: Collection[str] = ()
+) -> tuple[Drift, ...]:
     """Every difference between the ledger and these hosts, by host, VM and subject.
 
-    What could not be read differs in nothing.
+    What could not be read differs in nothing. ``at_rest`` are hosts that nobody looks at: of those
+    it is told what was begun there and cut.
     """
     found = [
         *(drift for side in sides(view, seen, work) for each in _SUBJECTS for drift in each(side)),
         *gpus.drifts(view, seen, work.touched),
-        *unfinished.drifts(work, set(seen)),
+        *unfinished.drifts(work, {*seen, *at_rest}),
     ]
     return tuple(sorted(found, key=_order))
 

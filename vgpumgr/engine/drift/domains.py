@@ -135,7 +135,8 @@ def _power_next(host: str, vm: VmRecord, state: DomainState) -> str:
     if not vm.running:
         return f"vgpumgr vm stop {vm.name}"
     if state in OFF:
-        return f"vgpumgr vm start {vm.name}"
+        ends = f"   (vgpumgr serve ends {vm.name}, which has a queue:)" if vm.spec.queue else ""
+        return f"vgpumgr vm start {vm.name}{ends}"
     command = "resume" if state is DomainState.PAUSED else "domstate --reason"
     return f"on {host}: virsh {command} {vm.name}"
 

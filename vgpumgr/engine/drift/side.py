@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vgpumgr.engine.creation.sites import Sites
 from vgpumgr.engine.drift.seen import Seen
 from vgpumgr.engine.drift.work import Work
-from vgpumgr.engine.sites import Sites
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.gpu import GpuFacts, GpuRecord

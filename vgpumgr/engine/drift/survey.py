@@ -45,7 +45,9 @@ def look_around(session: Session, names: Collection[str] = ()) -> Survey:
     view = session.view()
     seen, failed = _look_closer(session, observed.facts, view)
     found = work(session.ledger, since, open_before)
-    return Survey(_report(before, observed, view, seen, failed, found), view, seen)
+    at_rest = () if names else [host.name for host in view.hosts if host.at_rest]
+    told = _report(before, observed, view, seen, failed, found, at_rest)
+    return Survey(told, view, seen)
 
 
 def report(
@@ -89,12 +91,13 @@ def _report(
     seen: Mapping[str, Seen],
     failed: Mapping[str, Exception],
     found: Work,
+    at_rest: Collection[str] = (),
 ) -> DriftReport:
     conflicts = {h: e for h, e in observed.failed.items() if isinstance(e, Conflict)}
     silent = {h: e for h, e in observed.failed.items() if h not in conflicts}
     drifts = (
         *(conflicting(host, error) for host, error in sorted(conflicts.items())),
-        *compare(view, seen, found),
+        *compare(view, seen, found, at_rest),
     )
     compared = [vm for vm in view.vms if vm.host in seen]
     return DriftReport(

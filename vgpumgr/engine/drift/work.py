@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from vgpumgr.engine.leftovers import unfinished
+from vgpumgr.engine.running.leftovers import unfinished
 from vgpumgr.model.journal import OperationRecord, TaskRecord
 from vgpumgr.model.ports import Ledger
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from vgpumgr.engine.evacuation.planning import on_host
 from vgpumgr.engine.evacuation.reserving import KIND
-from vgpumgr.engine.lifecycle import release_steps
-from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.reserving.lifecycle import release_steps
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import OFF, LeaveDomain, Step
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import DomainFacts

@@ -19,11 +19,12 @@ class Remade:
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """A VM that stays as it is: ``why``, and what to type."""
+    """A VM that stays as it is: ``why``, and what to type. ``crowded``: no other host takes it."""
 
     vm: VmRecord
     why: str
     next: str
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +34,8 @@ class EvacuationPlan:
     lost: HostRecord
     remade: tuple[Remade, ...] = ()
     staying: tuple[Stays, ...] = ()
+
+    @property
+    def crowded(self) -> bool:
+        """Could one more host take a VM that stays?"""
+        return any(each.crowded for each in self.staying)

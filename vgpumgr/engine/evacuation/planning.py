@@ -8,20 +8,20 @@ from dataclasses import replace
 from vgpumgr.engine.creation import autostarts
 from vgpumgr.engine.evacuation.disks import Seen, own_disk, reaches
 from vgpumgr.engine.evacuation.plan import EvacuationPlan, Remade, Stays
-from vgpumgr.engine.refusal import no_placement
+from vgpumgr.engine.outlook import Place
+from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import NotPlaced
-from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
-from vgpumgr.placement import place
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
 
 def make_plan(
     view: LedgerView,
     lost: HostRecord,
     seen: Seen,
-    policy: PlacementPolicy,
+    place: Place,
     *,
     will_not_boot: bool,
 ) -> EvacuationPlan:
@@ -37,7 +37,7 @@ def make_plan(
             staying.append(kept or _unseen(vm, lost))
         else:
             wanted.append((vm, _among(vm.spec, hosts)))
-    remade, misfits = _place(view, lost, wanted, policy)
+    remade, misfits = _place(view, lost, wanted, place)
     return EvacuationPlan(lost=lost, remade=tuple(remade), staying=(*staying, *misfits))
 
 
@@ -49,6 +49,8 @@ def on_host(vms: Sequence[VmRecord], host: str) -> Iterator[VmRecord]:
 
 
 def _kept(vm: VmRecord, lost: HostRecord, *, will_not_boot: bool) -> Stays | None:
+    if vm.state is VmState.SHELVED:
+        return Stays(vm, "it is shelved: it holds nothing there but its disks", _bring_back(lost))
     if vm.state is not VmState.ACTIVE:
         why = f"it is {vm.state}: an operation on it is not finished"
         return Stays(vm, why, "vgpumgr operation list --open")
@@ -80,7 +82,7 @@ def _targets(view: LedgerView, vm: VmRecord, lost: HostRecord, seen: Seen) -> It
 
 
 def _unseen(vm: VmRecord, lost: HostRecord) -> Stays:
-    return Stays(vm, "no other host sees all of its disks", _bring_back(lost))
+    return Stays(vm, "no other host sees all of its disks", _bring_back(lost), crowded=True)
 
 
 def _bring_back(lost: HostRecord) -> str:
@@ -98,7 +100,7 @@ def _place(
     view: LedgerView,
     lost: HostRecord,
     wanted: Sequence[tuple[VmRecord, VmSpec]],
-    policy: PlacementPolicy,
+    place: Place,
 ) -> tuple[list[Remade], list[Stays]]:
     """As if these VMs were nowhere yet, and the lost host were closed."""
     moving = {vm.id for vm, _ in wanted}
@@ -107,14 +109,14 @@ def _place(
         vms=tuple(vm for vm in view.vms if vm.id not in moving),
         hosts=tuple(replace(h, cordoned=True) if h.name == lost.name else h for h in view.hosts),
     )
-    decisions = place(build_fleet(others), [spec for _, spec in wanted], policy)
+    decisions = place(build_fleet(others), [spec for _, spec in wanted])
     remade: list[Remade] = []
     staying: list[Stays] = []
     for (vm, _), decision in zip(wanted, decisions, strict=True):
         if isinstance(decision, NotPlaced):
             error = no_placement([decision])
             again = f"make room, then vgpumgr host evacuate {lost.name}"
-            staying.append(Stays(vm, f"it fits nowhere: {error.why}", again))
+            staying.append(Stays(vm, f"it fits nowhere: {error.why}", again, crowded=True))
         else:
             remade.append(Remade(vm, decision))
     return remade, staying

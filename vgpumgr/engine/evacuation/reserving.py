@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.creation import Site, allocate, domain_xml
+from vgpumgr.engine.creation.sites import Sites
 from vgpumgr.engine.evacuation.plan import EvacuationPlan, Remade
-from vgpumgr.engine.lifecycle import device_steps
-from vgpumgr.engine.opening import Opening
-from vgpumgr.engine.sites import Sites
+from vgpumgr.engine.reserving.lifecycle import device_steps
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import DefineDomain, StartEvacuated, Step
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.fence import Proof

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vgpumgr.engine.creation.sites import Sites
 from vgpumgr.engine.drift.seen import Seen
 from vgpumgr.engine.heal.remedy import Whose
-from vgpumgr.engine.sites import Sites
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.supply import claim_unit
 from vgpumgr.engine.view import LedgerView

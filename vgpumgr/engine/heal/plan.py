@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from vgpumgr.engine import layouts
+from vgpumgr.engine.creation.sites import Sites
 from vgpumgr.engine.drift import Seen
 from vgpumgr.engine.heal import strays, vms
 from vgpumgr.engine.heal.case import Case, Known, Past
 from vgpumgr.engine.heal.remedy import Remedy, Way, needs_you
-from vgpumgr.engine.sites import Sites
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.drift import DriftKind, DriftReport
 from vgpumgr.model.errors import VgpumgrError

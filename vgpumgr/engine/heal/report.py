@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vgpumgr.engine.heal.remedy import Remedy, Way
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.model.drift import Drift, DriftKind, NotRead
 from vgpumgr.model.errors import VgpumgrError
 

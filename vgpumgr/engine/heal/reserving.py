@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from vgpumgr.engine.heal.remedy import Remedy, Way
-from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import (
     ActivatePartition,
     AdoptDevice,

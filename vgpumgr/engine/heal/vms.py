@@ -5,8 +5,8 @@ from __future__ import annotations
 from vgpumgr.engine.creation import ownership
 from vgpumgr.engine.heal.case import Case
 from vgpumgr.engine.heal.remedy import Remedy, Way, needs_you
-from vgpumgr.engine.lifecycle import device_steps
-from vgpumgr.engine.returning import require_partitioned
+from vgpumgr.engine.reserving.lifecycle import device_steps
+from vgpumgr.engine.reserving.returning import require_partitioned
 from vgpumgr.engine.steps import (
     OFF,
     AdoptDevice,
@@ -99,8 +99,10 @@ def power(case: Case) -> Remedy:
         return _do(case, "ask it to power off", StopDomain(name=case.vm.name, vm_id=case.vm.id))
     if not case.vm.running or state not in OFF:
         return needs_you(case.drift, f"it is {state}: look why before it goes on")
-    return _not_partitioned(case) or _do(
-        case, "make its devices and start it", *_devices(case), _start(case)
+    return (
+        _ended(case, state)
+        or _not_partitioned(case)
+        or _do(case, "make its devices and start it", *_devices(case), _start(case))
     )
 
 
@@ -134,6 +136,15 @@ def claim(case: Case) -> Remedy:
     if case.users(held) != (case.vm.name,):
         return needs_you(case.drift, "nothing but the ledger says whose the device is")
     return _do(case, "claim it again, as it is", AdoptDevice(allocation=held))
+
+
+def _ended(case: Case, state: DomainState) -> Remedy | None:
+    """A VM of the queue whose guest has powered off has done its work, unless a boot took it."""
+    booted = case.host.facts is None or case.host.settled_boot != case.host.facts.boot_id
+    if case.vm.spec.queue is None or state is not DomainState.SHUTOFF or booted:
+        return None
+    again = f"vgpumgr serve --once, or to run it once more: vgpumgr vm start {case.vm.name}"
+    return needs_you(case.drift, "its guest has powered off: the queue ends it", again)
 
 
 def _not_partitioned(case: Case) -> Remedy | None:

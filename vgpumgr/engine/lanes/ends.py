@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from vgpumgr.model.errors import DeadlineExceeded
+from vgpumgr.model.errors import DatabaseFault, DeadlineExceeded
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -20,8 +20,13 @@ def caught(job: Callable[[], T]) -> T | Exception:
 
 
 def kept(keep: Callable[[str, T], K], host: str, value: T | Exception) -> K | Exception:
-    """A value as ``keep`` keeps it; an error as it is."""
-    return value if isinstance(value, Exception) else caught(lambda: keep(host, value))
+    """A value as ``keep`` keeps it; an error as it is. DatabaseFault is no answer of the host."""
+    if isinstance(value, Exception):
+        return value
+    end = caught(lambda: keep(host, value))
+    if isinstance(end, DatabaseFault):
+        raise end
+    return end
 
 
 def given_up(host: str, seconds: float) -> DeadlineExceeded:

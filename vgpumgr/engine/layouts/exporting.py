@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vgpumgr import layout
 from vgpumgr.engine.layouts.goals import require_known
-from vgpumgr.engine.made import made_for_vms
+from vgpumgr.engine.layouts.made import made_for_vms
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec

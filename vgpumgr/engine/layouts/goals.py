@@ -36,6 +36,14 @@ def goals_of(
     return goals
 
 
+def hosts_meant(view: LedgerView, specs: Sequence[LayoutSpec] | None) -> frozenset[str]:
+    """The hosts that the layouts are for, whatever GPUs are there."""
+    if specs is None:
+        known = {record.gpu for record in view.layouts}
+        return frozenset(gpu.host for gpu in view.gpus if gpu.id in known)
+    return frozenset(host.name for spec in specs for host in _hosts_of(view, spec))
+
+
 def missing(view: LedgerView) -> list[GpuRecord]:
     """The GPUs that have a layout and are gone from their host."""
     known = {record.gpu for record in view.layouts}

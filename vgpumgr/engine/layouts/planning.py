@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from vgpumgr import layout
 from vgpumgr.engine.layouts import keeping
 from vgpumgr.engine.layouts.goals import goals_of, missing, unread_hosts
+from vgpumgr.engine.layouts.made import made_for_vms
 from vgpumgr.engine.layouts.unfinished import whole_goal
-from vgpumgr.engine.made import made_for_vms
 from vgpumgr.engine.supply import (
     HostContext,
     contexts,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpumgr import layout
 from vgpumgr.engine.layouts import keeping
 from vgpumgr.engine.layouts.goals import goals_of, meant
-from vgpumgr.engine.opening import Opening
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import ChangePart
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.gpu import GpuRecord

@@ -10,14 +10,15 @@ from vgpumgr.engine.migration.checks import cold_checks, gpu_checks, host_checks
 from vgpumgr.engine.migration.disks import disk_moves
 from vgpumgr.engine.migration.looks import Looks
 from vgpumgr.engine.migration.plan import Check, MovePlan, no, ok
-from vgpumgr.engine.planning import describe
+from vgpumgr.engine.planning.plan import describe
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.placement import Fleet, NotPlaced, Placed
 from vgpumgr.model.vm import Allocation, GpuRequest, PlacementPolicy, VmRecord, VmSpec
 from vgpumgr.placement import place
+from vgpumgr.placement.defrag import reseat
 
 
 def make_plan(
@@ -29,13 +30,16 @@ def make_plan(
     *,
     cold: bool,
     timeout_s: float | None,
+    seat: Placed | None = None,
 ) -> MovePlan:
-    """The plan with every check; a VM that is off moves cold."""
+    """The plan with every check; a VM that is off moves cold. ``seat`` is the place it must have
+    on the target, where not any will do.
+    """
     source = next(host for host in view.hosts if host.name == vm.host)
     assert source.facts is not None and target.facts is not None, "both were probed"
     live = looks.runs and not cold
     held = [each for each in view.allocations if each.vm_id == vm.id]
-    placed, room = _place(view, vm, held, target.name, policy, live=live)
+    placed, room = _place(view, vm, held, target.name, policy, live=live, seat=seat)
     disks, disk_checks = disk_moves(vm, source.facts, target.facts, looks, live=live)
     checks = [*host_checks(vm, source, target, looks), *room]
     if live:
@@ -65,17 +69,29 @@ def _place(
     policy: PlacementPolicy,
     *,
     live: bool,
+    seat: Placed | None,
 ) -> tuple[Placed | None, tuple[Check, ...]]:
     """Room on the target alone, as if the VM were nowhere yet."""
     others = replace(view, vms=tuple(each for each in view.vms if each.id != vm.id))
-    [decision] = place(
-        build_fleet(others), [wanted(view, vm.spec, held, target, live=live)], policy
-    )
+    fleet, request = build_fleet(others), wanted(view, vm.spec, held, target, live=live)
+    if seat is not None:
+        return _seated(fleet, replace(seat, request=request))
+    [decision] = place(fleet, [request], policy)
     if isinstance(decision, NotPlaced):
         why = dict.fromkeys(each.text for each in decision.reasons if each.host == target)
         explain = f"vgpumgr map, vgpumgr capacity, or another host than {target}"
         return None, tuple(no("room", text, explain, NoPlacement) for text in why)
     return decision, tuple(ok("room", line) for line in _room(decision))
+
+
+def _seated(fleet: Fleet, seat: Placed) -> tuple[Placed | None, tuple[Check, ...]]:
+    """That very place, if it is free."""
+    placed = reseat(fleet, seat)
+    if placed is None:
+        where = "; ".join(describe(seat))
+        text = f"the place that was planned on {seat.host} is not free any more ({where})"
+        return None, (no("room", text, "the same command again plans anew"),)
+    return placed, tuple(ok("room", line) for line in _room(placed))
 
 
 def _room(placed: Placed) -> Iterator[str]:

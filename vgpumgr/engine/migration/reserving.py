@@ -15,10 +15,10 @@ from vgpumgr.engine.creation import (
     domain_xml,
     ownership,
 )
-from vgpumgr.engine.lifecycle import device_steps, release_steps
+from vgpumgr.engine.creation.sites import Sites
 from vgpumgr.engine.migration.plan import DiskMove, MovePlan
-from vgpumgr.engine.opening import Opening
-from vgpumgr.engine.sites import Sites
+from vgpumgr.engine.reserving.lifecycle import device_steps, release_steps
+from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import (
     Between,
     CarryVolume,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpumgr.engine.outcome import operation_state
 from vgpumgr.engine.reconcile.events import Emit, Event, EventKind
 from vgpumgr.engine.reconcile.pace import Patience
+from vgpumgr.engine.running.outcome import operation_state
 from vgpumgr.model.journal import OperationMoved, OperationRecord, OperationState
 from vgpumgr.model.ports import Clock, Ledger
 

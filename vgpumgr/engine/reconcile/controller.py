@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -13,10 +13,13 @@ from vgpumgr.engine.reconcile.book import HostBook
 from vgpumgr.engine.reconcile.claims import OperationClaims
 from vgpumgr.engine.reconcile.closing import Closing
 from vgpumgr.engine.reconcile.context import HostMemory, Shared, Turn
-from vgpumgr.engine.reconcile.events import Emit, Event, EventKind
-from vgpumgr.engine.reconcile.lanes import Ended, Lane, Turns
+from vgpumgr.engine.reconcile.events import Emit, Event
+from vgpumgr.engine.reconcile.gauging import NEVER, GaugeWatch
+from vgpumgr.engine.reconcile.lanes import Ended, Lane, SerialTurns, Turns
+from vgpumgr.engine.reconcile.ledger_state import LedgerState
 from vgpumgr.engine.reconcile.left_behind import LeftBehind
 from vgpumgr.engine.reconcile.pace import Pace, Patience
+from vgpumgr.engine.reconcile.queueing import QueueTurns
 from vgpumgr.engine.reconcile.status import OpenOperation, Status
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.reconcile.watched import watched
@@ -29,10 +32,12 @@ BEAT_S = 1.0
 
 
 class Controller:
-    """Gives hosts their turns until ``session.stop`` is set.
+    """Gives hosts and the queue their turns until ``session.stop`` is set. The queue's turns run in
+    lanes of their own, ``queue`` (none: in the thread of the loop).
 
-    ``show`` hears once a round how things stand. ClaimLost ends the work of a process: what it
-    had claimed is another's, and it begins anew.
+    ``show`` hears once a round how things stand; moves are proposed where more free GPU memory
+    than ``most_fragmented`` is of no use. ClaimLost ends the work of a process: what it had
+    claimed is another's, and it begins anew.
     """
 
     def __init__(
@@ -43,6 +48,8 @@ class Controller:
         *,
         emit: Emit,
         show: Callable[[Status], None] = lambda _: None,
+        queue: Turns[bool] | None = None,
+        most_fragmented: float = NEVER,
     ) -> None:
         self._session = session
         self._turns = turns
@@ -53,14 +60,17 @@ class Controller:
         self._shared = Shared(OperationClaims(session.ledger), patience)
         self._book = HostBook(session.clock, pace, emit)
         close = Closing(session.ledger, session.clock, patience, emit)
+        own = queue or SerialTurns(session.clock)
+        self._queue = QueueTurns(session, own, self._shared, emit)
+        self._gauge = GaugeWatch(session, most_fragmented, emit)
         self._dead = LeftBehind(session, self._shared, pace.interval_s, close)
-        self._failing = ""
-        self._frozen = ""
+        self._state = LedgerState(session.ledger, emit)
 
     def run(self) -> None:
-        """Round after round."""
-        while not self._session.stop.is_set():
-            self.round(BEAT_S)
+        """Round after round; what other processes hint at is looked at without waiting."""
+        with closing(self._session.ledger.hear(self._hint)):
+            while not self._session.stop.is_set():
+                self.round(BEAT_S)
 
     def round(self, wait_s: float = 0.0) -> None:
         """What has ended, what was left by the dead, what is due; waits for ends so long."""
@@ -70,13 +80,16 @@ class Controller:
             if not self._session.stop.is_set():
                 self._dead.make_due(open_, self._can_begin)
                 self._begin_due()
-            self._tell_frozen()
+                self._queue.begin_due()
+            self._queue.collect()
+            self._state.tell_frozen()
+            self._gauge.look()
             self._show(self._status(open_))
-            self._failing = ""
+            self._state.works()
         except ClaimLost:
             raise
         except LedgerError as error:
-            self._ledger_failed(error)
+            self._state.failed(error)
 
     def once(self) -> Status:
         """One turn of every host, side by side; how things stand when all have ended or hang."""
@@ -89,7 +102,10 @@ class Controller:
             self._collect(BEAT_S)
             if self._session.stop.is_set():
                 break
-        self._tell_frozen()
+        else:
+            self._queue.once(BEAT_S)
+        self._state.tell_frozen()
+        self._gauge.look()
         status = self._status(ledger.operations(open_only=True))
         self._show(status)
         return status
@@ -97,17 +113,25 @@ class Controller:
     def finish(self, within_s: float) -> bool:
         """Let every turn end after the host call that runs; have all ended in time?"""
         self._turns.stop()
+        self._queue.stop()
         until = self._session.clock.monotonic() + within_s
         while self._running and self._session.clock.monotonic() < until:
             for end in self._turns.ended(BEAT_S):
                 self._ended(end)
-        return not self._turns.busy
+        while self._queue.busy and self._session.clock.monotonic() < until:
+            self._queue.collect(BEAT_S)
+        return not self._turns.busy and not self._queue.busy
 
     # -- turns ---------------------------------------------------------------------------------
 
     @property
     def _running(self) -> frozenset[str]:
         return self._turns.busy - self._turns.stuck
+
+    def _hint(self) -> None:
+        """In a thread of its own."""
+        self._queue.hurry()
+        self._turns.wake()
 
     def _can_begin(self, host: str) -> bool:
         """Its turn is not under way, and the last one did not fail."""
@@ -164,27 +188,10 @@ class Controller:
 
     # -- how things stand ----------------------------------------------------------------------
 
-    def _tell_frozen(self) -> None:
-        """A look may have shown that the ledger is older than the hosts."""
-        frozen = self._session.ledger.frozen()
-        before, self._frozen = self._frozen, frozen.why if frozen else ""
-        if self._frozen and not before:
-            text = f"nothing is allocated any more: {self._frozen}"
-            self._emit(Event(kind=EventKind.LEDGER_FROZEN, text=text, next="vgpumgr store thaw"))
-        elif before and not self._frozen:
-            self._emit(Event(kind=EventKind.LEDGER_THAWED, text="the ledger allocates again"))
-
-    def _ledger_failed(self, error: LedgerError) -> None:
-        """Told once; the round is tried again."""
-        if str(error) != self._failing:
-            self._failing = str(error)
-            kind = EventKind.LEDGER_FAILED
-            self._emit(Event(kind=kind, text=f"{error.message}: {error.why}", next=error.next))
-
     def _status(self, open_: Sequence[OperationRecord]) -> Status:
         return Status(
             at=self._session.clock.now(),
-            frozen=self._frozen,
+            frozen=self._state.frozen,
             hosts=self._book.statuses(),
             busy=tuple(sorted(self._turns.busy)),
             stuck=tuple(sorted(self._turns.stuck)),

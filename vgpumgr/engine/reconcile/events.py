@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.engine.outcome import VmOutcome
+from vgpumgr.engine.running.outcome import VmOutcome
 from vgpumgr.model.drift import Drift
 
 
@@ -29,6 +29,12 @@ class EventKind(StrEnum):
     NEEDS_OPERATOR = "needs-operator"
     DRIFT = "drift"
     DRIFT_ENDED = "drift-ended"
+    QUEUE_STARTED = "queue-started"
+    QUEUE_WAITS = "queue-waits"
+    QUEUE_PREEMPTED = "queue-preempted"
+    QUEUE_ENDED = "queue-ended"
+    FRAGMENTED = "fragmented"
+    FRAGMENTED_ENDED = "fragmented-ended"
     TURN_FAILED = "turn-failed"
     LEDGER_FAILED = "ledger-failed"
     LEDGER_FROZEN = "ledger-frozen"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vgpumgr.engine.leftovers import unfinished
 from vgpumgr.engine.reconcile.claims import Close
 from vgpumgr.engine.reconcile.context import Shared
 from vgpumgr.engine.reconcile.orphans import close_orphans
+from vgpumgr.engine.running.leftovers import unfinished
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.journal import OperationRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpumgr.engine.leftovers import unfinished
 from vgpumgr.engine.reconcile.claims import Close, OperationClaims
+from vgpumgr.engine.running.leftovers import unfinished
 from vgpumgr.model.journal import TaskMoved, TaskRecord, TaskState
 from vgpumgr.model.ports import Ledger
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vgpumgr.engine.leftovers import unfinished
+from vgpumgr.engine.running.leftovers import unfinished
 from vgpumgr.model.journal import OperationRecord, TaskMoved, TaskRecord, TaskState
 from vgpumgr.model.ports import Ledger
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpumgr.engine import execute, leftovers
-from vgpumgr.engine.outcome import VmOutcome
 from vgpumgr.engine.reconcile.closing import Closing
 from vgpumgr.engine.reconcile.context import Turn
 from vgpumgr.engine.reconcile.events import task_event
 from vgpumgr.engine.reconcile.overtaken import give_way
-from vgpumgr.engine.run import CUT
+from vgpumgr.engine.running import execute, leftovers
+from vgpumgr.engine.running.outcome import VmOutcome
+from vgpumgr.engine.running.run import CUT
 from vgpumgr.model.errors import Interrupted, NotFound, OutcomeUnknown
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import FINAL_TASKS, OperationRecord, TaskRecord
@@ -42,7 +42,10 @@ def recover(turn: Turn) -> Recovered:
         if not _is_ours_to_end(turn, operation):
             continue
         if turn.shared.patience.ready(operation.id, turn.host):
-            worked = _go_on(turn, operation) or worked
+            did = _go_on(turn, operation)
+            if did is None:
+                continue
+            worked = did or worked
         if ledger.operation(operation.id).ended_at is None:
             left.add(operation.id)
     return Recovered(worked, frozenset(left))
@@ -57,13 +60,13 @@ def _is_ours_to_end(turn: Turn, operation: OperationRecord) -> bool:
     return not waiting or any(task.host == turn.host for task in waiting)
 
 
-def _go_on(turn: Turn, operation: OperationRecord) -> bool:
-    """This host's part; was there any? Another process, or another turn, may have been faster."""
+def _go_on(turn: Turn, operation: OperationRecord) -> bool | None:
+    """This host's part; was there any? None where another process was faster, and works on it."""
     session, shared = turn.session, turn.shared
     close = Closing(session.ledger, session.clock, shared.patience, turn.emit)
     with shared.claims.hold(operation.id, close) as reasons:
         if reasons is None:
-            return False
+            return None
         outcomes = _run(turn, operation)
         for each in outcomes:
             turn.emit(task_event(each, ended=each.state in FINAL_TASKS))

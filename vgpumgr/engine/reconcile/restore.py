@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpumgr.engine import layouts, leftovers, operations, supply
+from vgpumgr.engine import layouts, supply
 from vgpumgr.engine.amnesia import reinstalled
-from vgpumgr.engine.outcome import Outcome
 from vgpumgr.engine.reconcile.context import Turn, words
 from vgpumgr.engine.reconcile.events import task_event
-from vgpumgr.engine.returning import require_partitioned, require_whole
+from vgpumgr.engine.reserving.returning import require_partitioned, require_whole
+from vgpumgr.engine.running import leftovers, operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.use_cases import power
 from vgpumgr.engine.view import LedgerView, read_host_view

@@ -8,13 +8,13 @@ from enum import StrEnum
 from functools import partial
 
 from vgpumgr.engine import drift
-from vgpumgr.engine.leftovers import unfinished
 from vgpumgr.engine.observe import Observation
 from vgpumgr.engine.reconcile import restore, settling
 from vgpumgr.engine.reconcile.context import Turn, words
 from vgpumgr.engine.reconcile.draining import drain_away, tidy_evacuated
 from vgpumgr.engine.reconcile.recovery import Recovered, recover
-from vgpumgr.engine.run import CUT
+from vgpumgr.engine.running.leftovers import unfinished
+from vgpumgr.engine.running.run import CUT
 from vgpumgr.engine.view import read_host_view
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, VgpumgrError

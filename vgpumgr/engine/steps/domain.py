@@ -49,13 +49,16 @@ class DefineDomain(Step):
 
 @dataclass(frozen=True, slots=True)
 class RedefineDomain(Step):
-    """Change a domain's definition; ``old_xml`` brings the former one back."""
+    """Change a domain's definition; ``old_xml`` brings the former one back, and ``old_autostart``
+    (None: it was no other) the flag.
+    """
 
     name: str
     vm_id: str
     xml: str
     old_xml: str
     autostart: bool = False
+    old_autostart: bool | None = None
 
     @property
     def summary(self) -> str:
@@ -82,6 +85,8 @@ class RedefineDomain(Step):
         """Define the former XML again."""
         if is_ours(host, self.name, self.vm_id):
             host.domains.define(self.old_xml)
+            if self.old_autostart is not None:
+                host.domains.set_autostart(self.name, on=self.old_autostart)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class ClearAutostart(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Clear it."""
+        find_ours(host, self.name, self.vm_id)
         host.domains.set_autostart(self.name, on=False)
 
     def undo(self, host: Host) -> None:
@@ -68,6 +69,7 @@ class StopToMove(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Ask, and wait until it is off; NotInTime when the guest does not listen."""
+        find_ours(host, self.name, self.vm_id)
         host.domains.shutdown(self.name)
         deadline = clock.monotonic() + self.timeout_s
         while isinstance(self.look(host), Differs):

@@ -85,6 +85,7 @@ class MoveDomain(Between):
 
     def act(self, source: Host, target: Host, around: Around) -> None:
         """Move it, telling how far it is; Interrupted and NotInTime leave it running here."""
+        find_ours(source, self.name, self.vm_id)
         move = LiveMove(
             name=self.name,
             live_xml=self._moved(source.domains.live_xml(self.name)),

@@ -34,7 +34,10 @@ class StartDomain(Step):
         return _power(host, self.name, self.vm_id, running=True)
 
     def act(self, host: Host, clock: Clock) -> None:
-        """Start it; a start whose domain does not run afterwards is an error."""
+        """Start it; a start whose domain does not run afterwards is an error. Conflict where the
+        domain of that name is not ours.
+        """
+        find_ours(host, self.name, self.vm_id)
         host.domains.start(self.name)
         seen = self.look(host)
         if isinstance(seen, Differs):
@@ -54,13 +57,15 @@ class StartDomain(Step):
 class StopDomain(Step):
     """Stop the domain: ask the guest, and with ``force`` pull the plug.
 
-    ``timeout_s`` is how long the guest may take; some guests ignore ACPI.
+    ``timeout_s`` is how long the guest may take; some guests ignore ACPI. ``at_last``: the plug is
+    pulled when that time is over.
     """
 
     name: str
     vm_id: str
     force: bool = False
     timeout_s: float = 60.0
+    at_last: bool = False
 
     @property
     def summary(self) -> str:
@@ -79,18 +84,24 @@ class StopDomain(Step):
             host.domains.destroy(self.name)
         else:
             host.domains.shutdown(self.name)
-        self._wait(host, clock)
+        if self._is_off(host, clock):
+            return
+        if not self.at_last:
+            raise DeadlineExceeded(
+                f"{self.name} did not power off in {self.timeout_s:g} s",
+                why="the guest ignores the ACPI power button or is busy",
+                next=f"vgpumgr vm stop {self.name} --force",
+            )
+        host.domains.destroy(self.name)
 
-    def _wait(self, host: Host, clock: Clock) -> None:
+    def _is_off(self, host: Host, clock: Clock) -> bool:
+        """Is it off before the time is over?"""
         deadline = clock.monotonic() + self.timeout_s
         while not isinstance(self.look(host), InState):
             if clock.monotonic() >= deadline:
-                raise DeadlineExceeded(
-                    f"{self.name} did not power off in {self.timeout_s:g} s",
-                    why="the guest ignores the ACPI power button or is busy",
-                    next=f"vgpumgr vm stop {self.name} --force",
-                )
+                return False
             clock.wait(POLL_S)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr import domainxml
-from vgpumgr.engine.seed import build_seed
 from vgpumgr.engine.steps.base import Step
+from vgpumgr.engine.steps.seed import build_seed
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.observed import Differs, InState, Observed

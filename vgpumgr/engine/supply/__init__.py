@@ -1,6 +1,13 @@
 """Ledger and last observation → what placement may hand out. Pure."""
 
-from vgpumgr.engine.supply.fleet import NOT_REACHED, NOT_READ, build_fleet, contexts, unread
+from vgpumgr.engine.supply.fleet import (
+    NOT_REACHED,
+    NOT_READ,
+    build_fleet,
+    contexts,
+    unread,
+    where_held,
+)
 from vgpumgr.engine.supply.gpu import gpu_supply
 from vgpumgr.engine.supply.held import HostContext, claim_unit, nvml_unread
 
@@ -14,4 +21,5 @@ __all__ = [
     "gpu_supply",
     "nvml_unread",
     "unread",
+    "where_held",
 ]

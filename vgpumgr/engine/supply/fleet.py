@@ -15,7 +15,7 @@ from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, Membership, NumaNode
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import Allocation, VmRecord, VmState
 
 Row = TypeVar("Row", GpuRecord, VmRecord, Allocation)
 
@@ -105,6 +105,7 @@ def _host_supply(
             labels=host.labels,
             blocked=host.last_error or "never probed",
         )
+    vms = [vm for vm in vms if vm.state is not VmState.SHELVED]  # they hold no place
     foreign = context.foreign_domains
     running = [domain for domain in foreign if domain.state is not DomainState.SHUTOFF]
     usable = partitions(context, gpus)

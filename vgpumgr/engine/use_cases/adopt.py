@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr import domainxml
-from vgpumgr.engine import operations
 from vgpumgr.engine.adoption.candidate import Candidate, Findings, FoundPart
 from vgpumgr.engine.adoption.finding import Read, candidates, foreign, loose, undeclared
 from vgpumgr.engine.adoption.reserving import Adoption, adoption, reservation
 from vgpumgr.engine.adoption.slots import slots_of
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import layout
 from vgpumgr.engine.use_cases.attempts import until_current

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
-from vgpumgr.engine import operations, reservations
-from vgpumgr.engine.changes import (
+from vgpumgr.engine.headroom.explain import refused
+from vgpumgr.engine.planning.changes import (
     refuse_impossible,
     refuse_restart,
     refuse_resting,
     refuse_unreached,
 )
-from vgpumgr.engine.outcome import Outcome
-from vgpumgr.engine.planning import make_plan, reached
-from vgpumgr.engine.preflight import check_images
-from vgpumgr.engine.refusal import no_placement
-from vgpumgr.engine.returning import require_partitioned, require_whole
+from vgpumgr.engine.planning.plan import make_plan, reached
+from vgpumgr.engine.planning.preflight import check_images
+from vgpumgr.engine.planning.refusal import no_placement
+from vgpumgr.engine.queue.asking import require_known
+from vgpumgr.engine.reserving import reservations
+from vgpumgr.engine.reserving.returning import require_partitioned, require_whole
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.codec import to_plain
-from vgpumgr.model.journal import EVACUATE, MIGRATE, Refusal
-from vgpumgr.model.placement import NotPlaced
+from vgpumgr.model.journal import EVACUATE, MIGRATE, SHELVE, UNSHELVE
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.vm import VmSpec
 
 # A start or stop that was cut off is not gone on with: planning sees what runs.
-_RESUMED = frozenset({"create", "delete", "change", MIGRATE, EVACUATE})
+_RESUMED = frozenset({"create", "delete", "change", MIGRATE, EVACUATE, SHELVE, UNSHELVE})
 
 
 def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
@@ -35,16 +37,23 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
     Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
     nowhere else: before that is said they are waited for.
     """
+    require_known(desired, session.ledger.queue(_names(desired)))
     named, anywhere = _touched(session, desired)
     with session.looking(named, others=anywhere) as hosts:
         warnings = hosts.wait()
         view = session.view()
-        planned = make_plan(view, desired, session.policy, warnings)
+        planned = make_plan(view, desired, session.place, warnings)
         if planned.unplaced and hosts.left_out:
             warnings = hosts.insist()
             view = session.view()
-            planned = make_plan(view, desired, session.policy, warnings)
+            planned = make_plan(view, desired, session.place, warnings)
     return planned, view
+
+
+def _names(desired: Sequence[VmSpec]) -> frozenset[str]:
+    """The VMs, and those that they wait for."""
+    after = (spec.queue.after for spec in desired if spec.queue is not None)
+    return frozenset((*(spec.name for spec in desired), *chain.from_iterable(after)))
 
 
 def _touched(session: Session, desired: Sequence[VmSpec]) -> tuple[frozenset[str], bool]:
@@ -67,7 +76,7 @@ def apply(
         _refuse(session, planned, view, partial=partial, restart=restart)
         if not planned.changes:
             return planned, before
-        return planned, before.then(_carry_out(session, planned, view))
+        return planned, before.then(carry_out(session, planned, view))
 
     return until_current(attempt)
 
@@ -88,24 +97,19 @@ def _refuse(
     if not partial:
         require_partitioned(view, [vm.name for vm in starting if vm is not None])
     if planned.unplaced:
-        now = session.clock.now()
-        session.ledger.refuse([_refusal(each, now) for each in planned.unplaced])
-    if planned.unplaced and not (partial and planned.actions):
-        raise no_placement(planned.unplaced)
+        kept = refused(view, planned, session.clock.now())
+        session.ledger.refuse(kept)
+        if not (partial and planned.actions):
+            said = kept[0].explanation
+            raise no_placement(planned.unplaced, helps=said.changes if said else ())
 
 
-def _refusal(refused: NotPlaced, now: float) -> Refusal:
-    return Refusal(
-        vm=refused.request.name,
-        at=now,
-        spec=to_plain(refused.request),
-        reasons=tuple(reason.text for reason in refused.reasons),
-    )
-
-
-def _carry_out(session: Session, planned: Plan, view: LedgerView) -> Outcome:
+def carry_out(session: Session, planned: Plan, view: LedgerView) -> Outcome:
+    """Reserve what was planned and execute it; StaleGeneration changes nothing."""
     placed = [action.placed for action in planned.actions if action.placed]
     records = {host.name: host for host in view.hosts}
     check_images(placed, records, session.hosts, session.lanes)
     start = reservations.application(planned, view, session.opening())
+    if not start.tasks:
+        session.ledger.enqueue(start.queued)
     return operations.begin(session, start)

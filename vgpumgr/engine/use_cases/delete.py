@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpumgr.engine import leftovers, operations, reservations
-from vgpumgr.engine.outcome import Outcome
-from vgpumgr.engine.planning import reached
+from vgpumgr.engine.planning.plan import reached
+from vgpumgr.engine.reserving import reservations
+from vgpumgr.engine.running import leftovers, operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.vm import VmRecord, VmState

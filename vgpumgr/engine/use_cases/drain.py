@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from vgpumgr.engine import migration, operations
+from vgpumgr.engine import migration
 from vgpumgr.engine.draining import Choice, after, choose
 from vgpumgr.engine.evacuation.planning import on_host
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import move
 from vgpumgr.engine.use_cases.attempts import until_current
@@ -40,8 +41,19 @@ class Drain:
 
 
 def plan(session: Session, drain: Drain) -> tuple[Choice, ...]:
-    """Probe, then say where every VM would go; nothing is changed."""
-    _look_all(session, drain.host)
+    """Probe, then say where every VM would go; nothing is changed.
+
+    Hosts that hang are left out, unless a VM finds no place on the rest.
+    """
+    left_out = _look(session, drain)
+    choices = _chosen(session, drain)
+    if left_out and any(choice.move is None for choice in choices):
+        session.refresh(left_out)
+        choices = _chosen(session, drain)
+    return choices
+
+
+def _chosen(session: Session, drain: Drain) -> tuple[Choice, ...]:
     view, found = session.view(), []
     for vm in on_host(view.vms, drain.host):
         choice = _choose(session, view, vm, drain)
@@ -54,13 +66,19 @@ def plan(session: Session, drain: Drain) -> tuple[Choice, ...]:
 def drain(session: Session, wanted: Drain) -> Drained:
     """Cordon it and move its VMs away, one after the other.
 
-    A move that was cut goes on first. Whoever calls it again goes on where this ended.
+    A move that was cut goes on first. Whoever calls it again goes on where this ended. Hosts that
+    hang are waited for when a VM finds no place on the rest.
     """
     for name in wanted.to:
         session.ledger.host(name)
     mark(session, wanted.host, cordoned=True, draining=True, drain_to=wanted.to)
-    _look_all(session, wanted.host)
-    return _move_away(session, wanted)
+    left_out = _look(session, wanted)
+    drained = _move_away(session, wanted)
+    if not (drained.staying and left_out) or session.stop.is_set():
+        return drained
+    session.refresh(left_out)
+    rest = _move_away(session, wanted)
+    return replace(rest, outcome=drained.outcome.then(rest.outcome))
 
 
 def step(session: Session, host: str) -> Drained:
@@ -95,13 +113,19 @@ def end(session: Session, host: str) -> None:
     mark(session, host, cordoned=False, draining=False, drain_to=(), settled_boot="")
 
 
-def _look_all(session: Session, host: str) -> None:
-    """Probe all; a host that does not answer cannot be drained."""
-    names = [each.name for each in session.ledger.hosts() if not each.at_rest]
-    error = session.refresh({*names, host}).failed.get(host)
+def _look(session: Session, wanted: Drain) -> frozenset[str]:
+    """Probe it and the hosts that its VMs may go to; those that have not answered in time.
+
+    A host that does not answer cannot be drained.
+    """
+    host = wanted.host
+    error = session.refresh([host]).failed.get(host)
     if error is not None:
         error.next = f"vgpumgr host probe {host}, or if it is lost: vgpumgr host evacuate {host}"
         raise error
+    with session.looking(wanted.to, others=not wanted.to, without={host}) as hosts:
+        hosts.wait()
+        return hosts.left_out
 
 
 def _unfinished(session: Session, host: str) -> Outcome:
@@ -130,7 +154,7 @@ def _choose(session: Session, view: LedgerView, vm: VmRecord, wanted: Drain) -> 
 
     hosts = wanted.to or _others(view, wanted.host)
     try:
-        return choose(view, vm, hosts, session.policy, planned, cold=wanted.cold)
+        return choose(view, vm, hosts, session.place, planned, cold=wanted.cold)
     except VgpumgrError as error:
         return Choice(vm, why=str(error), next=error.next)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vgpumgr.engine import membership, operations
-from vgpumgr.engine.opening import Opening
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running import membership, operations
+from vgpumgr.engine.running.opening import Opening
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import InstallHelper, JoinFleet, Step
 from vgpumgr.model.errors import Conflict

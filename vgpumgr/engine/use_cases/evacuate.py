@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vgpumgr.engine import operations
 from vgpumgr.engine.evacuation import disks, leaving, reserving
 from vgpumgr.engine.evacuation.plan import EvacuationPlan
 from vgpumgr.engine.evacuation.planning import make_plan, on_host
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps.evacuating import runs_there
 from vgpumgr.engine.use_cases.attempts import until_current
@@ -20,15 +20,28 @@ from vgpumgr.model.journal import EVACUATE
 def plan(
     session: Session, name: str, *, will_not_boot: bool = False
 ) -> tuple[EvacuationPlan, LedgerView]:
-    """Probe every other host, then say what would become of each VM; nothing is changed."""
+    """Probe the other hosts, then say what would become of each VM; nothing is changed.
+
+    Those that hang are left out, unless a VM finds no place on the rest.
+    """
     lost = session.ledger.host(name)
-    others = [h.name for h in session.ledger.hosts() if h.name != name and not h.at_rest]
-    if others:
-        session.refresh(others)
+    with session.looking(without={name}) as hosts:
+        hosts.wait()
+        planned, view = _planned(session, lost, will_not_boot=will_not_boot)
+        if planned.crowded and hosts.left_out:
+            hosts.insist()
+            planned, view = _planned(session, lost, will_not_boot=will_not_boot)
+    return planned, view
+
+
+def _planned(
+    session: Session, lost: HostRecord, *, will_not_boot: bool
+) -> tuple[EvacuationPlan, LedgerView]:
     view = session.view()
-    targets = [h for h in view.hosts if h.name in others and not h.cordoned and not h.last_error]
-    seen = disks.look(session, targets, tuple(on_host(view.vms, name)))
-    return make_plan(view, lost, seen, session.policy, will_not_boot=will_not_boot), view
+    others = (host for host in view.hosts if host.name != lost.name)
+    targets = [h for h in others if not (h.at_rest or h.cordoned or h.last_error)]
+    seen = disks.look(session, targets, tuple(on_host(view.vms, lost.name)))
+    return make_plan(view, lost, seen, session.place, will_not_boot=will_not_boot), view
 
 
 def evacuate(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vgpumgr.engine import operations
 from vgpumgr.engine.creation import autostarts
-from vgpumgr.engine.opening import Opening
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.opening import Opening
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import SetAutostart
 from vgpumgr.engine.use_cases.marks import mark

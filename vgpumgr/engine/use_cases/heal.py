@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpumgr.engine import drift, heal, operations
+from vgpumgr.engine import drift, heal
 from vgpumgr.engine.heal import Past, Remedy, Way
 from vgpumgr.engine.heal.report import Chosen, Healed, HealPlan
 from vgpumgr.engine.heal.reserving import reservation
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import layout
 from vgpumgr.engine.use_cases.attempts import until_current

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpumgr.engine import layouts, leftovers, operations
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine import layouts
+from vgpumgr.engine.running import leftovers, operations
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
@@ -13,8 +14,11 @@ from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 
 
 def plan(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, LedgerView]:
-    """Probe, then say what applying them would do, with the reading it was made from."""
-    warnings = session.refresh_all()
+    """Probe the hosts that they are for, then say what applying them would do, with the reading it
+    was made from.
+    """
+    needed = layouts.hosts_meant(session.view(), specs)
+    warnings = session.refresh_all(needed) if needed else ()
     view = session.view()
     return layouts.plan(view, specs, warnings), view
 

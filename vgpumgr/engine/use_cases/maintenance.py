@@ -40,7 +40,7 @@ def enter(session: Session, name: str) -> None:
         error = observed.failed[name]
         error.next = f"vgpumgr host probe {name}, or if it is lost: vgpumgr host evacuate {name}"
         raise error
-    unsettled = [vm.name for vm in vms if vm.state is not VmState.ACTIVE]
+    unsettled = [vm.name for vm in vms if vm.state not in {VmState.ACTIVE, VmState.SHELVED}]
     wanted = [vm.name for vm in vms if vm.running]
     facts = observed.facts.get(name)
     found = [d.name for d in facts.domains if d.state not in OFF] if facts else []

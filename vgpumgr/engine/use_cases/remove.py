@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vgpumgr.engine import membership, operations, steps
-from vgpumgr.engine.opening import Opening
-from vgpumgr.engine.outcome import Outcome
+from vgpumgr.engine import steps
+from vgpumgr.engine.running import membership, operations
+from vgpumgr.engine.running.opening import Opening
+from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import ForgetLayout, KeepLayout, LeaveFleet, RemoveHelper, Step
 from vgpumgr.model.errors import Conflict

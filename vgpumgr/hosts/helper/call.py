@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from vgpumgr.hosts.helper.launch import LAUNCHER, Launch, sudoers_line
-from vgpumgr.hosts.runner import CallCut, Completed, Runner
+from vgpumgr.hosts.helper.answers import NoSudoRule, result_of
+from vgpumgr.hosts.helper.launch import Launch
+from vgpumgr.hosts.helper.verbs import AS_WE_ARE, CHANGES, LEAVES_TRACES, LONG_S
+from vgpumgr.hosts.runner import CallCut, Runner
 from vgpumgr.model.errors import (
-    Conflict,
     DeadlineExceeded,
-    HostRefused,
     HostUnreachable,
-    InUse,
-    NotFound,
     NotPermitted,
     OutcomeUnknown,
     Superseded,
@@ -22,73 +20,6 @@ from vgpumgr.model.errors import (
 
 Identity = Callable[[], tuple[str, int]]
 """The fleet's id and the store's epoch, asked for when a verb needs them."""
-
-CHANGES = frozenset(
-    {
-        "mdev_create",
-        "mdev_remove",
-        "vgpu_create",
-        "vgpu_release",
-        "vfio_bind",
-        "vfio_release",
-        "mdev_adopt",
-        "vgpu_adopt",
-        "vfio_adopt",
-        "disown",
-        "layout_claim",
-        "layout_forget",
-        "mig_mode_set",
-        "vfs_set",
-        "mixed_size_set",
-        "scheduler_set",
-        "gi_create",
-        "gi_destroy",
-        "fabric_activate",
-        "fabric_deactivate",
-        "restore",
-        "fleet_join",
-        "fleet_leave",
-        "forget",
-    }
-)
-# What is worth doing without root, too: each answer names the parts that it could not read.
-AS_WE_ARE = frozenset({"probe", "examine"})
-# The verdict of a KVM trial is written down on the host.
-LEAVES_TRACES = CHANGES | {"kvm_probe"}
-_LONG_S = {
-    "kvm_probe": 60.0,
-    # A TiB at 100 MB/s; a host that is gone is noticed by SSH's keepalives before.
-    "file_digest": 4 * 3600.0,
-    "restore": 300.0,
-    # Rebinding a driver, resetting a GPU and training links take tens of seconds.
-    "vfs_set": 180.0,
-    "mig_mode_set": 180.0,
-    "fabric_activate": 120.0,
-    "fabric_deactivate": 120.0,
-    "vgpu_create": 60.0,
-    "vgpu_release": 60.0,
-}
-_KINDS: dict[str, type[VgpumgrError]] = {
-    "bad-argument": HostRefused,
-    "not-permitted": NotPermitted,
-    "in-use": InUse,
-    "claim-mismatch": Conflict,
-    "stale-epoch": Superseded,
-    "not-found": NotFound,
-    "refused": HostRefused,
-    "unknown": OutcomeUnknown,
-}
-_NO_VERB = "no verb "
-_NO_SUDO = (
-    "password is required",
-    "not in the sudoers file",
-    "is not allowed to",
-    "may not run sudo",
-    "terminal is required",
-    "sudo: not found",
-    "sudo: command not found",
-    "No such file or directory: 'sudo'",
-)
 
 
 class HelperCall:
@@ -151,12 +82,12 @@ class HelperCall:
         return result
 
     def _answer(self, verb: str, launch: Launch, request: bytes) -> dict[str, object]:
-        timeout_s = max(self._timeout_s, _LONG_S.get(verb, 0.0))
+        timeout_s = max(self._timeout_s, LONG_S.get(verb, 0.0))
         try:
             ended = self._runner.run(launch.argv, launch.prefix + request, timeout_s)
         except CallCut as cut:
             raise self._cut(verb, cut) from cut
-        return self._result(ended, launch)
+        return result_of(self._host, ended, launch)
 
     def _cut(self, verb: str, cut: CallCut) -> VgpumgrError:
         message = f"the helper's {verb} on {self._host} was cut"
@@ -165,63 +96,9 @@ class HelperCall:
         kind = DeadlineExceeded if cut.timed_out else HostUnreachable
         return kind(message, why=cut.why, next=f"vgpumgr host probe {self._host}")
 
-    def _result(self, ended: Completed, launch: Launch) -> dict[str, object]:
-        try:
-            answer = json.loads(ended.out)
-        except (ValueError, RecursionError):
-            raise self._no_answer(ended, launch) from None
-        if isinstance(answer, dict):
-            if answer.get("ok") is True and isinstance(answer.get("result"), dict):
-                return dict(answer["result"])
-            if isinstance(answer.get("error"), dict):
-                raise self._refusal(answer["error"])
-        raise OutcomeUnknown(
-            f"the helper on {self._host} gave no proper answer", why=repr(answer)[:200]
-        )
-
-    def _refusal(self, error: Mapping[str, object]) -> VgpumgrError:
-        message = f"{self._host}: {error.get('message') or 'the helper refused'}"
-        why = str(error.get("why") or "")
-        if error.get("code") == "bad-argument" and str(error.get("message")).startswith(_NO_VERB):
-            return HostRefused(
-                f"the helper on {self._host} is older than this vgpumgr: {error['message']}",
-                why=why,
-                next=f"vgpumgr host upgrade {self._host}",
-            )
-        kind = _KINDS.get(str(error.get("code")), OutcomeUnknown)
-        if kind is Superseded:
-            return Superseded(message, why=why, next="vgpumgr store check")
-        if kind is HostRefused:
-            return HostRefused(message, why=why, errno_name=str(error.get("errno") or ""))
-        return kind(message, why=why)
-
-    def _no_answer(self, ended: Completed, launch: Launch) -> VgpumgrError:
-        """The program did not even begin, or died: its status and stderr say why."""
-        if launch.user is not None and any(words in ended.err for words in _NO_SUDO):
-            return NoSudoRule(
-                f"no sudo rule lets {launch.user} run the helper on {self._host}",
-                why=ended.err.splitlines()[-1],
-                next=f"add to /etc/sudoers.d/vgpumgr: {sudoers_line(launch.user)}",
-            )
-        if ended.status in {126, 127} or "command not found" in ended.err:
-            return HostUnreachable(
-                f"the helper cannot be started on {self._host}",
-                why=ended.err or f"{launch.argv[0]} ended with status {ended.status}",
-                next=f"ssh to {self._host}: ls -l {LAUNCHER}; python3 --version (3.9 or later)",
-            )
-        return OutcomeUnknown(
-            f"the helper on {self._host} died",
-            why=f"status {ended.status}: {ended.err[-500:]}",
-            next=f"vgpumgr host probe {self._host}",
-        )
-
 
 def _request(verb: str, args: Mapping[str, object], identity: tuple[str, int] | None) -> bytes:
     request: dict[str, object] = {"verb": verb, "args": dict(args)}
     if identity is not None:
         request["fleet"], request["epoch"] = identity
     return json.dumps(request).encode()
-
-
-class NoSudoRule(NotPermitted):
-    """sudo wants a password, or is not there."""

@@ -9,15 +9,13 @@ criteria. As in ssh_config(5), the first value found wins.
 from __future__ import annotations
 
 import getpass
-import glob
 import re
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from vgpumgr.hosts.ssh.address import SshAddress
+from vgpumgr.hosts.ssh.sshwords import any_of, included, words
 from vgpumgr.model.errors import UsageError
 
 MAX_DEPTH = 16
@@ -86,13 +84,13 @@ class _Search:
         within = active
         for number, line in enumerate(text.splitlines(), 1):
             where = f"{path}:{number}"
-            key, args = _words(line, where)
+            key, args = words(line, where)
             if key == "host":
-                active = within and _any(args, self.address.host)
+                active = within and any_of(args, self.address.host)
             elif key == "match":
                 active = within and self._matches(args, where)
             elif key == "include":
-                for each in _included(path, args):
+                for each in included(path, args):
                     self.read(each, active=active, depth=depth + 1)
             elif key and active:
                 self._keep(key, args, where)
@@ -115,13 +113,13 @@ class _Search:
     def _matches(self, args: list[str], where: str) -> bool:
         """Every criterion must hold; an argument starting with ``!`` negates a criterion."""
         holds = True
-        words = iter(args)
-        for word in words:
+        rest = iter(args)
+        for word in rest:
             name, wanted = word.lstrip("!").lower(), not word.startswith("!")
             if name == "all":
                 found = True
             elif name in {"host", "originalhost", "user", "localuser"}:
-                found = _any(next(words, "").split(","), self._subject(name))
+                found = any_of(next(rest, "").split(","), self._subject(name))
             else:
                 raise UsageError(f"{where}: Match {name} is not supported")
             holds = holds and found is wanted
@@ -176,39 +174,3 @@ class _Search:
         if written.lower() == "none":
             return ()
         return tuple(SshAddress.parse(each.removeprefix("ssh://")) for each in written.split(","))
-
-
-def _words(line: str, where: str) -> tuple[str, list[str]]:
-    """``Keyword args``, ``Keyword=args``, quotes and comments as in ssh_config(5)."""
-    line = line.strip()
-    if not line or line.startswith("#"):
-        return "", []
-    keyword = line.replace("=", " ", 1).split(None, 1)[0]
-    rest = line[len(keyword) :].lstrip()
-    rest = rest[1:] if rest.startswith("=") else rest
-    try:
-        return keyword.lower(), shlex.split(rest, comments=True)
-    except ValueError as error:
-        raise UsageError(f"{where}: {error}") from error
-
-
-def _any(patterns: list[str], subject: str) -> bool:
-    """A pattern list: one must match, and none that is negated with ``!``."""
-    folded = subject.lower()
-    for pattern in patterns:
-        if pattern.startswith("!") and _like(pattern[1:], folded):
-            return False
-    return any(_like(each, folded) for each in patterns if not each.startswith("!"))
-
-
-def _like(pattern: str, subject: str) -> bool:
-    # ssh_config knows * and ? only: a bracket is an ordinary character there.
-    return fnmatchcase(subject, pattern.lower().replace("[", "[[]"))
-
-
-def _included(path: Path, patterns: list[str]) -> Iterator[Path]:
-    """Relative names lie beside the file that includes them."""
-    for pattern in patterns:
-        full = Path(pattern).expanduser()
-        base = full if full.is_absolute() else path.parent / full
-        yield from (Path(each) for each in sorted(glob.glob(str(base))))  # noqa: PTH207 - absolute patterns

@@ -23,9 +23,12 @@ class Opening:
 
 
 class Shape:
-    """All starts of one size. ``members`` has a bit per start, numbered across all shapes."""
+    """All starts of one size. ``members`` has a bit per start, numbered across all shapes.
 
-    __slots__ = ("disjoint", "gpu_slices", "members", "starts")
+    ``weight`` is what makes a shape larger than another: slots, then compute slices.
+    """
+
+    __slots__ = ("disjoint", "gpu_slices", "members", "starts", "weight")
 
     def __init__(self, starts: Sequence[tuple[int, int]], gpu_slices: int) -> None:
         self.starts = starts
@@ -33,11 +36,7 @@ class Shape:
         self.members = 0
         sizes = sum(mask.bit_count() for _, mask in starts)
         self.disjoint = sizes == _under(starts).bit_count()
-
-    @property
-    def weight(self) -> tuple[int, int]:
-        """What makes a shape larger than another: slots, then compute slices."""
-        return max((mask.bit_count() for _, mask in self.starts), default=0), self.gpu_slices
+        self.weight = max((mask.bit_count() for _, mask in starts), default=0), gpu_slices
 
 
 class Shapes:

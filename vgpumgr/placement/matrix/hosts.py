@@ -10,7 +10,8 @@ import numpy as np
 from vgpumgr.model.placement import GpuSupply, HostSupply, NumaSupply
 from vgpumgr.placement.matrix.alike import Alike
 from vgpumgr.placement.matrix.wants import Ints
-from vgpumgr.placement.state import HostState, NodeState
+from vgpumgr.placement.node_state import NodeState
+from vgpumgr.placement.state import HostState
 from vgpumgr.placement.table.states import StateTable
 
 
@@ -25,7 +26,6 @@ class HostRows:
         self.states = hosts
         self._table = table
         self._fresh: dict[Hashable, int] = {}
-        self._by_gpus: dict[int, list[int]] = {}
         count = len(hosts)
         self.width = max((len(host.supply.gpus) for host in hosts), default=0) or 1
         self.cpu = np.array([host.free_vcpus for host in hosts], np.int64)
@@ -33,7 +33,8 @@ class HostRows:
         self.rows = np.zeros((count, self.width), np.int64)
         self.most_cpu = max([1, *(max(host.supply.vcpus, host.free_vcpus) for host in hosts)])
         for number, host in enumerate(hosts):
-            self.rows[number, : len(host.supply.gpus)] = self._first_rows(host)
+            gpus = host.supply.gpus
+            self.rows[number, : len(gpus)] = [self._first_row(gpu) for gpu in gpus]
         self.units = table.units[self.rows].sum(axis=1)
         self.has_nodes = any(host.supply.numa for host in hosts)
         self.intricate = np.array([_intricate(host.supply) for host in hosts], np.bool_)
@@ -81,13 +82,6 @@ class HostRows:
         """Its NUMA nodes as they are now."""
         host = self.states[number]
         return host.nodes if host.touched else host.supply.numa
-
-    def _first_rows(self, host: HostState) -> list[int]:
-        gpus = host.supply.gpus
-        found = self._by_gpus.get(id(gpus))
-        if found is None:
-            found = self._by_gpus[id(gpus)] = [self._first_row(gpu) for gpu in gpus]
-        return found
 
     def _first_row(self, gpu: GpuSupply) -> int:
         """Untouched GPUs with the very same offers and slots are alike: the rest of them follow."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Container
 
 import numpy as np
 
@@ -11,12 +11,13 @@ from vgpumgr.placement.fit import Fit, find_fit
 from vgpumgr.placement.geometry import Spot
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.matrix.hosts import HostRows
-from vgpumgr.placement.matrix.mixed import MixRows, Weighted, Worths
+from vgpumgr.placement.matrix.mixed import MixRows, Worths
 from vgpumgr.placement.matrix.plane import NEVER, Plane, Scores
 from vgpumgr.placement.matrix.quotas import Quotas
 from vgpumgr.placement.matrix.standing import Standing
 from vgpumgr.placement.matrix.wants import Ints, Wants
 from vgpumgr.placement.matrix.wasting import WasteRater
+from vgpumgr.placement.plan.groups import group_key
 from vgpumgr.placement.policy import Key, Keys
 from vgpumgr.placement.table.states import StateTable
 
@@ -27,20 +28,17 @@ class LeastPlane(Plane):
     kind = np.float32
     _rater: WasteRater
 
-    def __init__(
-        self,
-        hosts: HostRows,
-        standing: Standing,
-        table: StateTable,
-        mix: list[Weighted],
-        values: Mapping[Hashable, float],
-    ) -> None:
+    def __init__(self, hosts: HostRows, standing: Standing, table: StateTable) -> None:
         super().__init__(hosts, standing, table)
-        self._mix = MixRows(mix, table, values)
-        self._keys = Keys(self._loss, _same, places=self._mix.valued)
+        self.expect(MixRows([], table))
         self._quotas: Quotas | None = None
         self._groups: list[int] = []
         self._rank: Ints = np.arange(len(hosts.states))
+
+    def expect(self, mix: MixRows) -> None:
+        """Another mix; scores are of the old one until ``go_by``."""
+        self._mix = mix
+        self._keys = Keys(self._loss, _same, places=mix.valued)
 
     def rater(self, wants: Wants) -> WasteRater:
         """A rater for these types."""
@@ -70,7 +68,7 @@ class LeastPlane(Plane):
         if self._quotas is None:
             return int(row.argmax())
         for demand in self.wants.demands[len(self._groups) :]:
-            self._groups.append(self._quotas.group(demand))
+            self._groups.append(self._quotas.group(group_key(demand)))
         return self._quotas.best(row, self._groups[number], self._rank)
 
     def _fit(self, number: int, host: int) -> Fit | None:
@@ -97,7 +95,23 @@ class LeastPlane(Plane):
             return rank.get(row_of(gpu), np.inf), *loss
 
         keys = Keys(ranked, _same, places=self._mix.valued)
-        return find_fit(state, demand, keys)
+        if state.supply.partitions:
+            return find_fit(state, demand, keys)
+        best = min(rank.values())
+        top = [row for row, value in rank.items() if value == best]
+        fit = find_fit(state, demand, keys, only=self._different(host, top))
+        if fit is not None and not fit.strays:
+            return fit
+        return find_fit(state, demand, keys, only=self._different(host, rank))
+
+    def _different(self, host: int, wanted: Container[int]) -> list[GpuState]:
+        """One GPU of each wanted state on each NUMA node: the rest are no better, and no worse."""
+        found: dict[tuple[int, int | None], GpuState] = {}
+        gpus, rows = self.hosts.states[host].gpus, self.hosts.rows[host].tolist()
+        for gpu, row in zip(gpus, rows, strict=False):
+            if row in wanted:
+                found.setdefault((row, gpu.numa_node), gpu)
+        return list(found.values())
 
     def _loss(self, gpu: GpuState, offer: Offer, spot: Spot) -> Key:
         before, after = self.table.row_of(gpu), self.table.after_spot(gpu, offer, spot)

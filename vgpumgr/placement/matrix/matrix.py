@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,18 +21,23 @@ from vgpumgr.placement.matrix.quotas import Quotas
 from vgpumgr.placement.matrix.standing import Standing
 from vgpumgr.placement.matrix.wants import Ints
 from vgpumgr.placement.plan import Plan, Worth
+from vgpumgr.placement.plan.groups import GroupKey, group_key
 from vgpumgr.placement.state import FleetState, HostState
 from vgpumgr.placement.table.states import StateTable
 
 _LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+_REMEMBERED = 4096
+
+MOST_TYPES = 1024
+"""Types that one policy keeps up; with one more all are forgotten but those of the mix."""
 
 
 class Matrix:
     """Where each type of request would go, kept up to date host by host.
 
     ``order`` are the hosts' positions in the fleet in the order in which ties are broken; ``mix``
-    is asked for when the first request of ``least-fragmentation`` comes. ``valued``: GPUs with few
-    states are weighed by what pools of them lose later.
+    is asked for when the first request of ``least-fragmentation`` comes. ``valued``: GPUs in MIG
+    are weighed by what pools of them lose later.
     """
 
     def __init__(
@@ -55,18 +61,23 @@ class Matrix:
         self._planes: dict[PlacementPolicy, LeadPlane | LeastPlane] = {}
         self._types: dict[Demand, int] = {}
         self._latest: dict[int, tuple[Demand, LeadPlane | LeastPlane, int]] = {}
+        self._held: Counter[tuple[GroupKey, int]] = Counter()
 
-    def best(self, demand: Demand) -> Fit | None:
-        """The best fit in the fleet as it is now."""
+    def best(self, demand: Demand, avoid: Sequence[int] = ()) -> Fit | None:
+        """The best fit in the fleet as it is now, but for hosts in these places of the fleet."""
         known, plane, number = self._latest.get(id(demand), (None, None, 0))
         if known is None or plane is None:
             plane = self._plane(demand.policy)
+            if demand not in self._types and len(plane.wants.demands) >= MOST_TYPES:
+                plane = self._emptied(demand.policy)
             number = self._number_of(demand, plane)
             self._latest[id(demand)] = demand, plane, number
+        if avoid:
+            return plane.best_but(number, [self._number[order] for order in avoid])
         return plane.best(number)
 
     def adopt(self, plan: Plan | None) -> None:
-        """Go by another plan, none of its quotas used up yet; None: by none."""
+        """Go by another plan, what is held counted against its quotas; None: by none."""
         self._plan = plan
         classes = plan.classes if plan else {}
         numbers = [classes.get(host.name, -1) for host in self._hosts.states]
@@ -76,23 +87,39 @@ class Matrix:
         self._number_hosts()
         names = [host.name for host in self._hosts.states]
         self._quotas = Quotas(plan, names) if plan and names else None
+        for (group, host), count in self._held.items():
+            self._count(group, host, count)
         for plane in self._planes.values():
             plane.reorder(order)
             if isinstance(plane, LeastPlane):
                 self._instruct(plane)
 
-    def count(self, demand: Demand, host: HostState, change: int) -> None:
-        """Note for the plan that a VM was placed, or left."""
-        if self._quotas:
-            group = self._quotas.group(demand)
-            self._quotas.count(group, self._number[host.order], change)
+    def expect(self, *, valued: bool) -> None:
+        """Ask for the mix anew."""
+        self._valued = valued
+        plane = self._planes.get(_LEAST)
+        if isinstance(plane, LeastPlane):
+            self._expect(plane)
 
-    def update(self, host: HostState) -> None:
-        """Take in what changed on a host."""
+    def count(self, demand: Demand, host: HostState, change: int) -> None:
+        """Note for this plan and later ones that VMs were placed, or left."""
+        group = group_key(demand)
+        self._held[group, host.order] += change
+        self._count(group, host.order, change)
+
+    def update(self, host: HostState, *, company: bool) -> None:
+        """Take in what changed on a host; ``company``: labels of VMs that are there did too."""
         number = self._number[host.order]
         self._hosts.update(number)
         for plane in self._planes.values():
-            plane.update(number)
+            plane.update(number, company=company)
+
+    def restand(self, host: HostState) -> None:
+        """Take in that rules about a host itself have changed."""
+        number = self._number[host.order]
+        self._standing.renew(number)
+        for plane in self._planes.values():
+            plane.restand(number)
 
     def fragmentation(self) -> tuple[HostFragmentation, ...]:
         """How much of what is free on each host is of no use to the mix."""
@@ -100,6 +127,17 @@ class Matrix:
         hosts = {each.host: each for each in fragmentation(self._hosts, mix)}
         ordered = sorted(self._hosts.states, key=lambda host: host.order)
         return tuple(hosts[host.name] for host in ordered if host.name in hosts)
+
+    def _count(self, group: GroupKey, host: int, change: int) -> None:
+        if self._quotas:
+            self._quotas.count(self._quotas.group(group), self._number[host], change)
+
+    def _emptied(self, policy: PlacementPolicy) -> LeadPlane | LeastPlane:
+        """The plane anew, with those types alone that are expected."""
+        del self._planes[policy]
+        self._types = {each: n for each, n in self._types.items() if each.policy is not policy}
+        self._latest.clear()
+        return self._plane(policy)
 
     def _number_of(self, demand: Demand, plane: LeadPlane | LeastPlane) -> int:
         number = self._types.get(demand)
@@ -129,12 +167,17 @@ class Matrix:
     def _made(self, policy: PlacementPolicy) -> LeadPlane | LeastPlane:
         if policy is not _LEAST:
             return LeadPlane(self._hosts, self._standing, self._table, policy)
+        plane = LeastPlane(self._hosts, self._standing, self._table)
+        self._expect(plane)
+        return plane
+
+    def _expect(self, plane: LeastPlane) -> None:
         mix = self._mix()
         hosts = self._hosts.states if self._valued else ()
-        values = pool_values(hosts, self._boards, mix)
-        plane = LeastPlane(self._hosts, self._standing, self._table, mix, values)
-        expected = list(dict.fromkeys(each.demand for each in mix))
-        self._types |= {demand: number for number, demand in enumerate(expected)}
+        plane.expect(MixRows(mix, self._table, pool_values(hosts, self._boards, mix)))
         self._instruct(plane)
-        plane.add(expected)
-        return plane
+        new = [d for d in dict.fromkeys(each.demand for each in mix) if d not in self._types]
+        if new:
+            first = len(plane.wants.demands)
+            self._types |= {demand: number for number, demand in enumerate(new, start=first)}
+            plane.add(new)

@@ -35,7 +35,8 @@ class MixRows:
     ``room[row, m]`` is how many parts of entry m a GPU in that state takes, ``useful[row, m]`` its
     free thousandths where that is any. ``waste[row]`` is what a GPU wastes taken by itself,
     ``worth[row]`` what somebody else says that it is worth. Where ``values`` (by the key of a
-    state) say what a state will lose, that takes the place of its waste.
+    state) say what a state will lose, that takes the place of its waste, and of what is said for
+    leaving little ``idle[row]``: its free thousandths, 0 where it has a value.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class MixRows:
         self.room = np.zeros((64, len(mix)), np.float64)
         self.useful = np.zeros((64, len(mix)), np.float64)
         self.free = np.zeros(64, np.float64)
+        self.idle = np.zeros(64, np.float64)
         self.waste = np.zeros(64, np.float64)
         self.worth = np.zeros(64, np.float64)
         self._worths: Worths | None = None
@@ -72,7 +74,7 @@ class MixRows:
         new = slice(self._seen, end)
         room, free = self._table.room[new, self._columns], self._table.free[new]
         self.room[new] = room
-        self.free[new] = free
+        self.free[new] = self.idle[new] = free
         self.useful[new] = np.where(room > 0, free[:, None], 0.0)
         for row in range(new.start, new.stop):
             self._take_value(row)
@@ -93,6 +95,7 @@ class MixRows:
         value = self._values.get(self._table.keys.get(row))
         if value is not None:
             self.worth[row] -= value
+            self.idle[row] = 0.0
             made = self._made(row)
             self.room[row, made] = _PLENTY
             self.useful[row, made] = self.free[row]
@@ -127,6 +130,7 @@ class MixRows:
         self.room = grown(self.room, shape)
         self.useful = grown(self.useful, shape)
         self.free = grown(self.free, shape[:1])
+        self.idle = grown(self.idle, shape[:1])
         self.waste = grown(self.waste, shape[:1])
         self.worth = grown(self.worth, shape[:1])
 

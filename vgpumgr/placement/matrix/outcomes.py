@@ -25,7 +25,8 @@ class Outcomes:
     several), which leads to ``results[n]``. ``chosen`` are the types with any choice, ``first``
     where theirs begin. Of the results, 0 is the host as it is: ``free[result]`` in thousandths of
     a GPU, ``useful[result, m]`` how much of that helps entry m of the mix, times its weight, and
-    ``worth[result]`` what its GPUs gain in worth.
+    ``worth[result]`` what its GPUs gain in worth; ``idle[result]`` is what is free of GPUs whose
+    states have no value of their own.
     ``has_room`` is by type.
     """
 
@@ -38,6 +39,7 @@ class Outcomes:
     free: Floats
     useful: Floats
     worth: Floats
+    idle: Floats
 
     def of(self, number: int) -> tuple[Ints, Ints]:
         """The results and states that one type may choose among."""
@@ -73,9 +75,9 @@ def outcomes(
     )
     choices = choices[:, np.argsort(choices[0], kind="stable")]
     chosen, first = np.unique(choices[0], return_index=True)
-    free, useful, worth = _measured(gpus, every, mix)
     types, rows, results = choices
-    return Outcomes(has_room, types, rows, results, chosen, first, free, useful, worth)
+    measured = _measured(gpus, every, mix)
+    return Outcomes(has_room, types, rows, results, chosen, first, *measured)
 
 
 def _single(states: Ints, wants: Wants, table: StateTable) -> tuple[Ints, Ints]:
@@ -85,13 +87,17 @@ def _single(states: Ints, wants: Wants, table: StateTable) -> tuple[Ints, Ints]:
     return wants.single[single], states[state]
 
 
-def _measured(gpus: Ints, every: Sequence[Change], mix: MixRows) -> tuple[Floats, Floats, Floats]:
+def _measured(
+    gpus: Ints, every: Sequence[Change], mix: MixRows
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """``free``, ``useful``, ``worth`` and ``idle`` of the results."""
     count = np.array([len(change.before) for change in every], np.float64)
     before = np.array([change.before[0] if change.before else 0 for change in every])
     after = np.array([change.after[0] if change.after else 0 for change in every])
     room = mix.room[gpus].sum(axis=0) + _times(mix.room[after] - mix.room[before], count)
     useful = mix.useful[gpus].sum(axis=0) + _times(mix.useful[after] - mix.useful[before], count)
     free = mix.free[gpus].sum() + _times(mix.free[after] - mix.free[before], count)
+    idle = mix.idle[gpus].sum() + _times(mix.idle[after] - mix.idle[before], count)
     worth = _times(mix.worth[after] - mix.worth[before], count)
     for n, change in enumerate(every):
         if not change.uniform:
@@ -99,9 +105,10 @@ def _measured(gpus: Ints, every: Sequence[Change], mix: MixRows) -> tuple[Floats
             room[n] = room[0] + (mix.room[is_now] - mix.room[was]).sum(axis=0)
             useful[n] = useful[0] + (mix.useful[is_now] - mix.useful[was]).sum(axis=0)
             free[n] = free[0] + (mix.free[is_now] - mix.free[was]).sum()
+            idle[n] = idle[0] + (mix.idle[is_now] - mix.idle[was]).sum()
             worth[n] = (mix.worth[is_now] - mix.worth[was]).sum()
     weighted = np.where(room >= mix.need, useful, 0.0) * mix.weight
-    return free, weighted, worth
+    return free, weighted, worth, idle
 
 
 def _times(change: Floats, count: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,7 +46,7 @@ class Plane(ABC):
         self.wants = Wants(table)
         self.scores: Scores = np.full((8, len(hosts.states)), NEVER, self.kind)
         self._standing = standing
-        self._always = np.zeros((8, len(hosts.states)), np.bool_)
+        self._stands = np.zeros((8, len(hosts.states)), np.bool_)
         self._choosy: list[int] = []
         self._known: dict[int, Scores] = {}
 
@@ -58,6 +58,16 @@ class Plane(ABC):
     def best(self, number: int) -> Fit | None:
         """Where a VM of type ``number`` goes."""
 
+    def best_but(self, number: int, hosts: Sequence[int]) -> Fit | None:
+        """The same without these hosts."""
+        row, left_out = self.scores[number], list(hosts)
+        before = row[left_out]
+        row[left_out] = NEVER
+        try:
+            return self.best(number)
+        finally:
+            row[left_out] = before
+
     def add(self, demands: Sequence[Demand]) -> None:
         """More types: their scores on every host."""
         first = len(self.wants.demands)
@@ -65,10 +75,11 @@ class Plane(ABC):
         end = len(self.wants.demands)
         shape = end, len(self.hosts.states)
         self.scores = grown(self.scores, shape, NEVER)
-        self._always = grown(self._always, shape)
+        self._stands = grown(self._stands, shape)
         for number in range(first, end):
-            self._always[number] = self._standing.always(self.wants.demands[number])
-            if choosy(self.wants.demands[number]):
+            demand = self.wants.demands[number]
+            self._stands[number] = self._standing.of(demand)
+            if choosy(demand):
                 self._choosy.append(number)
         self._renew(first)
 
@@ -77,16 +88,23 @@ class Plane(ABC):
         if self.wants.demands:
             self._renew(0)
 
-    def update(self, number: int) -> None:
-        """Score one host anew: it has changed."""
+    def update(self, number: int, *, company: bool) -> None:
+        """Score one host anew: it has changed; ``company``: so have the labels of VMs on it."""
         count = len(self.wants.demands)
+        if company:
+            self._ask(number, self._choosy)
         if count:
-            stands = self._stands(number)
+            stands = self._stands[:count, number]
             self.scores[:count, number] = np.where(stands, self._rated(number), NEVER)
+
+    def restand(self, number: int) -> None:
+        """Ask the rules about the host itself anew."""
+        self._ask(number, range(len(self.wants.demands)))
+        self.update(number, company=False)
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order."""
-        self.scores, self._always = self.scores[:, order], self._always[:, order]
+        self.scores, self._stands = self.scores[:, order], self._stands[:, order]
 
     def _renew(self, first: int) -> None:
         """Fill the rows from type ``first`` on, and rate all types from here."""
@@ -106,25 +124,11 @@ class Plane(ABC):
         columns = column[self.hosts.alike.group]
         for number, row in enumerate(scores):
             into[number] = row[columns]
-        into[~self._always[new]] = NEVER
-        for each in self._choosy:
-            if each >= new.start:
-                self._leave_out(each, into[each - new.start])
+        into[~self._stands[new]] = NEVER
 
-    def _leave_out(self, number: int, row: Scores) -> None:
-        """Hosts whose VMs keep the type away."""
-        demand = self.wants.demands[number]
-        for host in np.flatnonzero(row > NEVER).tolist():
-            if not self._standing.company(host, demand):
-                row[host] = NEVER
-
-    def _stands(self, number: int) -> Flags:
-        stands: Flags = self._always[: len(self.wants.demands), number]
-        if self._choosy:
-            stands = stands.copy()
-            for each in self._choosy:
-                stands[each] &= self._standing.company(number, self.wants.demands[each])
-        return stands
+    def _ask(self, number: int, types: Iterable[int]) -> None:
+        for each in types:
+            self._stands[each, number] = self._standing.on(number, self.wants.demands[each])
 
     def _rated(self, number: int) -> Scores:
         digest = self.hosts.alike.digests[number]

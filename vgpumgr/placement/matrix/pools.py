@@ -1,7 +1,8 @@
-"""What GPUs with few states are worth: MIG, same-size and mixed-size boards under the mix.
+"""What GPUs in MIG are worth under the mix.
 
 Waste says what of a GPU is useless now; the value of its state says what will be lost because of
-it (see ``table/values.py``). Where there is a value, it takes the place of the GPU's waste.
+it (see ``table/values.py``). Where there is a value, it takes the place of the GPU's waste. Boards
+of one size at a time have few states too, but values place worse there than waste does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from vgpumgr.placement.matrix.mixed import Weighted
 from vgpumgr.placement.matrix.wants import parts_of
 from vgpumgr.placement.state import HostState
 from vgpumgr.placement.table.keys import state_key
-from vgpumgr.placement.table.ladder import is_ladder
 from vgpumgr.placement.table.space import state_space
 from vgpumgr.placement.table.values import state_values
 
@@ -27,7 +27,7 @@ FEW_STATES = 1500
 def pool_values(
     hosts: Sequence[HostState], boards: BoardBook, mix: Sequence[Weighted]
 ) -> dict[Hashable, float]:
-    """The expected loss by state, in thousandths of a GPU, of every board with few states."""
+    """The expected loss by state, in thousandths of a GPU, of every board in MIG."""
     found: dict[Hashable, float] = {}
     for gpu, count in _pools(hosts, boards):
         found |= _of_pool(gpu, count, mix)
@@ -35,19 +35,18 @@ def pool_values(
 
 
 def _pools(hosts: Sequence[HostState], boards: BoardBook) -> Iterator[tuple[GpuState, int]]:
-    """An empty GPU of each kind that is not told apart by its free units alone, and how many."""
+    """An empty GPU of each kind in MIG, and how many there are."""
     counts: Counter[Hashable] = Counter()
     empty: dict[Hashable, GpuState] = {}
     for host in hosts:
         for supply in host.supply.gpus:
-            if not supply.blocked:
+            if supply.gpu_slices and not supply.blocked:
                 gpu = GpuState(host.name, _emptied(supply), boards)
                 key = state_key(gpu)
                 counts[key] += 1
                 empty.setdefault(key, gpu)
     for key, gpu in empty.items():
-        if not is_ladder(gpu):
-            yield gpu, counts[key]
+        yield gpu, counts[key]
 
 
 def _emptied(supply: GpuSupply) -> GpuSupply:

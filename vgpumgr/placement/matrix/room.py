@@ -11,10 +11,11 @@ import numpy as np
 from vgpumgr.model.placement import NumaSupply
 from vgpumgr.placement.matrix.hosts import HostRows, cpus, memory, pages
 from vgpumgr.placement.matrix.wants import Flags, Ints, Wants
-from vgpumgr.placement.state import NodeState
+from vgpumgr.placement.node_state import NodeState
 from vgpumgr.placement.table.states import StateTable
 
 _PLENTY = 1 << 40
+_REMEMBERED = 4096
 
 
 class Room:
@@ -24,6 +25,7 @@ class Room:
         self._hosts = hosts
         self._wants = wants
         self._table = table
+        self._known: dict[bytes, Flags] = {}
 
     def on(self, number: int, gpus: Flags) -> tuple[Flags, Flags]:
         """(fits, strays) by type; ``gpus`` says for which types all its GPUs together do."""
@@ -34,7 +36,7 @@ class Room:
         nodes = hosts.nodes(number)
         if not nodes:
             return fits & ~wants.needs_nodes, np.zeros_like(fits)
-        if wants.needs_nodes.any():
+        if wants.paged or wants.any_pinned:
             paged = sum((self._pages(node) for node in nodes), np.zeros_like(wants.pages))
             fits &= (wants.pinned <= sum(map(cpus, nodes))) & (wants.pages <= paged)
         near = self._near(number)
@@ -44,7 +46,16 @@ class Room:
         return fits & (near | ~wants.require), wants.prefer & ~near & bound
 
     def parts(self, rows: Ints) -> Flags:
-        """For which types GPUs in these states have room, kind by kind."""
+        """For which types GPUs in these states, in order, have room, kind by kind."""
+        key = rows.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[key] = self._parts(rows)
+        return found
+
+    def _parts(self, rows: Ints) -> Flags:
         wants = self._wants
         room = np.append(self._table.room[rows, : len(self._table.parts)].sum(axis=0), _PLENTY)
         enough: Flags = np.logical_and.reduce(room[wants.columns] >= wants.needs, axis=1)
@@ -58,20 +69,20 @@ class Room:
         for node in hosts.nodes(number):
             here = [n for n, gpu in enumerate(gpus) if gpu.numa_node == node.id]
             loose = [n for n, gpu in enumerate(gpus) if gpu.numa_node is None]
-            parts = self.parts(hosts.rows[number, here])
+            parts = self.parts(np.sort(hosts.rows[number, here]))
             if loose:
-                both = self.parts(hosts.rows[number, here + loose])
+                both = self.parts(np.sort(hosts.rows[number, here + loose]))
                 parts = np.where(wants.require, parts, both)
             found |= parts & self._node_holds(node)
         return found
 
     def _node_holds(self, node: NodeState | NumaSupply) -> Flags:
         wants = self._wants
-        holds: Flags = (
-            (wants.memory <= memory(node))
-            & (wants.pinned <= cpus(node))
-            & (wants.pages <= self._pages(node))
-        )
+        holds: Flags = wants.memory <= memory(node)
+        if wants.any_pinned:
+            holds &= wants.pinned <= cpus(node)
+        if wants.paged:
+            holds &= wants.pages <= self._pages(node)
         return holds
 
     def _pages(self, node: NodeState | NumaSupply) -> Ints:

@@ -25,7 +25,8 @@ class Wants:
 
     ``columns`` and ``counts`` [types × kinds] say which parts of the table a type needs; ``needs``
     is the room without which it surely does not fit (parts by size may come to be of different
-    offers, and the table counts only one way). ``single`` are types of one GPU part, ``several``
+    offers, and the table counts only one way). ``paged`` and ``any_pinned`` say whether any type
+    wants huge pages or CPUs of its own. ``single`` are types of one GPU part, ``several``
     those of more.
     """
 
@@ -50,6 +51,7 @@ class Wants:
         self.pinned = np.array([d.vcpus if d.pin_cpus else 0 for d in all_of], np.int64)
         self.require = np.array([d.numa is NumaPolicy.REQUIRE for d in all_of], np.bool_)
         self.prefer = np.array([d.numa is NumaPolicy.PREFER for d in all_of], np.bool_)
+        self.paged, self.any_pinned = bool(self.pages.any()), bool(self.pinned.any())
         self.needs_nodes = self.require | (self.pages > 0) | (self.pinned > 0)
         self.page_sizes = sorted({d.hugepage_kib for d in all_of})
         sizes = {size: n for n, size in enumerate(self.page_sizes)}

@@ -87,17 +87,14 @@ class WasteRater:
         open_to = mix.open_to(left, memory - wants.memory[types])
         useful = np.einsum("cm,cm->c", open_to, found.useful[results])
         before = mix.open_to(cpu, memory) @ found.useful[0]
-        return self._score(
-            useful - before + found.worth[results], found.free[0], found.free[results], left, rows
-        )
+        gain = useful - before + found.worth[results] + found.free[0] - found.free[results]
+        return self._score(gain, found.idle[results], left, rows)
 
-    def _score(
-        self, useful: Floats, before: Floats, after: Floats, left: Ints, rows: Ints
-    ) -> Floats:
-        """``useful`` is what gets useful, less what was."""
+    def _score(self, gain: Floats, idle: Floats, left: Ints, rows: Ints) -> Floats:
+        """``gain`` is by how much less is wasted."""
         hosts = self._hosts
-        idle = leftover(left / hosts.most_cpu, after / (MILLI * hosts.width))
-        score: Floats = useful + before - after - idle - cutting(self._mix.free[rows])
+        left_over = leftover(left / hosts.most_cpu, idle / (MILLI * hosts.width))
+        score: Floats = gain - left_over - cutting(self._mix.idle[rows])
         return score
 
     def _on_many(self, number: int, some: Ints) -> Scores:
@@ -108,12 +105,12 @@ class WasteRater:
         fits = (left >= 0) & (memory >= wants.memory[number]) & ~wants.needs_nodes[number]
         open_to = mix.open_to(left, memory - wants.memory[number])
         room, useful = mix.room[rows].sum(axis=1), mix.useful[rows].sum(axis=1)
-        free = mix.free[rows].sum(axis=1)
+        free, idle = mix.free[rows].sum(axis=1), mix.idle[rows].sum(axis=1)
         held = np.where(room >= mix.need, useful, 0.0) * mix.weight
         before = np.einsum("hm,hm->h", mix.open_to(cpu, memory), held)
         if not wants.has_parts[number]:
             now = np.einsum("hm,hm->h", open_to, held)
-            scores = self._score(now - before, free, free, left, np.zeros_like(left))
+            scores = self._score(now - before, idle, left, np.zeros_like(left))
             return masked(scores, fits)
         best = np.full(len(cpu), NEVER)
         column = int(wants.columns[number, 0])
@@ -127,7 +124,7 @@ class WasteRater:
             useful_then = useful + mix.useful[after] - mix.useful[was]
             held = np.where(room_then >= mix.need, useful_then, 0.0) * mix.weight
             gain = np.einsum("hm,hm->h", open_to, held) - before + mix.worth[after] - mix.worth[was]
-            free_then = free + mix.free[after] - mix.free[was]
-            scores = self._score(gain, free, free_then, left, was)
+            gain += free - (free + mix.free[after] - mix.free[was])
+            scores = self._score(gain, idle + mix.idle[after] - mix.idle[was], left, was)
             best = np.maximum(best, masked(scores, takes))
         return best

@@ -3,9 +3,9 @@
 Worked out off the hot path, from the fleet and a history of requests; needs highspy (extra ``lp``).
 """
 
-from vgpumgr.placement.plan.make import make_plan
+from vgpumgr.placement.plan.make import FEWEST, make_plan
 from vgpumgr.placement.plan.plan import Plan
 from vgpumgr.placement.plan.quotas import Tally, penalty
 from vgpumgr.placement.plan.worth import Worth
 
-__all__ = ["Plan", "Tally", "Worth", "make_plan", "penalty"]
+__all__ = ["FEWEST", "Plan", "Tally", "Worth", "make_plan", "penalty"]

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpumgr.placement.demand import Demand
-from vgpumgr.placement.plan.groups import group_key
+from vgpumgr.placement.plan.groups import GroupKey
 from vgpumgr.placement.plan.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -54,9 +53,9 @@ class Tally:
         self._cost[:classes, :groups] = penalty(plan.quotas, np.zeros_like(plan.quotas))
         self.host_class: Ints = np.array([plan.classes.get(name, FREE) for name in hosts], int)
 
-    def group(self, demand: Demand) -> int:
-        """The group of a type, to be looked up once per type."""
-        return self._groups.get(group_key(demand), FREE)
+    def group(self, key: GroupKey) -> int:
+        """The number of a group, FREE where the plan does not know it."""
+        return self._groups.get(key, FREE)
 
     def by_class(self, group: int) -> Floats:
         """[classes + 1] the cost of one more by class; index it with ``host_class``."""

@@ -86,16 +86,16 @@ def together(host: HostState, demand: Demand) -> Reason | None:
     """A VM of the wanted group must be on the host, unless this VM founds the group."""
     if not demand.together_with or demand.founding:
         return None
-    if any(matches(demand.together_with, labels) for labels in host.vm_labels):
+    if host.company.matching(demand.together_with):
         return None
     wanted = _pairs(demand.together_with)
-    text = f"none of the {len(host.vm_labels)} VMs on {host.name} has {wanted} (together_with)"
-    return _no(host, "together-with", text, wanted=wanted, vms=len(host.vm_labels))
+    text = f"none of the {host.company.vms} VMs on {host.name} has {wanted} (together_with)"
+    return _no(host, "together-with", text, wanted=wanted, vms=host.company.vms)
 
 
 def apart(host: HostState, demand: Demand) -> Reason | None:
     """No VM with the shunned labels may be on the host."""
-    found = sum(matches(demand.apart_from, labels) for labels in host.vm_labels)
+    found = host.company.matching(demand.apart_from) if demand.apart_from else 0
     if not found:
         return None
     shunned = _pairs(demand.apart_from)

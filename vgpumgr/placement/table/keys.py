@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import lru_cache
 
 from vgpumgr.model.placement import Offer
 from vgpumgr.placement.board import Board
 from vgpumgr.placement.geometry import Instance
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.offers import whole
+
+_BOARDS = 256
+"""Boards of which what their offers say is remembered."""
 
 
 def state_key(gpu: GpuState) -> Hashable:
@@ -33,13 +37,20 @@ def state_key(gpu: GpuState) -> Hashable:
 
 def _most_more(gpu: GpuState) -> int:
     """No more VFs than that can come to be taken, whatever is placed."""
-    smallest = min((max(1, o.units) for o in gpu.board.offers if o.needs_vf), default=0)
+    smallest = _smallest(gpu.board)
     return gpu.free_units // smallest if smallest else 0
 
 
-def limited(board: Board) -> list[Offer]:
+@lru_cache(maxsize=_BOARDS)
+def _smallest(board: Board) -> int:
+    """Units of the smallest that takes a VF; 0 where nothing does."""
+    return min((max(1, o.units) for o in board.offers if o.needs_vf), default=0)
+
+
+@lru_cache(maxsize=_BOARDS)
+def limited(board: Board) -> tuple[Offer, ...]:
     """Offers of which a GPU holds fewer than would have a place on it."""
-    return [each for each in board.offers if not each.instance and _limits(board, each)]
+    return tuple(each for each in board.offers if not each.instance and _limits(board, each))
 
 
 def _limits(board: Board, offer: Offer) -> bool:

@@ -6,6 +6,8 @@ state by state through the rules has a closed form there; a test holds it agains
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -102,14 +104,17 @@ class Ladder:
 
 def is_ladder(gpu: GpuState) -> bool:
     """Whether free units alone tell the states of this GPU apart."""
-    supply, board = gpu.supply, gpu.board
+    supply = gpu.supply
+    bound = supply.instances or supply.same_size or supply.available
+    return not bound and _by_units(gpu.board)
+
+
+@lru_cache(maxsize=256)
+def _by_units(board: Board) -> bool:
     shared = [offer for offer in board.offers if not whole(offer)]
     return (
         board.counted
         and board.units <= MOST_UNITS
-        and not supply.instances
-        and not supply.same_size
-        and not supply.available
         and len({offer.size_class for offer in shared}) <= 1
         and not any(offer.needs_vf or not offer.units for offer in shared)
         and not limited(board)

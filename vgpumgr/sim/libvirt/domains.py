@@ -1,54 +1,21 @@
-"""The domains of one simulated host: libvirt's test driver, refusing what QEMU and VFIO would.
-
-The test driver forgets at its process's end and drops what it does not know: the defined XML is
-kept here, and read again at every start.
-"""
+"""The domains of one simulated host: libvirt's test driver, refusing what QEMU and VFIO would."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from contextlib import suppress
 
-from vgpumgr import domainxml, virt
+from vgpumgr import domainxml
 from vgpumgr.model.domain import DomainFacts, KeptBeside
-from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
+from vgpumgr.model.errors import HostRefused, VgpumgrError
 from vgpumgr.sim.libvirt import cpu
-from vgpumgr.sim.libvirt.admission import admit, release
 from vgpumgr.sim.libvirt.domain import Domain
-from vgpumgr.sim.libvirt.needs import Needs, read_needs
-from vgpumgr.sim.libvirt.storage import SimStorage
+from vgpumgr.sim.libvirt.known import DOMAIN, KnownDomains
+from vgpumgr.sim.libvirt.needs import read_needs
 from vgpumgr.sim.libvirt.validation import validated
 
-_DOMAIN = "domain:"
 
-
-class SimDomains:
-    """Fulfils ``ports.Domains``. Definitions and autostart survive a power cut."""
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        durable: Durable,
-        storage: SimStorage,
-        libvirt: Callable[[], virt.Libvirt],
-    ) -> None:
-        self._kernel = kernel
-        self._durable = durable
-        self._storage = storage
-        self._libvirt = libvirt
-        self._domains: dict[str, Domain] = {}
-        for name, text in durable.under(_DOMAIN).items():
-            record = json.loads(text)
-            needs = read_needs(record["xml"])
-            self._domains[name] = Domain(record["xml"], needs, record["autostart"])
-
-    def replay(self, libvirt: virt.Libvirt) -> None:
-        """Define all domains in a fresh connection."""
-        for domain in self._domains.values():
-            libvirt.domains.define(domain.xml, validate=False)
+class SimDomains(KnownDomains):
+    """Fulfils ``ports.Domains``."""
 
     def boot(self) -> None:
         """What libvirtd does when the host comes up: start those marked so, as far as it goes."""
@@ -79,20 +46,20 @@ class SimDomains:
         name = needs.facts.name
         domain = self._domains.setdefault(name, Domain(xml, needs))
         domain.xml, domain.needs, domain.persistent = xml, needs, True
-        self._keep(domain)
+        self.keep(domain)
         return xml
 
     def start(self, name: str) -> None:
         """Start with what its XML asks for, or refuse as QEMU would; running is no error."""
         domain = self.require(name)
         if not domain.running:
-            self._power_on(domain, domain.xml, domain.needs)
+            self.power_on(domain, domain.xml, domain.needs)
 
     def shutdown(self, name: str) -> None:
         """Ask the guest to power off: simulated guests do so at once."""
         self.unlocked(name, "shut down")
         self._libvirt().domains.shutdown(name)
-        self._is_off(name)
+        self.is_off(name)
 
     def reboot(self, name: str) -> None:
         """Ask the guest to reboot; refused while it is off."""
@@ -104,7 +71,7 @@ class SimDomains:
         """Power off; a domain that is off is no error."""
         self.require(name)
         self._libvirt().domains.destroy(name)
-        self._is_off(name)
+        self.is_off(name)
 
     def undefine(self, name: str) -> None:
         """Forget it; an absent one is no error. A running one lives on until it is off."""
@@ -112,7 +79,7 @@ class SimDomains:
         if domain is None:
             return
         self._libvirt().domains.undefine(name)
-        self._durable.pop(_DOMAIN + name, None)
+        self._durable.pop(DOMAIN + name, None)
         if domain.running:
             domain.persistent = domain.autostart = False
         else:
@@ -122,7 +89,7 @@ class SimDomains:
         """Start with the host, or not."""
         domain = self.require(name)
         domain.autostart = on
-        self._keep(domain)
+        self.keep(domain)
 
     def set_metadata(self, name: str, text: str) -> None:
         """Our element of its metadata, or none: as defined and, while it runs, there as well."""
@@ -134,7 +101,7 @@ class SimDomains:
         if domain.persistent:
             domain.xml = changed(domain.xml)
             domain.needs = read_needs(domain.xml)
-            self._keep(domain)
+            self.keep(domain)
         if domain.running is not None:
             domain.live = changed(domain.live)
             domain.running = read_needs(domain.live)
@@ -163,80 +130,3 @@ class SimDomains:
             why = "Requested operation is not valid: domain is not running"
             raise HostRefused(f"cannot resume domain {name}", why=why)
         domain.paused = False
-
-    # What a move needs.
-
-    def find(self, name: str) -> Domain | None:
-        """One domain, or None."""
-        return self._domains.get(name)
-
-    def require(self, name: str) -> Domain:
-        """One domain; NotFound when there is none."""
-        domain = self._domains.get(name)
-        if domain is None:
-            raise NotFound(f"there is no domain {name}")
-        return domain
-
-    def all(self) -> tuple[Domain, ...]:
-        """Every domain."""
-        return tuple(self._domains.values())
-
-    def receive(self, xml: str) -> Domain:
-        """A domain that waits, paused, for another host's; one of that name may be defined."""
-        needs = validated(self._kernel.host, xml)
-        name = needs.facts.name
-        domain = self._domains.get(name) or Domain(xml, needs, persistent=False)
-        doing, known = f"cannot move domain {name}", domain.needs.facts.uuid
-        if known != needs.facts.uuid:
-            why = f"operation failed: domain '{name}' already exists with uuid {known}"
-            raise Conflict(doing, why=why)
-        if domain.running:
-            why = f"operation failed: domain '{name}' is already active"
-            raise HostRefused(doing, why=why)
-        self._libvirt().domains.define(xml, validate=False)
-        self._domains[name] = domain
-        try:
-            self._power_on(domain, xml, needs)
-        except VgpumgrError:
-            self._forget_unless_kept(domain)
-            raise
-        domain.paused = True
-        return domain
-
-    def unlocked(self, name: str, doing: str) -> Domain:
-        """A domain that no move has locked."""
-        domain = self.require(name)
-        if domain.job is not None:
-            raise HostRefused(
-                f"cannot {doing} domain {name}",
-                why="Timed out during operation: cannot acquire state change lock "
-                "(held by monitor=remoteDispatchDomainMigratePerform3Params)",
-            )
-        return domain
-
-    def _power_on(self, domain: Domain, xml: str, needs: Needs) -> None:
-        name = needs.facts.name
-        running = [each.running for each in self._domains.values() if each.running]
-        admit(self._kernel, needs, running, self._storage.exists)
-        try:
-            self._libvirt().domains.start(name)
-        except VgpumgrError:
-            release(self._kernel, name)
-            raise
-        domain.running, domain.live = needs, xml
-
-    def _is_off(self, name: str) -> None:
-        domain = self._domains[name]
-        release(self._kernel, name)
-        domain.running, domain.live, domain.paused, domain.job = None, "", False, None
-        self._forget_unless_kept(domain)
-
-    def _forget_unless_kept(self, domain: Domain) -> None:
-        if not domain.persistent:
-            name = domain.needs.facts.name
-            self._libvirt().domains.undefine(name)
-            self._domains.pop(name, None)
-
-    def _keep(self, domain: Domain) -> None:
-        record = json.dumps({"xml": domain.xml, "autostart": domain.autostart})
-        self._durable[_DOMAIN + domain.needs.facts.name] = record

@@ -17,9 +17,9 @@ from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.libvirt import cpu, movable
 from vgpumgr.sim.libvirt.domain import PIECES, Domain, Job
 from vgpumgr.sim.libvirt.domains import SimDomains
+from vgpumgr.sim.libvirt.files import Content, VolumeFiles
 from vgpumgr.sim.libvirt.movable import DeviceState
 from vgpumgr.sim.libvirt.needs import Needs, read_needs
-from vgpumgr.sim.libvirt.storage import Content, SimStorage
 
 _NO_TLS = (
     "internal error: unable to execute QEMU command 'object-add': Unable to access credentials "
@@ -42,7 +42,7 @@ class Piece:
 class SimMoves:
     """The moves of one host's domains, from here and to here. ``client`` is who drives one."""
 
-    def __init__(self, kernel: Kernel, domains: SimDomains, storage: SimStorage) -> None:
+    def __init__(self, kernel: Kernel, domains: SimDomains, storage: VolumeFiles) -> None:
         self._kernel = kernel
         self._domains = domains
         self._storage = storage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpumgr.model.host import Installed
-from vgpumgr.sim.transport.proxies import Call
+from vgpumgr.sim.transport.calls import Call
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def test_a_cost_has_a_top() -> None:
 
 def test_what_is_placed_counts_where_it_is_placed() -> None:
     count = tally(2.0, 5.0)
-    group = count.group(DEMAND)
+    group = count.group(group_key(DEMAND))
     assert count.by_class(group)[:2].tolist() == [0.0, 0.0]
     assert not count.count(group, 0)
     assert count.count(group, 0)
@@ -58,16 +58,16 @@ def test_what_is_placed_counts_where_it_is_placed() -> None:
 
 def test_nothing_is_ever_less_than_unused() -> None:
     count = tally(1.0)
-    group = count.group(DEMAND)
+    group = count.group(group_key(DEMAND))
     count.count(group, 0, -1)
     assert count.count(group, 0)
 
 
 def test_what_the_plan_does_not_know_costs_nothing() -> None:
     count = tally(0.0)
-    assert count.group(OTHER) == FREE
+    assert count.group(group_key(OTHER)) == FREE
     assert count.by_class(FREE)[count.host_class].tolist() == [0.0, 0.0]
     assert not count.count(FREE, 0)
-    group = count.group(DEMAND)
+    group = count.group(group_key(DEMAND))
     assert not count.count(group, 1)
     assert count.by_class(group)[count.host_class].tolist() == [1000.0, 0.0]

@@ -1,0 +1,28 @@
+"""What long soaks have found, as short as it gets; the same steps must hold from then on."""
+
+from __future__ import annotations
+
+from tests.soak.machine import Soak
+from tests.soak.strikes import Kind, Strike
+
+
+def test_a_vm_that_a_power_cut_has_stopped_moves_off() -> None:
+    state = Soak()
+    state.plot(plot="mdev")
+    state.create(kind=4, name="a", strike=None)
+    state.migrate(cold=False, name="a", strike=Strike(Kind.POWER, at=4, after=False), to="h2")
+    state.holds()
+    state.teardown()
+
+
+def test_a_domain_that_took_the_name_of_a_vm_is_not_started() -> None:
+    state = Soak()
+    state.plot(plot="mdev")
+    state.create(kind=4, name="a", strike=None)
+    state.power(name="a", verb="stop hard", strike=None)
+    state.meddle(name="a", what="virsh undefine")
+    [vm] = state._field.books.vms.values()
+    state.event(host=vm.host, n=1, name="a", what="foreign domain")
+    state.power(name="a", verb="start", strike=None)
+    state.holds()
+    state.teardown()

@@ -1,0 +1,28 @@
+"""A VM that is moved between two hosts, or refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.world import World
+from vgpumgr.model.errors import (
+    VgpumgrError,
+)
+from vgpumgr.model.vm import VmState
+
+
+def moved(world: World, **options: object) -> None:
+    world.engine.migrate("desk", "h2", **options).raise_for_failure()  # type: ignore[arg-type]
+
+
+def refused(world: World, kind: type[VgpumgrError], *, cold: bool = False) -> str:
+    """The refusal's words; nothing was changed on either host or in the ledger."""
+    before = [host.left() for host in world.hosts.values()]
+    with pytest.raises(VgpumgrError) as raised:
+        world.engine.migrate("desk", "h2", cold=cold)
+    assert type(raised.value) is kind, raised.value.why
+    assert [host.left() for host in world.hosts.values()] == before
+    assert world.vm("desk").state is VmState.ACTIVE
+    assert len(world.ledger.allocations()) <= 1
+    assert raised.value.next
+    return f"{raised.value.message} {raised.value.why}"

@@ -1,0 +1,47 @@
+"""`serve` proposes moves when too much of the free GPU memory is of no use, and says when not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.simworld import SimWorld, host, vm
+from vgpumgr.engine.outlook import Expected
+from vgpumgr.engine.reconcile import Event, EventKind
+from vgpumgr.engine.reconcile.gauging import EVERY_S, NEVER, GaugeWatch
+
+
+class Later:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def test_it_is_told_once_and_once_when_it_is_over(tmp_path: Path) -> None:
+    world, clock, heard = SimWorld(tmp_path, host("T4", "T4")), Later(), list[Event]()
+    wants = ((vm("typical", "T4-16Q"), 1.0),)
+    session = replace(world.engine, clock=clock, expected=Expected(lambda: wants))
+    watch = GaugeWatch(session, 0.3, heard.append)
+    world.apply(vm("small", "T4-2Q"))
+    for _ in range(2):
+        watch.look()
+        clock.at += EVERY_S
+    assert [event.kind for event in heard] == [EventKind.FRAGMENTED]
+    assert heard[0].next == "vgpumgr defrag plan"
+    world.delete("small")
+    watch.look()
+    watch.look()
+    assert [event.kind for event in heard[1:]] == [EventKind.FRAGMENTED_ENDED]
+    GaugeWatch(session, NEVER, heard.append).look()
+    assert len(heard) == 2
+    world.close()

@@ -1,0 +1,173 @@
+"""``vgpumgr defrag``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.commands.defrag_goal import goal_of, require_made, wanted_options
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import counted, output_option, print_item, say
+from vgpumgr.cli.progress import changing
+from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.views.defrags import (
+    defrag_item,
+    defrag_text,
+    defragmented_item,
+    gauge_words,
+    goal_words,
+)
+from vgpumgr.model.defrag import Goal, How, Moves, NoMoves, Room
+from vgpumgr.model.errors import NoPlacement, PartlyDone
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.defrag import DefragPlan, Wanted
+    from vgpumgr.engine.use_cases.defrag import Defragmented
+
+CHANGES_PENDING = 10
+
+
+@click.group()
+def defrag() -> None:
+    """Make room by moving VMs from host to host: whole GPUs empty, or a request that fits."""
+
+
+@defrag.command()
+@wanted_options
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 10 when something would move.")
+@output_option
+@pass_context
+def plan(
+    context: Context,
+    free: int | None,
+    profile: str | None,
+    count: int,
+    vcpus: int,
+    memory: int,
+    max_moves: int | None,
+    allow_cold: bool,
+    detailed_exitcode: bool,
+) -> None:
+    """The fewest moves that make room, in an order in which each is feasible.
+
+    With --free so many GPUs are empty afterwards, with --for so many VMs fit; without either, the
+    fragmentation gauge is below the threshold (30 %, `defrag_threshold` in the configuration).
+    """
+    goal = goal_of(free, profile, count, vcpus, memory)
+    found, unread = _planned(context, _wanted(context, goal, max_moves, cold=allow_cold))
+    print_item("DefragPlan", defrag_item(found), defrag_text(found))
+    _refuse(found)
+    if unread:
+        raise PartlyDone(f"{counted(len(unread), 'host')} took no part", why="; ".join(unread))
+    if detailed_exitcode and isinstance(found.found, Moves) and found.found.moves:
+        raise click.exceptions.Exit(CHANGES_PENDING)
+
+
+@defrag.command()
+@wanted_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask whether VMs may be stopped.")
+@output_option
+@pass_context
+def apply(
+    context: Context,
+    free: int | None,
+    profile: str | None,
+    count: int,
+    vcpus: int,
+    memory: int,
+    max_moves: int | None,
+    allow_cold: bool,
+    yes: bool,
+) -> None:
+    """Plan anew, and move: live where it can be, cold only with --allow-cold.
+
+    The first move that is refused or fails ends it (7); nothing is lost, and the same command goes
+    on. What was cut before is ended first.
+    """
+    goal = goal_of(free, profile, count, vcpus, memory)
+    wanted = _wanted(context, goal, max_moves, cold=allow_cold)
+    with changing(context, 0) as engine:
+        engine.end_moves().raise_for_failure()
+    found, unread = _planned(context, wanted)
+    for line in unread:
+        say(line)
+    _refuse(found)
+    assert isinstance(found.found, Moves)
+    stopped = sum(move.way.how is How.COLD for move in found.found.moves)
+    if stopped:
+        say(defrag_text(found))
+        confirm(yes=yes)(f"stop {counted(stopped, 'VM')} for that?")
+    with changing(context, len(found.found.moves)) as engine:
+        done = engine.defrag(found)
+    print_item("Defrag", defragmented_item(done), _done_text(done))
+    _raise(done)
+    _look_again(context, wanted)
+
+
+def _wanted(context: Context, goal: Goal | None, most: int | None, *, cold: bool) -> Wanted:
+    from vgpumgr.engine.defrag import Wanted
+
+    context.app.require_hosts()
+    return Wanted(goal=goal, share=context.config.defrag_threshold, cold=cold, most=most)
+
+
+def _planned(context: Context, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
+    """The plan, and a line for each host that was not read."""
+    planned = context.app.engine.defrag_plan(wanted)
+    if isinstance(wanted.goal, Room):
+        require_made(context, wanted.goal.request.gpus[0].profile)
+    return planned
+
+
+def _refuse(plan: DefragPlan) -> None:
+    """NoPlacement, with what is in the way and what would help."""
+    found = plan.found
+    if not isinstance(found, NoMoves):
+        return
+    why = [f"{each.host}: {each.text}" for each in found.obstacles]
+    if found.needs is not None:
+        why = [f"it takes {counted(found.needs, 'move')}, --max-moves allows {plan.wanted.most}"]
+    elif found.reachable:
+        why.insert(0, f"{found.reachable} can be had")
+    helps = "vgpumgr map"
+    if plan.colder is not None:
+        helps = f"--allow-cold: {counted(plan.colder, 'move')} would do if VMs may be stopped"
+    raise NoPlacement(
+        f"no moves were found for {goal_words(plan.wanted.goal, plan.wanted.share)}",
+        why="; ".join([*why[:8], *plan.refused[:4]]),
+        next=helps,
+    )
+
+
+def _done_text(done: Defragmented) -> str:
+    total = len(done.plan.found.moves) if isinstance(done.plan.found, Moves) else 0
+    if not total:
+        return defrag_text(done.plan)
+    moved = f"{len(done.done)} of {counted(total, 'move')} done"
+    return f"{moved}{gauge_words(done.plan)}" if len(done.done) == total else moved
+
+
+def _raise(done: Defragmented) -> None:
+    """What ended it before its last move."""
+    found, outcome = done.plan.found, done.outcome
+    if outcome.interrupted:
+        outcome.raise_for_failure()
+    total = len(found.moves) if isinstance(found, Moves) else 0
+    if len(done.done) == total:
+        return
+    errors = [done.error, *(vm.error for vm in outcome.vms)]
+    error = next(filter(None, errors), None)
+    raise PartlyDone(
+        f"{len(done.done)} of {counted(total, 'move')} done",
+        why=f"{error.message}: {error.why}" if error and error.why else str(error or ""),
+        next="the same command again: it plans anew and goes on",
+    ) from error
+
+
+def _look_again(context: Context, wanted: Wanted) -> None:
+    """Others may have taken meanwhile what was won."""
+    found = _planned(context, wanted)[0].found
+    if isinstance(found, NoMoves) or found.moves:
+        goal = goal_words(wanted.goal, wanted.share)
+        raise PartlyDone(f"all moves are done, and yet not: {goal}", next="vgpumgr map")

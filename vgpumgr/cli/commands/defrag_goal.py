@@ -1,0 +1,56 @@
+"""What defragmentation is asked for on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from vgpumgr.cli.commands.capacity import MemoryType
+from vgpumgr.cli.context import Context
+from vgpumgr.model.defrag import Empty, Goal, Room
+from vgpumgr.model.errors import UnknownProfile, UsageError
+from vgpumgr.model.vm import GpuRequest, VmSpec
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def wanted_options(command: F) -> F:
+    """The goal, and what is allowed for it."""
+    options = (
+        click.option("--free", type=click.IntRange(1), metavar="N", help="N GPUs empty in all."),
+        click.option("--for", "profile", metavar="PROFILE", help="Room for VMs with such a part."),
+        click.option("--count", type=click.IntRange(1, 10_000), default=1, help="Of --for (1)."),
+        click.option("--vcpus", type=click.IntRange(1, 512), default=2, help="Of --for (2)."),
+        click.option("--memory", type=MemoryType(), default="4GiB", help="Of --for (4GiB)."),
+        click.option("--max-moves", type=click.IntRange(0), metavar="N", help="No more than that."),
+        click.option("--allow-cold", is_flag=True, help="Stop VMs that cannot move running."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def goal_of(
+    free: int | None, profile: str | None, count: int, vcpus: int, memory: int
+) -> Goal | None:
+    """None: the gauge. UsageError for two goals."""
+    if free is not None and profile is not None:
+        raise UsageError("--free and --for are two goals", next="name one of them")
+    if profile is None:
+        return None if free is None else Empty(gpus=free)
+    part = GpuRequest(profile=profile)
+    request = VmSpec(name="defrag", vcpus=vcpus, memory_mib=memory, gpus=(part,))
+    return Room(request=request, count=count)
+
+
+def require_made(context: Context, profile: str) -> None:
+    """UnknownProfile for what no GPU of the fleet makes."""
+    from vgpumgr.engine.supply import build_fleet
+    from vgpumgr.engine.view import read_view
+
+    fleet = build_fleet(read_view(context.app.ledger))
+    offers = (o for host in fleet.hosts for gpu in host.gpus for o in gpu.offers)
+    if not any(profile in (offer.profile, *offer.names) for offer in offers):
+        raise UnknownProfile(f"no GPU of the fleet can make {profile}", next="vgpumgr capacity")

@@ -1,0 +1,155 @@
+"""``vgpumgr quota``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import Column, list_options, print_list, say
+from vgpumgr.cli.views.quota_items import limit_text, profiles_text, quota_items
+from vgpumgr.model.quota import Quota
+from vgpumgr.model.size import parse_mib
+from vgpumgr.model.vm import NAME
+
+NO_LIMIT = "none"
+
+COLUMNS = (
+    Column("TENANT", "tenant"),
+    Column("GPU-MEMORY", limit_text("gpu_memory_mib")),
+    Column("GPUS", limit_text("gpus")),
+    Column("VCPUS", limit_text("vcpus")),
+    Column("VMS", limit_text("vms")),
+    Column("PROFILES", profiles_text),
+    Column("RESERVED", lambda item: [f"{k}={v}" for k, v in item["reserved"].items()], wide=True),
+    Column("WEIGHT", "weight", wide=True),
+)
+
+
+@click.group()
+def quota() -> None:
+    """What tenants may hold: list, set, delete."""
+
+
+@quota.command("list")
+@list_options
+@pass_context
+def list_(context: Context) -> None:
+    """List what every tenant holds, of how much it may."""
+    print_list("Quota", quota_items(context.app.ledger), COLUMNS)
+
+
+def _tenant(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not re.fullmatch(NAME, value):
+        raise click.BadParameter(f"{value!r} is no tenant's name: small letters, digits and -")
+    return value
+
+
+def _limit(parse: Callable[[str], int]) -> Callable[..., int | str | None]:
+    """None: not given; ``none``: no limit any more."""
+
+    def read(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+        if value is None or value == NO_LIMIT:
+            return value
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return read
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text):
+        raise ValueError(f"{text!r} is no number of things: 0 or more, or {NO_LIMIT}")
+    return int(text)
+
+
+def _counts(
+    _ctx: click.Context, _param: click.Parameter, values: Sequence[str]
+) -> dict[str, int | str]:
+    """``A40-8Q=10`` → the profile, as placement names it, and its count."""
+    found: dict[str, int | str] = {}
+    for each in values:
+        name, sign, count = each.rpartition("=")
+        if not sign:
+            raise click.BadParameter(f"{each!r} is not PROFILE=COUNT, like A40-8Q=10")
+        try:
+            found[_plain(name)] = count if count == NO_LIMIT else _count(count)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+    return found
+
+
+def _plain(profile: str) -> str:
+    return re.sub(r"^(GRID|NVIDIA) ", "", profile.strip())
+
+
+@quota.command("set")
+@click.argument("tenant", callback=_tenant)
+@click.option(
+    "--gpu-memory", "gpu_memory_mib", callback=_limit(parse_mib), metavar="SIZE", help="Like 96GiB."
+)
+@click.option("--gpus", callback=_limit(_count), metavar="N", help="GPU parts, whole or not.")
+@click.option("--vcpus", callback=_limit(_count), metavar="N")
+@click.option("--vms", callback=_limit(_count), metavar="N")
+@click.option(
+    "--profile", "profiles", multiple=True, callback=_counts, metavar="PROFILE=N",
+    help="Of one profile; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--reserve", "reserved", multiple=True, callback=_counts, metavar="PROFILE=N",
+    help="Keep so many for it in the queue: until it asks, only spot VMs of others use them.",
+)  # fmt: skip
+@click.option(
+    "--weight",
+    type=click.FloatRange(0.01, 1000.0),
+    help="Its share in the queue at equal priority; 2 gets twice as much as 1.",
+)
+@pass_context
+def set_(
+    context: Context,
+    /,
+    tenant: str,
+    profiles: dict[str, int | str],
+    reserved: dict[str, int | str],
+    weight: float | None,
+    **limits: int | str | None,
+) -> None:
+    """Limit what a tenant holds. What is not named stays as it is; `none` lifts a limit.
+
+    What the tenant holds beyond it stays; nothing is stopped.
+    """
+    ledger = context.app.writable_ledger
+    before = next((each for each in ledger.quotas() if each.tenant == tenant), Quota(tenant=tenant))
+    given = {
+        name: None if limit == NO_LIMIT else limit
+        for name, limit in limits.items()
+        if limit is not None
+    }
+    wanted = replace(
+        before,
+        profiles=_changed(dict(before.profiles), profiles),
+        reserved=_changed(dict(before.reserved), reserved),
+        weight=before.weight if weight is None else weight,
+        **given,  # type: ignore[arg-type]  # click's own names
+    )
+    ledger.set_quota(wanted)
+    print_list("Quota", quota_items(ledger, tenant), COLUMNS)
+
+
+def _changed(before: dict[str, int], given: dict[str, int | str]) -> dict[str, int]:
+    both = {**before, **given}
+    return {name: count for name, count in both.items() if isinstance(count, int)}
+
+
+@quota.command()
+@click.argument("tenant")
+@pass_context
+def delete(context: Context, tenant: str) -> None:
+    """Limit a tenant no more."""
+    context.app.writable_ledger.delete_quota(tenant)
+    say(f"tenant {tenant} has no quota any more")

@@ -1,0 +1,134 @@
+"""``vgpumgr simulate``."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.commands.capacity import MemoryType
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.files import load_documents, load_vms
+from vgpumgr.cli.looking import refresh_option, refreshed
+from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.views.simulations import simulation_item, simulation_text
+from vgpumgr.model.errors import NoPlacement, UsageError
+from vgpumgr.model.size import parse_mib
+from vgpumgr.model.vm import GpuRequest, VmSpec
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.view import LedgerView
+    from vgpumgr.engine.whatif.added import Added
+
+CHANGES_PENDING = 10
+_MOST = 10_000
+_ADD = re.compile(r"(?P<profile>[^=]+)(=(?P<count>\d+))?")
+
+
+@click.command()
+@click.option("-f", "--file", "file", metavar="FILE", help="VMs that are asked for; - for stdin.")
+@click.option("--add", multiple=True, metavar="PROFILE=N", help="N VMs with one such part each.")
+@click.option(
+    "--vcpus", type=click.IntRange(1, 512), default=2, show_default=True, help="Of --add."
+)
+@click.option("--memory", type=MemoryType(), default="4GiB", show_default=True, help="Of --add.")
+@click.option(
+    "--add-host",
+    multiple=True,
+    metavar="HOST×N|BOARD×N|FILE",
+    help="Hosts like that one, a host with N such GPUs, or those of a kind: Fleet file.",
+)
+@click.option("--fail", multiple=True, metavar="HOST", help="This host is lost.")
+@click.option("--remove-vm", multiple=True, metavar="NAME", help="This VM is gone.")
+@click.option(
+    "--detailed-exitcode", is_flag=True, help="Exit 10 when something would find a place."
+)
+@refresh_option
+@output_option
+@pass_context
+def simulate(
+    context: Context,
+    file: str | None,
+    add: tuple[str, ...],
+    vcpus: int,
+    memory: int,
+    add_host: tuple[str, ...],
+    fail: tuple[str, ...],
+    remove_vm: tuple[str, ...],
+    detailed_exitcode: bool,
+    refresh: bool,
+) -> None:
+    """What would fit, and what would lose its place, if the fleet were otherwise.
+
+    Nothing is changed. VMs of hosts that fail are placed first, then what is asked for. It is
+    about room alone: whether a lost VM's disks can be had elsewhere `host evacuate` says. Exit 5
+    when a VM finds no place.
+    """
+    from vgpumgr.engine.outlook import placing
+    from vgpumgr.engine.view import read_view
+    from vgpumgr.engine.whatif.simulate import Supposed
+    from vgpumgr.engine.whatif.simulate import simulate as run
+
+    app = context.app
+    with refreshed(context, refresh):
+        asked = [*(load_vms(context, file) if file else ()), *_asked(add, vcpus, memory)]
+        view = read_view(app.ledger)
+        supposed = Supposed(
+            asked=tuple(asked),
+            added=tuple(_added(context, add_host, view)),
+            failed=fail,
+            removed=remove_vm,
+        )
+        if supposed == Supposed():
+            raise UsageError(
+                "nothing is supposed", next="--add A40-8Q=40, --fail HOST, --add-host HOST×2, …"
+            )
+        place = placing(context.config.policy, app.expected, app.ledger, time.time())
+        found = run(view, supposed, place)
+        item = simulation_item(found)
+        print_item("Simulation", item, simulation_text(item))
+    if found.homeless:
+        raise click.exceptions.Exit(NoPlacement.exit_status)
+    if detailed_exitcode and found.fates:
+        raise click.exceptions.Exit(CHANGES_PENDING)
+
+
+def _asked(add: tuple[str, ...], vcpus: int, memory: int) -> list[VmSpec]:
+    found = []
+    for text in add:
+        given = _ADD.fullmatch(text)
+        count = int(given["count"] or 1) if given else 0
+        if given is None or not 0 < count <= _MOST:
+            raise UsageError(f"--add {text}: write PROFILE=N, N at most {_MOST}")
+        gpus = (_part(given["profile"]),)
+        found += [
+            VmSpec(name=f"{given['profile']} #{n}", vcpus=vcpus, memory_mib=memory, gpus=gpus)
+            for n in range(1, count + 1)
+        ]
+    return found
+
+
+def _part(text: str) -> GpuRequest:
+    """By size where it is one, else by name."""
+    try:
+        return GpuRequest(memory_mib=parse_mib(text))
+    except ValueError:
+        return GpuRequest(profile=text)
+
+
+def _added(context: Context, texts: tuple[str, ...], view: LedgerView) -> list[Added]:
+    from vgpumgr.app import supposed
+
+    found = []
+    for number, text in enumerate(texts, 1):
+        if Path(text).is_file():
+            fleets = load_documents(context, text).fleets
+            if not fleets:
+                raise UsageError(f"{text} holds no document of kind: Fleet")
+            found += supposed.of_fleets(fleets)
+        else:
+            found.append(supposed.named(text, view, number))
+    return found

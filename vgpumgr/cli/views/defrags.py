@@ -1,0 +1,113 @@
+"""Moves that make room, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vgpumgr.cli.output import counted, table
+from vgpumgr.cli.views.outcomes import outcome_item
+from vgpumgr.model.defrag import Goal, How, Move, NoMoves, Obstacle, Room
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.size import format_mib
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.defrag import DefragPlan
+    from vgpumgr.engine.use_cases.defrag import Defragmented
+
+
+def defrag_item(plan: DefragPlan) -> dict[str, Any]:
+    """The JSON of a plan."""
+    found = plan.found
+    moves = () if isinstance(found, NoMoves) else found.moves
+    return {
+        "name": "defrag",
+        "goal": goal_words(plan.wanted.goal, plan.wanted.share),
+        "possible": not isinstance(found, NoMoves),
+        "fewest": not isinstance(found, NoMoves) and found.fewest,
+        "moves": [_item(move) for move in moves],
+        "mib": sum(move.mib for move in moves),
+        "fragmentation": {"before": round(plan.before, 4), "after": round(plan.after, 4)},
+        "obstacles": [_obstacle(each) for each in getattr(found, "obstacles", ())],
+        "refused": list(plan.refused),
+    }
+
+
+def defrag_text(plan: DefragPlan) -> str:
+    """A line per move, in order, and what they come to; or what is in the way."""
+    found, goal = plan.found, goal_words(plan.wanted.goal, plan.wanted.share)
+    if isinstance(found, NoMoves):
+        rows = [[each.host, each.device, each.text] for each in found.obstacles]
+        return "\n".join(filter(None, [f"no moves reach the goal: {goal}", table(rows)]))
+    if not found.moves:
+        return f"nothing to move: {goal}"
+    rows = [_row(number, move) for number, move in enumerate(found.moves, 1)]
+    fewest = ", the fewest" if found.fewest else ""
+    total = f"{counted(len(found.moves), 'move')}{fewest}, {format_mib(found.mib)} in all"
+    return f"{table(rows)}\n{goal}: {total}{gauge_words(plan)}"
+
+
+def defragmented_item(done: Defragmented) -> dict[str, Any]:
+    """The JSON of what was done."""
+    return {
+        **defrag_item(done.plan),
+        **outcome_item(done.outcome),
+        "done": [_item(move) for move in done.done],
+    }
+
+
+def gauge_words(plan: DefragPlan) -> str:
+    """``; fragmentation 41% → 12%``, where there is any."""
+    if not (plan.before or plan.after):
+        return ""
+    return f"; fragmentation {plan.before:.0%} → {plan.after:.0%}"
+
+
+def goal_words(goal: Goal | None, share: float) -> str:
+    """What is to be reached."""
+    if goal is None:
+        return f"fragmentation of at most {share:.0%}"
+    if isinstance(goal, Room):
+        return f"room for {goal.count} × {goal.request.gpus[0].profile}"
+    return f"{counted(goal.gpus, 'empty GPU')}"
+
+
+def how_words(move: Move) -> str:
+    """``live, paused for up to 8 s``."""
+    if move.way.how is How.LIVE:
+        return f"live, paused for up to {move.pause_s} s"
+    if move.way.how is How.COLD:
+        return f"cold, off for {move.pause_s} s and a boot"
+    return "it is off"
+
+
+def _row(number: int, move: Move) -> list[str]:
+    profiles = ", ".join(part.offer.profile for part in move.target.assignments)
+    path = f"{_place(move.source)} → {_place(move.target)}"
+    return [
+        f"{number}.", move.vm, profiles, path, format_mib(move.mib), how_words(move),
+        "goes on from there" if move.hop else "",
+    ]  # fmt: skip
+
+
+def _place(placed: Placed) -> str:
+    return " ".join([placed.host, *dict.fromkeys(part.device for part in placed.assignments)])
+
+
+def _item(move: Move) -> dict[str, Any]:
+    return {
+        "name": move.vm,
+        "from": move.source.host,
+        "to": move.target.host,
+        "how": str(move.way.how),
+        "hop": move.hop,
+        "mib": move.mib,
+        "pause_s": move.pause_s,
+        "parts": [
+            {"profile": part.offer.profile, "device": part.device, "gpu": part.gpu}
+            for part in move.target.assignments
+        ],
+    }
+
+
+def _obstacle(each: Obstacle) -> dict[str, str]:
+    return {"host": each.host, "gpu": each.gpu, "device": each.device, "text": each.text}

@@ -1,0 +1,97 @@
+"""What differs between two specs of one VM, and what that takes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import fields
+
+from vgpumgr.engine.planning import words
+from vgpumgr.model.errors import Conflict, HostUnreachable
+from vgpumgr.model.plan import Action
+from vgpumgr.model.vm import VmSpec
+
+# Known only to the ledger and the placement core.
+_BOOKKEEPING = frozenset({"labels", "tenant", "policy", "affinity", "queue"})
+# Written into the domain's definition; a running domain takes them at its next start.
+_DEFINITION = frozenset({"vcpus", "memory_mib", "nics", "firmware", "display"})
+# libvirt's own flag beside the definition.
+_FLAGS = frozenset({"autostart"})
+_CHANGEABLE = _BOOKKEEPING | _DEFINITION | _FLAGS
+
+MOST_NAMED = 5
+
+
+def changed_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
+    """A line per changed field: ``memory: 4GiB → 8GiB``; says which ones only a new VM can have."""
+    return tuple(
+        f"{words.change(name, before, after)}{'' if name in _CHANGEABLE else ' (needs a new VM)'}"
+        for name, before, after in _differences(old, new)
+    )
+
+
+def needs_restart(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change reach a running domain only through a stop and a start?"""
+    return any(name in _DEFINITION for name, _, _ in _differences(old, new))
+
+
+def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change leave the host alone?"""
+    return all(name in _BOOKKEEPING for name, _, _ in _differences(old, new))
+
+
+def refuse_impossible(action: Action) -> None:
+    """Conflict when a change needs a new VM: other GPUs, disks, pinning or pages."""
+    if action.record is None:
+        return
+    differences = _differences(action.record.spec, action.vm)
+    stuck = [name for name, _, _ in differences if name not in _CHANGEABLE]
+    if stuck:
+        name = action.vm.name
+        raise Conflict(
+            f"{name} cannot change {', '.join(map(words.key, stuck))} in place",
+            why="; ".join(action.details),
+            next=f"vgpumgr vm delete {name} --force   (its disks go too), then apply again",
+        )
+
+
+def refuse_unreached(action: Action, reached: Collection[str]) -> None:
+    """HostUnreachable when a definition would change on a host that did not answer."""
+    if action.record is None or action.host in reached:
+        return
+    if not only_bookkeeping(action.record.spec, action.vm):
+        raise HostUnreachable(
+            f"{action.vm.name} cannot be changed",
+            why=f"host {action.host} did not answer",
+            next=f"vgpumgr host probe {action.host}",
+        )
+
+
+def refuse_resting(vms: Iterable[tuple[str, str]], resting: Collection[str]) -> None:
+    """Conflict when one of these, each a VM and its host, lies on a host in maintenance."""
+    for vm, host in vms:
+        if host in resting:
+            raise Conflict(
+                f"{host} is in maintenance",
+                why=f"nobody acts there, and {vm} lies on it",
+                next=f"vgpumgr host maintenance {host} --off",
+            )
+
+
+def refuse_restart(actions: Iterable[Action]) -> None:
+    """Conflict when a change needs a stop that the user did not allow."""
+    waiting = [action for action in actions if action.needs_restart]
+    if waiting:
+        names = ", ".join(action.vm.name for action in waiting[:MOST_NAMED])
+        rest = len(waiting) - MOST_NAMED
+        raise Conflict(
+            f"the change needs a stop of {names}{f' and {rest} more' if rest > 0 else ''}",
+            why="; ".join(dict.fromkeys(detail for each in waiting for detail in each.details)),
+            next="vgpumgr apply -f FILE --restart",
+        )
+
+
+def _differences(old: VmSpec, new: VmSpec) -> Iterator[tuple[str, object, object]]:
+    for field in fields(VmSpec):
+        before, after = getattr(old, field.name), getattr(new, field.name)
+        if before != after:
+            yield field.name, before, after

@@ -1,0 +1,170 @@
+"""Desired against the ledger and the last observation → a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vgpumgr.engine.outlook import Place
+from vgpumgr.engine.planning.changes import changed_fields, needs_restart
+from vgpumgr.engine.planning.quotas import within_quotas
+from vgpumgr.engine.queue.asking import ask, settled
+from vgpumgr.engine.steps import OFF
+from vgpumgr.engine.supply import build_fleet
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.host import HostFacts
+from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
+from vgpumgr.model.plan import Action, ActionKind, Plan
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Which domains run, and which are defined at all, per host that answered the probe.
+
+    On ``resting`` hosts, which are in maintenance, nobody acts.
+    """
+
+    running: frozenset[tuple[str, str]]
+    defined: frozenset[tuple[str, str]]
+    hosts: frozenset[str]
+    resting: frozenset[str] = frozenset()
+
+
+def reached(view: LedgerView) -> Reached:
+    """Read the domains out of the last observation, of the hosts whose libvirt answered."""
+    answered = {
+        host.name: host.facts.domains
+        for host in view.hosts
+        if host.facts and not host.last_error and not _lacks_domains(host.facts)
+    }
+    domains = [(host, domain) for host, found in answered.items() for domain in found]
+    return Reached(
+        running=frozenset((host, d.name) for host, d in domains if d.state not in OFF),
+        defined=frozenset((host, d.name) for host, d in domains),
+        hosts=frozenset(answered),
+        resting=frozenset(host.name for host in view.hosts if host.maintenance),
+    )
+
+
+def _lacks_domains(facts: HostFacts) -> bool:
+    return any(unknown.part in {"libvirt", "domains"} for unknown in facts.unknown)
+
+
+def make_plan(
+    view: LedgerView,
+    desired: Sequence[VmSpec],
+    place: Place,
+    warnings: Iterable[str] = (),
+) -> Plan:
+    """What apply would do for these VMs. It never deletes what the file no longer names."""
+    known = {vm.name: vm for vm in view.vms}
+    seen = reached(view)
+    asked = ask([spec for spec in desired if spec.name not in known], view.queue)
+    fleet = build_fleet(view)
+    placed = within_quotas(view, place(fleet, asked.tried))
+    decisions, waiting = settled(asked, placed, view.queue)
+    if held_back := asked.without(waiting, placed):
+        placed = within_quotas(view, place(fleet, held_back.tried))
+        decisions, waiting = settled(held_back, placed, view.queue)
+    actions: list[Action] = []
+    unplaced: list[NotPlaced] = []
+    unchanged: list[str] = []
+    for spec in desired:
+        step: Action | NotPlaced | None
+        if spec.name in known:
+            step = _known(spec, known[spec.name], seen)
+        elif spec.name in decisions:
+            step = _new(decisions[spec.name])
+        else:
+            continue  # it waits
+        match step:
+            case Action():
+                actions.append(step)
+            case NotPlaced():
+                unplaced.append(step)
+            case None:
+                unchanged.append(spec.name)
+    return Plan(
+        actions=tuple(actions),
+        unplaced=tuple(unplaced),
+        unchanged=tuple(unchanged),
+        warnings=tuple(warnings),
+        waiting=waiting,
+    )
+
+
+def _new(decision: Decision) -> Action | NotPlaced:
+    if isinstance(decision, NotPlaced):
+        return decision
+    return Action(
+        kind=ActionKind.CREATE,
+        vm=decision.request,
+        host=decision.host,
+        placed=decision,
+        details=tuple(describe(decision)),
+    )
+
+
+def describe(placed: Placed) -> Iterable[str]:
+    """A line per GPU part, and one for pinned CPUs."""
+    for part in placed.assignments:
+        yield f"{part.offer.profile} on {part.device}{_where(part)}"
+    if placed.partition is not None:
+        yield f"NVSwitch partition {placed.partition}"
+    if placed.cpus:
+        yield f"pinned to CPUs {_range(placed.cpus)}"
+
+
+def _where(part: Assignment) -> str:
+    """VF, GPU instance or placement id, and the slots."""
+    offer = part.offer
+    words = [f"VF {part.vf.address}"] if part.vf else []
+    if offer.instance is not None:
+        made = "new" if part.make_instance else "existing"
+        words.append(f"{made} {offer.instance.profile} at slice {part.start}")
+    elif offer.starts:
+        words.append(f"placement id {part.start}")
+    if part.slots:
+        words.append(f"slots {_range(part.slots)}")
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _range(numbers: tuple[int, ...]) -> str:
+    low, high = min(numbers), max(numbers)
+    if high - low + 1 == len(numbers):
+        return str(low) if low == high else f"{low}-{high}"
+    return ",".join(map(str, numbers))
+
+
+def _known(spec: VmSpec, record: VmRecord, seen: Reached) -> Action | None:
+    where = (record.host, record.name)
+    if record.state not in {VmState.ACTIVE, VmState.SHELVED}:
+        return Action(
+            kind=ActionKind.RESUME,
+            vm=spec,
+            host=record.host,
+            record=record,
+            details=(f"unfinished: {record.state}",),
+        )
+    fields = changed_fields(record.spec, spec)
+    if fields:
+        return Action(
+            kind=ActionKind.CHANGE,
+            vm=spec,
+            host=record.host,
+            record=record,
+            details=tuple(fields),
+            needs_restart=needs_restart(record.spec, spec) and where in seen.running,
+        )
+    awake = record.host in seen.hosts - seen.resting
+    if record.running and awake and where not in seen.running:
+        lost = "" if where in seen.defined else ", not even defined"
+        return Action(
+            kind=ActionKind.START,
+            vm=spec,
+            host=record.host,
+            record=record,
+            details=(f"is not running{lost}",),
+        )
+    return None

@@ -1,0 +1,64 @@
+"""The error for requests that fit nowhere: the reasons nearest to a yes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpumgr.engine.planning.quotas import beyond_quota
+from vgpumgr.engine.supply import NOT_REACHED, NOT_READ
+from vgpumgr.model.errors import HostUnreachable, NoPlacement, VgpumgrError
+from vgpumgr.model.explanation import Change
+from vgpumgr.model.placement import FAR_REASONS, NotPlaced, Reason
+
+
+def no_placement(
+    unplaced: Sequence[NotPlaced], most: int = 8, *, helps: Sequence[Change] = ()
+) -> VgpumgrError:
+    """One reason per kind of GPU and host; unreachable hosts alone make it exit 6. Where a quota
+    alone keeps one of them out, that is the reason: the rest may fit once it is raised.
+    ``helps`` are changes that make the first one fit.
+    """
+    if quota := beyond_quota(unplaced):
+        return quota
+    first = unplaced[0]
+    groups = _nearest(first.reasons)
+    texts = [_text(group) for group in groups[:most]]
+    rest = len(first.reasons) - sum(len(group) for group in groups[:most])
+    lines = [*texts, *([f"and {rest} more GPUs or hosts"] if rest > 0 else [])]
+    others = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
+    unread = bool(first.reasons) and all(_unread(reason) for reason in first.reasons)
+    kind = HostUnreachable if unread else NoPlacement
+    return kind(
+        f"{first.request.name}{others} cannot be placed",
+        why="; ".join(lines) or "no host is enrolled",
+        next="vgpumgr doctor" if unread else _next(first, helps),
+    )
+
+
+def _next(refused: NotPlaced, helps: Sequence[Change]) -> str:
+    explain = f"vgpumgr explain -f FILE --vm {refused.request.name}"
+    explain += f"   (it fits {helps[0].words})" if helps else ""
+    if any(reason.code == "needs-layout" for reason in refused.reasons):
+        return f"vgpumgr layout apply with those lines in a Layout, or {explain}"
+    return explain
+
+
+def _nearest(reasons: Sequence[Reason]) -> list[list[Reason]]:
+    """Alike reasons of a host together, in the fleet's order; far ones where all are far."""
+    found: dict[tuple[str, str, str], list[Reason]] = {}
+    for reason in reasons:
+        found.setdefault((reason.host, reason.code, reason.model), []).append(reason)
+    near = [group for group in found.values() if group[0].code not in FAR_REASONS]
+    return near or list(found.values())
+
+
+def _text(group: Sequence[Reason]) -> str:
+    """The sentence of a GPU names no host: PCI addresses repeat on every one."""
+    reason, more = group[0], len(group) - 1
+    named = reason.host in reason.text.replace(",", " ").split()
+    text = reason.text if named and not reason.gpu else f"{reason.host}: {reason.text}"
+    return f"{text} (and {more} more there alike)" if more else text
+
+
+def _unread(reason: Reason) -> bool:
+    return any(words in reason.text for words in (NOT_REACHED, NOT_READ))

@@ -1,0 +1,143 @@
+"""VMs that a file asks for and that may wait: who is tried now, and who waits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.plan import QueuedVm
+from vgpumgr.model.queued import QueueEntry, QueueState
+from vgpumgr.model.terms import Terms
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.placement.queue import cycle
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """New VMs: those that are ``tried`` now, and by name why the others are ``waiting``."""
+
+    fresh: tuple[VmSpec, ...]
+    tried: tuple[VmSpec, ...]
+    waiting: Mapping[str, str]
+
+    def without(self, waits: Iterable[QueuedVm], decisions: Iterable[Decision]) -> Asked | None:
+        """The same without trying those that wait for others although there was room for them, so
+        that it is somebody else's. None where there are no such.
+        """
+        back = {each.vm.name: each.why for each in waits}
+        if not any(isinstance(e, Placed) and e.request.name in back for e in decisions):
+            return None
+        tried = tuple(spec for spec in self.tried if spec.name not in back)
+        return Asked(self.fresh, tried, {**self.waiting, **back})
+
+
+def ask(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Asked:
+    """Nobody passes those that wait already: once one does, ``serve`` decides who starts."""
+    before = [each for each in queue if each.state is QueueState.WAITING]
+    known = {each.name for each in before}
+    tried: list[VmSpec] = []
+    waiting: dict[str, str] = {}
+    for spec in fresh:
+        if spec.queue is None:
+            tried.append(spec)
+        elif spec.name in known:
+            waiting[spec.name] = "it waits already"
+        elif spec.queue.after:
+            waiting[spec.name] = f"after {', '.join(spec.queue.after)}"
+        elif before:
+            waiting[spec.name] = f"{len(before)} wait already"
+        else:
+            tried.append(spec)
+    return Asked(tuple(fresh), tuple(tried), waiting)
+
+
+def settled(
+    asked: Asked, decisions: Sequence[Decision], queue: Sequence[QueueEntry]
+) -> tuple[dict[str, Decision], tuple[QueuedVm, ...]]:
+    """What was decided for those that were tried, less those that wait; and all that wait."""
+    waiting = {**asked.waiting, **_misfits(asked, decisions)}
+    kept = {each.request.name: each for each in decisions if each.request.name not in waiting}
+    before = {each.name: each for each in queue if each.state is QueueState.WAITING}
+    here = [spec for spec in asked.fresh if spec.name in waiting]
+    new = [_place(spec, inf) for spec in here if spec.name not in before]
+    line = sorted([*(_place(each.vm, each.since) for each in before.values()), *new])
+    names = [name for *_, name in line]
+    waits = tuple(
+        QueuedVm(
+            vm=spec,
+            position=names.index(spec.name) + 1,
+            why=waiting[spec.name],
+            new=spec.name not in before,
+        )
+        for spec in here
+    )
+    return kept, waits
+
+
+def _place(spec: VmSpec, since: float) -> tuple[int, float, str]:
+    """By priority, then by who has waited longest."""
+    return -(spec.queue or Terms()).priority, since, spec.name
+
+
+def _misfits(asked: Asked, decisions: Sequence[Decision]) -> dict[str, str]:
+    """Those that may wait and have no room; with one that starts together with others, all."""
+    refused = {
+        each.request.name: _nearest(each) for each in decisions if isinstance(each, NotPlaced)
+    }
+    held_up = {*refused, *asked.waiting}
+    groups = {
+        spec.queue.together for spec in asked.fresh if spec.queue and spec.name in held_up
+    } - {""}
+    return {
+        spec.name: refused.get(spec.name) or f"no room yet for all of {spec.queue.together}"
+        for spec in asked.tried
+        if spec.queue and (spec.name in refused or spec.queue.together in groups)
+    }
+
+
+def _nearest(refused: NotPlaced) -> str:
+    """One line; ``explain`` has all of them."""
+    texts = list(dict.fromkeys(reason.text for reason in refused.reasons))
+    more = f" (and {len(texts) - 1} more reasons)" if len(texts) > 1 else ""
+    return f"{texts[0]}{more}" if texts else "no host is enrolled"
+
+
+def require_known(desired: Iterable[VmSpec], history: Collection[QueueEntry]) -> None:
+    """NotFound for a VM to wait for that never was in the queue, UsageError for VMs that wait for
+    each other, Conflict for one that waits on other terms than the file says now.
+    """
+    asking = {spec.name: spec for spec in desired if spec.queue is not None}
+    waiting = {each.name: each for each in history if each.state is QueueState.WAITING}
+    known = {*asking, *(each.name for each in history)}
+    for spec in asking.values():
+        _require_known(spec, known)
+        if spec.name in waiting and waiting[spec.name].vm != spec and not waiting[spec.name].vm_id:
+            raise Conflict(
+                f"{spec.name} waits in the queue as something else",
+                why="its file has changed since it was asked for",
+                next=f"vgpumgr queue cancel {spec.name}, then the same command again",
+            )
+    if found := cycle(dict(_after([*(each.vm for each in waiting.values()), *asking.values()]))):
+        raise UsageError(
+            "VMs wait for each other's end",
+            why=" → ".join((*found, found[0])),
+            next="take one of them out of `after:`",
+        )
+
+
+def _require_known(spec: VmSpec, known: Collection[str]) -> None:
+    for name in spec.queue.after if spec.queue else ():
+        if name not in known:
+            raise NotFound(
+                f"{spec.name} is to start after {name}, which is not in the queue",
+                why="only a VM with `queue:` ends when its guest powers off",
+                next="vgpumgr queue list; a VM of a document with replicas is called NAME-01",
+            )
+
+
+def _after(specs: Iterable[VmSpec]) -> Iterator[tuple[str, Sequence[str]]]:
+    for spec in specs:
+        yield spec.name, spec.queue.after if spec.queue else ()

@@ -1,0 +1,1 @@
+"""A plan or a wish → the reservation that one transaction writes: records, tasks, steps."""

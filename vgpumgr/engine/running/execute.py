@@ -1,0 +1,114 @@
+"""Run journalled tasks: intent, effect, confirm; on refusal, undo in reverse.
+
+An effect never starts before its intent is on disk. The confirm of one step and the intent of
+the next are one commit. After a crash, or a call that was cut, the host is looked at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+from vgpumgr.engine.evacuation.guards import refusal
+from vgpumgr.engine.running.outcome import Outcome, VmOutcome, operation_state
+from vgpumgr.engine.running.run import TaskRun, outcome_of
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.steps import Around
+from vgpumgr.model.errors import HostUnreachable
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.journal import (
+    FINAL_TASKS,
+    OperationMoved,
+    OperationState,
+    TaskRecord,
+    TaskState,
+)
+
+
+def run(
+    session: Session,
+    operation: str,
+    tasks: Sequence[TaskRecord],
+    only: Collection[str] | None = None,
+) -> Outcome:
+    """Run every unfinished task of an operation, or ``only`` those of these VMs, and close it.
+
+    One lane per host; hosts that share a task share a lane. Once ``session.stop`` is set the
+    running host call ends, and nothing new begins.
+    """
+    records = {host.name: host for host in session.ledger.hosts()}
+    left = [
+        task
+        for task in tasks
+        if task.state not in FINAL_TASKS and (only is None or task.vm in only)
+    ]
+    results = session.lanes.run(
+        {name: partial(lane, session, records, work) for name, work in by_lane(left).items()},
+        within_s=None,
+    )
+    ended: dict[str, VmOutcome] = {}
+    for result in results.values():
+        if isinstance(result, Exception):
+            raise result
+        ended.update(result)
+    outcomes = tuple(ended.get(task.id) or outcome_of(task, task.state) for task in tasks)
+    return _close(session, operation, outcomes)
+
+
+def _close(session: Session, operation: str, outcomes: tuple[VmOutcome, ...]) -> Outcome:
+    state = operation_state([outcome.state for outcome in outcomes])
+    open_ = state is OperationState.INTERRUPTED
+    ended_at = None if open_ else session.clock.now()
+    session.ledger.record(OperationMoved(operation=operation, state=state, ended_at=ended_at))
+    stopped = open_ and session.stop.is_set()
+    return Outcome(operation=operation, vms=outcomes, interrupted=stopped)
+
+
+def lane(
+    session: Session, records: Mapping[str, HostRecord], tasks: Sequence[TaskRecord]
+) -> dict[str, VmOutcome]:
+    """One lane's tasks in order, by task's id; a host that cannot be reached ends it."""
+    ended: dict[str, VmOutcome] = {}
+    for task in tasks:
+        if session.stop.is_set():
+            break
+        outcome = _task(session, records, task)
+        ended[task.id] = outcome
+        session.progress(outcome)
+        if isinstance(outcome.error, HostUnreachable):
+            break
+    return ended
+
+
+def _task(session: Session, records: Mapping[str, HostRecord], task: TaskRecord) -> VmOutcome:
+    gone = next((name for name in task.hosts if name not in records), None)
+    if gone is not None:
+        error = HostUnreachable(f"host {gone} is no longer enrolled")
+        return outcome_of(task, task.state, error)
+    refused = refusal(session, records, task)
+    if refused is not None:
+        return outcome_of(task, task.state, refused)
+    hosts = {name: session.hosts.open(records[name]) for name in task.hosts}
+    around = Around(session.clock, session.stop, lambda text: session.tell(f"{task.vm}: {text}"))
+    started = TaskRun(session.ledger, hosts, around, task)
+    return started.undo(task.error) if task.state is TaskState.UNDOING else started.forward()
+
+
+def by_lane(tasks: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
+    """Tasks in their order, by the first of the hosts that share a lane."""
+    first: dict[str, str] = {}
+
+    def root(host: str) -> str:
+        while host in first:
+            host = first[host]
+        return host
+
+    for task in tasks:
+        for peer in task.hosts[1:]:
+            one, other = root(task.host), root(peer)
+            if one != other:
+                first[other] = one
+    lanes: dict[str, list[TaskRecord]] = {}
+    for task in tasks:
+        lanes.setdefault(root(task.host), []).append(task)
+    return lanes

@@ -1,0 +1,108 @@
+"""Operations from a reservation to their outcome: begun, gone on with, taken back.
+
+Whoever runs an operation has claimed it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from vgpumgr.engine.running import execute, leftovers
+from vgpumgr.engine.running.outcome import Outcome
+from vgpumgr.engine.running.verbs import VERBS, OnRefusal
+from vgpumgr.engine.session import Session
+from vgpumgr.model.errors import Conflict, Interrupted
+from vgpumgr.model.journal import FINAL_TASKS, UNSHELVE, Reservation, TaskRecord, TaskState
+from vgpumgr.model.vm import VmSpec
+
+
+def begin(session: Session, start: Reservation) -> Outcome:
+    """Reserve and run; StaleGeneration changes nothing."""
+    if not (start.tasks or start.layouts):
+        return Outcome()
+    if session.stop.is_set():
+        raise Interrupted("interrupted", why="nothing was changed yet")
+    session.ledger.reserve(start)
+    _claim(session, start.operation.id)
+    return execute.run(session, start.operation.id, start.tasks)
+
+
+def resume(session: Session, prefix: str) -> Outcome:
+    """Finish an interrupted one: look first, then go on."""
+    operation = session.ledger.operation(prefix).id
+    tasks = _claimed(session, operation)
+    waiting = leftovers.unfinished(tasks)
+    tasks = leftovers.close_overtaken(session.ledger, tasks, {})
+    return execute.run(session, operation, tasks).of(waiting)
+
+
+def undo(session: Session, prefix: str) -> Outcome:
+    """Take back its unfinished creations and moves; what is done stays."""
+    operation = session.ledger.operation(prefix).id
+    return execute.run(session, operation, _to_undo(_claimed(session, operation)))
+
+
+def finish_leftovers(
+    session: Session, desired: Mapping[str, VmSpec], verbs: Collection[str]
+) -> Outcome:
+    """Go on with what a crash or an interruption left behind on these VMs."""
+    ledger, ended = session.ledger, Outcome()
+    for operation, waits in leftovers.left_behind(ledger, desired, verbs):
+        if waits:
+            ended = ended.then(_go_on(session, operation.id, desired))
+        elif ledger.claim_operation(operation.id):
+            execute.run(session, operation.id, ledger.tasks(operation.id))
+    return ended
+
+
+def take_back(session: Session, names: Collection[str]) -> None:
+    """Undo what was to bring these VMs up, made or shelved, and of no other."""
+    for operation, waits in leftovers.left_behind(session.ledger, names, {"create", UNSHELVE}):
+        if waits:
+            tasks = _to_undo(_claimed(session, operation.id), names)
+            outcome = execute.run(session, operation.id, tasks, only=names)
+            leftovers.require_taken_back(outcome, names)
+
+
+def _go_on(session: Session, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
+    """Resume what was not overtaken by what is desired now."""
+    claimed = _claimed(session, operation)
+    tasks = leftovers.close_overtaken(session.ledger, claimed, desired)
+    outcome = execute.run(session, operation, tasks)
+    if outcome.interrupted:
+        outcome.raise_for_failure()
+    return outcome.of(leftovers.unfinished(tasks))
+
+
+def _to_undo(
+    tasks: Iterable[TaskRecord], names: Collection[str] | None = None
+) -> tuple[TaskRecord, ...]:
+    """Unfinished creations and moves (of these VMs) marked to be taken back; the rest only goes
+    forward.
+    """
+
+    def chosen(task: TaskRecord) -> bool:
+        return task.state not in FINAL_TASKS and (names is None or task.vm in names)
+
+    return tuple(_marked_undoing(task) if chosen(task) else task for task in tasks)
+
+
+def _marked_undoing(task: TaskRecord) -> TaskRecord:
+    if VERBS[task.verb].on_refusal is not OnRefusal.UNDO:
+        raise Conflict(
+            f"{task.verb} {task.vm} cannot be taken back",
+            why="it only goes forward",
+            next=f"vgpumgr operation resume {task.operation[:8]}",
+        )
+    return replace(task, state=TaskState.UNDOING, error=task.error or "undone by request")
+
+
+def _claimed(session: Session, operation: str) -> tuple[TaskRecord, ...]:
+    _claim(session, operation)
+    return session.ledger.tasks(operation)
+
+
+def _claim(session: Session, operation: str) -> None:
+    if not session.ledger.claim_operation(operation):
+        raise leftovers.running(operation)

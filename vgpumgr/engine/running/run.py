@@ -1,0 +1,201 @@
+"""One task on its hosts: every step forward, or back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vgpumgr.engine import steps
+from vgpumgr.engine.running.bound import OnOne, OnTwo, bind
+from vgpumgr.engine.running.outcome import VmOutcome
+from vgpumgr.engine.running.verbs import VERBS, OnRefusal, finished, taken_back
+from vgpumgr.engine.steps import Around
+from vgpumgr.model.errors import (
+    Conflict,
+    DeadlineExceeded,
+    HostUnreachable,
+    Interrupted,
+    InUse,
+    LedgerError,
+    OutcomeUnknown,
+    VgpumgrError,
+)
+from vgpumgr.model.journal import (
+    OF_HOSTS,
+    StepMoved,
+    StepRecord,
+    StepState,
+    TaskMoved,
+    TaskRecord,
+    TaskState,
+    Transition,
+)
+from vgpumgr.model.observed import Differs, InState, Unknown
+from vgpumgr.model.ports import Host, Ledger
+
+# The call was cut, or the host did not answer: what happened there is not known.
+CUT = (HostUnreachable, DeadlineExceeded, OutcomeUnknown)
+
+
+class TaskRun:
+    """One task on its hosts."""
+
+    def __init__(
+        self, ledger: Ledger, hosts: Mapping[str, Host], around: Around, task: TaskRecord
+    ) -> None:
+        self._ledger = ledger
+        self._hosts = hosts
+        self._around = around
+        self._task = task
+        self._states = {step.seq: step.state for step in task.steps}
+        self._waiting: list[Transition] = []
+
+    def forward(self) -> VmOutcome:
+        """Every step that is not done yet, then the task's end in the same commit."""
+        task = self._task
+        try:
+            left = self._after_settled()
+        except VgpumgrError as error:
+            return self._wait(error)
+        self._waiting.append(TaskMoved(task=task.id, state=TaskState.RUNNING))
+        for record in left:
+            if self._around.stop.is_set():
+                self._flush()
+                return outcome_of(task, TaskState.RUNNING)
+            try:
+                self._step(record)
+            except LedgerError:
+                raise  # what cannot be written down must not go on
+            except VgpumgrError as error:
+                return self._refused(record, error)
+        self._flush(finished(task))
+        return outcome_of(task, TaskState.DONE)
+
+    def undo(self, why: str) -> VmOutcome:
+        """Take back, in reverse, whatever may have happened; not what is settled."""
+        task = self._task
+        try:
+            if self._is_settled():
+                return outcome_of(task, TaskState.RUNNING, _settled(task))
+        except VgpumgrError as error:
+            return outcome_of(task, task.state, error)
+        self._waiting.append(TaskMoved(task=task.id, state=TaskState.UNDOING, error=why))
+        for record in reversed(task.steps):
+            if self._states[record.seq] in {StepState.PLANNED, StepState.UNDONE}:
+                continue
+            try:
+                self._flush(self._moved(record, StepState.UNDO_INTENT))
+                self._bound(record).undo()
+            except LedgerError:
+                raise
+            except VgpumgrError as error:
+                self._flush(TaskMoved(task=task.id, state=TaskState.UNDOING, error=str(error)))
+                return outcome_of(task, TaskState.UNDOING, error)
+            self._waiting.append(self._moved(record, StepState.UNDONE))
+        self._flush(taken_back(task, why))
+        return outcome_of(task, TaskState.UNDONE)
+
+    def _step(self, record: StepRecord) -> None:
+        step = self._bound(record)
+        if record.state is StepState.PLANNED:
+            self._flush(self._moved(record, StepState.INTENT))
+        elif (record.state is StepState.DONE or step.step.atomic) and self._happened(step):
+            if record.state is StepState.INTENT:
+                self._waiting.append(self._moved(record, StepState.DONE))
+            return
+        elif record.state is StepState.INTENT or isinstance(step, OnTwo):
+            step.renew()
+        if self._task.peer:
+            self._around.tell(step.line)
+        step.act()
+        if record.state is not StepState.DONE:
+            self._waiting.append(self._moved(record, StepState.DONE))
+
+    def _happened(self, step: OnOne | OnTwo) -> bool:
+        """After a crash or a cut call the host is asked; what it cannot tell stops the task."""
+        match step.look():
+            case InState():
+                return True
+            case Differs():
+                return False
+            case Unknown(why):
+                summary = step.step.summary
+                raise OutcomeUnknown(f"{summary}: cannot tell whether it happened", why=why)
+
+    def _after_settled(self) -> Sequence[StepRecord]:
+        """The steps to go through: what came before a step that settles is history."""
+        records = self._task.steps
+        for number, record in enumerate(records):
+            if steps.settles(record) and self._has_settled(record):
+                if record.state is StepState.INTENT:
+                    self._waiting.append(self._moved(record, StepState.DONE))
+                return records[number + 1 :]
+        return records
+
+    def _is_settled(self) -> bool:
+        """Did a step happen after which there is no way back?"""
+        return any(steps.settles(each) and self._has_settled(each) for each in self._task.steps)
+
+    def _has_settled(self, record: StepRecord) -> bool:
+        """A step that settles and was begun: the hosts say whether it has happened."""
+        state = self._states[record.seq]
+        return state is StepState.DONE or (
+            state is StepState.INTENT and self._happened(self._bound(record))
+        )
+
+    def _refused(self, record: StepRecord, error: VgpumgrError) -> VmOutcome:
+        """The host said no, or did not answer: undo, wait to be resumed, or fail."""
+        task = self._task
+        policy = VERBS[task.verb].on_refusal
+        if policy is OnRefusal.FAIL:
+            self._flush(TaskMoved(task=task.id, state=TaskState.FAILED, error=str(error)))
+            return outcome_of(task, TaskState.FAILED, error)
+        if policy is OnRefusal.WAIT or isinstance(error, (*CUT, Interrupted)):
+            return self._wait(error)
+        try:
+            if self._is_settled():
+                return self._wait(error)
+        except VgpumgrError as unknown:
+            return self._wait(unknown)
+        if isinstance(error, Conflict) and not isinstance(error, InUse):
+            self._leave(record)
+        undone = self.undo(str(error))
+        return outcome_of(task, undone.state, error)
+
+    def _wait(self, error: VgpumgrError) -> VmOutcome:
+        """What happened so far stays, to be gone on with."""
+        task = self._task
+        self._flush(TaskMoved(task=task.id, state=TaskState.RUNNING, error=str(error)))
+        return outcome_of(task, TaskState.RUNNING, error)
+
+    def _leave(self, record: StepRecord) -> None:
+        """The thing is somebody else's: no undo, now or later, may touch it."""
+        self._waiting.append(self._moved(record, StepState.UNDO_INTENT))
+        self._waiting.append(self._moved(record, StepState.UNDONE))
+
+    def _bound(self, record: StepRecord) -> OnOne | OnTwo:
+        return bind(record, self._task, self._hosts, self._around)
+
+    def _moved(self, record: StepRecord, state: StepState) -> StepMoved:
+        self._states[record.seq] = state
+        return StepMoved(task=self._task.id, seq=record.seq, state=state)
+
+    def _flush(self, *more: Transition) -> None:
+        waiting, self._waiting = [*self._waiting, *more], []
+        if waiting:
+            self._ledger.record(*waiting)
+
+
+def outcome_of(task: TaskRecord, state: TaskState, error: VgpumgrError | None = None) -> VmOutcome:
+    """How a task stands; one that did not run this time has ended before, or never begun."""
+    return VmOutcome(
+        vm=task.vm, host=task.host, verb=task.verb, state=state, error=error, peer=task.peer
+    )
+
+
+def _settled(task: TaskRecord) -> Conflict:
+    gone = task.verb in OF_HOSTS
+    return Conflict(
+        f"{task.verb} {task.vm} cannot be taken back any more",
+        why="nothing of ours is on it" if gone else f"it is on {task.hosts[-1]} already",
+        next=f"vgpumgr operation resume {task.operation[:8]}",
+    )

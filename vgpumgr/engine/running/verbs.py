@@ -1,0 +1,135 @@
+"""What each verb's end means for the ledger, and what its failure leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpumgr.model.journal import (
+    ADOPT,
+    CLEAN,
+    ENROL,
+    EVACUATE,
+    HEAL,
+    LAYOUT,
+    LEAVE,
+    MIGRATE,
+    RELEASE,
+    REMOVE,
+    SHELVE,
+    UNSHELVE,
+    TaskMoved,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.model.vm import AllocationState, VmState
+
+
+class OnRefusal(StrEnum):
+    """What a refusing host leads to: take back, wait to be resumed, or end as failed."""
+
+    UNDO = "undo"
+    WAIT = "wait"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done."""
+
+    on_refusal: OnRefusal
+    vm_state: VmState | None = None
+    running: bool | None = None
+    allocations: AllocationState | None = None
+    enrolled: bool | None = None
+
+
+VERBS = {
+    "create": Verb(
+        OnRefusal.UNDO,
+        vm_state=VmState.ACTIVE,
+        running=True,
+        allocations=AllocationState.ACTIVE,
+    ),
+    "delete": Verb(
+        OnRefusal.WAIT,
+        vm_state=VmState.DELETED,
+        running=False,
+        allocations=AllocationState.RELEASED,
+    ),
+    "change": Verb(OnRefusal.WAIT),
+    "start": Verb(OnRefusal.FAIL, running=True),
+    "stop": Verb(OnRefusal.FAIL, running=False),
+    ADOPT: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE, allocations=AllocationState.ACTIVE),
+    HEAL: Verb(OnRefusal.FAIL, allocations=AllocationState.ACTIVE),
+    CLEAN: Verb(OnRefusal.FAIL),
+    RELEASE: Verb(OnRefusal.FAIL, allocations=AllocationState.RELEASED),
+    SHELVE: Verb(
+        OnRefusal.WAIT,
+        vm_state=VmState.SHELVED,
+        running=False,
+        allocations=AllocationState.RELEASED,
+    ),
+    UNSHELVE: Verb(
+        OnRefusal.UNDO,
+        vm_state=VmState.ACTIVE,
+        running=True,
+        allocations=AllocationState.ACTIVE,
+    ),
+    "reboot": Verb(OnRefusal.FAIL),
+    MIGRATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    EVACUATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    # Planned anew from whatever state they left: there is nothing to take back.
+    LEAVE: Verb(OnRefusal.FAIL),
+    LAYOUT: Verb(OnRefusal.FAIL),
+    ENROL: Verb(OnRefusal.UNDO, enrolled=True),
+    REMOVE: Verb(OnRefusal.UNDO, enrolled=False),
+}
+# They end with the VM on one host: where it was going, or where it was.
+_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE})
+
+
+def finished(task: TaskRecord) -> TaskMoved:
+    """The transition that ends a task well."""
+    verb = VERBS[task.verb]
+    if task.verb == LAYOUT:
+        return TaskMoved(task=task.id, state=TaskState.DONE, layout_gpu=task.vm_id)
+    if verb.enrolled is not None:
+        return TaskMoved(task=task.id, state=TaskState.DONE, enrolled=verb.enrolled)
+    return TaskMoved(
+        task=task.id,
+        state=TaskState.DONE,
+        vm_id=task.vm_id,
+        vm_state=verb.vm_state,
+        vm_running=verb.running,
+        allocations=verb.allocations,
+        arrived=True if task.verb in _GO_ELSEWHERE else None,
+    )
+
+
+def taken_back(task: TaskRecord, error: str) -> TaskMoved:
+    """The transition that ends what was undone: a creation's units are free again, a VM that was
+    shelved is so still, one that was to move stays where it was, and so does a host.
+    """
+    before = VERBS[task.verb].enrolled
+    if before is not None:
+        state = TaskState.UNDONE
+        return TaskMoved(task=task.id, state=state, error=error, enrolled=not before)
+    if task.verb in _GO_ELSEWHERE:
+        return TaskMoved(
+            task=task.id,
+            state=TaskState.UNDONE,
+            error=error,
+            vm_id=task.vm_id,
+            vm_state=VmState.ACTIVE,
+            arrived=False,
+        )
+    return TaskMoved(
+        task=task.id,
+        state=TaskState.UNDONE,
+        error=error,
+        vm_id=task.vm_id,
+        vm_state=VmState.SHELVED if task.verb == UNSHELVE else VmState.DELETED,
+        vm_running=False,
+        allocations=AllocationState.RELEASED,
+    )

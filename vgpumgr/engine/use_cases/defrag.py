@@ -1,0 +1,69 @@
+"""VMs moved so that whole GPUs are empty, or a request fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpumgr.engine.defrag import DefragPlan, Wanted, find
+from vgpumgr.engine.running import operations
+from vgpumgr.engine.running.outcome import Outcome
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases import move as moving
+from vgpumgr.model.defrag import How, Move, Moves
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.journal import MIGRATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defragmented:
+    """What was planned, and what became of it.
+
+    ``done`` are the moves that were carried out. ``error`` is what ended it before the last one.
+    """
+
+    plan: DefragPlan
+    outcome: Outcome
+    done: tuple[Move, ...] = ()
+    error: VgpumgrError | None = None
+
+
+def plan(session: Session, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
+    """Probe, and say which moves would do; nothing is changed. A line per host left out."""
+    unread = session.refresh_all()
+    return find(session, wanted), unread
+
+
+def apply(session: Session, planned: DefragPlan) -> Defragmented:
+    """Move one VM after the other to the very place that was planned for it.
+
+    The first move that is refused or fails ends it: every VM is where it was or where it should
+    be, and planning anew goes on from there.
+    """
+    found = planned.found
+    outcome, done = Outcome(), list[Move]()
+    for move in found.moves if isinstance(found, Moves) else ():
+        if session.stop.is_set():
+            outcome = outcome.then(Outcome(operation=outcome.operation, interrupted=True))
+            break
+        try:
+            moved = moving.migrate(
+                session,
+                move.vm,
+                move.target.host,
+                cold=move.way.how is How.COLD,
+                timeout_s=None,
+                seat=move.target,
+            )
+        except VgpumgrError as error:
+            return Defragmented(plan=planned, outcome=outcome, done=tuple(done), error=error)
+        outcome = outcome.then(moved)
+        if not moved.done:
+            break
+        done.append(move)
+    return Defragmented(plan=planned, outcome=outcome, done=tuple(done))
+
+
+def go_on(session: Session) -> Outcome:
+    """End the moves that were cut, whoever began them."""
+    names = {vm.name: vm.spec for vm in session.ledger.vms() if vm.moving_to is not None}
+    return operations.finish_leftovers(session, names, {MIGRATE})

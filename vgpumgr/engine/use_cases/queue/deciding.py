@@ -1,0 +1,61 @@
+"""What a turn of the queue decides, by what was seen last or by a fresh look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from itertools import chain
+
+from vgpumgr.engine.queue.deciding import decide
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.placement import Fleet
+from vgpumgr.model.queue import Turn
+from vgpumgr.model.queued import QueueEntry, QueueState
+from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement.placer import Placer
+
+# May an entry (by id) be started now?
+Ready = Callable[[str], bool]
+
+
+def looked_at(session: Session, ready: Ready) -> tuple[LedgerView, Turn]:
+    """The decision by a fresh look at the hosts it is about; nothing where it changes with it."""
+    first = decided(session, session.view(), ready)
+    hosts = {each.placed.host for each in first.starts}
+    if not hosts:
+        return session.view(), Turn(starts=(), waits=first.waits)
+    observed = session.refresh(hosts)
+    view = session.view()
+    again = decided(session, view, ready)
+    fresh = tuple(each for each in again.starts if each.placed.host in observed.facts)
+    return view, replace(again, starts=fresh)
+
+
+def decided(session: Session, view: LedgerView, ready: Ready) -> Turn:
+    """What a turn would do by this reading of the ledger."""
+    queue = tuple(each for each in view.queue if each.state is QueueState.RUNNING or ready(each.id))
+    view = replace(view, queue=queue)
+    now = session.clock.now()
+
+    def placer(fleet: Fleet) -> Placer:
+        if session.policy is not PlacementPolicy.LEAST_FRAGMENTATION:
+            return Placer(fleet, session.policy)
+        found = session.expected.outlook(session.ledger, now, fleet)
+        return Placer(fleet, session.policy, mix=found.mix, plan=found.plan)
+
+    return decide(view, _have_ended(session, queue), placer, now)
+
+
+def _have_ended(session: Session, queue: Collection[QueueEntry]) -> frozenset[str]:
+    """Of the VMs that others wait for: those whose last stay in the queue came to its end."""
+    names = frozenset(chain.from_iterable(each.terms.after for each in queue))
+    if not names:
+        return frozenset()
+    last = {each.name: each for each in sorted(session.ledger.queue(names), key=_closed)}
+    return frozenset(n for n, each in last.items() if each.state is QueueState.ENDED and n in names)
+
+
+def _closed(entry: QueueEntry) -> tuple[bool, float]:
+    """Open ones last."""
+    return entry.closed_at is None, entry.closed_at or 0.0

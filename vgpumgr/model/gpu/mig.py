@@ -1,0 +1,53 @@
+"""MIG as a host shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeInstance:
+    """A compute instance; ``profile_id`` as ``nvidia-smi mig -lcip`` prints it."""
+
+    id: int
+    profile_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuInstance:
+    """A MIG GPU instance. ``start`` and ``size`` are slices of the board's memory grid."""
+
+    id: int
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    compute: tuple[ComputeInstance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigProfile:
+    """A GPU-instance profile as the driver lists it: ``starts`` are its possible placements.
+
+    ``remaining`` is how many more the driver says it would make; None = it did not say.
+    """
+
+    name: str
+    profile_id: int
+    gpu_slices: int
+    size: int
+    starts: tuple[int, ...]
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigFacts:
+    """MIG of a capable GPU. ``pending`` differs from ``enabled`` while a reset is due.
+
+    ``instances`` None: they could not be read, so nothing may be concluded from their absence.
+    """
+
+    enabled: bool
+    pending: bool
+    profiles: tuple[MigProfile, ...] = ()
+    instances: tuple[GpuInstance, ...] | None = ()

@@ -1,0 +1,62 @@
+"""Operations, tasks and steps as the journal keeps them, and the transitions it records.
+
+An *operation* is what a user started (``apply``, ``delete``, ``vm start``). It has one *task* per
+VM; a task has numbered *steps*. All steps are written down before the first one runs.
+"""
+
+from vgpumgr.model.journal.records import (
+    FINAL_TASKS,
+    OperationRecord,
+    OperationState,
+    StepRecord,
+    StepState,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.model.journal.reservation import Reservation
+from vgpumgr.model.journal.transitions import OperationMoved, StepMoved, TaskMoved, Transition
+from vgpumgr.model.journal.verbs import (
+    ADOPT,
+    CLEAN,
+    ENROL,
+    EVACUATE,
+    HEAL,
+    LAYOUT,
+    LEAVE,
+    MIGRATE,
+    OF_HOSTS,
+    RELEASE,
+    REMOVE,
+    SHELVE,
+    UNSHELVE,
+    worked_on,
+)
+
+__all__ = [
+    "ADOPT",
+    "CLEAN",
+    "ENROL",
+    "EVACUATE",
+    "FINAL_TASKS",
+    "HEAL",
+    "LAYOUT",
+    "LEAVE",
+    "MIGRATE",
+    "OF_HOSTS",
+    "RELEASE",
+    "REMOVE",
+    "SHELVE",
+    "UNSHELVE",
+    "OperationMoved",
+    "OperationRecord",
+    "OperationState",
+    "Reservation",
+    "StepMoved",
+    "StepRecord",
+    "StepState",
+    "TaskMoved",
+    "TaskRecord",
+    "TaskState",
+    "Transition",
+    "worked_on",
+]

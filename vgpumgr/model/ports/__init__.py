@@ -1,0 +1,23 @@
+"""Protocols that the outer rooms fulfil. The engine knows hosts and the store only by these."""
+
+from vgpumgr.model.ports.clock import Clock
+from vgpumgr.model.ports.fencing import Fencing
+from vgpumgr.model.ports.host import Helper, Host, Hosts, Installation
+from vgpumgr.model.ports.lanes import Lanes, Looks, Waiting
+from vgpumgr.model.ports.ledger import Ledger
+from vgpumgr.model.ports.libvirt import Domains, Storage
+
+__all__ = [
+    "Clock",
+    "Domains",
+    "Fencing",
+    "Helper",
+    "Host",
+    "Hosts",
+    "Installation",
+    "Lanes",
+    "Ledger",
+    "Looks",
+    "Storage",
+    "Waiting",
+]

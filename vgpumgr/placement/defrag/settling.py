@@ -1,0 +1,113 @@
+"""Whether all who have to leave find a place elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from vgpumgr.model.defrag import Goal, Room
+from vgpumgr.model.placement import Placed
+from vgpumgr.placement.defrag.clearing import Clearing
+from vgpumgr.placement.defrag.floor import Floor
+from vgpumgr.placement.defrag.seats import Seats, sit
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where everybody who moves ends up; ``homeless`` found nothing, nor did ``unmet`` clearings
+    give what they promised, taken together.
+    """
+
+    places: dict[int, Placed]
+    homeless: tuple[int, ...] = ()
+    unmet: tuple[Clearing, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Everybody has a place, and the goal is met."""
+        return not self.homeless and not self.unmet
+
+
+class Settling:
+    """Tries clearings on a floor, which is as before when a method returns."""
+
+    def __init__(self, floor: Floor, goal: Goal) -> None:
+        self.floor = floor
+        self.goal = goal
+        self.seats = Seats(floor)
+
+    def settle(self, chosen: Sequence[Clearing], order: Sequence[int], spare: int = 0) -> Settled:
+        """All clearings together; who leaves is seated in this order. Up to ``spare`` more may
+        move to make way for those.
+        """
+        floor, mark = self.floor, self.floor.mark()
+        for number in order:
+            floor.lift(number)
+        unmet = tuple(each for each in chosen if not self.hold(each))
+        moved, homeless = set(order), []
+        for number in order:
+            if self.seat(number):
+                continue
+            others = self._make_way(number, moved, spare)
+            if not others:
+                homeless.append(number)
+            moved.update(others)
+            spare -= len(others)
+        places = {number: at for number in moved if (at := floor.at[number])}
+        floor.back_to(mark)
+        for each in chosen:
+            self.seats.closed[list(each.gpus)] = False
+        return Settled(places, tuple(homeless), unmet)
+
+    def hold(self, clearing: Clearing) -> bool:
+        """Keep for the goal what a clearing gives; False where it does not give it after all."""
+        if not isinstance(self.goal, Room):
+            self.seats.closed[list(clearing.gpus)] = True
+            return True
+        for _ in range(clearing.gain):
+            placed = sit(self.floor, self.goal.request, clearing.gpus)
+            if placed is None:
+                return False
+            self.floor.put(placed)
+        return True
+
+    def seat(self, number: int) -> bool:
+        """Put a lifted resident on the tightest seat; False where there is none."""
+        found = next(self.seats.of(number), None)
+        if found is not None:
+            self.floor.put(found, number)
+        return found is not None
+
+    def _make_way(self, number: int, moved: Collection[int], spare: int) -> tuple[int, ...]:
+        """At most ``spare`` who moved away for this resident, all seated; () where none can."""
+        if not spare:
+            return ()
+        floor = self.floor
+        for other, gpus in self._in_the_way(number):
+            if other in moved:
+                continue
+            mark = floor.mark()
+            floor.lift(other)
+            self.seats.looks += 1
+            placed = sit(floor, floor.residents[number].placed.request, gpus)
+            if placed is not None:
+                floor.put(placed, number)
+                if self.seat(other):
+                    return (other,)
+                if further := self._make_way(other, {*moved, other}, spare - 1):
+                    return (other, *further)
+            floor.back_to(mark)
+        return ()
+
+    def _in_the_way(self, number: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Residents, the smallest first, on GPUs to which this one has a way."""
+        floor, resident = self.floor, self.floor.residents[number]
+        found = []
+        for other, each in enumerate(floor.residents):
+            at = floor.at[other]
+            if other != number and at is not None and each.ways and at.host in resident.ways:
+                gpus = floor.gpus_of(at)
+                if at.host != resident.placed.host and not self.seats.closed[list(gpus)].any():
+                    found.append((floor.mib[other], other, gpus))
+        for _, other, gpus in sorted(found):
+            yield other, gpus

@@ -1,0 +1,156 @@
+"""Starts one VM, or several that start together, or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vgpumgr.model.holding import excess_text
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.queue import Rules, Running, Start, Waiting, Why
+from vgpumgr.model.quota import Excess
+from vgpumgr.placement.queue import kept
+from vgpumgr.placement.queue.amounts import amount_of
+from vgpumgr.placement.queue.books import Books
+from vgpumgr.placement.queue.evicting import Eviction, least_evicted, work_lost
+from vgpumgr.placement.queue.promises import Promises
+from vgpumgr.placement.queue.refusal import Refusal
+
+
+def owner_of(each: Waiting) -> str:
+    """The name under which room is kept: its own, or that of those it starts together with."""
+    together = each.terms.together
+    return f"{each.vm.tenant}/{together}" if together else each.vm.name
+
+
+class Desk:
+    """What is started changes the books at once."""
+
+    def __init__(self, books: Books, promises: Promises, rules: Rules) -> None:
+        self._books, self._promises, self._rules = books, promises, rules
+
+    def start(self, unit: Sequence[Waiting], now: float) -> list[Start] | Refusal:
+        """All of them, or none and why the first that has no place has none."""
+        starts: list[Start] = []
+        stopped: list[list[Running]] = []
+        for each in unit:
+            found = self._start(each, now)
+            if isinstance(found, Refusal):
+                self._undo(starts, stopped)
+                return _for_all(found, each, unit, len(starts))
+            starts.append(found[0])
+            stopped.append(found[1])
+        for start in starts:
+            self._promises.joined(start.placed, owner_of(unit[0]))
+        return starts
+
+    def quota(self, each: Waiting) -> Refusal | None:
+        """Why its tenant may not have it now, wherever it goes."""
+        least = self._books.sizes.least(self._books.ground.demand(each.vm))
+        excess = self._books.tenants.excess(each.vm.tenant, least)
+        if not excess:
+            return None
+        never = self._books.tenants.beyond(each.vm.tenant, least)
+        return Refusal(Why.NEVER if never else Why.QUOTA, _quota_text(never or excess))
+
+    def _start(self, each: Waiting, now: float) -> tuple[Start, list[Running]] | Refusal:
+        refused = self.quota(each) or self._lane(each)
+        if refused:
+            return refused
+        found = self._place(each, now)
+        eviction = None
+        if isinstance(found, Refusal):
+            eviction = self._evict(each, now)
+            if eviction is None:
+                return found
+            found = eviction.placed
+        refused = self._may_have(each, found)
+        if refused:
+            return refused
+        stopped = [self._books.end(name) for name in (eviction.victims if eviction else ())]
+        self._books.start(Running(placed=found, since=now, terms=each.terms))
+        names = tuple(victim.vm.name for victim in stopped)
+        return Start(waiting=each, placed=found, preempts=names), stopped
+
+    def _place(self, each: Waiting, now: float) -> Placed | Refusal:
+        """Where nobody else has a promise; else beside one that stays true."""
+        owner = owner_of(each)
+        kept_for = {h: p for h, p in self._promises.of_host.items() if p.owner != owner}
+        decision = self._books.placer.decide(each.vm, explain=False, avoid=kept_for)
+        if isinstance(decision, Placed):
+            return decision
+        runtime = each.terms.runtime_s
+        ends_by = None if runtime is None else now + runtime
+        in_the_way = None
+        for host, promise in kept_for.items():
+            beside = self._books.ground.fit((each.vm,), host)
+            if beside is None:
+                continue
+            if self._promises.allows(beside[0], ends_by):
+                return beside[0]
+            in_the_way = promise
+        if in_the_way is None:
+            return Refusal(Why.ROOM, "no host has room", room=True)
+        text = f"it fits on {in_the_way.host}, where room is kept for {in_the_way.owner}"
+        facts = {"host": in_the_way.host, "kept_for": in_the_way.owner}
+        return Refusal(Why.HELD_FOR_OTHERS, text, facts, whatever=False, room=True)
+
+    def _evict(self, each: Waiting, now: float) -> Eviction | None:
+        victims = list(self._victims(each))
+        if not victims:
+            return None
+        owner = owner_of(each)
+        barred = {h for h, p in self._promises.of_host.items() if p.owner != owner}
+
+        def cost(victim: Running) -> float:
+            return work_lost(victim, now, self._rules)
+
+        return least_evicted(self._books.ground, each.vm, victims, cost, barred)
+
+    def _victims(self, each: Waiting) -> Iterator[Running]:
+        """Spot VMs of lower priority; of any where it claims what its tenant has reserved."""
+        if not self._books.spot:
+            return
+        any_spot = not each.terms.spot and kept.claims(self._books, each.vm)
+        for victim in self._books.spot.values():
+            if any_spot or victim.terms.priority < each.terms.priority:
+                yield victim
+
+    def _may_have(self, each: Waiting, placed: Placed) -> Refusal | None:
+        """What only its place can tell: how large its parts are, and whose room it takes."""
+        excess = self._books.tenants.excess(each.vm.tenant, amount_of(placed))
+        if excess:
+            return Refusal(Why.QUOTA, _quota_text(excess))
+        if each.terms.spot:
+            return None
+        tenant = kept.encroaches(self._books, placed)
+        if not tenant:
+            return None
+        text = f"its room is reserved for tenant {tenant}; only spot VMs may use it"
+        return Refusal(Why.HELD_FOR_OTHERS, text, {"tenant": tenant})
+
+    def _lane(self, each: Waiting) -> Refusal | None:
+        least = self._books.sizes.least(self._books.ground.demand(each.vm))
+        if self._books.lanes.allows(each.terms, least):
+            return None
+        share, short_s = self._rules.kept_for_short, self._rules.short_s
+        text = f"{share:.0%} of the fleet is kept for VMs that run at most {short_s:.0f} s"
+        return Refusal(Why.HELD_FOR_OTHERS, text, {"short_s": short_s}, whatever=False)
+
+    def _undo(self, starts: Sequence[Start], stopped: Sequence[Sequence[Running]]) -> None:
+        for start, victims in zip(reversed(starts), reversed(stopped), strict=True):
+            self._books.end(start.placed.request.name)
+            for victim in reversed(victims):
+                self._books.start(victim)
+
+
+def _for_all(refusal: Refusal, each: Waiting, unit: Sequence[Waiting], fit: int) -> Refusal:
+    if len(unit) == 1 or refusal.why is Why.NEVER:
+        return refusal
+    text = f"{fit} of the {len(unit)} VMs of {each.terms.together} could start; {each.vm.name}: "
+    facts = {**refusal.facts, "could_start": fit, "members": len(unit)}
+    return replace(refusal, why=Why.TOGETHER, text=text + refusal.text, facts=facts)
+
+
+def _quota_text(excess: Sequence[Excess]) -> str:
+    return "; ".join(map(excess_text, excess))

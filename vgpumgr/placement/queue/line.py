@@ -1,0 +1,131 @@
+"""Those who wait, and in which order they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.model.queue import Rules, Waiting
+from vgpumgr.model.terms import PRIORITIES
+
+Seats = NDArray[np.int64]
+
+_CLASS = PRIORITIES["high"] - PRIORITIES["normal"]
+_ENDLESS = 1e18
+_FIELDS = [
+    ("since", "f8"), ("runtime", "f8"), ("length", "f8"), ("size", "f8"), ("priority", "f8"),
+    ("kind", "i8"), ("live", "?"), ("ready", "?"),
+]  # fmt: skip
+
+
+class Line:
+    """A seat for everyone who waits; seats are numbers, and taken anew when somebody has left.
+
+    Requests of one *kind* are interchangeable but for how long they run. A kind is *closed* from
+    a runtime on when one that runs so long was just refused: who is not shorter need not ask
+    again before something is freed.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._rows = np.zeros(64, np.dtype(_FIELDS))
+        self._free = list(range(len(self._rows)))[::-1]
+        self._kinds: dict[Hashable, int] = {}
+        self._closed = np.full(64, np.inf)
+        self.seat: dict[str, int] = {}
+        self.who: dict[int, Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self.who)
+
+    def add(self, each: Waiting, kind: Hashable, size: float) -> int:
+        """Give a seat. ``size`` is the share of the fleet that it takes."""
+        if not self._free:
+            count = len(self._rows)
+            self._rows = np.concatenate((self._rows, np.zeros(count, self._rows.dtype)))
+            self._free = list(range(count, 2 * count))[::-1]
+        seat = self._free.pop()
+        runtime = each.terms.runtime_s
+        length = self._rules.unknown_s if runtime is None else max(runtime, 1.0)
+        self._rows[seat] = (
+            each.since, _ENDLESS if runtime is None else runtime, length, size,
+            each.terms.priority, self._kind(kind), True, True,
+        )  # fmt: skip
+        self.seat[each.vm.name], self.who[seat] = seat, each
+        return seat
+
+    def remove(self, name: str) -> Waiting:
+        """The seat is free again."""
+        seat = self.seat.pop(name)
+        self._rows[seat]["live"] = False
+        self._free.append(seat)
+        return self.who.pop(seat)
+
+    def let(self, seat: int) -> None:
+        """Nothing but room and quotas keeps it from starting."""
+        self._rows[seat]["ready"] = True
+
+    def hold(self, seat: int) -> None:
+        """It may not start yet."""
+        self._rows[seat]["ready"] = False
+
+    def is_ready(self, seat: int) -> bool:
+        """Whether nothing but room and quotas keeps it from starting."""
+        return bool(self._rows[seat]["ready"])
+
+    def close(self, seat: int, *, whatever: bool) -> None:
+        """One of this kind was refused; ``whatever``: it would have been, however short."""
+        row = self._rows[seat]
+        runtime = -1.0 if whatever else float(row["runtime"])
+        self._closed[row["kind"]] = min(self._closed[row["kind"]], runtime)
+
+    def open(self) -> None:
+        """Something was freed: everybody may ask again."""
+        self._closed[:] = np.inf
+
+    def is_open(self, seat: int) -> bool:
+        """Whether it is worth asking."""
+        row = self._rows[seat]
+        return bool(row["runtime"] < self._closed[row["kind"]])
+
+    def rank(self, seat: int, now: float) -> float:
+        """Its class of priority, one higher for each ``aging_s`` that it has waited."""
+        return float(self._class(self._rows[[seat]], now)[0])
+
+    def served(self, now: float) -> list[tuple[float, int]]:
+        """(class, seat) of those worth asking, in the order in which they are served.
+
+        By class (``rank``), then by response ratio over size: (waited + runtime) ÷ (runtime x
+        size). The shortest and smallest go first, and everyone's turn comes.
+        """
+        rows = self._rows
+        worth = rows["runtime"] < self._closed[rows["kind"]]
+        return self._ordered(np.flatnonzero(rows["live"] & rows["ready"] & worth), now)
+
+    def everybody(self, now: float) -> list[int]:
+        """Seats in the same order; those held back last."""
+        rows = self._rows
+        ready = self._ordered(np.flatnonzero(rows["live"] & rows["ready"]), now)
+        held = self._ordered(np.flatnonzero(rows["live"] & ~rows["ready"]), now)
+        return [seat for _, seat in (*ready, *held)]
+
+    def _ordered(self, seats: Seats, now: float) -> list[tuple[float, int]]:
+        found = self._rows[seats]
+        classes = self._class(found, now)
+        waited = np.maximum(now - found["since"], 0.0)
+        ratio = (waited + found["length"]) / (found["length"] * found["size"])
+        order = np.lexsort((seats, found["since"], -ratio, -classes))
+        return list(zip(classes[order].tolist(), seats[order].tolist(), strict=True))
+
+    def _class(self, found: NDArray[np.void], now: float) -> NDArray[np.float64]:
+        aged = np.floor(np.maximum(now - found["since"], 0.0) / self._rules.aging_s)
+        classes: NDArray[np.float64] = found["priority"] + _CLASS * aged
+        return classes
+
+    def _kind(self, kind: Hashable) -> int:
+        number = self._kinds.setdefault(kind, len(self._kinds))
+        if number >= len(self._closed):
+            self._closed = np.concatenate((self._closed, np.full(len(self._closed), np.inf)))
+        return number

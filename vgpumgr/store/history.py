@@ -1,0 +1,57 @@
+"""The past, read: requests with their answers, and what was held when."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from vgpumgr.model.explanation import Explanation
+from vgpumgr.model.history import Answer, Holding, RequestRecord
+from vgpumgr.model.placement import Reason
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.store.codec import decoded, load
+from vgpumgr.store.schema import allocation, request
+
+
+def list_requests(
+    connection: Connection, *, since: float = 0.0, vm: str = "", limit: int | None = None
+) -> tuple[RequestRecord, ...]:
+    """Requests from ``since`` on, the newest first; of one name where ``vm`` is given."""
+    query = select(request).where(request.c.at >= since).order_by(request.c.id.desc()).limit(limit)
+    if vm:
+        query = query.where(request.c.vm == vm)
+    return tuple(_request(row) for row in connection.execute(query))
+
+
+def _request(row: Any) -> RequestRecord:
+    return RequestRecord(
+        vm=row.vm,
+        at=row.at,
+        answer=Answer(row.outcome),
+        spec=load(VmSpec, row.spec),
+        explanation=_explanation(row.vm, json.loads(row.reasons)),
+    )
+
+
+def _explanation(vm: str, said: Any) -> Explanation | None:
+    """Older rows hold the sentences alone; those of placed requests are empty."""
+    if not said:
+        return None
+    if isinstance(said, list):
+        reasons = tuple(Reason(code="", host="", text=str(text)) for text in said)
+        return Explanation(vm=vm, host=None, reasons=reasons)
+    return decoded(Explanation, said)
+
+
+def list_holdings(connection: Connection) -> tuple[Holding, ...]:
+    """Everything that allocations hold or ever held, the oldest first."""
+    columns = allocation.c
+    query = select(
+        columns.gpu, columns.profile, columns.slots, columns.created_at, columns.released_at
+    ).order_by(columns.created_at, columns.id)
+    return tuple(
+        Holding(gpu=gpu, profile=profile, units=len(json.loads(slots)), since=since, until=until)
+        for gpu, profile, slots, since, until in connection.execute(query)
+    )

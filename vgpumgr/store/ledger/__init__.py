@@ -1,0 +1,48 @@
+"""The ledger that the engine knows as ``vgpumgr.model.ports.Ledger``, subject by subject."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from vgpumgr.store.ledger.claims import Claims
+from vgpumgr.store.ledger.fleet import Fleet
+from vgpumgr.store.ledger.past import Past
+from vgpumgr.store.ledger.promises import Promises
+from vgpumgr.store.ledger.queue import Queue
+from vgpumgr.store.ledger.quotas import Quotas
+from vgpumgr.store.opening import BUSY_TIMEOUT_S, claims_of, open_database
+from vgpumgr.store.opening.file import Migrated
+
+
+def open_ledger(
+    url: str | Path,
+    *,
+    create: bool = True,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
+    now: Callable[[], float] = time.time,
+    migrated: Migrated = lambda _: None,
+    by: str = "",
+) -> SqlLedger:
+    """Open the ledger at a file path or an SQLAlchemy URL, making it where ``create`` says so.
+
+    Without a file and with ``create=False`` it is empty, refuses writes and makes nothing. With
+    ``create`` a file of an older vgpumgr is backed up and migrated, of which ``migrated`` is told.
+    ``now`` stamps what the ledger closes (Unix seconds), ``by`` is who does it
+    (``user@controller``), for the trail. Raises LedgerError when the ledger cannot
+    be made, is damaged, is not ours, or was made by a newer vgpumgr (by an older one, where it is
+    not migrated).
+    """
+    database = open_database(url, create=create, busy_timeout_s=busy_timeout_s, migrated=migrated)
+    return SqlLedger(database, claims_of(database, url), now, by)
+
+
+class SqlLedger(Fleet, Promises, Queue, Quotas, Claims, Past):
+    """The ledger over one database; safe to share between threads."""
+
+    def close(self) -> None:
+        """Commit what waits, let go of claimed operations and of the database."""
+        self._writer.close()
+        self._claiming.close()
+        self._database.close()

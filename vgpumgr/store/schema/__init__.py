@@ -1,0 +1,36 @@
+"""The tables. One schema for SQLite and PostgreSQL.
+
+Values that are only ever read whole (a VM's spec, a host's facts, a step's arguments) are compact
+JSON text; what is compared, joined or kept unique has a column. Rows of requests, VMs,
+allocations and the queue are closed by a time, never deleted; ``unit`` rows live as long as they
+are held.
+"""
+
+from vgpumgr.store.schema.columns import metadata
+from vgpumgr.store.schema.fleet import gpu, host, layout, meta
+from vgpumgr.store.schema.journal import audit, operation, step, task
+from vgpumgr.store.schema.promises import MEMORY, VF, allocation, request, unit, vm
+from vgpumgr.store.schema.queue import queue, quota
+
+SCHEMA_VERSION = 5
+
+__all__ = [
+    "MEMORY",
+    "SCHEMA_VERSION",
+    "VF",
+    "allocation",
+    "audit",
+    "gpu",
+    "host",
+    "layout",
+    "meta",
+    "metadata",
+    "operation",
+    "queue",
+    "quota",
+    "request",
+    "step",
+    "task",
+    "unit",
+    "vm",
+]

@@ -1,0 +1,91 @@
+"""What was asked, what VMs there are, and what of which GPU each holds."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table, Text
+
+from vgpumgr.store.schema.columns import end, integer, metadata, optional, text, time
+from vgpumgr.store.schema.fleet import gpu
+
+# What an allocation takes from a GPU: memory slots, and the number of a virtual function.
+MEMORY = "memory"
+VF = "vf"
+
+vm = Table(
+    "vm",
+    metadata,
+    Column("id", Text, primary_key=True),
+    text("name"),
+    text("host"),
+    text("state"),
+    Column("running", Boolean, nullable=False),
+    integer("generation"),
+    text("spec"),
+    Column("numa_node", Integer),
+    text("cpus"),
+    text("volumes"),
+    time("created_at"),
+    end("deleted_at"),
+    optional("moving_to"),
+    text("definition", server_default=""),
+)
+Index(
+    "vm_name_once",
+    vm.c.name,
+    unique=True,
+    sqlite_where=vm.c.deleted_at.is_(None),
+    postgresql_where=vm.c.deleted_at.is_(None),
+)
+
+allocation = Table(
+    "allocation",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("vm_id", Text, ForeignKey(vm.c.id), nullable=False, index=True),
+    text("vm"),
+    text("host"),
+    Column("gpu", Text, ForeignKey(gpu.c.id), nullable=False),
+    text("profile"),
+    text("framework"),
+    text("device"),
+    text("slots"),
+    text("type_id"),
+    text("parent"),
+    text("companions"),
+    text("state"),
+    integer("generation"),
+    time("created_at"),
+    end("released_at"),
+    text("extra", server_default="{}"),
+)
+Index(
+    "allocation_device_once",
+    allocation.c.host,
+    allocation.c.device,
+    unique=True,
+    sqlite_where=allocation.c.released_at.is_(None),
+    postgresql_where=allocation.c.released_at.is_(None),
+)
+
+# The referee: a unit has one row, so it has one owner.
+unit = Table(
+    "unit",
+    metadata,
+    Column("gpu_id", Text, ForeignKey(gpu.c.id), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("slot", Integer, primary_key=True, autoincrement=False),
+    Column("allocation_id", Text, ForeignKey(allocation.c.id), nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+
+request = Table(
+    "request",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    time("at"),
+    text("vm"),
+    text("outcome"),
+    text("spec"),
+    text("reasons"),
+    Column("vm_id", Text, ForeignKey(vm.c.id)),
+)

@@ -100,8 +100,11 @@ class Stopwatch:
 def profiled(state: Path, file: Path) -> dict[str, Any]:
     """The same apply in this process, with the main phases timed (wall time; lanes overlap)."""
     from vgpumgr.app import App, load_config
-    from vgpumgr.engine import engine, execute, planning, preflight
+    from vgpumgr.engine import engine
     from vgpumgr.engine.creation import domain
+    from vgpumgr.engine.planning import plan as planning
+    from vgpumgr.engine.planning import preflight
+    from vgpumgr.engine.running import execute
     from vgpumgr.spec import load
 
     watch = Stopwatch()

@@ -26,12 +26,14 @@ EARLY = 95
 class Figures:
     """Percentages are of all GPUs. ``first_refusal_pct``: the demand that had arrived before it.
 
-    With departures there are no levels: ``alloc_pct`` has ``mean``, over time.
+    ``accepted_pct`` is of the GPUs asked for. With departures there are no levels: ``alloc_pct``
+    has ``mean``, over time, and all counts are of what came after the fill.
     """
 
     alloc_pct: Mapping[str, float]
     fragmented_pct: Mapping[str, float]
     first_refusal_pct: float | None
+    accepted_pct: float
     refusals: Mapping[str, int]
     refusals_before_95: int
 
@@ -58,6 +60,7 @@ def figures(
         alloc_pct=alloc,
         fragmented_pct=fragmented,
         first_refusal_pct=round(float(before[refused[0]]), 4) if refused else None,
+        accepted_pct=_accepted(arrivals, arrivals.events.tolist(), refused),
         refusals=_by_group(arrivals, refused),
         refusals_before_95=sum(bool(before[request + 1] <= EARLY) for request in refused),
     )
@@ -89,11 +92,13 @@ def _in_steady_state(
     lasting = np.diff(times)
     measured = slice(arrivals.first, None)
     mean = np.average(held[:-1][measured], weights=lasting[measured])
-    refused = _refused(arrivals.events[measured].tolist(), places)
+    events = arrivals.events[measured].tolist()
+    refused = _refused(events, places)
     return Figures(
         alloc_pct={"mean": round(float(100 * mean / arrivals.capacity), 4)},
         fragmented_pct={},
         first_refusal_pct=None,
+        accepted_pct=_accepted(arrivals, events, refused),
         refusals=_by_group(arrivals, refused),
         refusals_before_95=0,
     )
@@ -101,6 +106,13 @@ def _in_steady_state(
 
 def _refused(events: Sequence[int], places: Mapping[int, Place | None]) -> list[int]:
     return [event for event in events if event >= 0 and places.get(event) is None]
+
+
+def _accepted(arrivals: Arrivals, events: Sequence[int], refused: Sequence[int]) -> float:
+    demands = arrivals.demands
+    asked = int(demands[[event for event in events if event >= 0]].sum())
+    lost = int(demands[list(refused)].sum()) if refused else 0
+    return round(100 * (1 - lost / asked), 4)
 
 
 def _by_group(arrivals: Arrivals, requests: Sequence[int]) -> dict[str, int]:

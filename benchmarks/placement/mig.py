@@ -9,36 +9,43 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.placement.pools.boards import mig_board
-from benchmarks.placement.pools.bound import FreeMigration
-from benchmarks.placement.pools.experiment import ROUND_ROBIN, Experiment, main
-from benchmarks.placement.pools.policies import Budget
+from benchmarks.placement.pools.bound import free_migration
+from benchmarks.placement.pools.command import main
+from benchmarks.placement.pools.experiment import FREE, Experiment
+from benchmarks.placement.pools.policies import Budget, Table, Unbounded
+from benchmarks.placement.pools.product import OnPlacer
 
-ONE_IN_TWENTY = 0.05
+SHARE, SAVED = 0.045, 50.0
+"""Moves per VM accepted, and what of them may be kept: below 1 in 20 in all over 60 lifetimes."""
+
 HALF_A_GPU = 500.0
 
 MIG = Experiment(
+    name="mig",
     board=mig_board,
     policies={
-        "first-fit": ("first-fit", None),
-        ROUND_ROBIN: ("first-fit", None),
-        "best-fit": ("best-fit", None),
-        "worst-fit": ("breadth-first", None),
-        "capability": ("capability", None),
-        "depth-first": ("depth-first", None),
-        "fgd-uniform": ("fgd-uniform", None),
-        "fgd-mix": ("fgd-mix", None),
-        "least-fragmentation": ("least-fragmentation", None),
-        "values": ("values", None),
-        "fgd-uniform + 1 move": ("fgd-uniform", Budget(1, ONE_IN_TWENTY, saved=50)),
-        "values + 1 move": ("values", Budget(1, ONE_IN_TWENTY, saved=50)),
-        "values + 3 moves": ("values", Budget(3, ONE_IN_TWENTY, saved=50, price=HALF_A_GPU)),
+        "vgpumgr": OnPlacer(),
+        "vgpumgr-no-values": OnPlacer(values=False),
+        "first-fit": Table("first-fit"),
+        "round-robin": Table("first-fit", turns=True),
+        "best-fit": Table("best-fit"),
+        "worst-fit": Table("breadth-first"),
+        "capability": Table("capability"),
+        "fgd-uniform": Table("fgd-uniform"),
+        "fgd-mix": Table("fgd-mix"),
+        "values": Table("values"),
+        "fgd-uniform + 1 move": Table("fgd-uniform", Budget(1, SHARE, SAVED)),
+        "values + 1 move": Table("values", Budget(1, SHARE, SAVED)),
+        "values + 3 moves": Table("values", Budget(3, SHARE, SAVED, price=HALF_A_GPU)),
+        FREE: Unbounded(free_migration),
     },
     base="fgd-uniform",
     gpus=100,
-    bound=FreeMigration,
+    bound=free_migration,
     warm=10.0,
     lasting=60.0,
     mixes=("uniform", "skew-small", "skew-big", "bimodal"),
+    loads=(0.85, 1.0, 1.2),
 )
 
 

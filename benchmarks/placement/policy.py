@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +24,17 @@ class Policy(Protocol):
 
     def release(self, request: int) -> None:
         """Give back what the request holds."""
+        ...
+
+    def rest(self) -> None:
+        """What need not be done before the answer, after each; its time is not the decision's."""
+        ...
+
+
+@runtime_checkable
+class TakesOrders(Policy, Protocol):
+    """Decides the requests of a window together, in an order of its own."""
+
+    def place_all(self, requests: Sequence[int], kinds: Sequence[int]) -> list[Place | None]:
+        """Decide them and hold what they take; an answer per request, as these go."""
         ...

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,10 +16,12 @@ from benchmarks.placement.baselines.fgd import popular
 from benchmarks.placement.bounds import bound
 from benchmarks.placement.checker import InvalidPlacement
 from benchmarks.placement.metrics import figures
-from benchmarks.placement.policies import OURS, make
-from benchmarks.placement.policy import Place, Policy
-from benchmarks.placement.sequences import Arrivals, history, inflation, turnover, windowed
+from benchmarks.placement.policies import OURS, knows_history, make
+from benchmarks.placement.policy import Place, Policy, TakesOrders
+from benchmarks.placement.sequences import Arrivals, history
 from benchmarks.placement.traces import Shape, Task, TraceError, read_hosts, read_tasks
+from benchmarks.placement.variant import PLAIN, Variant
+from benchmarks.placement.workers import processes
 
 WORKERS = 2
 BOUND = "bound"
@@ -28,28 +29,8 @@ BOUND = "bound"
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """How the tasks arrive: sorted in windows of so many, or with departures at a load."""
-
-    window: int = 0
-    load: float = 0.0
-
-    @classmethod
-    def parse(cls, text: str) -> Variant:
-        """``plain``, ``windows:200`` or ``departures:0.95``; raises ValueError."""
-        name, _, value = text.partition(":")
-        if name == "windows" and value.isdigit() and int(value) > 0:
-            return cls(window=int(value))
-        if name == "departures" and float(value or 1) > 0:
-            return cls(load=float(value or 1))
-        if text != "plain":
-            raise ValueError(f"{text!r} is not plain, windows:SIZE or departures[:LOAD]")
-        return cls()
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
-    """One policy (or ``bound``) over one sequence."""
+    """One policy (or ``bound``) over one sequence; ``history`` is the share of it that is known."""
 
     name: str
     workload: Path
@@ -57,14 +38,13 @@ class Job:
     seed: int
     policy: str
     history: float
-    variant: Variant = Variant()
+    variant: Variant = PLAIN
 
 
 def run_all(jobs: Sequence[Job], workers: int = WORKERS) -> Iterator[tuple[Job, dict[str, Any]]]:
     """The result of each job as it ends; raises what a job raised."""
     slow_first = sorted(jobs, key=lambda job: not job.policy.startswith(OURS))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with processes(workers) as pool:
         running = {pool.submit(run, job): job for job in slow_first}
         try:
             for ended in as_completed(running):
@@ -77,7 +57,7 @@ def run_all(jobs: Sequence[Job], workers: int = WORKERS) -> Iterator[tuple[Job, 
 def run(job: Job) -> dict[str, Any]:
     """One result, as the JSON has it."""
     tasks, mix = _tasks(job.workload)
-    arrivals = _arrivals(job, tasks)
+    arrivals = job.variant.arrivals(_hosts(job.hosts), tasks, job.seed)
     if job.policy == BOUND:
         return asdict(bound(arrivals))
     known = history(tasks, job.history, job.seed)
@@ -95,6 +75,8 @@ def run(job: Job) -> dict[str, Any]:
         "policy": job.policy,
         "seed": job.seed,
         "workload": job.name,
+        "variant": str(job.variant),
+        "history": job.history if knows_history(job.policy) else None,
         **asdict(found),
         "decision_us": {
             "median": round(float(np.median(took_us)), 1),
@@ -107,6 +89,8 @@ def run(job: Job) -> dict[str, Any]:
 
 def decide(policy: Policy, arrivals: Arrivals) -> tuple[dict[int, Place | None], list[int]]:
     """Where every request went, and the nanoseconds of each decision."""
+    if arrivals.window and isinstance(policy, TakesOrders):
+        return _by_window(policy, arrivals)
     places: dict[int, Place | None] = {}
     took = []
     kinds = arrivals.kinds.tolist()
@@ -115,17 +99,27 @@ def decide(policy: Policy, arrivals: Arrivals) -> tuple[dict[int, Place | None],
             start = time.perf_counter_ns()
             places[event] = policy.place(event, kinds[event])
             took.append(time.perf_counter_ns() - start)
+            policy.rest()
         elif places[~event] is not None:
             policy.release(~event)
     return places, took
 
 
-def _arrivals(job: Job, tasks: Sequence[Task]) -> Arrivals:
-    hosts = _hosts(job.hosts)
-    if job.variant.load:
-        return turnover(hosts, tasks, job.seed, job.variant.load)
-    arrivals = inflation(hosts, tasks, job.seed)
-    return windowed(arrivals, job.variant.window) if job.variant.window else arrivals
+def _by_window(
+    policy: TakesOrders, arrivals: Arrivals
+) -> tuple[dict[int, Place | None], list[int]]:
+    """The same, a window at once; each request of it takes as long as another."""
+    places: dict[int, Place | None] = {}
+    took = []
+    for first in range(0, len(arrivals.kinds), arrivals.window):
+        kinds = arrivals.kinds[first : first + arrivals.window].tolist()
+        requests = range(first, first + len(kinds))
+        start = time.perf_counter_ns()
+        found = policy.place_all(requests, kinds)
+        took += [(time.perf_counter_ns() - start) // len(kinds)] * len(kinds)
+        places |= zip(requests, found, strict=True)
+        policy.rest()
+    return places, took
 
 
 @lru_cache(maxsize=4)

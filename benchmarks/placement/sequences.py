@@ -27,7 +27,8 @@ class Arrivals:
 
     ``events`` in order: ``k`` is the arrival of request ``k``, ``~k`` its departure. ``times`` are
     the seconds of the events, None where only the order counts. ``first`` events fill the fleet
-    before anything is measured. ``hosts`` are in the order that breaks ties.
+    before anything is measured. ``window`` requests in a row are one order, where it is not 0.
+    ``hosts`` are in the order that breaks ties.
     """
 
     seed: int
@@ -37,6 +38,7 @@ class Arrivals:
     events: NDArray[np.int64]
     times: NDArray[np.float64] | None = None
     first: int = 0
+    window: int = 0
 
     @property
     def capacity(self) -> int:
@@ -74,7 +76,7 @@ def windowed(arrivals: Arrivals, size: int) -> Arrivals:
     place[ranks] = np.arange(len(shapes))
     windows = np.arange(len(arrivals.kinds)) // size
     order = np.lexsort((place[arrivals.kinds], windows))
-    return replace(arrivals, kinds=arrivals.kinds[order])
+    return replace(arrivals, kinds=arrivals.kinds[order], window=size)
 
 
 def turnover(

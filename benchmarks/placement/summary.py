@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.placement.paired import paired
+
 Result = Mapping[str, Any]
+Row = dict[str, Any]
 
 DATA = Path(__file__).parent / "data" / "openb"
 AGAINST = "fgd"
@@ -22,19 +24,20 @@ PUBLISHED = {
     "bestfit": "BestFit",
     "fgd": "FGD",
 }
+COMPARED = ("95", "100", "130", "mean")
+SETTING = ("workload", "variant")
+ROW = (*SETTING, "policy", "history")
 
 
-def summary(results: Iterable[Result]) -> dict[str, dict[str, Any]]:
-    """Per workload and policy."""
-    grouped: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+def summary(results: Iterable[Result]) -> list[Row]:
+    """A row per workload, variant, policy and history, in the order of the results."""
+    grouped: dict[tuple[Any, ...], list[Result]] = defaultdict(list)
     for result in results:
-        grouped[result["workload"]][result["policy"]].append(result)
-    return {
-        workload: {
-            policy: _policy(found, policies.get(AGAINST, [])) for policy, found in policies.items()
-        }
-        for workload, policies in grouped.items()
-    }
+        grouped[tuple(result[key] for key in ROW)].append(result)
+    return [
+        dict(zip(ROW, key, strict=True)) | _row(found, _base(grouped, key))
+        for key, found in grouped.items()
+    ]
 
 
 def published(workload: str, policy: str) -> Mapping[str, float]:
@@ -45,15 +48,12 @@ def published(workload: str, policy: str) -> Mapping[str, float]:
     return {level: mean for level, (mean, _) in found.items()}
 
 
-def sign_test(differences: Sequence[float]) -> float:
-    """How likely at least so one-sided a split is by chance (two-sided; ties left out)."""
-    ups = sum(each > 0 for each in differences)
-    downs = sum(each < 0 for each in differences)
-    tails = sum(math.comb(ups + downs, k) for k in range(min(ups, downs) + 1))
-    return float(min(1.0, 2 * tails / 2 ** (ups + downs)))
+def _base(grouped: Mapping[tuple[Any, ...], list[Result]], key: tuple[Any, ...]) -> list[Result]:
+    """FGD's results in the same setting; it knows the whole mix whatever the history."""
+    return grouped.get((*key[: len(SETTING)], AGAINST, None), [])
 
 
-def _policy(found: Sequence[Result], against: Sequence[Result]) -> dict[str, Any]:
+def _row(found: Sequence[Result], against: Sequence[Result]) -> Row:
     levels = list(found[0]["alloc_pct"])
     first = [result["first_refusal_pct"] for result in found]
     known = [value for value in first if value is not None]
@@ -62,11 +62,8 @@ def _policy(found: Sequence[Result], against: Sequence[Result]) -> dict[str, Any
         "alloc_pct": {
             level: _spread([result["alloc_pct"][level] for result in found]) for level in levels
         },
-        "against_fgd": {
-            level: _paired(found, against, level)
-            for level in ("95", "100", "130", "mean")
-            if against and level in levels
-        },
+        "accepted_pct": _spread([result["accepted_pct"] for result in found]),
+        "against_fgd": _differences(found, against),
         "first_refusal_pct": _spread(known) if len(known) == len(first) else None,
         "fragmented_pct": {
             level: _mean([result["fragmented_pct"][level] for result in found])
@@ -84,17 +81,20 @@ def _policy(found: Sequence[Result], against: Sequence[Result]) -> dict[str, Any
     }
 
 
-def _paired(found: Sequence[Result], against: Sequence[Result], level: str) -> dict[str, Any]:
-    other = {result["seed"]: result["alloc_pct"][level] for result in against}
-    differences = [r["alloc_pct"][level] - other[r["seed"]] for r in found if r["seed"] in other]
-    if not differences:
-        return {}
+def _differences(found: Sequence[Result], against: Sequence[Result]) -> dict[str, Any]:
+    """By level of demand; ``accepted`` is of the GPUs asked for. Empty without FGD."""
+    mine = {result["seed"]: _values(result) for result in found}
+    other = {result["seed"]: _values(result) for result in against}
+    seeds = sorted(mine.keys() & other.keys())
     return {
-        "mean": _mean(differences),
-        "better": sum(each > 0 for each in differences),
-        "worse": sum(each < 0 for each in differences),
-        "p": round(sign_test(differences), 4),
+        figure: paired([mine[seed][figure] - other[seed][figure] for seed in seeds])
+        for figure in (mine[seeds[0]] if seeds else ())
     }
+
+
+def _values(result: Result) -> dict[str, float]:
+    levels = {level: value for level, value in result["alloc_pct"].items() if level in COMPARED}
+    return levels | {"accepted": result["accepted_pct"]}
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-WIDTH, HEIGHT = 760, 420
-LEFT, RIGHT, TOP, BOTTOM = 56, 150, 34, 44
+WIDTH, HEIGHT = 820, 420
+LEFT, RIGHT, TOP, BOTTOM = 56, 210, 34, 44
 COLOURS = (
     *("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf"),
     *("#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#000000", "#98df8a"),

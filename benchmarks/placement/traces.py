@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +113,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[s
                 )
             for row in reader:
                 yield reader.line_num, row
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise TraceError(f"{path} cannot be read: {error}") from error
 
 
@@ -142,7 +144,7 @@ def _count(row: Mapping[str, str], column: str) -> int:
         value = float(text)
     except (TypeError, ValueError):
         raise ValueError(f"{column} is {text!r}, not a number") from None
-    if value < 0 or value != int(value):
+    if value < 0 or not value.is_integer():
         raise ValueError(f"{column} is {text}, not a whole number from 0 up")
     return int(value)
 
@@ -153,6 +155,9 @@ def _lifetime(row: Mapping[str, str]) -> float | None:
     if not begin or not end:
         return None
     try:
-        return max(1.0, float(end) - float(begin))
+        lasted = float(end) - float(begin)
     except ValueError:
-        raise ValueError(f"times are {begin!r} and {end!r}, not seconds") from None
+        lasted = math.nan
+    if not math.isfinite(lasted):
+        raise ValueError(f"times are {begin!r} and {end!r}, not seconds")
+    return max(1.0, lasted)

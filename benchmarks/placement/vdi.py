@@ -9,30 +9,40 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.placement.pools.boards import vdi_board
-from benchmarks.placement.pools.bound import SameSize
-from benchmarks.placement.pools.experiment import Experiment, main
-from benchmarks.placement.pools.policies import Budget
+from benchmarks.placement.pools.bound import same_size
+from benchmarks.placement.pools.command import main
+from benchmarks.placement.pools.experiment import FREE, Experiment
+from benchmarks.placement.pools.policies import Budget, Table, Unbounded
+from benchmarks.placement.pools.product import OnPlacer
+from vgpumgr.model.vm import PlacementPolicy
 
-THREE_PERCENT = 0.03
+PER_HOST = 8
+SHARE, SAVED = 0.025, 30.0
+"""Moves per desktop accepted, and what of them may be kept: below 3 % in all over 20 lifetimes."""
 
 VDI = Experiment(
+    name="vdi",
     board=vdi_board,
     policies={
-        "first-fit": ("first-fit", None),
-        "breadth-first": ("breadth-first", None),
-        "depth-first": ("depth-first", None),
-        "fgd-mix": ("fgd-mix", None),
-        "least-fragmentation": ("least-fragmentation", None),
-        "values": ("values", None),
-        "depth-first + 4 moves": ("depth-first", Budget(4, THREE_PERCENT)),
-        "least-fragmentation + 4 moves": ("least-fragmentation", Budget(4, THREE_PERCENT)),
+        "vgpumgr": OnPlacer(per_host=PER_HOST),
+        "vgpumgr-depth-first": OnPlacer(PlacementPolicy.DEPTH_FIRST, per_host=PER_HOST),
+        "first-fit": Table("first-fit"),
+        "breadth-first": Table("breadth-first"),
+        "depth-first": Table("depth-first"),
+        "fgd-mix": Table("fgd-mix"),
+        "values": Table("values"),
+        "depth-first + 4 moves": Table("depth-first", Budget(4, SHARE, SAVED)),
+        "least-fragmentation + 4 moves": Table("least-fragmentation", Budget(4, SHARE, SAVED)),
+        "least-fragmentation + 8 moves": Table("least-fragmentation", Budget(8, SHARE, SAVED)),
+        FREE: Unbounded(same_size),
     },
     base="depth-first",
     gpus=128,
-    bound=SameSize,
+    bound=same_size,
     warm=4.0,
     lasting=20.0,
     mixes=("office", "design", "ai"),
+    loads=(0.85, 0.95),
 )
 
 

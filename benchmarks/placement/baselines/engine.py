@@ -70,6 +70,9 @@ class Baseline:
         self._cluster.hold(kind, place, -1)
         self._score(place.host)
 
+    def rest(self) -> None:
+        """Nothing is left over."""
+
     def _score(self, host: int) -> None:
         fits = self._cluster.fits(host)
         self._scores[:, host] = np.where(fits, self._rule.scores(host), -np.inf)

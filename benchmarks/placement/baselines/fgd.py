@@ -92,13 +92,18 @@ class Fgd(Rule):
         if len(free):
             shares = self._usable_after_shares(free)[self._size_of]
             options = np.matmul(shares, likely[self._shares][:, :, None])[:, :, 0]
-            rated = _rated(shapes.demand[self._shares][:, None] - before + options)
-            rated[free < shapes.milli[self._shares][:, None]] = -1.0
+            rated = self.rated(shapes.demand[self._shares][:, None] - before + options)
+            rated[free < shapes.milli[self._shares][:, None]] = -np.inf
             self._gpus[host, self._shares] = best = rated.argmax(axis=1)
             scores[self._shares] = np.take_along_axis(rated, best[:, None], axis=1)[:, 0]
         decrease = shapes.demand[self._wholes] - before + after[self._wholes]
-        scores[self._wholes] = _rated(decrease)
+        scores[self._wholes] = self.rated(decrease)
         return scores
+
+    def rated(self, decrease: Floats) -> Floats:
+        """The score of a decrease in thousandths of a GPU."""
+        rated: Floats = np.trunc(100 / (1 + np.exp(-decrease / 1000)))
+        return rated
 
     def gpu(self, kind: int, host: int) -> int:
         return int(self._gpus[host, kind])
@@ -121,23 +126,5 @@ class Fgd(Rule):
         return np.where(enough, usable, 0).astype(float)
 
 
-class FgdRandomTies(Fgd):
-    """The same, but a tie goes to any of the best hosts."""
-
-    def __init__(
-        self, cluster: Cluster, mix: Mapping[Shape, float], random: np.random.Generator
-    ) -> None:
-        super().__init__(cluster, mix)
-        self._random = random
-
-    def choose(self, kind: int, row: Floats) -> int:
-        return int(self._random.choice(np.flatnonzero(row == row.max())))
-
-
 def _kind(shape: Shape) -> _Kind:
     return shape.gpu_milli, shape.gpus, shape.models
-
-
-def _rated(decrease: Floats) -> Floats:
-    rated: Floats = np.trunc(100 / (1 + np.exp(-decrease / 1000)))
-    return rated

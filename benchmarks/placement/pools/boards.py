@@ -1,24 +1,28 @@
-"""The two boards, from the catalogue, as the product's own rules see them."""
+"""The boards, from the catalogue, as the product's own rules see them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.placement.mixed_fleet import a40, a100
-from vgpumgr.model.placement import GpuSupply
+from benchmarks.placement.mixed_fleet import a40, a100, l40s
+from vgpumgr.model.placement import GpuSupply, Offer
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.demand import demand_of
+from vgpumgr.placement.geometry import mask_of
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.table.parts import Part
 from vgpumgr.placement.table.space import StateSpace, state_space
 
 MIG = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
-VDI = tuple(f"A40-{gib}Q" for gib in (2, 4, 8, 16, 24, 48))
+GIBS = (2, 4, 8, 16, 24, 48)
+VDI = tuple(f"A40-{gib}Q" for gib in GIBS)
+MIXED = tuple(f"L40S-{gib}Q" for gib in GIBS)
 MIG_MIXES = {
     "uniform": (1, 1, 1, 1, 1, 1),
     "skew-small": (40, 10, 25, 13, 7, 5),
@@ -42,11 +46,11 @@ class Board:
     """A board with the profiles that are asked for.
 
     ``sizes`` are by profile, in the largest unit that counts them: memory slices, or 2 GiB.
+    ``mixes`` have weights by profile.
     """
 
     supply: GpuSupply
     profiles: tuple[str, ...]
-    space: StateSpace
     sizes: NDArray[np.int64]
     mixes: Mapping[str, tuple[int, ...]]
 
@@ -61,14 +65,43 @@ class Board:
         return int(self.sizes.max())
 
 
-def mig_board() -> Board:
+@dataclass(frozen=True, slots=True)
+class TableBoard(Board):
+    """One whose states are few enough to be listed."""
+
+    space: StateSpace
+
+
+Kind = Callable[[], Board]
+TableKind = Callable[[], TableBoard]
+
+
+@cache
+def mig_board() -> TableBoard:
     """A100 of 80 GB: 8 memory slices, 7 compute slices."""
-    return _board(a100(), MIG, MIG_MIXES)
+    return _listed(a100(), MIG, MIG_MIXES)
 
 
-def vdi_board() -> Board:
+@cache
+def vdi_board() -> TableBoard:
     """A40 of 48 GB under the same-size rule."""
-    return _board(a40(), VDI, VDI_MIXES)
+    return _listed(a40(), VDI, VDI_MIXES)
+
+
+@cache
+def mixed_board() -> Board:
+    """L40S of 48 GB in mixed-size mode, each type at its placement ids."""
+    return Board(l40s(), MIXED, np.array(GIBS) // GIBS[0], VDI_MIXES)
+
+
+def offers_of(board: Board) -> list[Offer]:
+    """By profile."""
+    return [next(o for o in board.supply.offers if o.profile == p) for p in board.profiles]
+
+
+def starts_of(offer: Offer) -> list[int]:
+    """Where it may begin, in the driver's order: masks of the slots it then takes."""
+    return [mask_of(start.slots) for start in offer.starts]
 
 
 def vm(profile: str, name: str = "vm") -> VmSpec:
@@ -77,14 +110,14 @@ def vm(profile: str, name: str = "vm") -> VmSpec:
     return VmSpec(name=name, vcpus=0, memory_mib=0, gpus=(part,), numa=NumaPolicy.NONE)
 
 
-def _board(
+def _listed(
     supply: GpuSupply, profiles: Sequence[str], mixes: Mapping[str, tuple[int, ...]]
-) -> Board:
+) -> TableBoard:
     space = state_space(GpuState("", supply, BoardBook()), [_part(each) for each in profiles])
     assert space is not None
     free = space.free
     taken = np.array([free[0] - free[ways[0].after] for ways in space.takes[0]])
-    return Board(supply, tuple(profiles), space, taken // np.gcd.reduce(taken), mixes)
+    return TableBoard(supply, tuple(profiles), taken // np.gcd.reduce(taken), mixes, space)
 
 
 def _part(profile: str) -> Part:

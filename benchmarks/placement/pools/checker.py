@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchmarks.placement.checker import InvalidPlacement
-from benchmarks.placement.pools.boards import Board
+from benchmarks.placement.pools.boards import Board, offers_of, starts_of
 from vgpumgr.model.placement import Offer
 from vgpumgr.placement.table.space import Step
 
 
 def check(board: Board, gpus: Iterable[Iterable[Step]]) -> None:
     """Raises ``InvalidPlacement`` where a GPU holds what it cannot."""
-    offers = [next(o for o in board.supply.offers if o.profile == p) for p in board.profiles]
+    offers = offers_of(board)
     for number, held in enumerate(gpus):
         fault = _fault(board, offers, list(held))
         if fault:
@@ -25,8 +25,7 @@ def _fault(board: Board, offers: list[Offer], held: list[Step]) -> str:
         offer = offers[step.part]
         units += len(offer.starts[0].slots) if offer.instance else offer.units
         slices += offer.instance.gpu_slices if offer.instance else 0
-        starts = [sum(1 << slot for slot in start.slots) for start in offer.starts]
-        if offer.instance and step.slots not in starts:
+        if offer.starts and step.slots not in starts_of(offer):
             return f"{offer.profile} does not begin there"
         if taken & step.slots:
             return f"{offer.profile} lies on another"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.placement.pools.bound import FreeMigration, SameSize
-from vgpumgr.placement.moves import Repair, carry_out, find_repair
+from benchmarks.placement.pools.boards import Kind, TableKind
+from benchmarks.placement.pools.bound import Bound
+from benchmarks.placement.pools.rankings import noted
+from benchmarks.placement.pools.simulate import Pool
+from vgpumgr.placement.defrag.repair import Repair, carry_out, find_repair
 from vgpumgr.placement.table.pool import Ranking, TablePool
 from vgpumgr.placement.table.space import StateSpace, Step
 
@@ -26,6 +29,33 @@ class Budget:
     share: float
     saved: float = 8.0
     price: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A ranking by name, with a budget of moves or none; ``turns``: GPUs in turn, as they fit."""
+
+    ranking: str
+    budget: Budget | None = None
+    turns: bool = False
+
+    def pool(self, board: TableKind, mix: str, gpus: int) -> Pool:
+        """The empty pool."""
+        shares = tuple(board().shares(mix).tolist())
+        ranking = noted(self.ranking, board, shares, gpus)
+        kind = RoundRobin if self.turns else Ranked
+        return kind(board().space, ranking, gpus, self.budget)
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """Free migration by the bound that suits the board."""
+
+    bound: Callable[..., Bound]
+
+    def pool(self, board: Kind, mix: str, gpus: int) -> Pool:
+        """The empty pool; it needs no mix."""
+        return Free(self.bound(board(), gpus))
 
 
 class Ranked:
@@ -112,7 +142,7 @@ class RoundRobin(Ranked):
 class Free:
     """Every VM may move at any time: what nothing without foresight can beat on acceptance."""
 
-    def __init__(self, bound: FreeMigration | SameSize) -> None:
+    def __init__(self, bound: Bound) -> None:
         self.moved: list[int] = []
         self._bound = bound
         self._parts: dict[int, int] = {}

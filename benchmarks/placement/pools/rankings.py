@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.placement.pools.boards import Board
+from benchmarks.placement.pools.boards import TableBoard, TableKind
 from vgpumgr.placement.policies.fragmentation import cutting, leftover
 from vgpumgr.placement.table.pool import Ranking, by_worth, ranked
 from vgpumgr.placement.table.space import StateSpace, Step
@@ -18,24 +18,24 @@ Floats = NDArray[np.float64]
 _FAR = 1 << 20
 
 
-def first_fit(board: Board) -> Ranking:
+def first_fit(board: TableBoard) -> Ranking:
     """Every GPU with room is as good as another."""
     return ranked(board.space, lambda _state, _step: 0.0, places=False)
 
 
-def best_fit(board: Board) -> Ranking:
+def best_fit(board: TableBoard) -> Ranking:
     """The GPU with the least free."""
     free = board.space.free
     return ranked(board.space, lambda state, _step: free[state], places=False)
 
 
-def breadth_first(board: Board) -> Ranking:
+def breadth_first(board: TableBoard) -> Ranking:
     """The product's: the emptiest GPU, vSphere's default; worst fit where places are free."""
     free = board.space.free
     return ranked(board.space, lambda state, step: _near(-free[state], step), places=False)
 
 
-def depth_first(board: Board) -> Ranking:
+def depth_first(board: TableBoard) -> Ranking:
     """The product's: a GPU that is cut up in the right way already, then the fullest."""
     free = board.space.free
     return ranked(
@@ -48,19 +48,19 @@ def _near(first: float, step: Step) -> float:
     return first + step.broken / 1000
 
 
-def capability(board: Board) -> Ranking:
+def capability(board: TableBoard) -> Ranking:
     """The least loss of places that any profile could have: maximum remaining capability."""
     space = board.space
     can = [sum(len(ways) for ways in takes) for takes in space.takes]
     return ranked(space, lambda state, step: can[state] - can[step.after])
 
 
-def fragmentation(board: Board, shares: Floats) -> Ranking:
+def fragmentation(board: TableBoard, shares: Floats) -> Ranking:
     """The increment of free units that a request of the mix cannot use."""
     return by_worth(board.space, waste(board.space, shares))
 
 
-def least_fragmentation(board: Board, shares: Floats) -> Ranking:
+def least_fragmentation(board: TableBoard, shares: Floats) -> Ranking:
     """The product's policy on hosts of one GPU, with vCPUs and memory to spare."""
     space = board.space
     free = 1000.0 * np.array(space.free) / space.units
@@ -70,7 +70,7 @@ def least_fragmentation(board: Board, shares: Floats) -> Ranking:
     return ranked(space, lambda state, step: float(left[step.after] + cut[state]), places=False)
 
 
-def valued(board: Board, shares: Floats, gpus: int) -> Ranking:
+def valued(board: TableBoard, shares: Floats, gpus: int) -> Ranking:
     """By the value of a GPU's state to a pool of so many GPUs."""
     return by_worth(board.space, state_values(board.space, shares.tolist(), gpus=gpus))
 
@@ -81,7 +81,7 @@ def waste(space: StateSpace, shares: Sequence[float] | Floats) -> Floats:
     return np.asarray(np.array(space.free) * (useless @ np.asarray(shares)))
 
 
-Rank = Callable[[Board, Floats, int], Ranking]
+Rank = Callable[[TableBoard, Floats, int], Ranking]
 
 RANKINGS: dict[str, Rank] = {
     "first-fit": lambda board, _shares, _gpus: first_fit(board),
@@ -99,6 +99,6 @@ RANKINGS: dict[str, Rank] = {
 
 
 @cache
-def noted(name: str, kind: Callable[[], Board], shares: tuple[float, ...], gpus: int) -> Ranking:
+def noted(name: str, kind: TableKind, shares: tuple[float, ...], gpus: int) -> Ranking:
     """The ranking, worked out once in a process."""
     return RANKINGS[name](kind(), np.array(shares), gpus)

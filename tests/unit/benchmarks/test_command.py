@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.placement.__main__ import main
-from benchmarks.placement.run import Job, Variant, run
-from benchmarks.placement.summary import published, sign_test, summary
+from benchmarks.placement.__main__ import PREFIX, main
+from benchmarks.placement.options import parser
+from benchmarks.placement.paired import sign_test
+from benchmarks.placement.run import Job, run
+from benchmarks.placement.suite import experiments
+from benchmarks.placement.summary import DATA, published, summary
+from benchmarks.placement.variant import Variant
 
 HOSTS = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
     f"h{n},16000,65536,{2 + 2 * (n % 2)},T4\n" for n in range(6)
@@ -44,9 +48,9 @@ def test_writes_json_and_report(tmp_path: Path, files: tuple[Path, Path]) -> Non
         assert {"median", "p99"} == result["decision_us"].keys()
         limit = document["bound"]["tasks"][str(result["seed"])]["free"]["130"]
         assert result["alloc_pct"]["130"] <= limit + 1e-6
-    page = (report / "report.md").read_text(encoding="utf-8")
+    page = (report / "x.md").read_text(encoding="utf-8")
     assert "| fgd |" in page
-    assert (report / "tasks.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert (report / "x-tasks.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,10 @@ def test_writes_json_and_report(tmp_path: Path, files: tuple[Path, Path]) -> Non
     [
         (["--policies", "best"], "no policy best"),
         (["--seeds", "a"], "not like 42-46"),
+        (["--seeds", "46-42"], "42 is before 46"),
+        (["--workers", "0"], "not a whole number above 0"),
+        (["--history", "much"], "not between 0 and 1"),
+        (["--variant", "departures:x"], "departures[:LOAD]"),
         (["--history", "2"], "not between 0 and 1"),
         (["--variant", "sorted"], "windows:SIZE"),
     ],
@@ -80,10 +88,39 @@ def test_one_result_is_the_same_twice(files: tuple[Path, Path]) -> None:
     assert first == second
 
 
+def test_several_variants_and_histories_in_one_run(
+    tmp_path: Path, files: tuple[Path, Path]
+) -> None:
+    """Ours runs with each history, FGD once, and both are compared in each setting."""
+    hosts, tasks = files
+    out = tmp_path / "x.json"
+    words = ["--workload", str(tasks), "--hosts", str(hosts), "--workers", "1", "--no-bound"]
+    words += ["--variant", "windows:4", "windows:8", "--history", "1", "0"]
+    words += ["--policies", "vgpumgr-bulk,fgd", "--json", str(out), "--report", str(tmp_path)]
+    assert main(words) == 0
+    rows = json.loads(out.read_text(encoding="utf-8"))["summary"]
+    assert [(row["variant"], row["policy"], row["history"]) for row in rows] == [
+        ("windows:4", "vgpumgr-bulk", 1.0), ("windows:4", "vgpumgr-bulk", 0.0),
+        ("windows:4", "fgd", None),
+        ("windows:8", "vgpumgr-bulk", 1.0), ("windows:8", "vgpumgr-bulk", 0.0),
+        ("windows:8", "fgd", None),
+    ]  # fmt: skip
+    assert all(row["against_fgd"]["130"]["p"] == 1.0 for row in rows)
+    assert (tmp_path / "x-tasks-windows.svg").exists()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_every_experiment_is_one_the_command_understands(full: bool) -> None:
+    for words in experiments(full=full).values():
+        args = parser(None).parse_args([*words, "--json", "x"])
+        assert all((DATA / f"{PREFIX}{name}.csv.gz").exists() for name in args.workload)
+
+
 def test_paired_differences_and_published_figures() -> None:
     def result(policy: str, seed: int, alloc: float) -> dict[str, Any]:
         return {
             "policy": policy, "seed": seed, "workload": "w", "alloc_pct": {"100": alloc},
+            "variant": "plain", "history": None if policy == "fgd" else 0.2, "accepted_pct": alloc,
             "fragmented_pct": {}, "first_refusal_pct": None if seed == 42 else 90.0,
             "refusals": {"cpu": seed}, "refusals_before_95": 1,
             "decision_us": {"median": 1.0, "p99": 2.0},
@@ -91,7 +128,7 @@ def test_paired_differences_and_published_figures() -> None:
 
     results = [result("fgd", s, 90.0) for s in (42, 43)]
     results += [result("ours", 42, 91.0), result("ours", 43, 93.0)]
-    found = summary(results)["w"]["ours"]
+    (found,) = [row for row in summary(results) if row["policy"] == "ours"]
     assert found["alloc_pct"]["100"] == {"mean": 92.0, "stdev": pytest.approx(1.4142), "min": 91.0}
     assert found["against_fgd"]["100"] == {"mean": 2.0, "better": 2, "worse": 0, "p": 0.5}
     assert found["first_refusal_pct"] is None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.placement.policies import ABLATIONS, OURS, make
-from benchmarks.placement.product import fleet_of, vm_of
+from benchmarks.placement.checker import replay
+from benchmarks.placement.policies import BULK, PRODUCT, make
 from benchmarks.placement.run import decide
-from benchmarks.placement.sequences import Arrivals, history, inflation, turnover
+from benchmarks.placement.sequences import Arrivals, history, inflation, turnover, windowed
+from benchmarks.placement.supply import fleet_of, vm_of
 from benchmarks.placement.traces import Host, Shape, Task
 from tests.unit.benchmarks import fleets
-
-POLICIES = (OURS, *ABLATIONS)
 
 
 def world(seed: int) -> tuple[tuple[Host, ...], tuple[Task, ...]]:
@@ -20,7 +19,7 @@ def world(seed: int) -> tuple[tuple[Host, ...], tuple[Task, ...]]:
     return fleets.hosts(random), fleets.tasks(random)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", PRODUCT)
 def test_places_what_fits_and_refuses_nothing_else(name: str) -> None:
     hosts, tasks = world(7)
     arrivals = inflation(hosts, tasks, 7)
@@ -28,7 +27,7 @@ def test_places_what_fits_and_refuses_nothing_else(name: str) -> None:
     assert fleets.refusals(arrivals, places)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", PRODUCT)
 def test_what_is_given_back_can_be_taken_again(name: str) -> None:
     hosts, tasks = world(3)
     arrivals = turnover(hosts, tasks, 3, 1.2)
@@ -36,11 +35,23 @@ def test_what_is_given_back_can_be_taken_again(name: str) -> None:
     assert fleets.refusals(arrivals, places)
 
 
-def test_a_plan_that_knows_nothing_is_no_plan() -> None:
+def test_an_order_is_decided_whole_and_answered_as_it_stands() -> None:
     hosts, tasks = world(5)
+    arrivals = windowed(inflation(hosts, tasks, 5), 10)
+    places, took = decide(make(BULK, arrivals, tasks, ()), arrivals)
+    assert list(places) == list(range(len(arrivals.kinds)))
+    assert len(took) == len(places)
+    last = list(replay(arrivals, places))[-1]
+    assert 0.5 * arrivals.capacity < last.held <= arrivals.capacity
+
+
+def test_nothing_is_learned_without_learning() -> None:
+    random = np.random.default_rng(5)
+    hosts, tasks = fleets.hosts(random, 20), fleets.tasks(random)
     arrivals = inflation(hosts, tasks, 5)
-    ours, bare = (run(name, arrivals, tasks) for name in (OURS, "vgpumgr-no-history"))
-    assert ours == bare
+    bare = run("vgpumgr-no-mix", arrivals, tasks)
+    assert run("vgpumgr-no-learning", arrivals, tasks) == bare
+    assert run("vgpumgr", arrivals, tasks) != bare
 
 
 def run(name: str, arrivals: Arrivals, tasks: tuple[Task, ...]) -> object:

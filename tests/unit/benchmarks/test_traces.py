@@ -42,6 +42,8 @@ def test_reads_gzip_and_does_without_optional_columns(tmp_path: Path) -> None:
     ("row", "said"),
     [
         ("p,x,1,1,500,,,", "line 2: cpu_milli is 'x', not a number"),
+        ("p,inf,1,1,500,,,", "cpu_milli is inf, not a whole number"),
+        ("p,1,1,1,500,,0,nan", "times are '0' and 'nan', not seconds"),
         ("p,1.5,1,1,500,,,", "cpu_milli is 1.5, not a whole number"),
         ("p,-1,1,1,500,,,", "cpu_milli is -1"),
         ("p,1,1,1,1500,,,", "gpu_milli is 1500; per GPU it is between 1 and 1000"),
@@ -70,6 +72,18 @@ def test_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     broken.write_bytes(b"no gzip")
     with pytest.raises(TraceError, match="cannot be read"):
         read_tasks(broken)
+
+
+@pytest.mark.parametrize("damage", [0.5, 1.0])
+def test_says_that_a_file_is_damaged(tmp_path: Path, damage: float) -> None:
+    """Cut off half-way, and whole but with other bytes in the middle."""
+    path = tmp_path / "trace.csv.gz"
+    rows = "".join(f"p{n},{1000 + n * n},1,1,500,,,\n" for n in range(500))
+    whole = gzip.compress((TASKS + rows).encode())
+    half = len(whole) // 2
+    path.write_bytes(whole[:half] + (b"" if damage < 1 else bytes(64) + whole[half + 64 :]))
+    with pytest.raises(TraceError, match=r"trace\.csv\.gz cannot be read"):
+        read_tasks(path)
 
 
 def test_the_traces_that_lie_here_are_whole() -> None:

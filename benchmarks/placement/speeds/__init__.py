@@ -1,0 +1,1 @@
+"""What the speed experiment is made of: a fleet with everything on, rivals, a stopwatch."""

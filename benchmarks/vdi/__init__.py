@@ -1,0 +1,1 @@
+"""A working day of VDI pools, on virtual time."""

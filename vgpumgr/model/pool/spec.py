@@ -1,0 +1,126 @@
+"""A pool as its file asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from vgpumgr.model.pool.naming import Naming
+from vgpumgr.model.pool.schedule import Schedule
+from vgpumgr.model.vm import VmSpec
+
+
+class PoolKind(StrEnum):
+    """Whose a desktop is: anybody's until logoff, or one user's for good."""
+
+    FLOATING = "floating"
+    DEDICATED = "dedicated"
+
+
+class UpdateWhen(StrEnum):
+    """When desktops in use get a new image: when their users log off, or users are logged off."""
+
+    AT_LOGOFF = "at-logoff"
+    AT_ONCE = "at-once"
+
+
+class ScaleIn(StrEnum):
+    """What becomes of a desktop too many: deleted with its disks, or off with its disks kept."""
+
+    DELETE = "delete"
+    SHELVE = "shelve"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Desktops there are at least and at most, and how many of them are ready for nobody yet."""
+
+    min: int
+    spare: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entitlement:
+    """Who may have a desktop, and ``per_user`` how many at a time."""
+
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    per_user: int = 1
+
+    def admits(self, user: str, groups: Collection[str]) -> bool:
+        """Whether the user may have a desktop, by name or by group."""
+        return user in self.users or not self.groups.isdisjoint(groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePolicy:
+    """How a new image comes: one canary that stays ready ``soak_s``, then ``step`` at a time.
+
+    At least ``min_ready`` desktops stay ready for users meanwhile (None: half of the spares).
+    ``max_failures`` desktops that never became ready stop it (one canary does); with ``rollback``
+    the old image comes back.
+    """
+
+    when: UpdateWhen = UpdateWhen.AT_LOGOFF
+    step: int = 5
+    min_ready: int | None = None
+    soak_s: float = 300.0
+    max_failures: int = 1
+    rollback: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """After so many seconds an idle session is disconnected, a disconnected one logged off.
+
+    None: never.
+    """
+
+    idle_s: float | None = None
+    disconnect_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoheal:
+    """A broken desktop is made anew ``after_s``, then after twice as long, and so on.
+
+    After ``attempts`` in a row it is left for somebody to look at; 0: nothing is healed.
+    """
+
+    after_s: float = 60.0
+    attempts: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSpec:
+    """A pool as asked for.
+
+    ``desktop`` is what each of its VMs asks for, under the pool's own name; ``image`` is
+    ``name@version``. ``zone`` is the time zone of ``schedules``. Desktops are there ``prewarm_s``
+    before a schedule asks for them, and only those that nobody had for ``shrink_after_s`` go when
+    they are too many. ``priority``: of two pools that need the last GPU, more comes first.
+    """
+
+    name: str
+    image: str
+    desktop: VmSpec
+    naming: Naming
+    size: Size
+    entitlement: Entitlement
+    kind: PoolKind = PoolKind.FLOATING
+    schedules: tuple[Schedule, ...] = ()
+    zone: str = "UTC"
+    priority: int = 0
+    update: UpdatePolicy = field(default_factory=UpdatePolicy)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    autoheal: Autoheal = field(default_factory=Autoheal)
+    scale_in: ScaleIn = ScaleIn.DELETE
+    prewarm_s: float = 900.0
+    shrink_after_s: float = 900.0
+
+    @property
+    def profile(self) -> str:
+        """The profile of a desktop's first GPU part; empty where it has none, or asks by size."""
+        return self.desktop.gpus[0].profile if self.desktop.gpus else ""

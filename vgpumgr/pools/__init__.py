@@ -1,0 +1,8 @@
+"""What a VDI pool does next: pure decisions. No I/O, no clock, no randomness."""
+
+from vgpumgr.pools.asking import Refusal, assign
+from vgpumgr.pools.booked import conflict, served_by, withheld
+from vgpumgr.pools.controller import turn
+from vgpumgr.pools.makers import unmakeable
+
+__all__ = ["Refusal", "assign", "conflict", "served_by", "turn", "unmakeable", "withheld"]

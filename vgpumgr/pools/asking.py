@@ -1,0 +1,93 @@
+"""Who gets which desktop, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpumgr.model.pool import Ask, Desktop, DesktopState, Do, PoolAction, PoolView
+from vgpumgr.pools.booked import kept, redeemable
+from vgpumgr.pools.sheet import Sheet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a user gets none. ``waits``: one may be there soon, so it is worth to ask again.
+
+    ``code``: ``not-entitled``, ``too-many``, ``closing`` — or, worth waiting for, ``none-ready``,
+    ``booked``, ``not-ready`` (the user's own).
+    """
+
+    code: str
+    text: str
+    waits: bool = False
+
+
+def assign(view: PoolView, ask: Ask) -> PoolAction | Refusal:
+    """The desktop that the user gets now, or why none."""
+    sheet = Sheet(view)
+    refusal = serve(sheet, ask)
+    return refusal or next(iter(sheet.actions.values()))
+
+
+def serve_all(sheet: Sheet) -> None:
+    """Who asked first is served first; who gets none is counted."""
+    for ask in sorted(sheet.view.asks, key=lambda each: (each.since, each.user)):
+        refusal = serve(sheet, ask)
+        sheet.unmet += refusal is not None and refusal.code in {"none-ready", "booked"}
+
+
+def serve(sheet: Sheet, ask: Ask) -> Refusal | None:
+    """Decide who gets what; None: the user got one."""
+    pool = sheet.view.pool
+    if not pool.entitlement.admits(ask.user, ask.groups):
+        return Refusal(
+            code="not-entitled", text=f"{ask.user} and its groups are not entitled to {pool.name}"
+        )
+    own = [each for each in sheet.view.desktops if _is_of(each, ask.user)]
+    back = next((each for each in own if _away(each) and each.name not in sheet.actions), None)
+    if back is not None:
+        return _return_to(sheet, ask, back)
+    given = {each.desktop for each in sheet.actions.values() if each.user == ask.user}
+    has, most = len(given | {each.name for each in own}), pool.entitlement.per_user
+    if has >= most:
+        return Refusal(code="too-many", text=f"{ask.user} has {has} of at most {most}")
+    if sheet.view.closing:
+        return Refusal(code="closing", text=f"{pool.name} is being emptied")
+    return _give(sheet, ask)
+
+
+def _return_to(sheet: Sheet, ask: Ask, own: Desktop) -> Refusal | None:
+    """The user's own desktop, as it was left."""
+    if own.state is DesktopState.READY:
+        booking = own.session.booking if own.session else ""
+        sheet.put(Do.ASSIGN, own, f"{ask.user} comes back", user=ask.user, booking=booking)
+        return None
+    if own.state is DesktopState.SHELVED and sheet.take_room(own):
+        sheet.put(Do.START, own, f"{ask.user} comes back", user=ask.user)
+    text = f"{own.name}, the desktop of {ask.user}, is {own.state}"
+    return Refusal(code="not-ready", text=text, waits=True)
+
+
+def _give(sheet: Sheet, ask: Ask) -> Refusal | None:
+    ready = [each for each in sheet.open() if sheet.assignable(each)]
+    if not ready:
+        return Refusal(code="none-ready", text="no desktop is ready", waits=True)
+    reserved = kept(sheet.view, ask.groups)
+    if len(ready) <= reserved:
+        text = f"the {len(ready)} desktops that are ready are kept for bookings"
+        return Refusal(code="booked", text=text, waits=True)
+    image = sheet.view.image
+    chosen = min(ready, key=lambda each: (each.image != image, each.since, each.name))
+    booking = redeemable(sheet.view, ask.groups)
+    sheet.put(Do.ASSIGN, chosen, f"{ask.user} asked", user=ask.user, booking=booking)
+    return None
+
+
+def _is_of(desktop: Desktop, user: str) -> bool:
+    there = desktop.session is not None and desktop.session.user == user
+    return desktop.owner == user or (there and not desktop.broken)
+
+
+def _away(desktop: Desktop) -> bool:
+    """Whether its user is not looking at it: asking means to come back to it."""
+    return desktop.session is None or desktop.session.disconnected is not None

@@ -239,7 +239,7 @@ def cli() -> Iterator[Cli]:
         )
         hosts = SimHosts(found.state / "sim")
         for name in ("a40", "t4"):  # nothing there restores claims: the way back is by command
-            hosts.uninstall(HostRecord(name=name, address=f"sim://{name}"))
+            hosts.open(HostRecord(name=name, address=f"sim://{name}")).installation.remove()
         hosts.close()
         yield found
 

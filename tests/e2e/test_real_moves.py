@@ -239,7 +239,7 @@ def test_a_client_killed_before_the_target_finished_leaves_a_paused_source(
     target.signal_libvirtd(signal.SIGKILL)
     target.run("rm", "/run/libvirtd.pid", "/run/libvirt/libvirt-sock")
     target.start_libvirtd()
-    assert bench.target.domains.look(VM) is None
+    nshosts.poll(lambda: bench.target.domains.look(VM) is None, "the target to drop what came")
     assert is_paused(bench)
     bench.source.domains.resume(VM)
     assert bench.seen(bench.source).state is DomainState.RUNNING

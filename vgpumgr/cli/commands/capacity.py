@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from vgpumgr.model.placement import Fleet
 
 
-ENOUGH_DAYS = 14
-
-
 def _lasts(item: Item) -> str:
     """``41 days (90 %: 29)``."""
     found = item["lasting"]
@@ -92,7 +89,7 @@ def capacity(
 
     That many more requests of this shape (vCPUs, memory) succeed, and the next is refused. LASTS
     is a forecast from what was held day by day: as likely as not room is gone then (90 %: it
-    lasts so long at least, nine times in ten).
+    lasts so long at least, nine times in ten); it takes 14 days of history.
     """
     from vgpumgr.engine.supply import build_fleet
     from vgpumgr.engine.view import read_view
@@ -120,8 +117,6 @@ def _print_rooms(context: Context, fleet: Fleet, shape: VmSpec, profiles: tuple[
     items = [{"name": room.profile, **to_plain(room)} for room in rooms]
     print_list("Capacity", items, COLUMNS)
     if chosen_format().name in {"table", "wide"}:
-        if days := [item["history_days"] for item in items if item["lasting"] is None]:
-            say(f"no telling how long room lasts: {max(days)} of {ENOUGH_DAYS} days of history")
         gauge = _gauging(context, fleet).gauge()
         if gauge.unusable_mib:
             say(f"{gauge_text(to_plain(gauge))}: vgpumgr capacity --stranded")

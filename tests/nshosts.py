@@ -68,6 +68,7 @@ class NamespaceHost:
             "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
             sys.executable, "-I", str(Path(__file__).with_name("nsinit.py")), json.dumps(order),
         )  # fmt: skip
+        self.pid = 0
         self._fleet = fleet
         self.ssh_config = fleet.ssh_config
 
@@ -139,9 +140,11 @@ class NamespaceHost:
         self.wait_for_libvirtd()
 
     def close(self) -> None:
-        """End everything on it at once."""
+        """End everything on it at once; when this returns, nothing there answers any more."""
         self._process.kill()
         self._process.communicate()
+        if self.pid:
+            poll(lambda: _has_ended(self.pid), f"{self.name} to end")
 
     def _expect(self, word: str) -> None:
         assert self._process.stdout is not None
@@ -178,7 +181,10 @@ class NamespaceFleet:
         self._side = _spawn("unshare", "--net", "sh", "-c", "echo up; exec sleep infinity")
         assert self._side.stdout is not None
         self._side.stdout.readline()
-        self._ip("link set lo up", "link add br0 type bridge forward_delay 0")
+        # A bridge without an address of its own takes its ports' lowest, and another one with the
+        # host that has it: the others would speak to the old one until their caches are old.
+        bridge = "link add br0 address 02:00:00:00:00:01 type bridge forward_delay 0"
+        self._ip("link set lo up", bridge)
         self._ip("address add 10.77.0.1/24 dev br0", "link set br0 up")
         _enter_net(f"/proc/{self._side.pid}/ns/net")
         self.hosts: list[NamespaceHost] = []
@@ -227,6 +233,15 @@ class NamespaceFleet:
             ["nsenter", "-t", str(self._side.pid), "-n", "ip", "-batch", "-"],
             input="\n".join(commands), text=True, check=True,
         )  # fmt: skip
+
+
+def _has_ended(pid: int) -> bool:
+    """Is a process gone, or waiting to be reaped? A namespace's first outlives all others in it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def poll(check: Callable[[], bool], what: str, seconds: float = 30.0) -> None:

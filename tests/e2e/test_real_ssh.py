@@ -403,7 +403,7 @@ def test_a_pulled_cable_is_cut_at_the_deadline_and_healed_by_the_next_call(
     enrolled: tuple[HostRecord, ...],
 ) -> None:
     """Packets vanish without a word: only our own clock notices."""
-    host = reach(call_timeout_s=2.0, connect_timeout_s=5.0).open(enrolled[1])
+    host = reach(call_timeout_s=2.0, connect_timeout_s=10.0).open(enrolled[1])
     host.probe()
     fleet.cable(enrolled[1].name, "down")
     try:

@@ -56,7 +56,8 @@ def test_what_did_not_fit_fits_after_the_moves(cli: Cli) -> None:
 def test_the_same_command_again_has_nothing_to_move(cli: Cli) -> None:
     cli.ok("defrag", "apply", "--free", "2")
     again = cli.ok("defrag", "apply", "--free", "2")
-    assert "nothing to move" in again.out
+    assert "nothing to move, it is so already" in again.out
+    assert "--count is of --for" in cli.fails(2, "defrag", "plan", "--count", "3").err
     assert cli.ok("defrag", "plan", "--free", "1", "--detailed-exitcode").code == 0
 
 

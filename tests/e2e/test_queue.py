@@ -83,6 +83,10 @@ def test_what_waits_is_refused_held_back_and_taken_out(cli: Cli) -> None:
     other = cli.documents({**vm("pair"), **wants, "replicas": 2, "vcpus": 2}, name="other.yaml")
     refused = cli.fails(4, "apply", "-f", other).err
     assert "vgpumgr queue cancel pair-01" in refused
+    late = cli.documents(vm("late", "T4-8Q", queue=True), name="late.yaml")
+    cli.ok("apply", "-f", late)
+    assert "taken out of the queue: late" in cli.ok("delete", "-f", late, "-y").err
+    assert "late" not in states(cli)
     nobody = cli.documents(vm("late", "T4-1Q", queue={"after": ["nobody"]}))
     assert "nobody, which is not in the queue" in cli.fails(3, "apply", "-f", nobody).err
 
@@ -95,7 +99,10 @@ def test_what_waits_is_refused_held_back_and_taken_out(cli: Cli) -> None:
     cli.ok("apply", "-f", cli.documents(vm("more", "T4-1Q", queue=True)))
     assert "VMs" in next(e["why"] for e in cli.items("queue", "list") if e["name"] == "more")
     assert "more" in cli.ok("queue", "explain").out
+    for verb in ("show", "start", "delete"):
+        assert "vgpumgr queue show more" in cli.fails(3, "vm", verb, "more").err
     cli.ok("queue", "cancel", "more")
+    assert "more is not in the queue" in cli.fails(3, "queue", "cancel", "more").err
     assert "more" not in states(cli)
     assert cli.ok("queue", "show", "more", "-o", "json").json["state"] == "cancelled"
     cli.ok("vm", "delete", "pair-01", "--force", "-y")

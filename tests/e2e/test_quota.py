@@ -48,6 +48,9 @@ def test_a_tenant_is_held_to_its_quota_and_told_what_to_type(cli: Cli) -> None:
         (("render", "--gpu-memory", "96"), "96GiB"),
         (("render", "--vms", "-1"), "0 or more"),
         (("render", "--profile", "T4-4Q"), "PROFILE=COUNT"),
+        (("render", "--profile", "T4-4X=3"), "T4-4Q"),
+        (("render", "--reserve", "nope=none"), "unknown profile"),
+        (("render",), "no limit is named"),
     ],
 )
 def test_what_is_no_quota_is_refused(cli: Cli, words: tuple[str, ...], why: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, or_, select
 
+from vgpumgr.model.errors import NotFound
 from vgpumgr.model.vm import (
     Allocation,
     AllocationState,
@@ -20,7 +21,7 @@ from vgpumgr.model.vm import (
 )
 from vgpumgr.store.codec import dump, load
 from vgpumgr.store.near import not_found
-from vgpumgr.store.schema import allocation, vm
+from vgpumgr.store.schema import allocation, queue, vm
 
 _VM = select(
     vm.c.id,
@@ -38,6 +39,7 @@ _VM = select(
 ).where(vm.c.deleted_at.is_(None))
 OPEN_VMS = _VM.order_by(vm.c.name)
 _NAMED = _VM.where(vm.c.name == bindparam("in_vm"))
+_WAITS = select(queue.c.id).where(queue.c.closed_at.is_(None), queue.c.name == bindparam("in_vm"))
 
 
 def list_vms(
@@ -58,9 +60,15 @@ def _hosts(record: VmRecord) -> tuple[str, ...]:
 
 
 def get_vm(connection: Connection, name: str) -> VmRecord:
-    """One VM; NotFound suggests near names."""
+    """One VM; NotFound says where it waits, or suggests near names."""
     row = connection.execute(_NAMED, {"in_vm": name}).one_or_none()
     if row is None:
+        if connection.execute(_WAITS, {"in_vm": name}).first() is not None:
+            raise NotFound(
+                f"there is no VM {name} yet",
+                why="it waits in the queue for room",
+                next=f"vgpumgr queue show {name}; vgpumgr queue cancel {name} ends that",
+            )
         names = connection.execute(select(vm.c.name).where(vm.c.deleted_at.is_(None))).scalars()
         raise not_found("vm", name, names)
     return vm_of(row)

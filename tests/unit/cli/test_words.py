@@ -27,6 +27,7 @@ from vgpumgr.model.layout import (
     SetVfs,
 )
 from vgpumgr.model.placement import GpuSupply, InstanceSupply, Offer, Start, Usage
+from vgpumgr.model.words import span_words, spanned
 
 
 def usage(units: int, start: int | None = None, *, foreign: str = "", profile: str = "p") -> Usage:
@@ -234,3 +235,27 @@ def test_neighbours_that_differ_in_one_column_are_one_row() -> None:
     rows += [["change", "web-4", "h2"], ["create", "a", "h2"], ["create", "b", "h2"]]
     assert folded(rows, column=1) == [["change", "web-1 … web-3", "h1"], *rows[3:]]
     assert folded([]) == []
+    others = [[f"web-{n}"] for n in (1, 3, 4, 9)]
+    assert folded(others) == [["web-1, web-3 and 2 more"]]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["a"], "a"),
+        (["a-1", "a-2"], "a-1, a-2"),
+        (["a-09", "a-10", "a-11"], "a-09 … a-11"),
+        (["a-1", "a-2", "b-3"], "a-1, a-2, b-3"),
+        (["a-1", "a-3", "x", "y"], "a-1, a-3 and 2 more"),
+    ],
+)
+def test_only_numbers_that_follow_each_other_are_a_span(names: list[str], text: str) -> None:
+    assert spanned(names) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (119, "119 s"), (120, "2 min"), (14394, "4 h"), (200_000, "3 d")],
+)
+def test_a_span_of_time_is_rounded_up(seconds: float, text: str) -> None:
+    assert span_words(seconds) == text

@@ -20,6 +20,8 @@ from vgpumgr.cli.views.surplus import say_surplus
 from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
 from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.plan import Plan
+from vgpumgr.model.queued import QueueState
+from vgpumgr.model.words import spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.running.outcome import Outcome
@@ -166,8 +168,20 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
     wanted = load_vms(context, file)
     names = {spec.name for spec in wanted}
     known = [vm.name for vm in context.app.ledger.vms() if vm.name in names]
+    waiting = _waiting(context, names - set(known))
+    ask = confirm(yes=yes)
+    if waiting:
+        ask(f"take {spanned(waiting)} out of the queue?")
+        context.app.writable_ledger.cancel_queued(waiting)
+        say(f"taken out of the queue: {spanned(waiting)}")
     if known:
-        delete_vms(context, known, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))
-    else:
+        delete_vms(context, known, keep_disks=keep_disks, force=force, ask=ask)
+    elif not waiting:
         say("nothing to delete")
     say_surplus(context, wanted)
+
+
+def _waiting(context: Context, names: set[str]) -> list[str]:
+    """Those that were never made: they wait in the queue. A shelved VM leaves it when deleted."""
+    queue = context.app.ledger.queue()
+    return [each.name for each in queue if each.name in names and each.state is QueueState.WAITING]

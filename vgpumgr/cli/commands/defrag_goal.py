@@ -21,9 +21,9 @@ def wanted_options(command: F) -> F:
     options = (
         click.option("--free", type=click.IntRange(1), metavar="N", help="N GPUs empty in all."),
         click.option("--for", "profile", metavar="PROFILE", help="Room for VMs with such a part."),
-        click.option("--count", type=click.IntRange(1, 10_000), default=1, help="Of --for (1)."),
-        click.option("--vcpus", type=click.IntRange(1, 512), default=2, help="Of --for (2)."),
-        click.option("--memory", type=MemoryType(), default="4GiB", help="Of --for (4GiB)."),
+        click.option("--count", type=click.IntRange(1, 10_000), help="Of --for (1)."),
+        click.option("--vcpus", type=click.IntRange(1, 512), help="Of --for (2)."),
+        click.option("--memory", type=MemoryType(), help="Of --for (4GiB)."),
         click.option("--max-moves", type=click.IntRange(0), metavar="N", help="No more than that."),
         click.option("--allow-cold", is_flag=True, help="Stop VMs that cannot move running."),
     )
@@ -33,16 +33,24 @@ def wanted_options(command: F) -> F:
 
 
 def goal_of(
-    free: int | None, profile: str | None, count: int, vcpus: int, memory: int
+    free: int | None,
+    profile: str | None,
+    count: int | None,
+    vcpus: int | None,
+    memory: int | None,
 ) -> Goal | None:
-    """None: the gauge. UsageError for two goals."""
+    """None: the gauge. UsageError for two goals, and for what belongs to a goal not given."""
     if free is not None and profile is not None:
         raise UsageError("--free and --for are two goals", next="name one of them")
     if profile is None:
+        given = {"--count": count, "--vcpus": vcpus, "--memory": memory}
+        alone = [name for name, value in given.items() if value is not None]
+        if alone:
+            raise UsageError(f"{', '.join(alone)} is of --for", next="name the profile, too")
         return None if free is None else Empty(gpus=free)
     part = GpuRequest(profile=profile)
-    request = VmSpec(name="defrag", vcpus=vcpus, memory_mib=memory, gpus=(part,))
-    return Room(request=request, count=count)
+    request = VmSpec(name="defrag", vcpus=vcpus or 2, memory_mib=memory or 4096, gpus=(part,))
+    return Room(request=request, count=count or 1)
 
 
 def require_made(context: Context, profile: str) -> None:

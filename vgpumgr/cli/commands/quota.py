@@ -10,7 +10,9 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list, say
+from vgpumgr.cli.profile_names import known_profile
 from vgpumgr.cli.views.quota_items import limit_text, profiles_text, quota_items
+from vgpumgr.model.errors import UsageError
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.size import parse_mib
 from vgpumgr.model.vm import NAME
@@ -71,21 +73,17 @@ def _count(text: str) -> int:
 def _counts(
     _ctx: click.Context, _param: click.Parameter, values: Sequence[str]
 ) -> dict[str, int | str]:
-    """``A40-8Q=10`` → the profile, as placement names it, and its count."""
+    """``A40-8Q=10`` → the profile and its count."""
     found: dict[str, int | str] = {}
     for each in values:
         name, sign, count = each.rpartition("=")
         if not sign:
             raise click.BadParameter(f"{each!r} is not PROFILE=COUNT, like A40-8Q=10")
         try:
-            found[_plain(name)] = count if count == NO_LIMIT else _count(count)
+            found[name] = count if count == NO_LIMIT else _count(count)
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
     return found
-
-
-def _plain(profile: str) -> str:
-    return re.sub(r"^(GRID|NVIDIA) ", "", profile.strip())
 
 
 @quota.command("set")
@@ -123,6 +121,10 @@ def set_(
 
     What the tenant holds beyond it stays; nothing is stopped.
     """
+    if not (profiles or reserved or weight or any(each is not None for each in limits.values())):
+        raise UsageError(
+            f"no limit is named for tenant {tenant}", next="vgpumgr quota set --help lists them"
+        )
     ledger = context.app.writable_ledger
     before = next((each for each in ledger.quotas() if each.tenant == tenant), Quota(tenant=tenant))
     given = {
@@ -132,8 +134,8 @@ def set_(
     }
     wanted = replace(
         before,
-        profiles=_changed(dict(before.profiles), profiles),
-        reserved=_changed(dict(before.reserved), reserved),
+        profiles=_changed(context, dict(before.profiles), profiles),
+        reserved=_changed(context, dict(before.reserved), reserved),
         weight=before.weight if weight is None else weight,
         **given,  # type: ignore[arg-type]  # click's own names
     )
@@ -141,8 +143,15 @@ def set_(
     print_list("Quota", quota_items(ledger, tenant), COLUMNS)
 
 
-def _changed(before: dict[str, int], given: dict[str, int | str]) -> dict[str, int]:
-    both = {**before, **given}
+def _changed(
+    context: Context, before: dict[str, int], given: dict[str, int | str]
+) -> dict[str, int]:
+    """What had a limit may lose it, even where nothing makes the profile any more."""
+    named = {
+        name if name in before else known_profile(context, name): count
+        for name, count in given.items()
+    }
+    both = {**before, **named}
     return {name: count for name, count in both.items() if isinstance(count, int)}
 
 

@@ -39,7 +39,7 @@ def defrag_text(plan: DefragPlan) -> str:
         rows = [[each.host, each.device, each.text] for each in found.obstacles]
         return "\n".join(filter(None, [f"no moves reach the goal: {goal}", table(rows)]))
     if not found.moves:
-        return f"nothing to move: {goal}"
+        return f"nothing to move, it is so already: {goal}"
     rows = [_row(number, move) for number, move in enumerate(found.moves, 1)]
     fewest = ", the fewest" if found.fewest else ""
     total = f"{counted(len(found.moves), 'move')}{fewest}, {format_mib(found.mib)} in all"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vgpumgr.cli.output import counted, table
 from vgpumgr.cli.views.plans import reason_item, reason_rows
 from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.words import spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.whatif.simulate import Fate, Simulation
@@ -78,10 +79,8 @@ def _stem(vm: dict[str, Any]) -> str:
 
 
 def _names(vms: list[dict[str, Any]]) -> str:
-    first, last = str(vms[0]["vm"]), str(vms[-1]["vm"])
-    if " #" in first:
-        return _stem(vms[0])
-    return first if first == last else f"{first} … {last}"
+    names = [str(vm["vm"]) for vm in vms]
+    return _stem(vms[0]) if " #" in names[0] else spanned(names)
 
 
 def _hosts(vms: list[dict[str, Any]]) -> str:

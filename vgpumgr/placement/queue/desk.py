@@ -9,6 +9,7 @@ from vgpumgr.model.holding import excess_text
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import Rules, Running, Start, Waiting, Why
 from vgpumgr.model.quota import Excess
+from vgpumgr.model.words import span_words
 from vgpumgr.placement.queue import kept
 from vgpumgr.placement.queue.amounts import amount_of
 from vgpumgr.placement.queue.books import Books
@@ -134,7 +135,7 @@ class Desk:
         if self._books.lanes.allows(each.terms, least):
             return None
         share, short_s = self._rules.kept_for_short, self._rules.short_s
-        text = f"{share:.0%} of the fleet is kept for VMs that run at most {short_s:.0f} s"
+        text = f"{share:.0%} of the fleet is kept for VMs that run at most {span_words(short_s)}"
         return Refusal(Why.HELD_FOR_OTHERS, text, {"short_s": short_s}, whatever=False)
 
     def _undo(self, starts: Sequence[Start], stopped: Sequence[Sequence[Running]]) -> None:

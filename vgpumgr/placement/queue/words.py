@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpumgr.model.queue import Reservation, Wait, Waiting, Why
+from vgpumgr.model.words import span_words
 from vgpumgr.placement.queue.queue import Queue
 from vgpumgr.placement.queue.refusal import Refusal
 
@@ -55,8 +56,9 @@ def _with_room_kept(refusal: Refusal, kept: Reservation, now: float) -> Refusal:
     if kept.by is None:
         text += f", and there when {ends} ended" if ends else ""
         return Refusal(refusal.why, text, {**refusal.facts, "host": kept.host})
-    within = max(0, round(kept.by - now))
-    text += f", there in {within} s at the latest" + (f", when {ends} ended" if ends else "")
+    text += f", there in {span_words(kept.by - now)} at the latest" + (
+        f", when {ends} ended" if ends else ""
+    )
     return Refusal(refusal.why, text, {**refusal.facts, "host": kept.host, "by": kept.by})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpumgr.model.placement import Reason
+from vgpumgr.model.size import format_mib
 from vgpumgr.placement.demand import Demand, Labels, matches
 from vgpumgr.placement.state import HostState
 
@@ -24,6 +25,7 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
         or networks(host, demand)
         or bridges(host, demand)
         or pools(host, demand)
+        or images(host, demand)
         or vcpus(host, demand)
         or memory(host, demand)
         or hugepages(host, demand)
@@ -41,6 +43,7 @@ def refuse_always(host: HostState, demand: Demand) -> Reason | None:
         or networks(host, demand)
         or bridges(host, demand)
         or pools(host, demand)
+        or images(host, demand)
         or any_gpu(host, demand)
     )
 
@@ -118,6 +121,17 @@ def pools(host: HostState, demand: Demand) -> Reason | None:
     return _missing(host, "storage pool", demand.pools, host.supply.pools)
 
 
+def images(host: HostState, demand: Demand) -> Reason | None:
+    """Of an image that the fleet keeps in copies, one must be there; others are not known."""
+    for pool, volume in demand.images:
+        has = host.supply.images.get(volume)
+        if has is not None and pool not in has:
+            image, _, _ = volume.rpartition("-")
+            text = f"{host.name} has no copy of image {image} in storage pool {pool!r}"
+            return _no(host, "image", text, image=image, pool=pool)
+    return None
+
+
 def vcpus(host: HostState, demand: Demand) -> Reason | None:
     """Enough vCPUs, overcommit included."""
     need, free = demand.vcpus, host.free_vcpus
@@ -132,7 +146,8 @@ def memory(host: HostState, demand: Demand) -> Reason | None:
     need, free = demand.memory_mib, host.memory_mib
     if free >= need:
         return None
-    text = f"{host.name} has {max(free, 0)} MiB of memory free, {need} MiB is needed"
+    there, asked = format_mib(max(free, 0)), format_mib(need)
+    text = f"{host.name} has {there} of memory free, {asked} is needed"
     return _no(host, "memory", text, need_mib=need, free_mib=free)
 
 

@@ -22,7 +22,7 @@ def test_room_is_kept_where_it_is_there_the_soonest_and_the_line_says_when() -> 
         Reservation(name="next", host="h2", by=NOW + 500.0, ends=("sooner",)),
     )
     assert text(found, "next") == (
-        "no host has room; room is kept on h2, there in 500 s at the latest, when sooner has ended"
+        "no host has room; room is kept on h2, there in 9 min at the latest, when sooner has ended"
     )
 
 

@@ -124,6 +124,6 @@ def test_long_work_does_not_fill_what_is_kept_for_short_work() -> None:
     line = [waits(f"long{n}", "T4-4Q", since=n, runtime_s=9000.0) for n in range(4)]
     found = Scene(fleet_of()).turn(*line, rules=rules)
     assert started(found) == ["long0", "long1", "long2"]
-    assert text(found, "long3") == "25% of the fleet is kept for VMs that run at most 600 s"
+    assert text(found, "long3") == "25% of the fleet is kept for VMs that run at most 10 min"
     found = Scene(fleet_of()).turn(*line, waits("short", "T4-4Q", runtime_s=60.0), rules=rules)
     assert "short" in started(found)

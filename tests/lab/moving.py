@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,18 @@ def image(host: LabHost) -> Iterator[None]:
     host.virsh("pool-refresh default")
     yield
     host.virsh(f"vol-delete {IMAGE} default")
+
+
+@contextmanager
+def taking_vms(vgpumgr: Vgpumgr, *hosts: LabHost) -> Iterator[Two]:
+    """Both hosts take running VMs on the private link, and have the guest's disk."""
+    first, second = hosts
+    made = Two(vgpumgr, (first, second))
+    with ExitStack() as images:
+        for host in made.hosts:
+            made.takes(host)
+            images.enter_context(image(host))
+        yield made
 
 
 def until_done(vgpumgr: Vgpumgr, *args: str) -> None:

@@ -24,11 +24,7 @@ WANTED = ("--for", "mtty-2", "--vcpus", "1", "--memory", "256MiB")
 @pytest.fixture(scope="module")
 def two(both: Vgpumgr, lab: LabHost, lab2: LabHost) -> Iterator[Two]:
     """Both hosts take running VMs on the private link."""
-    made = Two(both, (lab, lab2))
-    with ExitStack() as images:
-        for host in made.hosts:
-            made.takes(host)
-            images.enter_context(moving.image(host))
+    with moving.taking_vms(both, lab, lab2) as made:
         yield made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -31,11 +30,7 @@ CERTIFICATE = "/etc/pki/qemu/server-cert.pem"
 @pytest.fixture(scope="module")
 def pair(both: Vgpumgr, lab: LabHost, lab2: LabHost) -> Iterator[Two]:
     """Both hosts take running VMs on the private link."""
-    made = Two(both, (lab, lab2))
-    with ExitStack() as images:
-        for host in made.hosts:
-            made.takes(host)
-            images.enter_context(moving.image(host))
+    with moving.taking_vms(both, lab, lab2) as made:
         yield made
 
 

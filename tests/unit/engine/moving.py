@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import pytest
 
+from tests.movers import desk, make, two_hosts
 from tests.world import World
-from vgpumgr.model.errors import (
-    VgpumgrError,
-)
+from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.vm import VmState
+
+
+@contextmanager
+def desk_of_two(folder: Path) -> Iterator[World]:
+    """Two hosts, and the VM ``desk`` that runs on the first."""
+    made = two_hosts(folder)
+    make(made, desk())
+    yield made
+    made.close()
 
 
 def moved(world: World, **options: object) -> None:

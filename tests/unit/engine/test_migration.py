@@ -17,7 +17,7 @@ from tests.movers import (
     mover,
     two_hosts,
 )
-from tests.unit.engine.moving import moved, refused
+from tests.unit.engine.moving import desk_of_two, moved, refused
 from tests.world import World
 from vgpumgr.engine.running.execute import by_lane
 from vgpumgr.model.errors import (
@@ -30,10 +30,8 @@ from vgpumgr.model.migration import LiveMove
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = two_hosts(tmp_path)
-    make(made, desk())
-    yield made
-    made.close()
+    with desk_of_two(tmp_path) as made:
+        yield made
 
 
 def test_a_running_vm_moves_with_a_new_device_and_its_own_identity(world: World) -> None:

@@ -16,7 +16,7 @@ from tests.movers import (
     mover,
     two_hosts,
 )
-from tests.unit.engine.moving import moved, refused
+from tests.unit.engine.moving import desk_of_two, moved, refused
 from tests.world import IMAGE, World
 from vgpumgr.model.domain import DomainState, KeptBeside, VolumeFacts
 from vgpumgr.model.errors import (
@@ -32,10 +32,8 @@ from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec, GpuRequest
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = two_hosts(tmp_path)
-    make(made, desk())
-    yield made
-    made.close()
+    with desk_of_two(tmp_path) as made:
+        yield made
 
 
 def meddle(world: World, **changes: object) -> None:

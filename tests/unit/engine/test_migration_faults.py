@@ -12,11 +12,9 @@ from tests.movers import (
     BYTES,
     assert_settled_on,
     desk,
-    make,
     running,
-    two_hosts,
 )
-from tests.unit.engine.moving import moved
+from tests.unit.engine.moving import desk_of_two, moved
 from tests.world import World
 from vgpumgr.engine.steps import MoveDomain, from_record
 from vgpumgr.engine.supply import build_fleet
@@ -35,10 +33,8 @@ from vgpumgr.model.vm import VmState
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = two_hosts(tmp_path)
-    make(made, desk())
-    yield made
-    made.close()
+    with desk_of_two(tmp_path) as made:
+        yield made
 
 
 def test_a_refused_move_leaves_all_as_it_was_and_can_be_tried_again(world: World) -> None:

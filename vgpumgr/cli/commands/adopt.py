@@ -12,7 +12,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import require_all_read
 from vgpumgr.cli.output import counted, list_options, print_item, say
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.views.adoptions import print_findings
+from vgpumgr.cli.views.adoptions import print_adoptable
 from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
 from vgpumgr.cli.views.outcomes import outcome_item, print_outcome
 from vgpumgr.model.errors import Conflict, UsageError
@@ -48,7 +48,7 @@ def adopt(
     known = [context.app.ledger.host(name).name for name in hosts]
     if not (vms or all_ or layout or apply_):
         found = context.app.engine.adoptable(known)
-        print_findings(found)
+        print_adoptable(found)
         require_all_read(found.not_read)
         return
     host = _one_host(known, vms=vms, all_=all_, layout=layout)
@@ -91,7 +91,7 @@ def _show(found: Findings, host: str, names: Sequence[str]) -> None:
     missing = sorted(set(names) - {each.name for each in chosen})
     if missing:
         raise UsageError(f"{host} has no foreign domain {missing[0]}", next=f"vgpumgr adopt {host}")
-    print_findings(replace(found, candidates=chosen, loose=()))
+    print_adoptable(replace(found, candidates=chosen, loose=()))
     stuck = [each.name for each in chosen if not each.possible]
     if stuck:
         raise Conflict(f"{counted(len(stuck), 'domain')} cannot be adopted: {', '.join(stuck)}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from vgpumgr.cli.output import Column, chosen_format, print_item, print_list, table
+from vgpumgr.cli.output import Column
+from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
 
 if TYPE_CHECKING:
@@ -24,18 +23,13 @@ COLUMNS = (
 )
 
 
-def print_findings(found: Findings) -> None:
+def print_adoptable(found: Findings) -> None:
     """A table of domains, then what no domain names; every line with what helps."""
     items = [candidate_item(each) for each in found.candidates]
-    chosen = chosen_format()
-    if chosen.name in {"json", "yaml"}:
-        loose = [to_plain(each) for each in found.loose]
-        item = {"items": items, "loose": loose, "not_read": list(found.not_read)}
-        print_item("AdoptableList", item, "")
-    elif chosen.name != "table" or chosen.columns:
-        print_list("Adoptable", items, COLUMNS)
-    else:
-        click.echo("\n".join(_lines(found, items)))
+    loose = [to_plain(each) for each in found.loose]
+    beside = {"loose": loose, "not_read": list(found.not_read)}
+    text = "\n".join(_lines(found, items))
+    print_report("Adoptable", items, COLUMNS, beside=beside, text=text)
 
 
 def candidate_item(found: Candidate) -> dict[str, Any]:
@@ -55,18 +49,15 @@ def candidate_item(found: Candidate) -> dict[str, Any]:
     }
 
 
+def _below(item: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"cannot: {why}" for why in item["why"])
+    yield from (f"note: {note}" for note in item["notes"])
+    if item["possible"]:
+        yield f"next: vgpumgr adopt {item['host']} --vm {item['domain']} --apply"
+
+
 def _lines(found: Findings, items: list[dict[str, Any]]) -> Iterator[str]:
-    if items:
-        shown = [column for column in COLUMNS if not column.wide]
-        head = [column.title for column in shown]
-        first, *rest = table([head, *([c.text(item) for c in shown] for item in items)]).split("\n")
-        yield first
-        for line, item in zip(rest, items, strict=True):
-            yield line
-            yield from (f"    cannot: {why}" for why in item["why"])
-            yield from (f"    note: {note}" for note in item["notes"])
-            if item["possible"]:
-                yield f"    next: vgpumgr adopt {item['host']} --vm {item['domain']} --apply"
+    yield from report_lines(items, COLUMNS, _below)
     for each in found.loose:
         yield f"{each.host}  {each.text}"
         yield f"    next: {each.next}"

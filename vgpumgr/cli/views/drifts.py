@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
-from vgpumgr.cli.output import Column, chosen_format, counted, print_item, print_list, table
+from vgpumgr.cli.output import Column, counted
+from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.drift import Drift, DriftReport
 
@@ -27,14 +26,9 @@ COLUMNS = (
 def print_drifts(found: DriftReport) -> None:
     """A table with the next command below each line; ``-o json`` has what was not read, too."""
     items = [_item(each) for each in found.drifts]
-    chosen = chosen_format()
-    if chosen.name in {"json", "yaml"}:
-        unread = [to_plain(each) for each in found.not_read]
-        print_item("DriftList", {"items": items, "not_read": unread}, "")
-    elif chosen.name != "table" or chosen.columns:
-        print_list("Drift", items, COLUMNS)
-    else:
-        click.echo("\n".join(_lines(found, items)))
+    unread = [to_plain(each) for each in found.not_read]
+    text = "\n".join(_lines(found, items))
+    print_report("Drift", items, COLUMNS, beside={"not_read": unread}, text=text)
 
 
 def _item(drift: Drift) -> dict[str, Any]:
@@ -43,14 +37,7 @@ def _item(drift: Drift) -> dict[str, Any]:
 
 
 def _lines(found: DriftReport, items: list[dict[str, Any]]) -> Iterator[str]:
-    if items:
-        shown = [column for column in COLUMNS if not column.wide]
-        head = [column.title for column in shown]
-        first, *rest = table([head, *([c.text(item) for c in shown] for item in items)]).split("\n")
-        yield first
-        for line, item in zip(rest, items, strict=True):
-            yield line
-            yield f"    next: {item['next']}"
+    yield from report_lines(items, COLUMNS, lambda item: [f"next: {item['next']}"])
     for part in found.not_read:
         yield f"not read  {part.host}  {part.part or 'the host'}: {part.why}"
     if not items:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from vgpumgr.cli.output import Column, chosen_format, counted, print_item, print_list, table
+from vgpumgr.cli.output import Column, counted, print_item
 from vgpumgr.cli.views.outcomes import outcome_item, outcome_text
+from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
 
 if TYPE_CHECKING:
@@ -31,14 +30,9 @@ COLUMNS = (
 def print_plan(planned: HealPlan) -> None:
     """A table, with what to type below each line that heal does nothing about."""
     items = [_item(each) for each in planned.remedies]
-    chosen = chosen_format()
-    if chosen.name in {"json", "yaml"}:
-        unread = [to_plain(each) for each in planned.not_read]
-        print_item("HealList", {"items": items, "not_read": unread}, "")
-    elif chosen.name != "table" or chosen.columns:
-        print_list("Remedy", items, COLUMNS)
-    else:
-        click.echo(plan_text(planned))
+    unread = [to_plain(each) for each in planned.not_read]
+    text = plan_text(planned)
+    print_report("Heal", items, COLUMNS, beside={"not_read": unread}, text=text)
 
 
 def plan_text(planned: HealPlan) -> str:
@@ -73,17 +67,14 @@ def _item(remedy: Remedy) -> dict[str, Any]:
     }
 
 
+def _below(item: Mapping[str, Any]) -> Iterator[str]:
+    yield item["text"]
+    if item["next"]:
+        yield f"next: {item['next']}"
+
+
 def _lines(planned: HealPlan, items: list[dict[str, Any]]) -> Iterator[str]:
-    if items:
-        shown = [column for column in COLUMNS if not column.wide]
-        head = [column.title for column in shown]
-        first, *rest = table([head, *([c.text(item) for c in shown] for item in items)]).split("\n")
-        yield first
-        for line, item in zip(rest, items, strict=True):
-            yield line
-            yield f"    {item['text']}"
-            if item["next"]:
-                yield f"    next: {item['next']}"
+    yield from report_lines(items, COLUMNS, _below)
     for part in planned.not_read:
         yield f"not read  {part.host}  {part.part or 'the host'}: {part.why}"
     if not items:

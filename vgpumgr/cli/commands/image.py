@@ -1,0 +1,182 @@
+"""``vgpumgr image``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import (
+    Column,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+    say,
+)
+from vgpumgr.cli.progress import changing
+from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.image_items import image_item, image_text
+from vgpumgr.model.errors import InUse, PartlyDone, UsageError
+from vgpumgr.model.image import VERSION
+from vgpumgr.model.size import size_words
+from vgpumgr.model.vm import NAME
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.use_cases.image import Retired
+    from vgpumgr.model.image import ImageRecord
+
+COLUMNS = (
+    Column("IMAGE", "name"),
+    Column("STATE", "state"),
+    Column("FORMAT", "format"),
+    Column("DISK", lambda item: size_words(item["virtual_bytes"])),
+    Column("FILE", lambda item: size_words(item["file_bytes"])),
+    Column("HOSTS", lambda item: len({each["host"] for each in item["copies"]})),
+    Column("VMS", lambda item: len(item["vms"])),
+    Column("POOLS", "pools"),
+    Column("AGE", lambda item: age(item["created_at"])),
+    Column("SOURCE", "source", wide=True),
+    Column("SHA256", lambda item: item["sha256"][:16], wide=True),
+    Column("VOLUME", "volume", wide=True),
+)
+
+
+@click.group()
+def image() -> None:
+    """Disk images in versions: import, list, show, retire."""
+
+
+def _matching(pattern: str, what: str) -> Any:
+    def check(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+        if value is not None and re.fullmatch(pattern, value) is None:
+            raise click.BadParameter(f"{value!r} is no {what}")
+        return value
+
+    return check
+
+
+@image.command("import")
+@click.argument("file", type=click.Path())
+@click.option(
+    "--name", required=True, callback=_matching(NAME, "name: small letters, digits and -"),
+    help="Like cad; disks then name it with its version, like cad@12.",
+)  # fmt: skip
+@click.option(
+    "--version", callback=_matching(VERSION, "version: letters, digits and ._-"),
+    help="Without it the version that has these bytes, or the next number.",
+)  # fmt: skip
+@click.option(
+    "--format", "kind", type=click.Choice(["qcow2", "raw"]), default="qcow2", show_default=True,
+    help="What the file is; it is never guessed.",
+)  # fmt: skip
+@click.option("--host", "hosts", multiple=True, metavar="HOST", help="Only there; may be repeated.")
+@click.option("--pool", default="default", show_default=True, help="The storage pool.")
+@output_option
+@pass_context
+def import_(
+    context: Context,
+    /,
+    file: str,
+    name: str,
+    version: str | None,
+    kind: str,
+    hosts: tuple[str, ...],
+    pool: str,
+) -> None:
+    """Copy a disk image to hosts, as a version that never changes.
+
+    The file is looked at first: one that needs a backing file, is cut off, or is not of the
+    declared format is refused. What lies on a host is compared with it. The same command again
+    brings it to hosts that lack it, and goes on with what was interrupted.
+
+    \b
+    vgpumgr image import cad.qcow2 --name cad
+    vgpumgr image import win11.raw --name office --version 24h2 --format raw --host gpu1
+    """
+    from vgpumgr.engine.images.importing import Wish
+
+    wish = Wish(
+        path=os.path.abspath(file),  # noqa: PTH100  links stay: the step opens it again
+        name=name,
+        version=version or "",
+        format=kind,
+        hosts=tuple(dict.fromkeys(hosts)),
+        pool=pool,
+        most_bytes=context.config.image_max,
+    )
+    context.app.require_hosts()
+    with changing(context, len(hosts) or len(context.app.ledger.hosts())) as engine:
+        done = engine.import_image(wish)
+    for host, why in done.left_out.items():
+        say(f"not on {host}: {why}")
+    _print(context, done.image)
+    done.outcome.raise_for_failure()
+    if done.left_out:
+        raise PartlyDone(
+            f"{done.image.reference} is not on {', '.join(done.left_out)}",
+            why=next(iter(done.left_out.values())),
+            next="the same command again, or --host for where it is to be",
+        )
+
+
+@image.command("list")
+@list_options
+@pass_context
+def list_(context: Context) -> None:
+    """List images, every version of each."""
+    ledger = context.app.ledger
+    vms, pools = ledger.vms(), ledger.pools()
+    print_list("Image", [image_item(each, vms, pools) for each in ledger.images()], COLUMNS)
+
+
+@image.command()
+@click.argument("name")
+@output_option
+@pass_context
+def show(context: Context, name: str) -> None:
+    """Show an image: NAME@VERSION, or NAME for its newest version."""
+    from vgpumgr.engine.use_cases.image import find
+
+    _print(context, find(context.app.ledger.images(), name))
+
+
+@image.command()
+@click.argument("name")
+@click.option("--delete-copies", is_flag=True, help="Delete the copies that no VM uses.")
+@output_option
+@pass_context
+def retire(context: Context, name: str, delete_copies: bool) -> None:
+    """Use NAME@VERSION for no new VM. VMs that have a disk over it go on.
+
+    A copy is deleted from a host only where no disk lies over it, kept disks included.
+    """
+    if "@" not in name:
+        raise UsageError(f"which version of {name}?", next=f"vgpumgr image retire {name}@VERSION")
+    with changing(context, len(context.app.ledger.hosts())) as engine:
+        done = engine.retire_image(name, delete_copies=delete_copies)
+    _print(context, done.image)
+    done.outcome.raise_for_failure()
+    _require_deleted(done)
+
+
+def _require_deleted(done: Retired) -> None:
+    """InUse where VMs keep all copies, PartlyDone where they keep some."""
+    if not done.kept:
+        return
+    host, vms = next(iter(done.kept.items()))
+    error = PartlyDone if done.outcome.done else InUse
+    raise error(
+        f"{done.image.reference} stays on {', '.join(done.kept)}: it is in use",
+        why=f"on {host} by {', '.join(vms[:5])}{' and others' if len(vms) > 5 else ''}",
+        next="the same command again when these VMs are gone",
+    )
+
+
+def _print(context: Context, found: ImageRecord) -> None:
+    ledger = context.app.ledger
+    item = image_item(found, ledger.vms(), ledger.pools())
+    print_item("Image", item, image_text(item))

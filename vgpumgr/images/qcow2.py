@@ -1,0 +1,176 @@
+"""The tables of a qcow2 image (QEMU's ``docs/interop/qcow2.txt``), held against its file.
+
+Every table is used once in an image without snapshots, so that reading them all reads no more than
+the file: an image that names one twice is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vgpumgr.images.reader import Reader
+
+# QEMU's own limits (block/qcow2.h).
+_MOST_L1_BYTES = 32 << 20
+_MOST_REFCOUNT_TABLE_BYTES = 8 << 20
+
+_HEADER = struct.Struct(">4sIQIIQIIQQIIQ")
+_HEADER_V3 = struct.Struct(">QQQII")
+_ENTRY_BYTES = 8
+
+_DIRTY, _COMPRESSION, _EXTENDED = 1 << 0, 1 << 3, 1 << 4
+_ZLIB, _ZSTD = 0, 1
+_OFFSET = 0x00FF_FFFF_FFFF_FE00
+_COMPRESSED = 1 << 62
+_MOST_REFCOUNT_ORDER = 6
+_LEAST_EXTENDED_BITS = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What of the header leads to the tables."""
+
+    cluster_bits: int
+    l1_entries: int
+    l1_offset: int
+    refcount_offset: int
+    refcount_clusters: int
+    snapshots: int
+    features: int
+    refcount_order: int
+    compression: int
+
+    @property
+    def cluster(self) -> int:
+        """A cluster's length in bytes."""
+        return 1 << self.cluster_bits
+
+    @property
+    def l2_entry_bytes(self) -> int:
+        """An entry has a bitmap beside it where clusters have subclusters."""
+        return 2 * _ENTRY_BYTES if self.features & _EXTENDED else _ENTRY_BYTES
+
+    @property
+    def l2_covers(self) -> int:
+        """Bytes of the disk that one L2 table stands for."""
+        return self.cluster // self.l2_entry_bytes * self.cluster
+
+
+def check(reader: Reader, virtual_bytes: int) -> None:
+    """ValueError for an image whose structure is not whole; its header was read before."""
+    header = _header(reader)
+    _check_features(header)
+    _check_refcounts(reader, header)
+    used: set[int] = set()
+    for table in _l2_tables(reader, header, virtual_bytes):
+        if table in used:
+            raise ValueError(f"qcow2: the L2 table at {table:#x} is used twice")
+        used.add(table)
+        _check_l2(reader, header, table)
+
+
+def _header(reader: Reader) -> Header:
+    head = reader.read(0, 112)
+    if len(head) < _HEADER.size:
+        raise ValueError(f"qcow2: the file ends in the header, after {len(head)} bytes")
+    (_, version, _, _, bits, _, _, l1_entries, l1, refcounts, clusters, snapshots, _) = (
+        _HEADER.unpack_from(head)
+    )
+    features, order, compression = 0, 4, _ZLIB
+    if version == 3:
+        features, _, _, order, length = _HEADER_V3.unpack_from(head, _HEADER.size)
+        compression = head[104] if length > 104 and len(head) > 104 else _ZLIB
+    return Header(
+        cluster_bits=bits,
+        l1_entries=l1_entries,
+        l1_offset=l1,
+        refcount_offset=refcounts,
+        refcount_clusters=clusters,
+        snapshots=snapshots,
+        features=features,
+        refcount_order=order,
+        compression=compression,
+    )
+
+
+def _check_features(header: Header) -> None:
+    if header.features & _DIRTY:
+        raise ValueError(
+            "qcow2: the image was not closed (dirty); repair it with qemu-img check -r all"
+        )
+    if header.compression not in {_ZLIB, _ZSTD}:
+        raise ValueError(f"qcow2: unknown compression type {header.compression}")
+    if bool(header.features & _COMPRESSION) != (header.compression != _ZLIB):
+        raise ValueError("qcow2: compression type and feature bit contradict each other")
+    if header.refcount_order > _MOST_REFCOUNT_ORDER:
+        raise ValueError(f"qcow2: refcounts of 2^{header.refcount_order} bits")
+    if header.features & _EXTENDED and header.cluster_bits < _LEAST_EXTENDED_BITS:
+        raise ValueError(f"qcow2: subclusters in clusters of {header.cluster} bytes")
+    if header.snapshots:
+        raise ValueError(f"qcow2: the image has snapshots inside ({header.snapshots})")
+
+
+def _check_refcounts(reader: Reader, header: Header) -> None:
+    """A table of tables; what they count is not gone into."""
+    length = header.refcount_clusters * header.cluster
+    if not 0 < length <= _MOST_REFCOUNT_TABLE_BYTES:
+        raise ValueError(f"qcow2: refcount table of {length} bytes")
+    _require_table(reader, header, header.refcount_offset, length, "refcount table")
+    for entry in _entries(reader, header.refcount_offset, length):
+        if entry:
+            _require_table(reader, header, entry, header.cluster, "refcount block")
+
+
+def _l2_tables(reader: Reader, header: Header, virtual_bytes: int) -> Iterator[int]:
+    length = header.l1_entries * _ENTRY_BYTES
+    needed = -(-virtual_bytes // header.l2_covers)
+    if header.l1_entries < needed or length > _MOST_L1_BYTES:
+        raise ValueError(f"qcow2: L1 table of {header.l1_entries} entries, {needed} are needed")
+    _require_table(reader, header, header.l1_offset, length, "L1 table")
+    for entry in _entries(reader, header.l1_offset, length):
+        table = entry & _OFFSET
+        if table:
+            _require_table(reader, header, table, header.cluster, "L2 table")
+            yield table
+
+
+def _check_l2(reader: Reader, header: Header, table: int) -> None:
+    entries = _entries(reader, table, header.cluster)
+    step = header.l2_entry_bytes // _ENTRY_BYTES
+    # A compressed cluster lies at any byte, and its offset has fewer bits the larger clusters are.
+    compressed_offset = (1 << (62 - (header.cluster_bits - 8))) - 1
+    unaligned = (header.cluster - 1) & _OFFSET
+    for entry in entries[::step]:
+        if entry & _COMPRESSED:
+            start = entry & compressed_offset
+        else:
+            start = entry & _OFFSET
+            if start & unaligned:
+                raise ValueError(f"qcow2: a data cluster at {start:#x} is not aligned")
+        if start >= reader.size:
+            raise _beyond(f"a data cluster at {start:#x}", reader)
+
+
+def _require_table(reader: Reader, header: Header, offset: int, length: int, what: str) -> None:
+    if not length:
+        return
+    if not offset or offset % header.cluster:
+        raise ValueError(f"qcow2: the {what} at {offset:#x} is not aligned")
+    if offset + length > reader.size:
+        raise _beyond(f"the {what} at {offset:#x}", reader)
+
+
+def _beyond(what: str, reader: Reader) -> ValueError:
+    return ValueError(f"qcow2: the file is cut off: {what} lies beyond its {reader.size} bytes")
+
+
+def _entries(reader: Reader, offset: int, length: int) -> array[int]:
+    """Big-endian words; the caller has seen that they are in the file."""
+    found = array("Q", reader.read(offset, length)[: length // _ENTRY_BYTES * _ENTRY_BYTES])
+    if sys.byteorder == "little":
+        found.byteswap()
+    return found

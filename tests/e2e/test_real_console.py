@@ -1,0 +1,112 @@
+"""A VM's screen through a ticket's door: real SSH, installed helper, real libvirt and QEMU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests import nshosts
+from tests.e2e.support import until
+from tests.vncviewer import Viewer
+from vgpumgr import domainxml
+from vgpumgr.app.tickets.door import LoopbackDoors
+from vgpumgr.app.tickets.secret import Half
+from vgpumgr.hosts import enrol
+from vgpumgr.hosts.real import RealHosts
+from vgpumgr.model.domain import DomainPlan, Ownership
+from vgpumgr.model.errors import Conflict, HostRefused, NotPermitted
+from vgpumgr.model.host import HostRecord, Versions
+from vgpumgr.model.ports import Host
+
+pytestmark = [pytest.mark.root, pytest.mark.libvirtd]
+
+FLEET, DESK = "contract", "desk"
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[nshosts.NamespaceFleet]:
+    if why := nshosts.missing():
+        pytest.skip(why)
+    made = nshosts.NamespaceFleet(1)
+    yield made
+    made.close()
+
+
+@contextmanager
+def reached(fleet: nshosts.NamespaceFleet, *, probe_only: bool = False) -> Iterator[Host]:
+    where = fleet.hosts[0]
+    real = RealHosts(ssh_config=fleet.ssh_config, identity=lambda: (FLEET, 1))
+    record = HostRecord(name=where.name, address=where.address(), probe_only=probe_only)
+    yield real.open(enrol.pin(real, record, where.fingerprint, _refuse))
+    real.close()
+
+
+@pytest.fixture(scope="module")
+def host(fleet: nshosts.NamespaceFleet) -> Iterator[Host]:
+    with reached(fleet) as found:
+        found.installation.install()
+        yield found
+
+
+def _refuse(*_: object) -> bool:
+    raise AssertionError("the key is given")
+
+
+@contextmanager
+def running(host: Host, *, graphics: bool = True) -> Iterator[None]:
+    libvirt = host.probe().versions.libvirt
+    plan = DomainPlan(
+        name=DESK,
+        uuid="4b20d080-1b54-4048-85b3-a6a62d165c01",
+        ownership=Ownership(fleet=FLEET, vm=DESK, vm_id="vm-1", generation=1),
+        vcpus=1,
+        memory_mib=64,
+        firmware="bios",
+        accelerator="tcg",
+        graphics=graphics,
+    )
+    host.domains.define(domainxml.render(plan, Versions(libvirt=libvirt)))
+    host.domains.start(DESK)
+    try:
+        yield
+    finally:
+        host.domains.destroy(DESK)
+        host.domains.undefine(DESK)
+
+
+def test_one_viewer_with_the_password_sees_the_screen_until_the_vm_is_off(
+    host: Host, fleet: nshosts.NamespaceFleet
+) -> None:
+    def helpers() -> int:
+        return sum(name.startswith("vgpumgr") for _, name in fleet.hosts[0].processes())
+
+    mine = Half()
+    with running(host):
+        with pytest.raises(Conflict, match="not ours"):
+            host.console(DESK, "vm-2")
+        with reached(fleet, probe_only=True) as only, pytest.raises(NotPermitted):
+            only.console(DESK, "vm-1")
+        LoopbackDoors(20.0).open(host.console(DESK, "vm-1"), mine.public).close()
+        until(lambda: helpers() == 0, "no helper of a closed door is left")
+        door = LoopbackDoors(20.0).open(host.console(DESK, "vm-1"), mine.public)
+        with Viewer(door.address) as viewer:
+            assert viewer.log_in(mine.password(door.answer)) == ""
+            assert DESK in viewer.screen().name
+            assert len(viewer.picture(8, 8)) >= 8 * 8 * 4  # QEMU sends the whole screen at first
+            assert helpers() >= 1
+            with pytest.raises(ConnectionRefusedError):
+                Viewer(door.address)
+            host.domains.destroy(DESK)
+            assert viewer.ended()
+    until(lambda: door.look().ended != "", "the door is closed")
+    assert door.look().ended == "the console has ended"
+    until(lambda: helpers() == 0, "no helper is left")
+
+
+def test_a_domain_that_is_off_or_has_no_console_is_refused(host: Host) -> None:
+    with pytest.raises(HostRefused, match="does not run"):
+        host.console(DESK, "vm-1")
+    with running(host, graphics=False), pytest.raises(HostRefused, match="no VNC console"):
+        host.console(DESK, "vm-1")

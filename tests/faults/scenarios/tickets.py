@@ -1,0 +1,81 @@
+"""A ticket asked for, given and closed: the asker and the desk of `serve` in one process.
+
+What is written is killed at: the screen is one of this process, and changes nothing on a host.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.faults.scenario import Place, Scenario
+from tests.simworld import host, vm
+from vgpumgr.app.composition import App
+from vgpumgr.app.tickets.door import LoopbackDoors
+from vgpumgr.app.tickets.secret import Half
+from vgpumgr.engine.clock import SystemClock
+from vgpumgr.engine.reconcile import SerialTurns
+from vgpumgr.engine.ticketing.asking import Wish, connect
+from vgpumgr.engine.ticketing.desk import Desk
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.ports import Door, Stream
+from vgpumgr.sim import joining, vnc
+
+_MACHINE = "here"
+
+
+@dataclass
+class _Working(SystemClock):
+    """While the asker waits, the desk works."""
+
+    desk: Desk
+
+    def wait(self, seconds: float) -> None:
+        self.desk.round()
+
+
+class _Screens:
+    """Hosts that have screens, and nothing else."""
+
+    def open(self, _record: HostRecord) -> Any:
+        return self
+
+    def console(self, domain: str, _vm_id: str) -> Stream:
+        near, far = socket.socketpair()
+        vnc.serve(far, domain)
+        return joining.Program(near)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _connected(app: App) -> None:
+    turns: SerialTurns[Door] = SerialTurns(app.engine.clock)
+    doors = LoopbackDoors(10.0)
+    session = replace(app.engine, hosts=_Screens())
+    desk = Desk(session, _MACHINE, doors, turns, open_s=60.0, emit=lambda _: None)
+    desk.round()  # what a killed one left is closed, or answered
+    asker = replace(app.engine, clock=_Working(desk))
+    wish = Wish(user="ann", machine=_MACHINE, key=Half().public, timeout_s=60.0)
+    assert connect(asker, "desk", wish).address
+    desk.close()
+    left = [each.id for each in app.engine.ledger.tickets()]
+    assert not left, f"tickets are open: {left}"
+
+
+def _made(place: Place) -> None:
+    place.enrol("h1")
+    place.apply(vm("desk", "T4-4Q", display=True))
+
+
+SCENARIOS = (
+    Scenario(
+        operation="connect",
+        part="ticket",
+        hosts=(host("T4"),),
+        command=_connected,
+        prepare=(_made,),
+        ends=("again",),
+    ),
+)

@@ -1,0 +1,67 @@
+"""``vgpumgr vm connect``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.interrupts import ending_gently
+from vgpumgr.cli.output import fields, output_option, print_item
+
+if TYPE_CHECKING:
+    from vgpumgr.app.tickets.asking import Given
+
+
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(1, 3600),
+    default=45.0,
+    show_default=True,
+    help="Seconds to wait for an answer of `vgpumgr serve`.",
+)
+
+
+@click.command()
+@click.argument("name")
+@timeout_option
+@output_option
+@pass_context
+def connect(context: Context, name: str, timeout: float) -> None:
+    """Get a ticket to a VM's screen: an address and a password for one VNC connection.
+
+    `vgpumgr serve`, running on this machine, opens the address on 127.0.0.1 and carries the
+    connection over SSH to the VM. It is gone after the first connection, or when nobody connects.
+    """
+    from vgpumgr.app.actor import actor
+    from vgpumgr.app.tickets.asking import connect
+
+    with ending_gently(context.app.stop):
+        given = connect(context.app.engine, name, actor(), timeout)
+    print_ticket(context, given)
+
+
+def print_ticket(context: Context, given: Given) -> None:
+    """The address and the password, once."""
+    ticket, open_s = given.ticket, context.config.ticket_s
+    until = (ticket.opened_at or time.time()) + open_s
+    host, _, port = ticket.address.rpartition(":")
+    item = {
+        "id": ticket.id,
+        "vm": ticket.vm,
+        "user": ticket.user,
+        "machine": ticket.machine,
+        "address": ticket.address,
+        "password": given.password,
+        "until": until,
+    }
+    text = fields(
+        [
+            ("Address", f"{ticket.address}   (vncviewer {host}::{port})"),
+            ("Password", given.password),
+            ("Good for", f"one connection, begun within {open_s:g} s"),
+        ]
+    )
+    print_item("Ticket", item, text)

@@ -1,0 +1,1 @@
+"""Connection tickets: who asks for one, and the desk of `serve` that gives them."""

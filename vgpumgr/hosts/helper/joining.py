@@ -1,0 +1,129 @@
+"""A request of the helper that leaves a connection: its stdin and stdout, after one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from vgpumgr.hosts.deadline import DEADLINES
+from vgpumgr.hosts.helper.answers import result_of
+from vgpumgr.hosts.helper.call import Identity
+from vgpumgr.hosts.helper.launch import Launch
+from vgpumgr.hosts.runner import MAX_ERROR_BYTES, Completed
+from vgpumgr.model.errors import (
+    DeadlineExceeded,
+    HostRefused,
+    HostUnreachable,
+    NotPermitted,
+    VgpumgrError,
+)
+from vgpumgr.model.ports import Stream
+
+_PIECE = 4096
+
+
+class Program(Stream, Protocol):
+    """A program's stdin and stdout."""
+
+    def complaint(self) -> str:
+        """What it wrote to stderr, after its output ended."""
+
+
+Start = Callable[[Sequence[str]], Program]
+"""Starts a program on the host, over a connection that ends with it; HostUnreachable."""
+
+
+class HelperConsole:
+    """``console`` of one host. ``timeout_s`` is the deadline of the answer alone."""
+
+    def __init__(
+        self, host: str, start: Start, launch: Launch, *, timeout_s: float, identity: Identity
+    ) -> None:
+        self._host = host
+        self._start = start
+        self._launch = launch
+        self._timeout_s = timeout_s
+        self._identity = identity
+
+    def __call__(self, domain: str, vm_id: str) -> Stream:
+        """See ``ports.Host.console``."""
+        if not self._launch.may_change:
+            raise NotPermitted(
+                f"{self._host} is probed only: there are no consoles of it",
+                why="it was enrolled without installing the helper",
+                next=f"vgpumgr host remove {self._host}, then host add without --no-install",
+            )
+        request = {
+            "verb": "console",
+            "args": {"domain": domain, "vm": vm_id},
+            "fleet": self._identity()[0],
+        }
+        program = self._start(self._launch.argv)
+        try:
+            line, rest = self._asked(program, json.dumps(request).encode() + b"\n")
+            self._accepted(domain, line, program)
+        except BaseException:
+            program.close()
+            raise
+        return _Joined(program, rest)
+
+    def _asked(self, program: Program, request: bytes) -> tuple[bytes, bytes]:
+        """The answer's line, and what came behind it."""
+        got = b""
+        with DEADLINES.within(self._timeout_s, program.close) as deadline:
+            try:
+                program.sendall(request)
+                while b"\n" not in got and len(got) < MAX_ERROR_BYTES:
+                    piece = program.recv(_PIECE)
+                    if not piece:
+                        break
+                    got += piece
+            except OSError as error:
+                if not deadline.fired:
+                    raise self._lost(HostUnreachable, str(error)) from error
+        if deadline.fired:
+            raise self._lost(DeadlineExceeded, f"no answer within {self._timeout_s:g} s")
+        line, _, rest = got.partition(b"\n")
+        return line, rest
+
+    def _lost(self, kind: type[VgpumgrError], why: str) -> VgpumgrError:
+        """A helper that does not know the verb waits for more of the request."""
+        return kind(
+            f"the helper on {self._host} gave no connection to the console",
+            why=why,
+            next=f"vgpumgr host upgrade {self._host}   (if it is older than this vgpumgr)",
+        )
+
+    def _accepted(self, domain: str, line: bytes, program: Program) -> None:
+        """What the helper refused is raised."""
+        said = "" if line else program.complaint()
+        try:
+            result_of(self._host, Completed(0 if line else 1, line, said), self._launch)
+        except HostRefused as refusal:
+            screen = "display: true or console: true in its file gives it a screen"
+            refusal.next = refusal.next or f"vgpumgr vm show {domain}; {screen}"
+            raise
+
+
+class _Joined:
+    """The connection behind the answer."""
+
+    def __init__(self, program: Program, first: bytes) -> None:
+        self._program = program
+        self._first = first
+
+    def recv(self, size: int) -> bytes:
+        """Some bytes; none at the end."""
+        if self._first:
+            piece, self._first = self._first[:size], self._first[size:]
+            return piece
+        return self._program.recv(size)
+
+    def sendall(self, data: bytes) -> None:
+        """All bytes."""
+        self._program.sendall(data)
+
+    def close(self) -> None:
+        """End the program with its connection."""
+        self._program.close()

@@ -1,0 +1,71 @@
+"""Connection tickets: rows ↔ values, asked, moved, closed; never deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, insert, or_, select, update
+
+from vgpumgr.model.errors import StaleGeneration
+from vgpumgr.model.ticket import Ticket, TicketMoved, TicketState
+from vgpumgr.store.audit import Stamp, write
+from vgpumgr.store.codec import printable
+from vgpumgr.store.schema import ticket
+
+Row = dict[str, Any]
+
+_OPEN = ticket.c.closed_at.is_(None)
+_NAMES = tuple(each.name for each in fields(Ticket))
+_WHEN = {
+    TicketState.OPEN: "opened_at",
+    TicketState.CONNECTED: "connected_at",
+    TicketState.CLOSED: "closed_at",
+}
+
+
+def list_tickets(connection: Connection, ids: Collection[str] = ()) -> tuple[Ticket, ...]:
+    """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
+    wanted = or_(_OPEN, ticket.c.id.in_(sorted(ids))) if ids else _OPEN
+    query = select(ticket).where(wanted).order_by(ticket.c.asked_at, ticket.c.id)
+    return tuple(_ticket(row) for row in connection.execute(query))
+
+
+def ask(connection: Connection, asked: Ticket, stamp: Stamp) -> None:
+    """Add one."""
+    values = {name: getattr(asked, name) for name in _NAMES}
+    connection.execute(insert(ticket), [{**values, "state": asked.state.value}])
+    write(connection, stamp, [_told(asked.state, asked.vm, f"for {asked.user}")])
+
+
+def move(connection: Connection, moves: Iterable[TicketMoved], stamp: Stamp) -> None:
+    """Move tickets; StaleGeneration for one that somebody else moved."""
+    for each in moves:
+        values: Row = {"state": each.state.value, "code": each.code, "next": printable(each.next)}
+        values |= {"why": printable(each.why), _WHEN[each.state]: stamp.at}
+        if each.state is TicketState.OPEN:
+            values |= {"address": each.address, "answer": each.answer}
+        moved = (
+            update(ticket)
+            .where(ticket.c.id == each.ticket, ticket.c.state == each.before.value)
+            .values(**values)
+            .returning(ticket.c.vm)
+        )
+        name = connection.execute(moved).scalar_one_or_none()
+        if name is None:
+            raise StaleGeneration(
+                "the ticket changed since it was read",
+                why=f"ticket {each.ticket} is not {each.before} any more",
+                next="ask for another one",
+            )
+        write(connection, stamp, [_told(each.state, name, each.why or each.address)])
+
+
+def _told(state: TicketState, name: str, detail: str) -> Row:
+    return {"event": f"ticket.{state}", "vm": name, "detail": detail}
+
+
+def _ticket(row: Any) -> Ticket:
+    found = {name: getattr(row, name) for name in _NAMES}
+    return Ticket(**{**found, "state": TicketState(row.state)})

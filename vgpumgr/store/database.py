@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -13,7 +14,9 @@ from sqlalchemy.pool import StaticPool
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store import server
-from vgpumgr.store.faults import told
+from vgpumgr.store.faults import locked, told
+from vgpumgr.store.line import Line
+from vgpumgr.store.locks import locks_folder
 
 _WRITES = "vgpumgr_writes"
 
@@ -78,22 +81,37 @@ def server_database(url: URL, where: str, patience_s: float) -> Database:
 
 
 def file_database(path: str, busy_timeout_s: float) -> Database:
-    """SQLite on a file: WAL, every commit synced, foreign keys checked."""
+    """SQLite on a file: WAL, every commit synced, foreign keys checked; writers in a line."""
     engine = create_engine(
         URL.create("sqlite", database=path),
         connect_args={"timeout": busy_timeout_s},
         max_overflow=-1,
     )
-    return _sqlite(engine, path)
+    line = Line(locks_folder(Path(path)))
+    reads, writes = _sqlite(engine)
+
+    @contextmanager
+    def writes_in_line() -> Iterator[Connection]:
+        with line.turn(busy_timeout_s) as is_ours:
+            if not is_ours:
+                raise locked(path)
+            with writes() as connection:
+                yield connection
+
+    return Database(engine, path, reads=reads, writes=writes_in_line)
 
 
 def memory_database(where: str) -> Database:
     """An SQLite database that lives in this process only."""
-    return _sqlite(create_engine("sqlite://", poolclass=StaticPool), where)
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    reads, writes = _sqlite(engine)
+    return Database(engine, where, reads=reads, writes=writes)
 
 
-def _sqlite(engine: Engine, where: str) -> Database:
-    """Take BEGIN away from the driver: a write must hold the lock before its first read."""
+def _sqlite(engine: Engine) -> tuple[Begin, Begin]:
+    """How reads and writes begin. BEGIN is taken from the driver: a write must hold the lock
+    before its first read.
+    """
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
@@ -107,5 +125,4 @@ def _sqlite(engine: Engine, where: str) -> Database:
         writes = connection.get_execution_options().get(_WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    writing = engine.execution_options(**{_WRITES: True})
-    return Database(engine, where, reads=engine.begin, writes=writing.begin)
+    return engine.begin, engine.execution_options(**{_WRITES: True}).begin

@@ -12,6 +12,11 @@ from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.claims import new_worker
 
 
+def locks_folder(ledger: Path) -> Path:
+    """Where the locks of a ledger file are."""
+    return ledger.with_name(f"{ledger.name}.locks")
+
+
 class FileLocks:
     """Locks under one folder. The kernel drops them when their process ends, however it ends."""
 

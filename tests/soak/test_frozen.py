@@ -26,3 +26,16 @@ def test_a_domain_that_took_the_name_of_a_vm_is_not_started() -> None:
     state.power(name="a", verb="start", strike=None)
     state.holds()
     state.teardown()
+
+
+def test_mixed_sizes_that_the_last_layout_leaves_alone_outlive_a_power_cut() -> None:
+    state = Soak()
+    state.plot(plot="vf")
+    state.event(host="h2", n=0, name="a", what="cordon")
+    state.layout(choice=1, host="h1", strike=None)
+    state.layout(choice=0, host="h1", strike=None)
+    state.apply_some(cpus=1, kind=0, names=["a", "b"], partial=False, strike=None)
+    cut = Strike(Kind.POWER, at=12, after=False)
+    state.apply_some(cpus=2, kind=0, names=["a", "b"], partial=False, strike=cut)
+    state.holds()
+    state.teardown()

@@ -4,6 +4,7 @@
 change on one host. What is made for a VM is no part of a layout.
 """
 
+from vgpumgr.layout.beside import brought_back, standing
 from vgpumgr.layout.carried import carried
 from vgpumgr.layout.journal import from_plain, to_plain
 from vgpumgr.layout.keeping import kept_parts, to_keep
@@ -16,6 +17,7 @@ __all__ = [
     "LayoutRefused",
     "act",
     "apply_change",
+    "brought_back",
     "carried",
     "differences",
     "export",
@@ -25,6 +27,7 @@ __all__ = [
     "lacks",
     "look",
     "plan",
+    "standing",
     "summary",
     "to_keep",
     "to_plain",

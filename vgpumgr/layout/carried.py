@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from vgpumgr.layout.beside import beside
 from vgpumgr.layout.profiles import compute_names
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import (
@@ -31,15 +32,7 @@ def carried(
     ``before`` is the goal that was cut: what that one declared was not brought back but wanted, and
     is wanted no more. Parts that cannot be had beside what the goal declares are not carried.
     """
-    due = _brought_back(gpu, before, changes)
-    whole = replace(goal, vfs=due.vfs if goal.vfs is None else goal.vfs)
-    if goal.instances is None and goal.mig is not False:
-        whole = replace(whole, instances=due.instances)
-    if goal.mixed_size is None and not goal.mig and whole.vfs != 0:
-        whole = replace(whole, mixed_size=due.mixed_size)
-    if goal.scheduler is None and not goal.mig:
-        whole = replace(whole, scheduler=due.scheduler)
-    return whole
+    return beside(goal, _brought_back(gpu, before, changes))
 
 
 def _brought_back(gpu: GpuFacts, before: GpuLayout, changes: Iterable[PartChange]) -> GpuLayout:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vgpumgr import layout
 from vgpumgr.engine import supply
+from vgpumgr.engine.layouts.made import made_for_vms
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord, GpuState
@@ -22,17 +23,26 @@ def meant(view: LedgerView, specs: Sequence[LayoutSpec] | None) -> frozenset[str
 def goals_of(
     view: LedgerView, specs: Sequence[LayoutSpec] | None
 ) -> dict[str, tuple[str, GpuLayout]]:
-    """The goal of every GPU that the layouts mean; one that is gone from its host has none."""
-    goals: dict[str, tuple[str, GpuLayout]] = {}
-    there = [gpu for gpu in view.gpus if gpu.state is not GpuState.MISSING]
+    """The goal of every GPU that the layouts mean; one that is gone from its host has none.
+
+    What a layout leaves alone stays as the one that was applied last declared it.
+    """
+    there = {gpu.id: gpu for gpu in view.gpus if gpu.state is not GpuState.MISSING}
+    known = {each.gpu: (each.layout, each.goal) for each in view.layouts if each.gpu in there}
     if specs is None:
-        known = {record.gpu: (record.layout, record.goal) for record in view.layouts}
-        return {gpu.id: known[gpu.id] for gpu in there if gpu.id in known}
+        return {gpu: known[gpu] for gpu in there if gpu in known}
+    goals: dict[str, tuple[str, GpuLayout]] = {}
     for spec in specs:
         for host in _hosts_of(view, spec):
-            gpus = [gpu for gpu in there if gpu.host == host.name]
+            gpus = [gpu for gpu in there.values() if gpu.host == host.name]
             for gpu, goal in layout.goals(spec, host, gpus).items():
                 goals[gpu] = (spec.name, goal)
+    made = made_for_vms(view)
+    for gpu in goals.keys() & known.keys():
+        name, goal = goals[gpu]
+        _, before = known[gpu]
+        seen = there[gpu].facts
+        goals[gpu] = (name, layout.standing(seen, goal, before, made.get(gpu, frozenset())))
     return goals
 
 

@@ -25,6 +25,7 @@ from vgpumgr.model.layout import (
     LayoutPlan,
     LayoutSpec,
 )
+from vgpumgr.model.placement import Usage
 
 
 def plan(
@@ -46,16 +47,7 @@ def _plan(
     made = made_for_vms(view)
     meant = [gpu for gpu in view.gpus if gpu.id in goals]
     changes = [
-        _change(
-            _Meant(
-                gpu=gpu,
-                layout=goals[gpu.id][0],
-                declared=goals[gpu.id][1],
-                goal=whole_goal(view, gpu, goals[gpu.id][1]),
-                context=seen[gpu.host],
-                made_for_vms=made.get(gpu.id, frozenset()),
-            )
-        )
+        _change(_meant(view, gpu, goals[gpu.id], seen[gpu.host], made.get(gpu.id, frozenset())))
         for gpu in meant
         if gpu.host not in silent
     ]
@@ -71,7 +63,7 @@ def _plan(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Meant:
     """A GPU and what it is to be: ``declared`` is kept on its host, ``goal`` is what it is changed
-    to, which has more in it where an earlier change was cut.
+    to, which has more in it where an earlier change was cut or VMs have lost their parts.
     """
 
     gpu: GpuRecord
@@ -79,7 +71,28 @@ class _Meant:
     declared: GpuLayout
     goal: GpuLayout
     context: HostContext
+    usages: Sequence[Usage]
     made_for_vms: frozenset[int]
+
+
+def _meant(
+    view: LedgerView,
+    gpu: GpuRecord,
+    goal: tuple[str, GpuLayout],
+    context: HostContext,
+    made_for_vms: frozenset[int],
+) -> _Meant:
+    name, declared = goal
+    usages = gpu_supply(gpu, context).usages
+    return _Meant(
+        gpu=gpu,
+        layout=name,
+        declared=declared,
+        goal=layout.brought_back(whole_goal(view, gpu, declared), usages),
+        context=context,
+        usages=usages,
+        made_for_vms=made_for_vms,
+    )
 
 
 def _change(meant: _Meant) -> GpuChange:
@@ -124,8 +137,7 @@ def _out_of_reach(meant: _Meant) -> tuple[str, str] | None:
 def _changed(meant: _Meant) -> GpuChange:
     """Raises LayoutRefused where the goal cannot be reached now."""
     gpu, made = meant.gpu, meant.made_for_vms
-    usages = gpu_supply(gpu, meant.context).usages
-    differences, changes = layout.plan(gpu.facts, meant.goal, usages, made)
+    differences, changes = layout.plan(gpu.facts, meant.goal, meant.usages, made)
     keep = keeping.due(gpu, (meant.layout, meant.declared), changes, meant.context, made)
     unkept = (keeping.NOT_KEPT,) if keep and not differences else ()
     return replace(_nothing(meant), differences=(*differences, *unkept), changes=changes, keep=keep)

@@ -1,0 +1,83 @@
+"""`vgpumgr booking`: desktops kept for a group, and what others meet meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.e2e.support import Cli, host, new_cli, vm
+
+POOL = {
+    "kind": "Pool",
+    "name": "cad",
+    "image": "cad@1",
+    "vcpus": 1,
+    "memory": "1GiB",
+    "gpus": [{"profile": "T4-4Q"}],
+    "entitlement": {"groups": ["class"]},
+    "spare": 0,
+    "max": 4,
+    "time_zone": "Europe/Berlin",
+}
+
+
+@pytest.fixture
+def cli() -> Iterator[Cli]:
+    with new_cli() as made:
+        made.sim_up(host("h1", ("T4", 1), images=["cad@1.qcow2"]))
+        made.ok("apply", "-f", made.documents(POOL))
+        yield made
+
+
+def window(begins: timedelta, lasts: timedelta) -> list[str]:
+    start = datetime.now(UTC) + begins
+    return ["--from", start.isoformat(), "--to", (start + lasts).isoformat()]
+
+
+def words(count: int, times: list[str], **other: str) -> list[str]:
+    asked = {"group": "class", "profile": "T4-4Q", **other}
+    options = [word for name, value in asked.items() for word in (f"--{name}", value)]
+    return ["booking", "create", *options, "--count", str(count), *times]
+
+
+def test_what_is_booked_is_kept_listed_and_let_go(cli: Cli) -> None:
+    now = window(timedelta(minutes=-1), timedelta(hours=1))
+    assert "3 desktops of pool cad for class" in cli.ok(*words(3, now)).err
+    [booked] = cli.items("booking", "list")
+    assert (booked["state"], booked["pool"], booked["in_use"]) == ("holds", "cad", 0)
+    why = "room for 3 × T4-4Q is kept for bookings of pool cad"
+    cli.ok("apply", "-f", cli.documents(vm("one", "T4-4Q"), name="one.yaml"))
+    two = cli.documents(vm("two", "T4-4Q"), name="two.yaml")
+    assert why in cli.fails(5, "apply", "-f", two).err
+    assert why in cli.fails(5, "explain", "-f", two).out
+    assert f"{booked['name']} has 3" in cli.fails(4, *words(1, now)).err
+    cli.ok("booking", "delete", booked["name"])
+    cli.ok("apply", "-f", two)
+    assert cli.items("booking", "list") == []
+    assert "vgpumgr booking list" in cli.fails(3, "booking", "delete", booked["name"]).err
+
+
+@pytest.mark.parametrize(
+    ("times", "other", "code", "why"),
+    [
+        (["--from", "noon", "--to", "2099-01-01"], {}, 2, "is no time"),
+        (["--from", "2099-01-01 09:00", "--to", "2099-01-01 09:00"], {}, 2, "ends after it began"),
+        (["--from", "2001-01-01", "--to", "2001-01-02"], {}, 2, "after now"),
+        (["--from", "2099-01-01", "--to", "2099-01-02"], {"profile": "T4-4X"}, 2, "T4-4Q"),
+        (["--from", "2099-01-01", "--to", "2099-01-02"], {"group": "nobody"}, 3, "not for nobody"),
+    ],
+)
+def test_what_is_no_booking_is_refused(
+    cli: Cli, times: list[str], other: dict[str, str], code: int, why: str
+) -> None:
+    assert why in cli.fails(code, *words(1, times, **other)).err
+    assert cli.items("booking", "list", "--all") == []
+
+
+def test_times_are_by_the_clock_of_the_pool(cli: Cli) -> None:
+    said = cli.ok(*words(1, ["--from", "2099-07-01 09:00", "--to", "2099-07-01 17:30"])).err
+    assert "2099-07-01 09:00 to 2099-07-01 17:30 (Europe/Berlin)" in said
+    [booked] = cli.items("booking", "list")
+    assert datetime.fromtimestamp(booked["start"], UTC).hour == 7

@@ -1,0 +1,110 @@
+"""Desktops kept for a group: by its pool, and by whoever places others meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.poolsim import STAFF, PoolSim, spec
+from vgpumgr.engine.use_cases import queue
+from vgpumgr.engine.use_cases.booking import Wish
+from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, UsageError
+from vgpumgr.model.pool import Booking, Entitlement
+from vgpumgr.model.terms import Terms
+from vgpumgr.model.vm import GpuRequest, VmSpec
+
+HOUR = 3600.0
+GROUPS = Entitlement(groups=STAFF | {"class"})
+
+
+@pytest.fixture
+def sim(tmp_path: Path) -> Iterator[PoolSim]:
+    """A pool on one T4 that has room for four desktops; none is wanted yet."""
+    made = PoolSim(tmp_path, spec(spare=0, entitlement=GROUPS), "h1")
+    yield made
+    made.world.close()
+
+
+def book(sim: PoolSim, count: int, *, hours: tuple[float, float] = (1, 3)) -> Booking:
+    start, end = (sim.clock.now() + HOUR * each for each in hours)
+    wish = Wish(group="class", profile="T4-4Q", count=count, start=start, end=end)
+    return sim.engine.book(wish)
+
+
+def alone(name: str) -> VmSpec:
+    return VmSpec(name=name, vcpus=1, memory_mib=512, gpus=(GpuRequest(profile="T4-4Q"),))
+
+
+def test_its_desktops_are_there_when_it_begins_and_are_its_groups(sim: PoolSim) -> None:
+    booking = book(sim, 2)
+    sim.turn()
+    assert sim.vms() == []
+    sim.turn(after_s=0.8 * HOUR)
+    assert sim.states() == {"cad-01": "ready", "cad-02": "ready"}
+    sim.turn(after_s=0.3 * HOUR)
+    assert not sim.assign("ada").desktop, "what is kept for the class is nobody else's"
+    given = sim.engine.assign_desktop("cad", "pip", {"class"})
+    assert given.desktop, "ada waits, but not for that one"
+    sim.turn()
+    sessions = filter(None, (row.desktop.session for row in sim.rows().values()))
+    assert {each.user: each.booking for each in sessions} == {"ada": "", "pip": booking.id}
+
+
+def test_others_are_placed_beside_what_it_needs(sim: PoolSim) -> None:
+    book(sim, 2)
+    sim.engine.apply([alone("early")])
+    sim.clock.wait(0.9 * HOUR)
+    sim.engine.apply([alone("beside")])
+    with pytest.raises(NoPlacement) as refused:
+        sim.engine.apply([alone("late")])
+    assert refused.value.why == "room for 2 × T4-4Q is kept for bookings of pool cad"
+    sim.turn()
+    assert sim.states() == {"cad-01": "ready", "cad-02": "ready"}
+    sim.clock.wait(3 * HOUR)
+    sim.turn()
+    sim.engine.apply([alone("late")])
+
+
+def test_what_does_not_fit_is_refused_with_who_is_in_the_way(sim: PoolSim) -> None:
+    first = book(sim, 3)
+    with pytest.raises(Conflict) as refused:
+        book(sim, 2, hours=(2, 5))
+    assert refused.value.why == (f"2 × T4-4Q do not fit: 4 can run at a time, {first.id} has 3")
+    book(sim, 2, hours=(3, 5))
+    sim.ledger.cancel_booking(first.id)
+    book(sim, 2, hours=(1, 3))
+    sim.engine.apply([alone("other")])
+    with pytest.raises(Conflict, match="pool cad"):
+        book(sim, 4, hours=(8, 9))
+
+
+def test_one_that_nobody_could_serve_is_refused(sim: PoolSim) -> None:
+    with pytest.raises(UsageError):
+        book(sim, 1, hours=(2, 2))
+    with pytest.raises(UsageError):
+        book(sim, 1, hours=(-3, -2))
+    now = sim.clock.now()
+    for group, profile, why in (
+        ("nobody", "T4-4Q", "cad: of that profile, but not for nobody"),
+        ("class", "T4-8Q", "no pool has desktops with T4-8Q"),
+    ):
+        wish = Wish(group=group, profile=profile, count=1, start=now, end=now + HOUR)
+        with pytest.raises(NotFound) as refused:
+            sim.engine.book(wish)
+        assert refused.value.why == why
+    assert sim.ledger.bookings() == ()
+
+
+def test_what_waits_in_the_queue_leaves_its_room(sim: PoolSim) -> None:
+    book(sim, 3)
+    sim.clock.wait(0.9 * HOUR)
+    waiting = [replace(alone(name), queue=Terms()) for name in ("one", "two")]
+    sim.engine.apply(waiting)
+    queue.step(sim.engine)
+    assert sim.vms() == ["one"]
+    sim.clock.wait(3 * HOUR)
+    queue.step(sim.engine)
+    assert sim.vms() == ["one", "two"]

@@ -1,0 +1,133 @@
+"""``vgpumgr booking``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.output import Column, counted, list_options, print_list, say
+from vgpumgr.cli.profile_names import known_profile
+from vgpumgr.model.pool import Booking, PoolSpec
+
+COLUMNS = (
+    Column("BOOKING", "name"),
+    Column("GROUP", "group"),
+    Column("PROFILE", "profile"),
+    Column("COUNT", "count"),
+    Column("IN USE", "in_use"),
+    Column("FROM", "from"),
+    Column("TO", "to"),
+    Column("STATE", "state"),
+    Column("POOL", "pool"),
+)
+
+
+@click.group()
+def booking() -> None:
+    """Desktops kept for a group in a window of time: create, list, delete."""
+
+
+def _moment(_ctx: click.Context, _param: click.Parameter, text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{text!r} is no time: write one like '2027-03-01 09:00'"
+        ) from error
+
+
+@booking.command()
+@click.option("--group", required=True, help="Whom they are for: a group of a pool's entitlement.")
+@click.option("--profile", required=True, help="The profile of the pool's desktops.")
+@click.option("--count", type=click.IntRange(1, 10_000), required=True, help="How many.")
+@click.option("--from", "start", callback=_moment, required=True, metavar="TIME")
+@click.option("--to", "end", callback=_moment, required=True, metavar="TIME")
+@pass_context
+def create(
+    context: Context, group: str, profile: str, count: int, start: datetime, end: datetime
+) -> None:
+    """Keep desktops for a group; times are by the wall clock of its pool's time zone.
+
+    The pool with that profile that is for the group makes them before the window begins. Until
+    it ends, nobody else is placed where they need room. Exit 4 where others have it already.
+    """
+    from vgpumgr.engine.use_cases.booking import Wish
+
+    engine = context.app.engine
+    made = known_profile(context, profile)
+    pool = engine.booking_pool(group, made).spec
+    zone = ZoneInfo(pool.zone)
+    wish = Wish(
+        group=group, profile=made, count=count, start=_unix(start, zone), end=_unix(end, zone)
+    )
+    booked = engine.book(wish)
+    say(
+        f"booking {booked.id}: {counted(count, 'desktop')} of pool {pool.name} for {group}, "
+        f"{_shown(booked.start, zone)} to {_shown(booked.end, zone)} ({pool.zone})"
+    )
+
+
+def _unix(moment: datetime, zone: ZoneInfo) -> float:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+
+
+def _shown(at: float, zone: ZoneInfo) -> str:
+    return datetime.fromtimestamp(at, zone).isoformat(sep=" ", timespec="minutes")[:16]
+
+
+@booking.command("list")
+@click.option("-a", "--all", "past", is_flag=True, help="Those that are over, too.")
+@list_options
+@pass_context
+def list_(context: Context, past: bool) -> None:
+    """List bookings by when they begin, in their pool's time zone."""
+    now = time.time()
+    items = [each for each in _items(context, now) if past or each["state"] != "over"]
+    print_list("Booking", items, COLUMNS)
+
+
+def _items(context: Context, now: float) -> Iterator[dict[str, Any]]:
+    from vgpumgr.pools import served_by
+
+    ledger = context.app.ledger
+    specs = [each.spec for each in ledger.pools()]
+    sessions = [each.desktop.session for each in ledger.desktops()]
+    for each in ledger.bookings():
+        in_use = sum(one is not None and one.booking == each.id for one in sessions)
+        yield _item(each, served_by(each, specs), in_use, now)
+
+
+def _item(each: Booking, pool: PoolSpec | None, in_use: int, now: float) -> dict[str, Any]:
+    zone = ZoneInfo(pool.zone if pool else "UTC")
+    state = "over" if each.end <= now else "holds" if each.start <= now else "to come"
+    return {
+        "name": each.id,
+        "group": each.group,
+        "profile": each.profile,
+        "count": each.count,
+        "in_use": in_use,
+        "from": _shown(each.start, zone),
+        "to": _shown(each.end, zone),
+        "start": each.start,
+        "end": each.end,
+        "state": state if pool else f"{state}, no pool serves it",
+        "pool": pool.name if pool else None,
+        "time_zone": zone.key,
+    }
+
+
+@booking.command()
+@click.argument("names", nargs=-1, required=True, metavar="BOOKING...")
+@pass_context
+def delete(context: Context, names: tuple[str, ...]) -> None:
+    """Cancel bookings; who is on a desktop stays there."""
+    ledger = context.app.writable_ledger
+    for name in names:
+        ledger.cancel_booking(name)
+        say(f"booking {name} is cancelled")

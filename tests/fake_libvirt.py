@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -48,22 +48,28 @@ class FakeDomains:
         return str(self.host.call("define", xml, effect=lambda: self._define(xml)))
 
     def start(self, name: str) -> None:
+        name = self._named(name)
         self.host.call("start", name, effect=lambda: self._start(name))
 
     def shutdown(self, name: str) -> None:
+        name = self._named(name)
         ignored = self.host.guests_ignore_acpi
         self.host.call("shutdown", name, effect=lambda: ignored or self._off(name))
 
     def reboot(self, name: str) -> None:
+        name = self._named(name)
         self.host.call("reboot", name, effect=lambda: self._known(name))
 
     def destroy(self, name: str) -> None:
+        name = self._named(name)
         self.host.call("destroy", name, effect=lambda: self._off(name))
 
     def undefine(self, name: str) -> None:
+        name = self._named(name)
         self.host.call("undefine", name, effect=lambda: self._forget(name))
 
     def set_autostart(self, name: str, on: bool) -> None:
+        name = self._named(name)
         self.host.call("autostart", name, on, effect=lambda: self._change(name, autostart=on))
 
     def live_xml(self, name: str) -> str:
@@ -101,6 +107,10 @@ class FakeDomains:
 
     def resume(self, name: str) -> None:
         self.host.call("resume", name, effect=lambda: self._resume(name))
+
+    def _named(self, key: str) -> str:
+        there = self.host.domains_by_name.items()
+        return next((name for name, each in there if each.uuid == key), key)
 
     def _live(self, name: str) -> str:
         if self._known(name).state is DomainState.SHUTOFF:
@@ -213,6 +223,17 @@ class FakeStorage:
         effect = self.host.uploads.update
         self.host.call("upload", volume, effect=lambda: effect({volume: data}))
 
+    def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
+        return tuple(each for each in self.host.volumes.values() if each.pool == pool)
+
+    def fill(self, pool: str, volume: str, length: int, pieces: Iterable[bytes | int]) -> None:
+        def effect() -> None:
+            data = b"".join(bytes(each) if isinstance(each, int) else each for each in pieces)
+            assert len(data) == length == self._known(pool, volume).capacity_bytes
+            self.host.uploads[volume] = data
+
+        self.host.call("fill", volume, effect=effect)
+
     def delete(self, pool: str, volume: str) -> None:
         self.host.call("volume_delete", volume, effect=lambda: self._delete(pool, volume))
 
@@ -259,6 +280,7 @@ class FakeStorage:
             path=f"/pools/{pool}/{name}",
             capacity_bytes=capacity,
             format=str(kind.get("type")) if kind is not None else "",
+            backing_path=root.findtext("backingStore/path"),
         )
         self.host.volumes[pool, name] = facts
         return facts

@@ -29,7 +29,7 @@ from vgpumgr.model.host import (
     Versions,
 )
 from vgpumgr.model.migration import MoveProgress
-from vgpumgr.model.ports import Host
+from vgpumgr.model.ports import Host, Stream
 
 Claim = dict[str, object]
 
@@ -109,6 +109,22 @@ class Refusal:
 
 
 @dataclass
+class FakeStream:
+    """A connection that was closed, or was not."""
+
+    closed: bool = False
+
+    def recv(self, size: int) -> bytes:
+        return b""
+
+    def sendall(self, data: bytes) -> None:
+        """Nobody listens."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
 class FakeHost:
     """One host. Everything on it is public: tests look at it and meddle with it."""
 
@@ -130,6 +146,7 @@ class FakeHost:
     xml_by_name: dict[str, str] = field(default_factory=dict)
     volumes: dict[tuple[str, str], VolumeFacts] = field(default_factory=dict)
     uploads: dict[str, bytes] = field(default_factory=dict)
+    consoles: list[FakeStream] = field(default_factory=list)
     moving: dict[str, MoveProgress] = field(default_factory=dict)
     versions: Versions = VERSIONS
     pool_kind: str = "dir"
@@ -257,6 +274,17 @@ class FakeHost:
             bridges=("br0",),
             unknown=self.unknown,
         )
+
+    def console(self, domain: str, vm_id: str) -> Stream:
+        """A console at which nobody ever says anything."""
+
+        def joined() -> FakeStream:
+            self.consoles.append(FakeStream())
+            return self.consoles[-1]
+
+        found = self.call("console", domain, vm_id, effect=joined)
+        assert isinstance(found, FakeStream)
+        return found
 
     def close(self) -> None:
         """Nothing to close."""

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from tests.checker import audited, claims, foreign, leaks, operations, queue, slices, vms
+from tests.checker import (
+    audited,
+    claims,
+    foreign,
+    images,
+    leaks,
+    operations,
+    pools,
+    queue,
+    slices,
+    vms,
+)
 from tests.checker.seen import Dump, Seen
 from tests.checker.violation import Violation
 
-RULES = (slices, claims, leaks, operations, vms, queue, foreign, audited)
+RULES = (slices, claims, leaks, images, operations, vms, queue, pools, foreign, audited)
 
 
 def check(dump: Dump, baseline: Dump | None = None) -> list[Violation]:

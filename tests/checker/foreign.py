@@ -30,6 +30,7 @@ def _gone(seen: Seen, before: Seen, old: HostSeen, host: HostSeen) -> Iterator[V
         if now is None or not same or (now.xml != domain.xml and now.vm_id not in adopted):
             yield _touched("domain", f"{domain.name} on {host.name}")
     ids = [f"-{key[:8]}-" for key in before.store.vms]
+    ids += [f"-{row['id'][:8]}." for row in before.store.rows.get("image", ())]
     for pool, volume in sorted(old.volumes - host.volumes):
         if not any(each in volume for each in ids):
             yield _touched("volume", f"{pool}/{volume} on {host.name}")

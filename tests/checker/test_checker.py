@@ -155,6 +155,19 @@ def runs_without_its_vm(found: Dump) -> None:
     row(found, "queue", name="desk")["vm_id"] = "nobody"
 
 
+def ready_without_its_vm(found: Dump) -> None:
+    found["store"]["desktop"].append(
+        {
+            "id": "d-1",
+            "name": "cad-01",
+            "state": "ready",
+            "vm_id": "nobody",
+            "session": None,
+            "closed_at": None,
+        }
+    )
+
+
 def record_gone(found: Dump) -> None:
     found["store"]["audit"].remove(row(found, "audit", event="vm.active", vm="desk"))
 
@@ -185,6 +198,7 @@ BROKEN: dict[str, tuple[Callable[[Dump], None], str]] = {
         (record_gone, "I11"),
         (waits_with_its_gpu, "I12"),
         (runs_without_its_vm, "I12"),
+        (ready_without_its_vm, "I13"),
     )
 }
 

@@ -57,7 +57,9 @@ def controllers(pg: PgServer) -> Iterator[list[Controller]]:
     with closing(InProcessHosts(SimFleet(name="tests", hosts=(SimHost(name="h1"),)))) as hosts:
 
         def reach(identity: Identity, renew: Identity) -> Host:
-            return Opened(hosts._call, hosts.session, identity, 0.0, renew).open(RECORD)
+            return Opened(hosts._call, hosts.session, hosts._program, identity, 0.0, renew).open(
+                RECORD
+            )
 
         made = [Controller(url, reach) for _ in range(3)]
         yield made

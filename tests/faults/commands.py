@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.faults.scenario import Command, layout_spec
 from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
 from vgpumgr.engine.defrag import Wanted
 from vgpumgr.engine.heal.report import Chosen
+from vgpumgr.engine.images.importing import Wish
 from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.reserving.shelving import Stop
@@ -22,6 +25,8 @@ from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import VmSpec
 
+# A disk of one sector.
+_IMAGE = Path(__file__).with_name("image.raw")
 # Who had its turn is not due again by itself: the same run passes the same points at any speed.
 _NEVER_S = 3000.0
 
@@ -156,6 +161,22 @@ def leave_maintenance(name: str) -> Command:
 
     def command(app: App) -> None:
         app.engine.leave_maintenance(name)
+
+    return command
+
+
+def import_image(*hosts: str) -> Command:
+    """``vgpumgr image import``."""
+    wish = Wish(path=str(_IMAGE), name="cad", format="raw", hosts=hosts)
+    return lambda app: app.engine.import_image(wish).outcome.raise_for_failure()
+
+
+def retire_image(reference: str) -> Command:
+    """``vgpumgr image retire --delete-copies``."""
+
+    def command(app: App) -> None:
+        done = app.engine.retire_image(reference, delete_copies=True)
+        done.outcome.raise_for_failure()
 
     return command
 

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from typing import Any
 
-from tests.checker.seen import HostSeen, Seen
+from tests.checker.seen import HostSeen, Row, Seen
 
-_ID = re.compile(r"-[0-9a-f]{8}-")
+_ID = re.compile(r"-[0-9a-f]{8}(?=[-.])")
 
 
 def shape(seen: Seen) -> dict[str, Any]:
@@ -26,8 +26,18 @@ def shape(seen: Seen) -> dict[str, Any]:
             if row["removed_at"] is None
         ),
         "layouts": sorted((row["host"], row["goal"]) for row in seen.store.rows["layout"]),
+        "images": sorted(_image(seen, row) for row in seen.store.rows.get("image", ())),
         "hosts": {name: _host(host) for name, host in sorted(seen.hosts.items())},
     }
+
+
+def _image(seen: Seen, row: Row) -> tuple[Any, ...]:
+    copies = sorted(
+        (each["host"], each["pool"], each["state"])
+        for each in seen.store.rows["image_copy"]
+        if each["image"] == row["id"] and each["gone_at"] is None
+    )
+    return row["name"], row["version"], row["sha256"], row["retired_at"] is not None, copies
 
 
 def _settings(text: str) -> str:
@@ -44,7 +54,7 @@ def _host(host: HostSeen) -> dict[str, Any]:
             (each.name, each.state, each.autostart, each.persistent, len(each.devices))
             for each in host.domains
         ),
-        "volumes": sorted((pool, _ID.sub("-", name)) for pool, name in host.volumes),
+        "volumes": sorted((pool, _ID.sub("", name)) for pool, name in host.volumes),
         "mdevs": sorted(each["type"] for each in host.mdevs.values()),
         "vgpus": sorted(host.vgpus.values()),
         "on vfio-pci": len(host.bound),

@@ -14,4 +14,9 @@ def actor() -> str:
         user = pwd.getpwuid(uid).pw_name
     except KeyError:
         user = f"uid {uid}"
-    return f"{user}@{socket.gethostname()}"
+    return f"{user}@{machine()}"
+
+
+def machine() -> str:
+    """This machine's name."""
+    return socket.gethostname()

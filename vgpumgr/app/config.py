@@ -9,12 +9,15 @@ from typing import NoReturn
 
 from vgpumgr.app.config_sources import MIX, home, sources
 from vgpumgr.model.errors import UsageError
+from vgpumgr.model.size import parse_bytes
 from vgpumgr.model.vm import PlacementPolicy
 
 MAX_NUMBER = 1e6
 DEFAULT_LANES = 32
 MAX_LANES = 256
 DEFRAG_THRESHOLD = 0.3
+IMAGE_MAX_BYTES = 2 << 40
+TICKET_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,9 @@ class Config:
     """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds.
 
     ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed.
-    ``mix`` are the requests that are expected, read when they are needed.
+    ``image_max`` is the largest disk, in bytes, that an image may be of.
+    A ticket waits ``ticket_s`` for its viewer. ``mix`` are the requests that are expected, read
+    when they are needed.
     """
 
     ledger: str
@@ -41,6 +46,8 @@ class Config:
     ssh_config: Path | None = None
     lanes: int = DEFAULT_LANES
     defrag_threshold: float = DEFRAG_THRESHOLD
+    image_max: int = IMAGE_MAX_BYTES
+    ticket_s: float = TICKET_S
     mix: Declared | None = None
 
     @property
@@ -99,6 +106,8 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         ssh_config=Path(texts["ssh_config"]) if "ssh_config" in texts else None,
         lanes=_lanes(settings),
         defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
+        image_max=_bytes(settings, "image_max", IMAGE_MAX_BYTES),
+        ticket_s=_number(settings, "ticket_s", TICKET_S),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
     )
 
@@ -137,6 +146,17 @@ def _share(settings: Mapping[str, _Setting], key: str, default: float) -> float:
     if not 0 <= share <= 1:
         setting.refuse(key, "is not between 0% and 100%")
     return share
+
+
+def _bytes(settings: Mapping[str, _Setting], key: str, default: int) -> int:
+    """``4TiB``."""
+    setting = settings.get(key)
+    if setting is None:
+        return default
+    try:
+        return parse_bytes(setting.text)
+    except ValueError as error:
+        setting.refuse(key, f"is no size: {error}", next=f"{key}: 4TiB")
 
 
 def _lanes(settings: Mapping[str, _Setting]) -> int:

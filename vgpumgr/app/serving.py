@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
 from vgpumgr.app.status_file import StatusFile
+from vgpumgr.app.tickets.serving import giving_tickets
 from vgpumgr.engine.reconcile import Controller, Event, EventKind, Pace, Status, ThreadTurns
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.model.errors import ClaimLost, Conflict, LedgerError
@@ -73,7 +74,7 @@ class Server:
 
     def once(self) -> tuple[Status, bool]:
         """One turn of every host: how things stand, and have all threads ended?"""
-        with self._life() as controller:
+        with self._life(tickets=False) as controller:
             status = controller.once()
             return status, controller.finish(self._grace_s)
 
@@ -92,24 +93,32 @@ class Server:
         return self._config.call_timeout_s + _GRACE_S
 
     @contextmanager
-    def _life(self) -> Iterator[Controller]:
+    def _life(self, *, tickets: bool = True) -> Iterator[Controller]:
         app, status = App(self._config), StatusFile(self._options.status, self._options.interval_s)
         app.stop = self._stop
         with closing(app):
             self._be_the_only_one(app)
             self._turns = ThreadTurns(self._options.workers, app.engine.clock)
-            queue: ThreadTurns[bool] = ThreadTurns(1, app.engine.clock)
+            beside: ThreadTurns[bool] = ThreadTurns(2, app.engine.clock)
             pace = Pace(self._options.interval_s)
-            with closing(status):
+            with closing(status), self._tickets(app) if tickets else nullcontext():
                 yield Controller(
                     app.engine,
                     self._turns,
                     pace,
                     emit=self._emit,
                     show=status.show,
-                    queue=queue,
+                    beside=beside,
                     most_fragmented=self._config.defrag_threshold,
                 )
+
+    def _tickets(self, app: App) -> AbstractContextManager[None]:
+        return giving_tickets(
+            app.engine,
+            open_s=self._config.ticket_s,
+            timeout_s=self._config.call_timeout_s,
+            emit=self._emit,
+        )
 
     def _be_the_only_one(self, app: App) -> None:
         """A file has one writer at a time, so one controller is all that it can use."""

@@ -34,8 +34,9 @@ class Described:
     """``kind`` is the hypervisor (``kvm``), ``pins`` the host CPU of every vCPU (empty: not every
     one is pinned to one), ``numa_node`` where all memory must come from.
 
-    ``nics`` has None for one that a spec cannot say. ``password``: its console has one, which
-    libvirt does not show. ``arguments``: it gives QEMU arguments of its own.
+    ``nics`` has None for one that a spec cannot say. ``console``: a VNC server shows its screen;
+    ``password``: it has one, which libvirt does not show. ``arguments``: it gives QEMU arguments of
+    its own.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Described:
     pins: tuple[int, ...] = ()
     numa_node: int | None = None
     hugepage_kib: int | None = None
+    console: bool = False
     password: bool = False
     arguments: bool = False
 
@@ -67,6 +69,7 @@ def described(xml: str) -> Described:
         pins=_pins(domain, vcpus),
         numa_node=_number(_attribute(domain, "numatune/memory[@mode='strict']", "nodeset")),
         hugepage_kib=_hugepage_kib(domain),
+        console=domain.find("devices/graphics[@type='vnc']") is not None,
         password=domain.find("devices/graphics[@passwd]") is not None,
         arguments=domain.find(_QEMU_ARGUMENTS) is not None,
     )

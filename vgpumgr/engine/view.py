@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.journal import TaskRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ports import Ledger
@@ -20,8 +21,8 @@ class LedgerView:
     """Hosts with their last observation, GPUs, VMs, and the allocations that hold units.
 
     ``cut`` are the tasks of layouts that were not reached: what was to be done, and how far it got.
-    ``quotas`` are the tenants', ``queue`` is what waits or runs on terms; a view of one host has
-    neither, because nothing is placed by it.
+    ``quotas`` are the tenants', ``queue`` is what waits or runs on terms, ``images`` are disk
+    images with their copies; a view of one host has none of them: nothing is placed by it.
     """
 
     fleet: str
@@ -33,6 +34,7 @@ class LedgerView:
     cut: tuple[TaskRecord, ...] = ()
     quotas: tuple[Quota, ...] = ()
     queue: tuple[QueueEntry, ...] = ()
+    images: tuple[ImageRecord, ...] = ()
 
 
 def read_host_view(ledger: Ledger, name: str) -> LedgerView:
@@ -65,6 +67,7 @@ def read_view(ledger: Ledger) -> LedgerView:
         cut=_cut(ledger, layouts),
         quotas=ledger.quotas(),
         queue=ledger.queue(),
+        images=ledger.images(),
     )
 
 

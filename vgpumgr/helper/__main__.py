@@ -1,6 +1,7 @@
 """``python3 -m vgpumgr.helper``: one request on stdin, one answer on stdout.
 
-With ``--restore`` it reads nothing and replays the host's claims (``boot.py``).
+After a request that joins (``joining.py``) both go on as a connection. With ``--restore`` it reads
+nothing and replays the host's claims (``boot.py``).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import sys
 from typing import Any
 
-from vgpumgr.helper import boot
+from vgpumgr.helper import boot, joining
 from vgpumgr.helper.dispatch import handle
 from vgpumgr.helper.errors import BAD_ARGUMENT, HelperError
 from vgpumgr.helper.system import System
@@ -32,7 +33,12 @@ def main() -> int:
     """Read, answer, and exit 0 because an answer was written."""
     if sys.argv[1:] == ["--restore"]:
         return boot.restore(System())
-    text = sys.stdin.buffer.read(_MAX_REQUEST_BYTES + 1)
+    text = sys.stdin.buffer.readline(_MAX_REQUEST_BYTES + 1)
+    request = joining.asked(text)
+    if request is not None:
+        joining.serve(request, System())
+        return 0
+    text += sys.stdin.buffer.read(_MAX_REQUEST_BYTES + 1 - len(text))
     json.dump(answer(text, System()), sys.stdout)
     sys.stdout.write("\n")
     return 0

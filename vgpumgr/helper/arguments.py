@@ -14,6 +14,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 # A directory name in sysfs: no slash, no leading dot.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,127}")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+_FILE_NAME = re.compile(r"[^/]{1,250}")
 _PATH = re.compile(r"(/[^/\x00]+)+/?")
 
 _MAX_NUMBER = 2**63 - 1
@@ -75,6 +76,14 @@ def path(args: Mapping[str, Any], name: str) -> str:
     if len(value) > _MAX_PATH or {".", ".."} & set(value.split("/")):
         bad(name, "too long, or has . or .. in it")
     return value.rstrip("/")
+
+
+def file_name(args: Mapping[str, Any], name: str) -> str:
+    """A printable name of one file: no slash, neither ``.`` nor ``..``."""
+    value = _matching(args, name, _FILE_NAME, "no name of a file")
+    if not value.isprintable() or value in {".", ".."}:
+        bad(name, "no name of a file")
+    return value
 
 
 def identifier(args: Mapping[str, Any], name: str) -> str:

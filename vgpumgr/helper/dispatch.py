@@ -121,8 +121,13 @@ VERBS = {
 
 def handle(request: object, system: System) -> Answer:
     """Answer one request; every failure is an ``error`` object."""
+    return answered(lambda: _answer(request, system))
+
+
+def answered(work: Callable[[], Answer]) -> Answer:
+    """What ``work`` found, or its failure, as an answer."""
     try:
-        return {"ok": True, "result": _answer(request, system)}
+        return {"ok": True, "result": work()}
     except HelperError as refusal:
         error = refusal
     except OSError as unread:

@@ -1,10 +1,11 @@
-"""Durable writes, and reads that follow no link."""
+"""Durable writes; reads and connections that follow no link."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,19 +52,40 @@ def pieces(path: str, inside: str) -> Iterator[bytes]:
             yield piece
 
 
+def dial(path: str, inside: str) -> socket.socket:
+    """A connection to the unix socket at ``path``, below the directory ``inside``."""
+    with _found(path, inside, os.O_PATH) as handle:
+        if not stat.S_ISSOCK(os.fstat(handle).st_mode):
+            raise OSError(errno.ENOTSOCK, "not a socket", path)
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            # By what was looked at: the name may be another's by now.
+            made.connect(f"/proc/self/fd/{handle}")
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+
 @contextlib.contextmanager
 def _plain(path: str, inside: str) -> Iterator[int]:
-    """A regular file, opened without following a link below ``inside``."""
+    """A regular file below ``inside``, open to be read."""
+    # O_NONBLOCK: a FIFO in the pool must not hold us.
+    with _found(path, inside, os.O_NONBLOCK) as handle:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        yield handle
+
+
+@contextlib.contextmanager
+def _found(path: str, inside: str, flags: int) -> Iterator[int]:
+    """What lies at ``path``, opened without following a link below ``inside``."""
     *folders, name = _below(path, inside)
     with contextlib.ExitStack() as opened:
         folder = _open(inside, os.O_DIRECTORY, None, opened)
         for part in folders:
             folder = _open(part, os.O_DIRECTORY | os.O_NOFOLLOW, folder, opened)
-        # O_NONBLOCK: a FIFO in the pool must not hold us.
-        handle = _open(name, os.O_NOFOLLOW | os.O_NONBLOCK, folder, opened)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        yield handle
+        yield _open(name, os.O_NOFOLLOW | flags, folder, opened)
 
 
 def _below(path: str, inside: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import fcntl
 import importlib
 import os
 import pwd
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -84,6 +85,10 @@ class System:
     def pieces(self, path: str, inside: str) -> Iterator[bytes]:
         """All of such a file, piece by piece."""
         return files.pieces(self._at(path), self._at(inside))
+
+    def dial(self, path: str, inside: str) -> socket.socket:
+        """A connection to a unix socket below ``inside``, by the same rules; ENOTSOCK else."""
+        return files.dial(self._at(path), self._at(inside))
 
     def busy(self, path: str) -> bool:
         """Whether opening a VFIO group file says EBUSY; False when there is no such file."""

@@ -9,7 +9,10 @@ from typing import Protocol
 from vgpumgr.hosts.facts.host_facts import assemble
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostFacts, Installed, UnknownPart
-from vgpumgr.model.ports import Domains, Helper, Installation, Storage
+from vgpumgr.model.ports import Domains, Helper, Installation, Storage, Stream
+
+Consoles = Callable[[str, str], Stream]
+"""``ports.Host.console`` of one host."""
 
 
 class LibvirtLike(Protocol):
@@ -41,8 +44,10 @@ class ReachedHost:
         close: Callable[[], None] = lambda: None,
         *,
         installation: Installation | None = None,
+        console: Consoles | None = None,
     ) -> None:
         self._name = name
+        self._console = console
         self._installation = installation
         self._helper = helper
         self._libvirt = libvirt
@@ -74,6 +79,12 @@ class ReachedHost:
     def storage(self) -> Storage:
         """Its storage."""
         return self._libvirt().storage
+
+    def console(self, domain: str, vm_id: str) -> Stream:
+        """A connection to a domain's VNC server."""
+        if self._console is None:
+            raise AssertionError(f"nobody knows how to join a console of {self._name}")
+        return self._console(domain, vm_id)
 
     def probe(self) -> HostFacts:
         """One helper call and libvirt's lists; without libvirt that part is *unknown*."""
@@ -124,7 +135,16 @@ def unreachable(name: str, error: VgpumgrError) -> ReachedHost:
     def libvirt() -> LibvirtLike:
         raise error
 
-    return ReachedHost(name, _NoHelper(error), libvirt, installation=_NoInstallation(error))
+    def console(_domain: str, _vm_id: str) -> Stream:
+        raise error
+
+    return ReachedHost(
+        name,
+        _NoHelper(error),
+        libvirt,
+        installation=_NoInstallation(error),
+        console=console,
+    )
 
 
 class _NoHelper:

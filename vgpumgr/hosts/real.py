@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from vgpumgr.hosts import programs
 from vgpumgr.hosts.bridges import LIBVIRT_SOCKETS, local_bridge, ssh_bridge
 from vgpumgr.hosts.deadline import side_by_side
 from vgpumgr.hosts.helper.call import HelperCall, Identity
 from vgpumgr.hosts.helper.installation import RunnerInstallation
+from vgpumgr.hosts.helper.joining import HelperConsole, Start
 from vgpumgr.hosts.helper.launch import installed, streamed
 from vgpumgr.hosts.libvirt.bridge import Bridge
 from vgpumgr.hosts.libvirt.guarded import GuardedLibvirt
@@ -111,18 +113,21 @@ class RealHosts:
     def _local(self, record: HostRecord) -> tuple[Host, Runner]:
         runner = LocalRunner(self._local_prefix)
         bridge = partial(local_bridge, record.name, self._sockets, self._connect_s)
-        return self._host(record, runner, bridge, _nothing), runner
+        start = partial(programs.local, self._local_prefix)
+        return self._host(record, runner, bridge, start, _nothing), runner
 
     def _remote(self, record: HostRecord) -> tuple[Host, Runner]:
         connection = self.ways.connection(record)
-        host = self._host(record, connection, lambda: ssh_bridge(connection), connection.close)
-        return host, connection
+        start = partial(programs.remote, partial(self.ways.connection, record))
+        bridge = partial(ssh_bridge, connection)
+        return self._host(record, connection, bridge, start, connection.close), connection
 
     def _host(
         self,
         record: HostRecord,
         runner: Runner,
         bridge: Callable[[], Bridge],
+        start: Start,
         close: Callable[[], None],
     ) -> Host:
         launch = streamed() if record.probe_only else installed(self.user(record))
@@ -145,8 +150,16 @@ class RealHosts:
             close()
 
         installation = RunnerInstallation(record.name, runner, lambda: self.user(record), helper)
+        console = HelperConsole(
+            record.name, start, launch, timeout_s=self._call_s, identity=self._identity
+        )
         return ReachedHost(
-            record.name, helper, lambda: libvirt, close_all, installation=installation
+            record.name,
+            helper,
+            lambda: libvirt,
+            close_all,
+            installation=installation,
+            console=console,
         )
 
 

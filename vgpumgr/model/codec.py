@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def to_plain(value: object) -> Any:
-    """Dataclasses become dicts, tuples lists, enums their values; dict keys become text."""
+    """Dataclasses become dicts, tuples and sets lists, enums their values; keys become text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: to_plain(getattr(value, name)) for name in _fields(type(value))}
     if isinstance(value, Enum):
@@ -23,6 +23,8 @@ def to_plain(value: object) -> Any:
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(to_plain(item) for item in value)
     return value
 
 
@@ -40,6 +42,8 @@ def _build(kind: Any, data: Any) -> Any:
         return _build(inner, data)
     if origin is tuple:
         return _tuple(get_args(kind), data)
+    if origin is frozenset:
+        return frozenset(_build(get_args(kind)[0], item) for item in data)
     if origin in {Mapping, dict}:
         key_kind, value_kind = get_args(kind)
         return {_build(key_kind, key): _build(value_kind, item) for key, item in data.items()}

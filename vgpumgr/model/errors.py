@@ -2,7 +2,8 @@
 
 VgpumgrError                1  failure
 ├── UsageError              2  bad YAML, field or flag
-│   └── UnknownProfile      2
+│   ├── UnknownProfile      2
+│   └── BadImage            2  a disk image that is not what it is said to be, or not whole
 ├── NotFound                3
 ├── Conflict                4  held by someone, wrong generation, needs a stop
 │   ├── InUse               4  a device or volume somebody else holds
@@ -26,6 +27,7 @@ VgpumgrError                1  failure
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 
@@ -67,6 +69,12 @@ class UnknownProfile(UsageError):
     """A profile name that neither the catalogue nor any probed host knows."""
 
     code = "usage.profile"
+
+
+class BadImage(UsageError):
+    """A file is no disk image of the declared format, is not whole, or is of a kind not used."""
+
+    code = "usage.image"
 
 
 class NotFound(VgpumgrError):
@@ -198,3 +206,14 @@ class Interrupted(VgpumgrError):
 
     code = "interrupted"
     exit_status = 130
+
+
+def kind_of(code: str) -> type[VgpumgrError]:
+    """The kind of error with that code, as it was kept or sent; the base for one not known."""
+    return {kind.code: kind for kind in _tree(VgpumgrError)}.get(code, VgpumgrError)
+
+
+def _tree(kind: type[VgpumgrError]) -> Iterator[type[VgpumgrError]]:
+    for below in kind.__subclasses__():
+        yield from _tree(below)
+    yield kind

@@ -96,7 +96,8 @@ class FabricFacts:
 class HostFacts:
     """Everything one probe read. Parts that could not be read are named in ``unknown``.
 
-    ``fabric`` is None where no Fabric Manager answers in a mode that has partitions. ``epoch`` is
+    ``stopping``: it is being shut down, and powers its guests off. ``fabric`` is None where no
+    Fabric Manager answers in a mode that has partitions. ``epoch`` is
     the highest that the host has seen of any controller, 0 on one that saw none; it is what the
     host remembers of us, not how it is, so two probes that differ in it alone are equal.
     """
@@ -121,6 +122,7 @@ class HostFacts:
     cpu_model: str = ""
     fabric: FabricFacts | None = None
     epoch: int | None = field(default=None, compare=False)
+    stopping: bool = False
     unknown: tuple[UnknownPart, ...] = ()
 
 

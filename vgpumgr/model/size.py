@@ -31,6 +31,14 @@ def format_mib(mib: int) -> str:
     return f"{mib / 1024:.4g} GiB"
 
 
+def told_apart(one_mib: int, other_mib: int) -> tuple[str, str]:
+    """Both for people, to the MiB where they would read alike."""
+    one, other = format_mib(one_mib), format_mib(other_mib)
+    if one != other or one_mib == other_mib:
+        return one, other
+    return f"{one_mib} MiB", f"{other_mib} MiB"
+
+
 def exact_size(count: int) -> str:
     """Bytes as a user would write them, to the byte: 2147483648 → ``2GiB``, 1000 → ``1000B``."""
     unit = max((u for u, factor in _FACTOR.items() if count % factor == 0), key=_FACTOR.__getitem__)

@@ -60,7 +60,8 @@ class Demand:
     not surely whole GPUs.
     ``founding`` says that the VM is the first of the group it wants to be together with, so any
     host will do. ``name`` is empty unless a foreign domain somewhere has the VM's name: names
-    would keep alike requests from being interchangeable.
+    would keep alike requests from being interchangeable. ``images`` are storage pools, each with
+    the volume of an image that disks are made from.
     """
 
     policy: PlacementPolicy
@@ -80,6 +81,7 @@ class Demand:
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
     pools: tuple[str, ...]
+    images: tuple[tuple[str, str], ...]
     name: str
 
     @property
@@ -128,6 +130,7 @@ def demand_of(
         networks=_unique(nic.network for nic in request.nics),
         bridges=_unique(nic.bridge for nic in request.nics),
         pools=_pools(request),
+        images=tuple(sorted({(disk.pool, disk.image) for disk in request.disks if disk.image})),
         name=name,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpumgr.model.pool import Ask, Desktop, DesktopState, Do, PoolAction, PoolView
 from vgpumgr.pools.booked import kept, redeemable
@@ -23,15 +23,31 @@ class Refusal:
 
 
 def assign(view: PoolView, ask: Ask) -> PoolAction | Refusal:
-    """The desktop that the user gets now, or why none."""
+    """The desktop that the user gets now, or why none; who asked before comes first."""
     sheet = Sheet(view)
+    for each in _in_line(view):
+        if each.user != ask.user and _turn_of(each) < _turn_of(ask):
+            serve(sheet, each)
+    others = bool(sheet.actions)
     refusal = serve(sheet, ask)
-    return refusal or next(iter(sheet.actions.values()))
+    if refusal is None:
+        return next(each for each in sheet.actions.values() if each.user == ask.user)
+    if others and refusal.code == "none-ready":
+        return replace(refusal, text="others asked before")
+    return refusal
+
+
+def _turn_of(ask: Ask) -> tuple[float, str]:
+    return ask.since, ask.user
+
+
+def _in_line(view: PoolView) -> list[Ask]:
+    return sorted(view.asks, key=_turn_of)
 
 
 def serve_all(sheet: Sheet) -> None:
     """Who asked first is served first; who gets none is counted."""
-    for ask in sorted(sheet.view.asks, key=lambda each: (each.since, each.user)):
+    for ask in _in_line(sheet.view):
         refusal = serve(sheet, ask)
         sheet.unmet += refusal is not None and refusal.code in {"none-ready", "booked"}
 

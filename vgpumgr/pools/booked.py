@@ -68,8 +68,8 @@ def conflict(booking: Booking, others: Sequence[Booking], capacity: int) -> str:
         if taken + booking.count > capacity:
             names = "".join(f", {each.id} has {each.count}" for each in there)
             return (
-                f"{booking.count} × {booking.profile} do not fit: the fleet runs {capacity} at a"
-                f" time{names}"
+                f"{booking.count} × {booking.profile} do not fit: {capacity} can run at a time"
+                f"{names}"
             )
     return ""
 

@@ -59,6 +59,6 @@ def _time_out(sheet: Sheet, desktop: Desktop, session: Session) -> None:
         if limits.disconnect_s is not None and away >= limits.disconnect_s:
             why = f"disconnected for {away:.0f} s"
             sheet.put(Do.LOGOFF, desktop, why, user=session.user)
-    elif limits.idle_s is not None and now - session.active >= limits.idle_s:
+    elif limits.idle_s is not None and session.watched and now - session.active >= limits.idle_s:
         why = f"idle for {now - session.active:.0f} s"
         sheet.put(Do.DISCONNECT, desktop, why, user=session.user)

@@ -44,6 +44,8 @@ def resize(sheet: Sheet, found: Need) -> None:
         missing = _grow(sheet, missing)
     else:
         _drop_broken(sheet)
+        if sheet.view.closing:
+            _drop_off(sheet)
         _shrink(sheet, -missing, found.idle)
     _refresh(sheet)
     _tell(sheet, found, max(0, missing))
@@ -98,6 +100,13 @@ def _drop_broken(sheet: Sheet) -> None:
     for each in sheet.open():
         if not each.used and due(sheet, each):
             sheet.put(Do.DELETE, each, f"it is {each.state}, and not needed")
+
+
+def _drop_off(sheet: Sheet) -> None:
+    """Of a pool that is emptied all goes that nobody has: what is off or given up, too."""
+    for each in sheet.open():
+        if not each.used and (each.broken or each.state is DesktopState.SHELVED):
+            sheet.put(Do.DELETE, each, "the pool is emptied")
 
 
 def _shrink(sheet: Sheet, surplus: int, idle: int) -> None:

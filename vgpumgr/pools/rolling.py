@@ -40,9 +40,9 @@ def judged(view: PoolView) -> Rollout | None:
 
 
 def roll(sheet: Sheet) -> None:
-    """The next desktops that get the image."""
+    """The next desktops that get the image; none of a pool that is emptied."""
     rollout = sheet.view.rollout
-    if rollout is None:
+    if rollout is None or sheet.view.closing:
         return
     if rollout.phase is Phase.CANARY:
         _send_canary(sheet, rollout)

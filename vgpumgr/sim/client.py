@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vgpumgr.hosts.helper.call import HelperCall, Identity
+from vgpumgr.hosts.helper.joining import HelperConsole
 from vgpumgr.hosts.helper.launch import Launch
 from vgpumgr.hosts.reached import ReachedHost
+from vgpumgr.hosts.runner import CallCut
 from vgpumgr.model.codec import from_plain
-from vgpumgr.model.errors import HostUnreachable
+from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
+from vgpumgr.sim import joining
 from vgpumgr.sim.transport.calls import Call, SimRunner, under_deadline
 from vgpumgr.sim.transport.channel import Channel
 from vgpumgr.sim.transport.installation import SimInstallation
@@ -24,6 +27,7 @@ from vgpumgr.sim.transport.proxy_libvirt import ProxyLibvirt
 
 SCHEME = "sim://"
 
+_ANSWER_S = 30.0
 _LAUNCH = Launch(argv=("vgpumgr-helper",))
 
 
@@ -45,7 +49,9 @@ class SimHosts:
         renew: Identity | None = None,
     ) -> None:
         self._channel = Channel(state, call_timeout_s)
-        self._hosts = Opened(self._call, self.session, identity, call_timeout_s, renew)
+        self._hosts = Opened(
+            self._call, self.session, self._program, identity, call_timeout_s, renew
+        )
 
     def open(self, record: HostRecord) -> Host:
         """The host; nothing is connected yet."""
@@ -65,6 +71,13 @@ class SimHosts:
 
             yield call
 
+    def _program(self, name: str, _argv: Sequence[str]) -> joining.Program:
+        try:
+            return joining.Program(self._channel.program(name))
+        except CallCut as cut:
+            kind = DeadlineExceeded if cut.timed_out else HostUnreachable
+            raise kind(f"{name} lets nobody in", why=cut.why) from cut
+
     def _call(
         self, name: str, target: str, method: str, arguments: dict[str, Any], kind: Any
     ) -> Any:
@@ -82,12 +95,14 @@ class Opened:
         self,
         call: FleetCall,
         connect: Connect,
+        program: Callable[[str, Sequence[str]], joining.Program],
         identity: Identity,
         timeout_s: float,
         renew: Identity | None = None,
     ) -> None:
         self._call = call
         self._connect = connect
+        self._program = program
         self._identity = identity
         self._renew = renew
         self._timeout_s = timeout_s
@@ -119,4 +134,13 @@ class Opened:
         place = Place(self._connect, record.address.removeprefix(SCHEME))
         guarded = under_deadline(record.name, call)
         libvirt, installation = ProxyLibvirt(guarded, place), SimInstallation(guarded)
-        return ReachedHost(record.name, helper, lambda: libvirt, installation=installation)
+        console = HelperConsole(
+            record.name,
+            partial(self._program, record.address.removeprefix(SCHEME)),
+            _LAUNCH,
+            timeout_s=self._timeout_s or _ANSWER_S,
+            identity=self._identity,
+        )
+        return ReachedHost(
+            record.name, helper, lambda: libvirt, installation=installation, console=console
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,6 +70,18 @@ class SimulatedFleet:
             if target == "helper":
                 return host.helper(arguments["request"])
             return host.call(target, method, arguments)
+
+    def reach(self, name: str) -> None:
+        """A connection of its own to a host: faults bite."""
+        self.host(name).faults.pass_through(name)
+
+    def joined(
+        self, name: str, request: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], socket.socket | None]:
+        """The answer to a request of the helper that joins, and the connection behind it."""
+        host = self.host(name)
+        with host.lock:
+            return host.joined(request)
 
     def session(self) -> Session:
         """One client's connection."""

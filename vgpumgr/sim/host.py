@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from vgpumgr import virt
 from vgpumgr.helper import fleets, state
 from vgpumgr.helper.dispatch import handle
+from vgpumgr.helper.joining import joined
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import Installed
@@ -20,6 +22,7 @@ from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.faults import Faults
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.libvirt import node
+from vgpumgr.sim.libvirt.consoles import Consoles
 from vgpumgr.sim.libvirt.domains import SimDomains
 from vgpumgr.sim.libvirt.moves import SimMoves
 from vgpumgr.sim.libvirt.shelf import Shelf
@@ -82,6 +85,10 @@ class SimulatedHost:
             return json.dumps(handle(asked, self.system))
         finally:
             self.system.refuse_write = 0
+
+    def joined(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
+        """The helper's answer to a request that joins, and the connection behind it."""
+        return joined(request, self.system)
 
     def call(self, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
         """One call of ``domains``, ``moves``, ``storage`` or ``node`` (the connection itself)."""
@@ -152,7 +159,9 @@ class SimulatedHost:
             self.system.remove(RESTORE_UNIT)
 
     def close(self) -> None:
-        """Drop the libvirt connection."""
+        """Drop the libvirt connection, and the guests' consoles."""
+        for domain in self._domains.all():
+            domain.hang_up()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -162,7 +171,8 @@ class SimulatedHost:
         self._storage = SimStorage(self.host, self._durable, self._shared, self._libvirt)
         self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
         self._moves = SimMoves(self.kernel, self._domains, self._storage)
-        self.system = SimSystem(self.kernel, self._storage.head, self._storage.pieces)
+        consoles = Consoles(self._domains)
+        self.system = SimSystem(self.kernel, self._storage.head, self._storage.pieces, consoles)
         if self.host.kvm:
             # Done on a real host when the helper is installed.
             handle({"verb": "kvm_probe"}, self.system)

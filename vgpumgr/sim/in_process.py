@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from vgpumgr.hosts.helper.call import Identity
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.model.simulated import SimFleet
+from vgpumgr.sim import joining
 from vgpumgr.sim.client import Opened
 from vgpumgr.sim.fleet import SimulatedFleet
 from vgpumgr.sim.transport.moving import FleetCall
@@ -20,7 +23,7 @@ class InProcessHosts:
 
     def __init__(self, fleet: SimFleet, *, identity: Identity = lambda: ("", 0)) -> None:
         self.fleet = SimulatedFleet(fleet)
-        self._hosts = Opened(self._call, self.session, identity, timeout_s=0.0)
+        self._hosts = Opened(self._call, self.session, self._program, identity, timeout_s=0.0)
 
     def open(self, record: HostRecord) -> Host:
         """The host."""
@@ -39,6 +42,16 @@ class InProcessHosts:
                 return session.call(name, target, method, arguments)
 
             yield call
+
+    def _program(self, name: str, _argv: Sequence[str]) -> joining.Program:
+        self.fleet.reach(name)
+        near, far = socket.socketpair()
+        threading.Thread(target=self._joined, args=(name, far), daemon=True).start()
+        return joining.Program(near)
+
+    def _joined(self, name: str, far: socket.socket) -> None:
+        with far, far.makefile("rb") as asked, suppress(OSError):
+            joining.serve(self.fleet, name, far, asked)
 
     def _call(
         self, name: str, target: str, method: str, arguments: Mapping[str, Any], _kind: Any

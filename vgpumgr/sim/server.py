@@ -15,11 +15,12 @@ import time
 import traceback
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.simulated import SimFleet
+from vgpumgr.sim import joining
 from vgpumgr.sim.fleet import Session, SimulatedFleet
 from vgpumgr.sim.injecting import fault_words
 from vgpumgr.sim.transport import wire
@@ -55,9 +56,22 @@ class Server:
         ):
             try:
                 while request := wire.receive(asked):
+                    if request["target"] == wire.PROGRAM:
+                        self._join(request["host"], client, asked, answers)
+                        return
                     wire.send(answers, self._answer(session, request))
             except ConnectionError:
                 return  # the client gave up waiting; what it asked for was done nevertheless
+
+    def _join(self, host: str, client: socket.socket, asked: BinaryIO, answers: BinaryIO) -> None:
+        """From now on the connection is the program's."""
+        try:
+            self._fleet.reach(host)
+        except VgpumgrError as error:
+            wire.send(answers, {"error": wire.error_message(error)})
+        else:
+            wire.send(answers, {"result": None})
+            joining.serve(self._fleet, host, client, asked)
 
     def _answer(self, session: Session, request: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import posixpath
+import socket
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from vgpumgr.helper.system import System
 from vgpumgr.sim import programs
@@ -21,23 +22,39 @@ ReadHead = Callable[[str, int], tuple[bytes, int]]
 ReadAll = Callable[[str], Iterator[bytes]]
 
 
+class Consoles(Protocol):
+    """What libvirt keeps on disk of running domains, and QEMU's sockets."""
+
+    def keeps(self, path: str) -> bool:
+        """Is it libvirt's record of a domain?"""
+
+    def record(self, path: str) -> str:
+        """The record; FileNotFoundError while no such domain runs."""
+
+    def dial(self, path: str) -> socket.socket:
+        """A connection to the VNC server that listens there."""
+
+
 class SimSystem(System):
     """The seam over a simulated kernel. ``wait`` takes no time: the clock is put forward.
 
     ``refuse_write`` is the errno of the next write to the kernel; 0 for none.
     """
 
-    def __init__(self, kernel: Kernel, read_head: ReadHead, read_all: ReadAll) -> None:
+    def __init__(
+        self, kernel: Kernel, read_head: ReadHead, read_all: ReadAll, consoles: Consoles
+    ) -> None:
         super().__init__()
         self._kernel = kernel
         self._tree = kernel.tree
         self._read_head = read_head
         self._read_all = read_all
+        self._consoles = consoles
         self.refuse_write = 0
 
     def read(self, path: str) -> str:
         """The whole text of a file."""
-        return self._tree.read(path)
+        return self._consoles.record(path) if self._consoles.keeps(path) else self._tree.read(path)
 
     def write(self, path: str, text: str) -> None:
         """One write to an existing sysfs file."""
@@ -85,6 +102,11 @@ class SimSystem(System):
         """All of such a volume."""
         _check_inside(path, inside)
         return self._read_all(path)
+
+    def dial(self, path: str, inside: str) -> socket.socket:
+        """A connection to QEMU's socket below ``inside``."""
+        _check_inside(path, inside)
+        return self._consoles.dial(path)
 
     def busy(self, path: str) -> bool:
         """Whether a running domain has the VFIO group open."""

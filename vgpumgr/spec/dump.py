@@ -14,7 +14,10 @@ from vgpumgr.spec.durations import duration
 from vgpumgr.spec.fields import API_VERSION
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
-_SAME = ("firmware", "display", "autostart", "pin_cpus", "numa", "policy", "labels", "tenant")
+_SAME = (
+    *("firmware", "display", "console", "autostart", "pin_cpus", "numa", "policy", "labels"),
+    "tenant",
+)
 
 
 def vm_document(spec: VmSpec) -> dict[str, Any]:

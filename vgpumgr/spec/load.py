@@ -31,10 +31,14 @@ MAX_HEAD_KEYS = 64
 Model = VmModel | HostModel | FleetModel | LayoutModel | PoolModel
 
 KINDS: Mapping[str, type[Model]] = MappingProxyType(
-    {"Host": HostModel, "VM": VmModel, "Layout": LayoutModel, "Fleet": FleetModel}
+    {
+        "Host": HostModel,
+        "VM": VmModel,
+        "Layout": LayoutModel,
+        "Pool": PoolModel,
+        "Fleet": FleetModel,
+    }
 )
-# Read by its tests alone until apply can make one.
-LATER_KINDS: Mapping[str, type[Model]] = MappingProxyType({"Pool": PoolModel})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +176,8 @@ def _kind_of(tree: Tree, findings: Findings) -> str | None:
         findings.add(tree.start, "a document must be a mapping with apiVersion, kind and name")
         return None
     kind = tree.data.get("kind")
-    if kind in list(LATER_KINDS):
-        message = f"{kind} documents are not supported by this version yet"
-        findings.add(tree.value_mark(("kind",)), message, ("kind",))
-        return None
     version_ok = _one_of("apiVersion", [API_VERSION], tree, findings)
-    kind_ok = _one_of("kind", [*KINDS, *LATER_KINDS], tree, findings)
+    kind_ok = _one_of("kind", list(KINDS), tree, findings)
     return kind if version_ok and kind_ok else None
 
 

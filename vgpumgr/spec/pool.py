@@ -50,6 +50,7 @@ class PoolModel(Strict):
     cloud_init: CloudInitModel | None = None
     firmware: Literal["uefi", "bios"] = "uefi"
     display: bool = False
+    console: bool = False
     affinity: AffinityModel = AffinityModel()
     policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
     labels: Labels = Field(default={})

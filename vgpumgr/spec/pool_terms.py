@@ -16,8 +16,13 @@ MAX_DESKTOPS = 10_000
 _IMAGE = rf"{NAME}@[A-Za-z0-9][A-Za-z0-9._-]{{0,62}}"
 
 
+def is_image(text: str) -> bool:
+    """Whether it is an image with its version: ``cad@12``."""
+    return re.fullmatch(_IMAGE, text) is not None
+
+
 def _image(text: str) -> str:
-    if re.fullmatch(_IMAGE, text) is None:
+    if not is_image(text):
         refuse("is no image with its version: write one like cad@12")
     return text
 

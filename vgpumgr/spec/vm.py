@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from vgpumgr.model.size import parse_bytes, parse_mib
+from vgpumgr.model.template import NAMES, fill
 from vgpumgr.model.vm import (
     Affinity,
     CloudInit,
@@ -60,7 +61,7 @@ class DiskModel(Strict):
             if self.size is None:
                 refuse("a fresh disk needs a size, like 20GiB")
         elif self.image is None:
-            refuse(f"mode: {self.mode} needs an image, the name of a volume in the pool")
+            refuse(f"mode: {self.mode} needs an image: like cad@12, or a volume of the pool")
         if self.mode == "overlay" and self.format != "qcow2":
             refuse("an overlay is always qcow2", "format")
         return self
@@ -95,11 +96,21 @@ class NicModel(Strict):
 
 
 class CloudInitModel(Strict):
-    """Files of a NoCloud seed, as text."""
+    """Files of a NoCloud seed, as text; with ``template`` they may have ``{{ name }}`` in them."""
 
     user_data: Text | None = None
     network_config: Text | None = None
     pool: ObjectName = "default"
+    template: bool = False
+
+    @model_validator(mode="after")
+    def _known_names(self) -> CloudInitModel:
+        for key in ("user_data", "network_config") if self.template else ():
+            try:
+                fill(getattr(self, key) or "", dict.fromkeys(NAMES, ""))
+            except ValueError as error:
+                refuse(str(error), key)
+        return self
 
 
 class AffinityModel(Strict):
@@ -126,6 +137,7 @@ class VmModel(Strict):
     cloud_init: CloudInitModel | None = None
     firmware: Literal["uefi", "bios"] = "uefi"
     display: bool = False
+    console: bool = False
     autostart: bool = False
     pin_cpus: bool = False
     numa: Literal["none", "prefer", "require"] = "prefer"
@@ -162,6 +174,7 @@ class VmModel(Strict):
             cloud_init=CloudInit(**self.cloud_init.model_dump()) if self.cloud_init else None,
             firmware=self.firmware,
             display=self.display,
+            console=self.console,
             autostart=self.autostart,
             pin_cpus=self.pin_cpus,
             numa=NumaPolicy(self.numa),

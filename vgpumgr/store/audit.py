@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.audit import AuditRecord
-from vgpumgr.model.journal import LAYOUT, OF_HOSTS
+from vgpumgr.model.journal import LAYOUT, OF_HOSTS, OF_IMAGES
 from vgpumgr.store.codec import printable
 from vgpumgr.store.schema import allocation, audit, gpu, layout, operation, step, task, vm
 
@@ -90,7 +90,7 @@ def of_allocations(event: str, *where: ColumnElement[bool], by_task: bool = True
     return _from(event, {**(_BY_TASK if by_task else {}), **columns}, *where)
 
 
-_OF_NO_VM = or_(*(task.c.verb == verb for verb in sorted({LAYOUT, *OF_HOSTS})))
+_OF_NO_VM = or_(*(task.c.verb == verb for verb in sorted({LAYOUT, *OF_HOSTS, *OF_IMAGES})))
 
 
 def of_tasks(event: str, *where: ColumnElement[bool]) -> Insert:

@@ -51,6 +51,10 @@ class Claiming:
         self.spoken_epoch()
         return self._claims.claim(name)
 
+    def is_named(self, name: str) -> bool:
+        """Does a live process hold that name? Nothing is claimed."""
+        return self._claims.is_held(name)
+
     def release(self, name: str) -> None:
         """Let go of a name; one that is not held is no error."""
         self._claims.release(name)

@@ -27,7 +27,7 @@ def dump(value: object) -> str:
 
 
 def as_object(value: Any) -> dict[str, object]:
-    """What JSON itself does not know: a dataclass, or a mapping that is no dict."""
+    """A dataclass, or a mapping that is no dict."""
     if isinstance(value, Mapping):
         return dict(value)
     return {name: getattr(value, name) for name in _names(cast("Any", type(value)))}
@@ -38,7 +38,12 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=as_object)
+def _unknown(value: Any) -> object:
+    """What JSON itself does not know."""
+    return sorted(value) if isinstance(value, frozenset) else as_object(value)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_unknown)
 
 
 def load(kind: type[T], text: str) -> T:
@@ -70,6 +75,8 @@ def decoder(kind: Any) -> Decoder:
         return _optional(next(arg for arg in get_args(kind) if arg is not type(None)))
     if origin is tuple:
         return _tuple(get_args(kind))
+    if origin is frozenset:
+        return frozenset
     if origin in {Mapping, dict}:
         return _mapping(*get_args(kind))
     if dataclasses.is_dataclass(kind):

@@ -12,6 +12,12 @@ from vgpumgr.store.server_faults import AGAIN, Words, server_words
 
 _RESTORE = "vgpumgr store restore BACKUP"
 
+_LOCKED = (
+    "the ledger is locked by another process",
+    "it held its write lock for longer than the busy timeout",
+    "fuser -v {where}",
+)
+
 # SQLite's texts → what happened, why, what to type. {where} is the file.
 _KNOWN: tuple[tuple[str, Words], ...] = (
     ("disk is full", ("the ledger's disk is full", "nothing of this change was kept",
@@ -21,8 +27,7 @@ _KNOWN: tuple[tuple[str, Words], ...] = (
      "df -h {where}; dmesg")),
     ("readonly database", ("the ledger is read-only", "this user may not write {where}",
      "ls -l {where}")),
-    ("is locked", ("the ledger is locked by another process",
-     "it held its write lock for longer than the busy timeout", "fuser -v {where}")),
+    ("is locked", _LOCKED),
     ("not a database", ("the ledger is not a database",
      "{where} is damaged or belongs to another program", _RESTORE)),
     ("malformed", ("the ledger is damaged", "SQLite calls {where} malformed",
@@ -53,6 +58,12 @@ def told(where: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise explain(error, where) from error
+
+
+def locked(where: str) -> DatabaseFault:
+    """The error of who waited for the write lock of a file for too long."""
+    message, why, next_ = _LOCKED
+    return DatabaseFault(message, why=why, next=next_.format(where=where))
 
 
 def explain(error: SQLAlchemyError, where: str) -> LedgerError:

@@ -14,6 +14,7 @@ from vgpumgr.store.facts import without_detail
 from vgpumgr.store.host_rows import from_row, settings
 from vgpumgr.store.host_use import refuse_used
 from vgpumgr.store.host_words import changed_event, changed_words
+from vgpumgr.store.images import forget_host
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import gpu, host
 from vgpumgr.store.statements import Move
@@ -132,6 +133,7 @@ def remove_host(connection: Connection, name: str, stamp: Stamp) -> None:
     there = (gpu.c.host == name, gpu.c.state != GpuState.MISSING.value)
     gone = update(gpu).values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
     Move(gone.where(*there), of_gpus("gpu.missing", *there)).run(connection, stamp.values)
+    forget_host(connection, name, stamp)
 
 
 def observation_failed(connection: Connection, name: str, error: str) -> None:

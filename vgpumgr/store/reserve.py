@@ -20,7 +20,9 @@ from vgpumgr.model.journal import Reservation
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.beginnings import beginnings
 from vgpumgr.store.codec import dump
+from vgpumgr.store.desktops import take_all
 from vgpumgr.store.freeze import refuse_frozen
+from vgpumgr.store.images import begin as begin_images
 from vgpumgr.store.journal import operation_row, step_row, task_row
 from vgpumgr.store.layouts import replace_layouts
 from vgpumgr.store.membership import begin as begin_membership
@@ -49,8 +51,10 @@ def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
         insert_allocations(connection, start.allocations)
     replace_layouts(connection, start.layouts, start.gpu_generations)
     begin_membership(connection, start, stamp)
+    begin_images(connection, start, stamp)
     enter(connection, start.queued, stamp)
     move(connection, start.queue, stamp)
+    take_all(connection, start.desktops, stamp)
     _insert_journal(connection, start, stamp)
     _keep_requests(connection, vms, start.operation.started_at)
     write(connection, stamp, beginnings(start, changes))

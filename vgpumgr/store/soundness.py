@@ -12,6 +12,9 @@ from vgpumgr.model.journal import FINAL_TASKS, OperationState, TaskState
 from vgpumgr.model.keeping import Problem
 from vgpumgr.model.vm import VmState
 from vgpumgr.store.codec import load_mapping
+from vgpumgr.store.image_soundness import image_problems
+from vgpumgr.store.pool_soundness import pool_problems
+from vgpumgr.store.queue_soundness import queue_problems
 from vgpumgr.store.schema import MEMORY, VF, allocation, gpu, operation, task, unit, vm
 
 _OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
@@ -27,6 +30,9 @@ def problems(connection: Connection, is_worked_on: Callable[[str], bool]) -> Ite
     yield from _units(connection)
     yield from _holders(connection)
     yield from _operations(connection, is_worked_on)
+    yield from queue_problems(connection)
+    yield from pool_problems(connection)
+    yield from image_problems(connection)
 
 
 def damages(connection: Connection) -> Iterator[Problem]:

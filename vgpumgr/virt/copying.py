@@ -1,8 +1,8 @@
-"""A volume's file from one libvirt to another, through us, piece by piece and without its holes."""
+"""A volume's file to a libvirt, from another one or from us, piece by piece, without its holes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -62,6 +62,22 @@ def copy(source: Volume, target: Volume, seen: Seen) -> None:
             "the copy of a volume is not as long as the volume",
             why=f"{sent} bytes were read, the file on the target has {there}",
         )
+
+
+def fill(target: Volume, length: int, pieces: Iterable[bytes | int]) -> None:
+    """The whole file of a volume that has no data yet, from pieces as :func:`copy` has them."""
+    connection, volume = target
+    with stream(connection) as outgoing:
+        written, done = 0, 0
+        try:
+            volume.upload(outgoing, 0, 0, libvirt.VIR_STORAGE_VOL_UPLOAD_SPARSE_STREAM)
+        except libvirt.libvirtError as error:
+            if not is_unsupported(error):
+                raise
+            volume.upload(outgoing, 0, length, 0)
+            written = length  # it knows no holes: zeros go
+        for piece in pieces:
+            done += _put(outgoing, piece, done, written)
 
 
 def _open(source: Any, target: Any, incoming: Any, outgoing: Any) -> bool:

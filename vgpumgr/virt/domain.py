@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ _STATES = {
     libvirt.VIR_DOMAIN_CRASHED: DomainState.CRASHED,
 }
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 # Not every driver knows all flags: the strongest that it takes is used.
 _UNDEFINE_FLAGS = (
     libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
@@ -30,21 +33,23 @@ _UNDEFINE_FLAGS = (
 )
 
 
-def find(connection: Any, name: str) -> Any:
-    """The domain, or None when there surely is none."""
-    try:
-        return connection.lookupByName(name)
-    except libvirt.libvirtError as error:
-        if is_absent(error):
-            return None
-        raise
+def find(connection: Any, key: str) -> Any:
+    """The domain of that UUID or name, or None when there surely is none."""
+    by_name = (connection.lookupByName,)
+    for lookup in (connection.lookupByUUIDString, *by_name) if _UUID.fullmatch(key) else by_name:
+        try:
+            return lookup(key)
+        except libvirt.libvirtError as error:
+            if not is_absent(error):
+                raise
+    return None
 
 
-def require(connection: Any, name: str) -> Any:
+def require(connection: Any, key: str) -> Any:
     """The domain; NotFound when there is none."""
-    domain = find(connection, name)
+    domain = find(connection, key)
     if domain is None:
-        raise NotFound(f"there is no domain {name}")
+        raise NotFound(f"there is no domain {key}")
     return domain
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import libvirt
@@ -57,8 +59,7 @@ class LibvirtDomains:
 
     def start(self, name: str) -> None:
         """Start; a running domain is no error."""
-        with calling(self._connection, f"start domain {name}", changes=True):
-            domain = require(self._connection, name)
+        with self._acting("start", name) as domain:
             try:
                 if not domain.isActive():
                     domain.create()
@@ -68,20 +69,18 @@ class LibvirtDomains:
 
     def shutdown(self, name: str) -> None:
         """Ask the guest to power off; a domain that is off is no error."""
-        with calling(self._connection, f"shut down domain {name}", changes=True):
-            domain = require(self._connection, name)
+        with self._acting("shut down", name) as domain:
             if domain.isActive():
                 domain.shutdown()
 
     def reboot(self, name: str) -> None:
         """Ask the guest to reboot."""
-        with calling(self._connection, f"reboot domain {name}", changes=True):
-            require(self._connection, name).reboot(0)
+        with self._acting("reboot", name) as domain:
+            domain.reboot(0)
 
     def destroy(self, name: str) -> None:
         """Power off; a domain that is off is no error."""
-        with calling(self._connection, f"power off domain {name}", changes=True):
-            domain = require(self._connection, name)
+        with self._acting("power off", name) as domain:
             try:
                 if domain.isActive():
                     domain.destroy()
@@ -99,8 +98,8 @@ class LibvirtDomains:
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""
-        with calling(self._connection, f"set autostart of domain {name}", changes=True):
-            require(self._connection, name).setAutostart(1 if on else 0)
+        with self._acting("set autostart of", name) as domain:
+            domain.setAutostart(1 if on else 0)
 
     def live_xml(self, name: str) -> str:
         """The running domain's XML for a target to take over. It may carry the console's password:
@@ -158,6 +157,14 @@ class LibvirtDomains:
             domain = require(self._connection, name)
             if state(domain) is not DomainState.RUNNING:
                 domain.resume()
+
+    @contextmanager
+    def _acting(self, doing: str, key: str) -> Iterator[Any]:
+        """A domain by name or UUID; what libvirt refuses is told of its name."""
+        with calling(self._connection, f"{doing} domain {key}", changes=True):
+            domain = require(self._connection, key)
+        with calling(self._connection, f"{doing} domain {domain.name()}", changes=True):
+            yield domain
 
     def _define(self, xml: str) -> Any:
         try:

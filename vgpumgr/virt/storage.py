@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import libvirt
@@ -54,6 +55,21 @@ class LibvirtStorage:
                 target.upload(stream, 0, len(data), 0)
                 for start in range(0, len(data), copying.CHUNK_BYTES):
                     copying.send(stream, data[start : start + copying.CHUNK_BYTES])
+
+    def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
+        """Every volume of a pool as its files are now, by name."""
+        with calling(self._connection, f"list the volumes of storage pool {pool}"):
+            home = self._pool(pool)
+            home.refresh(0)
+            found = [_volume_facts(pool, each) for each in home.listAllVolumes(0)]
+        return tuple(sorted(found, key=lambda facts: facts.name))
+
+    def fill(self, pool: str, volume: str, length: int, pieces: Iterable[bytes | int]) -> None:
+        """Write the whole file of a raw volume, piece by piece: data, or the length of a hole."""
+        doing = f"write volume {volume} of storage pool {pool}"
+        with calling(self._connection, doing, changes=True):
+            target = _require(self._pool(pool), pool, volume)
+            copying.fill((self._connection, target), length, pieces)
 
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""

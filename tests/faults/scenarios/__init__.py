@@ -10,14 +10,32 @@ from tests.faults.scenarios import (
     forgotten,
     healing,
     hosts,
+    images,
     layouts,
     moves,
+    pools,
     queueing,
+    tickets,
     turns,
     vms,
 )
 
-_ROOMS = (vms, moves, layouts, hosts, emptied, healing, adopted, cuts, turns, forgotten, queueing)
+_ROOMS = (
+    vms,
+    moves,
+    layouts,
+    hosts,
+    images,
+    emptied,
+    healing,
+    adopted,
+    cuts,
+    turns,
+    forgotten,
+    queueing,
+    pools,
+    tickets,
+)
 ALL: dict[str, Scenario] = {each.name: each for room in _ROOMS for each in room.SCENARIOS}
 # Of these a quick run kills a few on PostgreSQL, too.
 ON_SERVER = frozenset(

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 from tests.faults import commands
 from tests.faults.scenario import Command, Place, Prepare, Scenario
-from tests.faults.scenarios import adopted, emptied, hosts, moves
+from tests.faults.scenarios import adopted, emptied, hosts, images, moves
 from tests.faults.scenarios.ways import FRESH, OVERLAY, SEED, WAYS, Way
 from vgpumgr.model.simulated import SimHost
 
-# How a host that comes or goes was cut.
+# How a host that comes or goes, and how an image, was cut.
+_IMAGES = {
+    "image-import/one-more-host": "before import ImportImage done",
+    "image-retire/with-copies": "after discard DeleteImage intent",
+}
 _HOSTS = {"add": "before enrol JoinFleet done", "remove": "after remove LeaveFleet intent"}
 
 
@@ -66,6 +70,9 @@ def _others() -> Iterator[Scenario]:
     for each in hosts.SCENARIOS:
         if cut := _HOSTS.get(each.part):
             yield _undone("host", each.part, each.hosts, each.command, cut, *each.prepare)
+    for each in images.SCENARIOS:
+        if cut := _IMAGES.get(each.name):
+            yield _undone(each.operation, each.part, each.hosts, each.command, cut, *each.prepare)
 
 
 SCENARIOS = (*_creations(), *_moves(), *_others())

@@ -142,6 +142,7 @@ def test_nothing_that_is_not_seen_is_an_end(world: SimWorld) -> None:
         replace(view, hosts=(replace(view.hosts[0], settled_boot=""),)),
         replace(view, hosts=(replace(view.hosts[0], maintenance=True),)),
         seen(view, boot_id="another"),
+        seen(view, stopping=True),
         seen(view, domains=()),
         seen(view, domains=(replace(domain, ownership=None),)),
         seen(view, domains=(replace(domain, state=DomainState.CRASHED),)),

@@ -129,6 +129,25 @@ def test_a_guest_that_powers_off_ends_its_vm_when_its_host_says_so_once_more(
     assert str(world.ledger.vm("job").state) == "shelved"
 
 
+def test_a_host_that_is_shut_down_ends_nobodys_work(world: SimWorld) -> None:
+    free(world)
+    world.apply(vm("job", "T4-16Q", queue=ON))
+    world.engine.refresh()
+    record, machine = world.ledger.host("h1"), world.sim.hosts["h1"]
+    assert record.facts is not None
+    world.ledger.update_host(replace(record, settled_boot=record.facts.boot_id))
+    machine.kernel.setup.stopping = True
+    machine.domains.shutdown("job")
+    world.engine.refresh()
+    assert not queue.step(world.engine).any
+    world.sim.inject("h1", ["reboot"])
+    machine.kernel.setup.stopping = False
+    world.engine.refresh()
+    assert not queue.step(world.engine).any
+    assert states(world) == {"job": "running"}
+    assert world.ledger.vm("job").running, "serve starts it again"
+
+
 def test_heal_starts_no_vm_whose_work_is_done(world: SimWorld) -> None:
     free(world)
     world.apply(vm("job", "T4-16Q", queue=ON))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from tests.fakes import FakeClock
+from vgpumgr.engine.reconcile.beside import PAUSE_S, BesideTurns
 from vgpumgr.engine.reconcile.lanes import Ended, Lane
-from vgpumgr.engine.reconcile.queueing import PAUSE_S, QueueTurns
 
 
 class Turns:
@@ -35,7 +35,8 @@ def test_a_hint_is_never_lost() -> None:
     clock = FakeClock()
     turns = Turns(clock)
     session = SimpleNamespace(clock=clock)
-    queue = QueueTurns(session, turns, None, lambda _: None)  # type: ignore[arg-type]
+    jobs = {"queue:": lambda _: False}
+    queue = BesideTurns(session, turns, jobs, lambda _: None)  # type: ignore[arg-type]
     queue.begin_due()
     queue.collect()
     queue.begin_due()

@@ -9,7 +9,9 @@ import pytest
 
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift import survey
+from vgpumgr.engine.heal.report import Chosen
 from vgpumgr.engine.reserving.shelving import Stop
+from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import DiskSpec, VmState
@@ -89,3 +91,21 @@ def test_it_counts_in_no_quota_until_it_comes_back(world: SimWorld) -> None:
         world.engine.start(["a"])
     world.delete("c")
     world.engine.start(["a"]).raise_for_failure()
+
+
+@pytest.mark.parametrize("way", ["as the line says", "heal"])
+def test_one_that_somebody_started_by_hand_is_named_and_ends(world: SimWorld, way: str) -> None:
+    shelve(world, "a")
+    world.sim.hosts["h1"].domains.start("a")
+    [drift] = survey(world.engine).drifts
+    assert (drift.kind, drift.vm, drift.found) == (DriftKind.POWER, "a", "running")
+    assert "shelved" in drift.text
+    assert drift.next.startswith("vgpumgr vm stop a")
+    if way == "heal":
+        plan = world.engine.heal_plan(Chosen())
+        assert [each.text for each in plan.remedies] == ["ask it to power off"]
+        world.engine.heal(Chosen())
+    else:
+        world.engine.stop_vms(["a"], force=False, timeout_s=5.0).raise_for_failure()
+    assert survey(world.engine).drifts == ()
+    assert world.ledger.vm("a").state is VmState.SHELVED

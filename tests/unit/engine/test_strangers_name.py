@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,18 @@ from tests.fakes import FakeClock
 from tests.simworld import SimWorld, host, vm
 from tests.soak.hands import Hands
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.steps import ClearAutostart, RebootDomain, StartDomain, StopDomain, StopToMove
+from vgpumgr.engine.steps import (
+    ClearAutostart,
+    RebootDomain,
+    StartDomain,
+    StopDomain,
+    StopToMove,
+    UndefineDomain,
+)
 from vgpumgr.engine.steps.base import Step, UndoNotPossible
-from vgpumgr.model.domain import DomainState
+from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.model.ports import Host
+from vgpumgr.model.ports import Domains, Host
 
 
 @pytest.fixture
@@ -88,3 +96,27 @@ def test_a_cold_move_does_not_stop_it(world: SimWorld) -> None:
     with pytest.raises(VgpumgrError, match="not ours"):
         step.act(here, FakeClock())
     assert taken(world, run=True) == before
+
+
+@pytest.mark.parametrize("kind", [StartDomain, StopDomain, RebootDomain, UndefineDomain])
+@pytest.mark.parametrize("run", [False, True])
+def test_nor_one_that_took_the_name_right_after_the_look(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch, kind: type[Step], run: bool
+) -> None:
+    if kind in {StopDomain, RebootDomain}:
+        world.engine.start(["desk"]).raise_for_failure()
+    here, owner = world.hosts.open(world.ledger.host("h1")), world.ledger.vm("desk").id
+    before: list[object] = []
+    look = type(here.domains).look
+
+    def looked(domains: Domains, name: str) -> DomainFacts | None:
+        found = look(domains, name)  # type: ignore[arg-type]
+        if not before:
+            world.sim.host("h1").domains.destroy("desk")
+            before.append(taken(world, run=run))
+        return found
+
+    monkeypatch.setattr(type(here.domains), "look", looked)
+    with suppress(VgpumgrError):
+        kind(name="desk", vm_id=owner).act(here, FakeClock())  # type: ignore[call-arg]
+    assert taken(world, run=run) == before[0]

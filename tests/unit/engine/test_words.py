@@ -23,6 +23,7 @@ COPY = DiskSpec(mode=DiskMode.COPY, image="deb.qcow2")
         ({"nics": (NicSpec(bridge="br0"),)}, "networks: none → bridge br0"),
         ({"hugepage_kib": 2048}, "hugepages: none → 2MiB (needs a new VM)"),
         ({"display": True}, "display: false → true"),
+        ({"console": True}, "console: false → true"),
         ({"labels": {"b": "2", "a": "1"}}, "labels: none → a=1, b=2"),
         ({"cloud_init": CloudInit(user_data="x")}, "cloud_init: differs (needs a new VM)"),
     ],

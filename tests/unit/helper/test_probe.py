@@ -59,12 +59,26 @@ def unknown(answer: dict[str, object]) -> dict[str, str]:
     return {entry["part"]: entry["why"] for entry in entries}
 
 
+@pytest.mark.parametrize(
+    ("told", "stopping"),
+    [
+        ((0, "SystemState=stopping\n"), True),
+        ((0, "SystemState=degraded\n"), False),
+        ((1, "System has not been booted with systemd\n"), False),
+    ],
+)
+def test_systemd_tells_of_a_shutdown(host: FakeHost, told: tuple[int, str], stopping: bool) -> None:
+    host.programs["systemctl"] = told
+    assert done(host, "probe")["stopping"] is stopping
+
+
 def test_the_machine(host: FakeHost) -> None:
     seen = done(host, "probe")
     expected = {
         "hostname": "h1",
         "kernel": "6.1.0-37-amd64",
         "boot_id": "7d2f",
+        "stopping": False,
         "qemu": "7.2.22",
         "cpus": 4,
         "cpu_model": "AMD EPYC 7763 64-Core Processor",

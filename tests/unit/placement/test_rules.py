@@ -156,6 +156,12 @@ def gpus(*parts: tuple[str, int]) -> tuple[GpuRequest, ...]:
         ),
         (HOST, asking(nics=(NicSpec(network="lab"),)), "network", ["'lab'", "default"]),
         (HOST, asking(nics=(NicSpec(bridge="br7"),)), "bridge", ["'br7'", "br0"]),
+        (
+            replace(HOST, images={"cad@1-0a1b2c3d.qcow2": ()}),
+            asking(disks=(DiskSpec(image="cad@1-0a1b2c3d.qcow2"),)),
+            "image",
+            ["h1", "cad@1", "'default'"],
+        ),
         (HOST, asking(disks=(DiskSpec(pool="fast"),)), "storage-pool", ["'fast'", "default"]),
         (HOST, asking(cloud_init=CloudInit(pool="seed")), "storage-pool", ["'seed'"]),
         (HOST, asking(vcpus=33), "vcpus", ["32", "33"]),

@@ -116,6 +116,6 @@ def test_a_booking_is_served_by_the_first_pool_of_its_profile_that_entitles_its_
 def test_bookings_that_do_not_fit_beside_each_other_are_refused_with_names() -> None:
     later = booking(3, id="b2", start=NOW + 1800, end=NOW + 5400)
     text = conflict(booking(2), [later], 4)
-    assert text == "2 × L40S-8Q do not fit: the fleet runs 4 at a time, b2 has 3"
+    assert text == "2 × L40S-8Q do not fit: 4 can run at a time, b2 has 3"
     assert conflict(booking(2), [later], 5) == ""
     assert conflict(booking(2), [replace(later, start=NOW + 3600)], 4) == ""

@@ -165,6 +165,15 @@ def test_a_closing_pool_empties_as_users_log_off() -> None:
     assert did(seen) == {"cad-01": Do.DELETE}
 
 
+def test_of_a_closing_pool_all_goes_that_nobody_has() -> None:
+    broken = desktop(1, DesktopState.FAILED, failures=9)
+    shelved = desktop(2, DesktopState.SHELVED, host="")
+    hers = desktop(3, DesktopState.SHELVED, owner="ann")
+    coming = Rollout(image=NEW, previous=OLD, since=NOW)
+    seen = view(pool(), broken, shelved, hers, closing=True, rollout=coming)
+    assert did(seen) == {"cad-01": Do.DELETE, "cad-02": Do.DELETE}
+
+
 ROLLOUT = Rollout(image=NEW, previous=OLD, since=NOW - 1000)
 
 

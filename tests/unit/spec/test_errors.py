@@ -219,11 +219,6 @@ def test_learned_profiles_are_suggested() -> None:
         load(text, "f.yaml")
 
 
-def test_a_kind_of_a_later_version_is_refused_by_name() -> None:
-    found = problem("apiVersion: vgpumgr/v1\nkind: Pool\nname: a\nanything: 1\n")
-    assert found.message == "Pool documents are not supported by this version yet"
-
-
 @pytest.mark.parametrize(
     ("text", "path", "message"),
     [

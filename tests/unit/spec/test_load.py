@@ -56,6 +56,7 @@ networks: [{bridge: br0}, {network: default}]
 cloud_init: {user_data: "#cloud-config\\n", network_config: "version: 2\\n", pool: seeds}
 firmware: bios
 display: true
+console: true
 autostart: true
 pin_cpus: true
 numa: require
@@ -91,6 +92,7 @@ tenant: design
         ),
         firmware="bios",
         display=True,
+        console=True,
         autostart=True,
         pin_cpus=True,
         numa=NumaPolicy.REQUIRE,

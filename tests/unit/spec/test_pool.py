@@ -1,15 +1,14 @@
-"""``kind: Pool``: what it says, and what is refused with its line. It is not read by users yet."""
+"""``kind: Pool``: what it says, and what is refused with its line."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from vgpumgr.model.pool import Naming, PoolKind, ScaleIn, Schedule, Size, UpdateWhen
 from vgpumgr.model.vm import DiskMode
 from vgpumgr.spec import Documents, SpecError, load
-from vgpumgr.spec.load import KINDS, LATER_KINDS
 
 HEAD = "apiVersion: vgpumgr/v1\nkind: Pool\nname: cad\n"
 LEAST = HEAD + "image: cad@12\ngpus: [{profile: L40S-8Q}]\nmax: 60\n"
@@ -41,14 +40,6 @@ autoheal: false
 scale_in: shelve
 """
 )
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it will be when ``apply`` can make pools."""
-    module = import_module("vgpumgr.spec.load")
-    monkeypatch.setattr(module, "KINDS", {**KINDS, **LATER_KINDS})
-    monkeypatch.setattr(module, "LATER_KINDS", {})
 
 
 def read(text: str) -> Documents:
@@ -155,3 +146,9 @@ def test_names_that_collide_are_refused(other: str) -> None:
 
 def test_an_unknown_profile_is_named_with_what_is_near() -> None:
     assert "did you mean L40S-8Q" in problem(WHOLE.replace("L40S-8Q", "L40S-8q1"))
+
+
+def test_the_file_that_the_page_shows_is_read() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "pools.md").read_text()
+    [pool] = read(page.split("```yaml\n")[1].split("```")[0]).pools
+    assert (pool.name, pool.size, len(pool.schedules)) == ("cad", Size(min=2, spare=2, max=40), 1)

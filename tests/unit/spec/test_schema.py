@@ -14,7 +14,7 @@ from vgpumgr.model.errors import UsageError
 from vgpumgr.spec import SpecError, json_schema, load
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
-KINDS = ("VM", "Host", "Layout", "Fleet")
+KINDS = ("VM", "Host", "Layout", "Pool", "Fleet")
 
 
 @cache

@@ -13,7 +13,7 @@ from tests.unit.store import ledger_v1
 from tests.unit.store.values import allocation, start, vm
 from vgpumgr.model.errors import LedgerError, StaleGeneration
 from vgpumgr.model.vm import Allocation, AllocationState
-from vgpumgr.store import Migration, migrate_ledger, open_ledger
+from vgpumgr.store import Migration, migrate_ledger, open_ledger, upgrades
 from vgpumgr.store import migrate as migrating
 from vgpumgr.store.schema import SCHEMA_VERSION
 
@@ -161,7 +161,7 @@ def test_a_step_that_fails_leaves_the_ledger_as_it_was(
     before = ask(old, "SELECT sql FROM sqlite_master")
 
     def half(connection: object) -> None:
-        migrating._vfs_and_layouts(connection)  # type: ignore[arg-type]
+        upgrades._vfs_and_layouts(connection)  # type: ignore[arg-type]
         raise LedgerError("cut in the middle")
 
     with monkeypatch.context() as patched:

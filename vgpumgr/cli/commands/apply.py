@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vgpumgr.cli.commands.pool_files import apply_pools, delete_pools, plan_pools
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.files import file_option, load_documents, load_vms, vms_of
+from vgpumgr.cli.files import file_option, load_documents, vms_of
 from vgpumgr.cli.looking import require_all_read
 from vgpumgr.cli.output import counted, output_option, print_item, say
 from vgpumgr.cli.progress import changing
@@ -37,7 +38,11 @@ CHANGES_PENDING = 10
 @pass_context
 def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
     """Show what apply would do; probes every host, changes nothing."""
-    shown, layouts = make_plan(context, file)
+    documents = load_documents(context, file)
+    if documents.pools:
+        _exit_if(plan_pools(context, documents, file) and detailed_exitcode)
+        return
+    shown, layouts = make_plan(context, documents, file)
     _print_plan(file, shown, layouts)
     if shown.unplaced:
         raise click.exceptions.Exit(NoPlacement.exit_status)
@@ -52,16 +57,24 @@ def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
 @pass_context
 def diff(context: Context, file: str) -> None:
     """Compare a file with the fleet: exit 0 when it is as wanted, 10 when it is not."""
-    shown, layouts = make_plan(context, file)
+    documents = load_documents(context, file)
+    if documents.pools:
+        _exit_if(plan_pools(context, documents, file))
+        return
+    shown, layouts = make_plan(context, documents, file)
     _print_plan(file, shown, layouts)
     require_all_read(shown.warnings)
     if shown.changes or shown.unplaced or layouts.gpus:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def make_plan(context: Context, file: str) -> tuple[Plan, LayoutPlan]:
-    """Load, probe, plan: the VMs of the file, and its layouts if it has any."""
-    documents = load_documents(context, file)
+def _exit_if(changes: bool) -> None:
+    if changes:
+        raise click.exceptions.Exit(CHANGES_PENDING)
+
+
+def make_plan(context: Context, documents: Documents, file: str) -> tuple[Plan, LayoutPlan]:
+    """Probe, plan: the VMs of the file, and its layouts if it has any."""
     vms = vms_of(documents, file)
     context.app.require_hosts()
     layouts = _layouts(context, documents)
@@ -92,20 +105,25 @@ def _print_plan(file: str, shown: Plan, layouts: LayoutPlan) -> None:
 @output_option
 @pass_context
 def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bool) -> None:
-    """Make the VMs of a file run, wherever they fit.
+    """Make the VMs of a file run, wherever they fit. Pools of a file are written down, and `serve`
+    makes their desktops.
 
-    All are reserved, or none (exit 5). Running it again finishes what was interrupted, and
+    All VMs are reserved, or none (exit 5). Running it again finishes what was interrupted, and
     changes nothing when all is as wanted. Layouts in the file must hold already (exit 4 when
     they do not): only `layout apply` partitions GPUs, and it asks.
     """
+    documents = load_documents(context, file)
+    if documents.pools:
+        work = plan_pools if dry_run else apply_pools
+        work(context, documents, file)
+        return
     if dry_run:
-        shown, layouts = make_plan(context, file)
+        shown, layouts = make_plan(context, documents, file)
         _print_plan(file, shown, layouts)
         if shown.unplaced and not partial:
             raise click.exceptions.Exit(NoPlacement.exit_status)
         require_all_read(shown.warnings)
         return
-    documents = load_documents(context, file)
     vms = vms_of(documents, file)
     context.app.require_hosts()
     _require_layouts(file, _layouts(context, documents))
@@ -165,7 +183,11 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
     """Delete the VMs that a file names, with the disks and GPU parts made for them."""
     from vgpumgr.cli.commands.vm_delete import delete_vms
 
-    wanted = load_vms(context, file)
+    documents = load_documents(context, file)
+    if documents.pools:
+        delete_pools(context, documents, file, confirm(yes=yes))
+        return
+    wanted = vms_of(documents, file)
     names = {spec.name for spec in wanted}
     known = [vm.name for vm in context.app.ledger.vms() if vm.name in names]
     waiting = _waiting(context, names - set(known))

@@ -44,6 +44,7 @@ def explain(
 
 
 def _now(context: Context, file: str, only: str | None) -> tuple[Explanation, ...]:
+    from vgpumgr.engine.booking import placing_beside
     from vgpumgr.engine.headroom.explain import explain as explained
     from vgpumgr.engine.outlook import placing
     from vgpumgr.engine.view import read_view
@@ -52,8 +53,9 @@ def _now(context: Context, file: str, only: str | None) -> tuple[Explanation, ..
     if not specs:
         raise NotFound(f"{file} names no VM {only}")
     app = context.app
-    place = placing(context.config.policy, app.expected, app.ledger, time.time())
-    return explained(read_view(app.ledger), specs, place)
+    now = time.time()
+    place = placing(context.config.policy, app.expected, app.ledger, now)
+    return explained(read_view(app.ledger), specs, placing_beside(place, app.ledger, now))
 
 
 def _past(context: Context, name: str) -> tuple[Explanation, ...]:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-KINDS = ("VM", "Host", "Layout", "Fleet")
+KINDS = ("VM", "Host", "Layout", "Pool", "Fleet")
 
 
 @click.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vgpumgr.cli.commands.vm_connect import connect
 from vgpumgr.cli.commands.vm_create import create
 from vgpumgr.cli.commands.vm_delete import delete
 from vgpumgr.cli.commands.vm_migrate import migrate
@@ -50,10 +51,10 @@ COLUMNS = (
 
 @click.group()
 def vm() -> None:
-    """VMs: create, list, show, xml, start, stop, reboot, migrate, delete."""
+    """VMs: create, list, show, xml, start, stop, reboot, connect, migrate, delete."""
 
 
-for command in (create, delete, migrate):
+for command in (connect, create, delete, migrate):
     vm.add_command(command)
 
 

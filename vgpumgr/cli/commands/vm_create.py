@@ -25,6 +25,7 @@ from vgpumgr.model.vm import VmSpec
 @click.option("--network", help="libvirt network for one NIC.")
 @click.option("--firmware", type=click.Choice(["uefi", "bios"]), default="uefi", show_default=True)
 @click.option("--display", is_flag=True, help="Display on the first vGPU.")
+@click.option("--console", is_flag=True, help="A screen that `vm connect` shows.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
 @output_option
 @pass_context
@@ -63,6 +64,7 @@ def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[V
         "memory": options["memory"],
         "firmware": options["firmware"],
         "display": options["display"],
+        "console": options["console"],
         "gpus": [{"profile": profile} for profile in options["profiles"]],
     }
     if options["image"]:

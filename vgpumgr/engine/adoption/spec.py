@@ -8,7 +8,10 @@ from vgpumgr.domainxml import Described
 from vgpumgr.model.vm import NumaPolicy, VmSpec
 
 # What only the definition of an adopted VM says: a spec changes none of it.
-FIXED = ("nics", "firmware", "display", "hugepage_kib", "pin_cpus", "numa", "disks", "cloud_init")
+FIXED = (
+    *("nics", "firmware", "display", "console", "hugepage_kib", "pin_cpus", "numa", "disks"),
+    "cloud_init",
+)
 
 
 def spec_of(domain: Described) -> VmSpec | tuple[str, ...]:

@@ -80,6 +80,7 @@ def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRec
         memory_mib=spec.memory_mib,
         firmware=spec.firmware,
         display=spec.display,
+        console=spec.console,
         autostart=spec.autostart,
         hugepage_kib=spec.hugepage_kib,
         nics=spec.nics or old.spec.nics,
@@ -125,7 +126,12 @@ def _described(domain: DomainFacts, xml: str) -> tuple[VmSpec, tuple[int, ...], 
     spec = spec_of(described)
     if not isinstance(spec, VmSpec):
         raise NotRead("; ".join(spec))
-    return replace(spec, autostart=domain.autostart), described.pins, described.numa_node
+    mark = domain.ownership
+    # An adopted VM's console is in the definition that it keeps, as its disks are.
+    made = mark is not None and domain.uuid == mark.vm_id
+    console = made and described.console and not spec.display
+    spec = replace(spec, autostart=domain.autostart, console=console)
+    return spec, described.pins, described.numa_node
 
 
 def _with_volumes(record: VmRecord, disks: Iterable[MadeDisk]) -> VmRecord:

@@ -48,7 +48,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) ->
             for number, nic in enumerate(spec.nics)
         ),
         hostdevs=_hostdevs(spec, allocations),
-        graphics=spec.display,
+        graphics=spec.display or spec.console,
         cpus=vm.cpus,
         numa_node=bound_node(vm),
         hugepage_kib=spec.hugepage_kib,

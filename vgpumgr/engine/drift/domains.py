@@ -9,7 +9,7 @@ from vgpumgr.engine.drift.side import Side
 from vgpumgr.engine.steps import OFF
 from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
 from vgpumgr.model.drift import Drift, DriftKind
-from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.vm import VmRecord, VmState
 
 
 def drifts(side: Side) -> Iterator[Drift]:
@@ -142,7 +142,7 @@ def _power_next(host: str, vm: VmRecord, state: DomainState) -> str:
 
 
 def _marked(side: Side, domain: DomainFacts, mark: Ownership) -> Iterator[Drift]:
-    """A domain of ours that the ledger has elsewhere, or not at all."""
+    """A domain of ours that the ledger has elsewhere, on the shelf, or not at all."""
     if mark.vm_id in side.work.touched:
         return
     vm = side.ours.get(mark.vm_id)
@@ -150,6 +150,22 @@ def _marked(side: Side, domain: DomainFacts, mark: Ownership) -> Iterator[Drift]
         yield _leftover(side, domain)
     elif vm.host != side.host:
         yield _elsewhere(side, domain, vm)
+    elif vm.state is VmState.SHELVED and domain.state not in OFF:
+        yield _off_the_shelf(side, domain, vm)
+
+
+def _off_the_shelf(side: Side, domain: DomainFacts, vm: VmRecord) -> Drift:
+    return Drift(
+        kind=DriftKind.POWER,
+        host=side.host,
+        vm=vm.name,
+        subject=f"domain {domain.name}",
+        text=f"domain {domain.name} is {_state(domain.state)}, and its VM is shelved: it runs "
+        "without its GPU parts, on CPUs and memory that others may be given",
+        wanted="shutoff",
+        found=_state(domain.state),
+        next=f"vgpumgr vm stop {vm.name}, then, if it is to run, vgpumgr vm start {vm.name}",
+    )
 
 
 def _leftover(side: Side, domain: DomainFacts) -> Drift:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from vgpumgr.engine.drift.work import Work
 from vgpumgr.model.drift import Drift, DriftKind
-from vgpumgr.model.journal import LAYOUT, OF_HOSTS, TaskRecord
+from vgpumgr.model.journal import LAYOUT, OF_HOSTS, OF_IMAGES, TaskRecord
 
 
 def drifts(work: Work, hosts: Collection[str]) -> Iterator[Drift]:
@@ -26,7 +26,7 @@ def _drift(task: TaskRecord) -> Drift:
         text=f"{task.verb} of {task.vm} was interrupted",
         next=command,
         gpu=task.vm_id if layout else "",
-        vm="" if layout or task.verb in OF_HOSTS else task.vm,
+        vm="" if layout or task.verb in OF_HOSTS | OF_IMAGES else task.vm,
         wanted="ended",
         found=str(task.state),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vgpumgr.engine.booking import kept_from
+from vgpumgr.engine.images.resolving import resolved
 from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.quotas import QUOTA
 from vgpumgr.engine.supply import build_fleet
@@ -29,15 +31,16 @@ def explain(view: LedgerView, specs: Sequence[VmSpec], place: Place) -> tuple[Ex
     fleet = build_fleet(view)
     helps = _Helps(view, fleet)
     found = []
-    for spec in specs:
+    for spec in resolved(specs, view.images):
         [decision] = place(fleet, [spec])
-        placed = isinstance(decision, Placed)
+        booked = kept_from(decision)
+        helped = isinstance(decision, Placed) or bool(booked)
         found.append(
             Explanation(
                 vm=spec.name,
                 host=decision.host if isinstance(decision, Placed) else None,
-                reasons=reasons(fleet, spec),
-                changes=() if placed else helps.of(spec),
+                reasons=(*booked, *reasons(fleet, spec)),
+                changes=() if helped else helps.of(spec),
             )
         )
     return tuple(found)

@@ -16,7 +16,7 @@ from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Fleet, NotPlaced, Placed
-from vgpumgr.model.vm import Allocation, GpuRequest, PlacementPolicy, VmRecord, VmSpec
+from vgpumgr.model.vm import Allocation, DiskMode, GpuRequest, PlacementPolicy, VmRecord, VmSpec
 from vgpumgr.placement import place
 from vgpumgr.placement.defrag import reseat
 
@@ -103,8 +103,12 @@ def _room(placed: Placed) -> Iterator[str]:
 def wanted(
     view: LedgerView, spec: VmSpec, held: Sequence[Allocation], target: str, *, live: bool
 ) -> VmSpec:
-    """The request on the target; a running guest needs the parts that it has, board included."""
-    here = replace(spec, affinity=replace(spec.affinity, hosts=(target,)))
+    """The request on the target; a running guest needs the parts that it has, board included.
+
+    What was copied from an image does not need it any more.
+    """
+    own = (replace(disk, image=None) if disk.mode is DiskMode.COPY else disk for disk in spec.disks)
+    here = replace(spec, affinity=replace(spec.affinity, hosts=(target,)), disks=tuple(own))
     if not live:
         return here
     models = {gpu.id: gpu.facts.model for gpu in view.gpus}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from vgpumgr.engine.images.resolving import resolved
 from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.changes import changed_fields, needs_restart
 from vgpumgr.engine.planning.quotas import within_quotas
@@ -59,6 +60,7 @@ def make_plan(
 ) -> Plan:
     """What apply would do for these VMs. It never deletes what the file no longer names."""
     known = {vm.name: vm for vm in view.vms}
+    desired = resolved(desired, view.images, known)
     seen = reached(view)
     asked = ask([spec for spec in desired if spec.name not in known], view.queue)
     fleet = build_fleet(view)

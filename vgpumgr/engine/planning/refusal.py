@@ -55,7 +55,7 @@ def _nearest(reasons: Sequence[Reason]) -> list[list[Reason]]:
 def _text(group: Sequence[Reason]) -> str:
     """The sentence of a GPU names no host: PCI addresses repeat on every one."""
     reason, more = group[0], len(group) - 1
-    named = reason.host in reason.text.replace(",", " ").split()
+    named = not reason.host or reason.host in reason.text.replace(",", " ").split()
     text = reason.text if named and not reason.gpu else f"{reason.host}: {reason.text}"
     return f"{text} (and {more} more there alike)" if more else text
 

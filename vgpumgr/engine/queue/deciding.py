@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from vgpumgr.engine.queue.lifting import fleet_without, lifted
 from vgpumgr.engine.queue.standing import placed_as
 from vgpumgr.engine.reserving.shelving import wish
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.holding import held_by_tenants
-from vgpumgr.model.placement import Fleet
-from vgpumgr.model.queue import Running, Turn, Waiting
+from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.queue import Reservation, Running, Turn, Waiting
 from vgpumgr.model.queued import QueueEntry, QueueState
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
+from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
 from vgpumgr.placement.placer import Placer
 from vgpumgr.placement.queue import turn
 
 
 def decide(
-    view: LedgerView, ended: Collection[str], place: Callable[[Fleet], Placer], now: float
+    view: LedgerView,
+    ended: Collection[str],
+    place: Callable[[Fleet], Placer],
+    now: float,
+    kept: Sequence[Reservation] = (),
+    booked: Sequence[VmSpec] = (),
 ) -> Turn:
     """Who starts now and who is stopped for whom; ``ended`` names VMs that came to their end,
-    ``place`` makes the placer for a supply.
+    ``place`` makes the placer for a supply, ``kept`` is the room that the turn before kept,
+    ``booked`` are desktops whose room is nobody's here.
 
     A VM that is half made or half stopped neither starts nor is stopped.
     """
@@ -36,6 +42,10 @@ def decide(
     placer = place(fleet_without(view, running))
     for each in running.values():
         placer.commit(each.placed)
+    for spec in booked:
+        stands = placer.decide(spec, explain=False)
+        if isinstance(stands, Placed):
+            placer.commit(stands)
     return turn(
         placer,
         tuple(_waiting(view, vms)),
@@ -44,6 +54,7 @@ def decide(
         now,
         ended=ended,
         held=held_by_tenants(rest.vms, rest.allocations, rest.gpus),
+        reservations=kept,
     )
 
 

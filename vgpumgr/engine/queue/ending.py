@@ -13,7 +13,8 @@ from vgpumgr.model.vm import VmRecord, VmState
 
 
 def ended(view: LedgerView, busy: Collection[str] = ()) -> tuple[tuple[QueueEntry, VmRecord], ...]:
-    """Entries that run, and whose domain a host shows as shut off that has not booted since.
+    """Entries that run, and whose domain a host shows as shut off that has not booted since, and
+    is not being shut down with all its guests.
 
     Not one whose domain is gone, has crashed, or could not be read; not one that its user stopped;
     none that an operation is about (``busy``, by the VM's id).
@@ -34,6 +35,8 @@ def ended(view: LedgerView, busy: Collection[str] = ()) -> tuple[tuple[QueueEntr
 
 def _is_off(vm: VmRecord, host: HostRecord | None) -> bool:
     if host is None or host.facts is None or host.settled_boot != host.facts.boot_id:
+        return False
+    if host.facts.stopping:
         return False
     for domain in host.facts.domains:
         mark = domain.ownership

@@ -12,6 +12,7 @@ from vgpumgr.engine.reconcile.pace import Patience
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ports import Lanes
+from vgpumgr.model.queue import Reservation
 
 
 @dataclass(slots=True)
@@ -28,12 +29,20 @@ class HostMemory:
     drained: bool = False
 
 
+@dataclass(slots=True)
+class QueueMemory:
+    """What a process remembers of the queue between its turns: for whom room is kept, and where."""
+
+    kept: tuple[Reservation, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What all turns of a process share."""
 
     claims: OperationClaims
     patience: Patience
+    queue: QueueMemory = field(default_factory=QueueMemory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.reconcile import turn
+from vgpumgr.engine.reconcile import pooling, queueing, turn
+from vgpumgr.engine.reconcile.beside import BesideTurns
 from vgpumgr.engine.reconcile.book import HostBook
 from vgpumgr.engine.reconcile.claims import OperationClaims
 from vgpumgr.engine.reconcile.closing import Closing
@@ -19,7 +20,6 @@ from vgpumgr.engine.reconcile.lanes import Ended, Lane, SerialTurns, Turns
 from vgpumgr.engine.reconcile.ledger_state import LedgerState
 from vgpumgr.engine.reconcile.left_behind import LeftBehind
 from vgpumgr.engine.reconcile.pace import Pace, Patience
-from vgpumgr.engine.reconcile.queueing import QueueTurns
 from vgpumgr.engine.reconcile.status import OpenOperation, Status
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.reconcile.watched import watched
@@ -32,8 +32,8 @@ BEAT_S = 1.0
 
 
 class Controller:
-    """Gives hosts and the queue their turns until ``session.stop`` is set. The queue's turns run in
-    lanes of their own, ``queue`` (none: in the thread of the loop).
+    """Gives hosts, the queue and the pools their turns until ``session.stop`` is set. Turns of no
+    host run in lanes of their own, ``beside`` (none: in the thread of the loop).
 
     ``show`` hears once a round how things stand; moves are proposed where more free GPU memory
     than ``most_fragmented`` is of no use. ClaimLost ends the work of a process: what it had
@@ -48,7 +48,7 @@ class Controller:
         *,
         emit: Emit,
         show: Callable[[Status], None] = lambda _: None,
-        queue: Turns[bool] | None = None,
+        beside: Turns[bool] | None = None,
         most_fragmented: float = NEVER,
     ) -> None:
         self._session = session
@@ -60,8 +60,11 @@ class Controller:
         self._shared = Shared(OperationClaims(session.ledger), patience)
         self._book = HostBook(session.clock, pace, emit)
         close = Closing(session.ledger, session.clock, patience, emit)
-        own = queue or SerialTurns(session.clock)
-        self._queue = QueueTurns(session, own, self._shared, emit)
+        jobs = {
+            queueing.LANE: lambda lane: queueing.take(session, lane, self._shared, emit),
+            pooling.LANE: pooling.PoolTurn(session, patience, emit).take,
+        }
+        self._beside = BesideTurns(session, beside or SerialTurns(session.clock), jobs, emit)
         self._gauge = GaugeWatch(session, most_fragmented, emit)
         self._dead = LeftBehind(session, self._shared, pace.interval_s, close)
         self._state = LedgerState(session.ledger, emit)
@@ -80,8 +83,8 @@ class Controller:
             if not self._session.stop.is_set():
                 self._dead.make_due(open_, self._can_begin)
                 self._begin_due()
-                self._queue.begin_due()
-            self._queue.collect()
+                self._beside.begin_due()
+            self._beside.collect()
             self._state.tell_frozen()
             self._gauge.look()
             self._show(self._status(open_))
@@ -103,7 +106,7 @@ class Controller:
             if self._session.stop.is_set():
                 break
         else:
-            self._queue.once(BEAT_S)
+            self._beside.once(BEAT_S)
         self._state.tell_frozen()
         self._gauge.look()
         status = self._status(ledger.operations(open_only=True))
@@ -113,14 +116,14 @@ class Controller:
     def finish(self, within_s: float) -> bool:
         """Let every turn end after the host call that runs; have all ended in time?"""
         self._turns.stop()
-        self._queue.stop()
+        self._beside.stop()
         until = self._session.clock.monotonic() + within_s
         while self._running and self._session.clock.monotonic() < until:
             for end in self._turns.ended(BEAT_S):
                 self._ended(end)
-        while self._queue.busy and self._session.clock.monotonic() < until:
-            self._queue.collect(BEAT_S)
-        return not self._turns.busy and not self._queue.busy
+        while self._beside.busy and self._session.clock.monotonic() < until:
+            self._beside.collect(BEAT_S)
+        return not self._turns.busy and not self._beside.busy
 
     # -- turns ---------------------------------------------------------------------------------
 
@@ -130,7 +133,7 @@ class Controller:
 
     def _hint(self) -> None:
         """In a thread of its own."""
-        self._queue.hurry()
+        self._beside.hurry()
         self._turns.wake()
 
     def _can_begin(self, host: str) -> bool:

@@ -36,7 +36,7 @@ class OnOne:
 
     def act(self) -> None:
         """Do it."""
-        self.step.act(self.host, self.around.clock)
+        self.step.within(self.host, self.around)
 
     def undo(self) -> None:
         """Take it back."""

@@ -15,6 +15,7 @@ from vgpumgr.model.journal import (
     LEAVE,
     MIGRATE,
     OF_HOSTS,
+    OF_IMAGES,
     OperationMoved,
     OperationRecord,
     TaskMoved,
@@ -31,6 +32,11 @@ _POWER_ON = frozenset({"RealiseDevice", "ActivatePartition", "StartDomain"})
 def unfinished(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
     """The tasks that have not ended."""
     return tuple(task for task in tasks if task.state not in FINAL_TASKS)
+
+
+def worked_on(ledger: Ledger) -> frozenset[str]:
+    """The VMs (ids) that an operation has not done with."""
+    return frozenset(_open_operations(ledger))
 
 
 def left_behind(
@@ -96,7 +102,7 @@ def _given_back(task: TaskRecord, held: Collection[str]) -> str:
 def _overtaken(
     task: TaskRecord, alive: Mapping[str, VmRecord], desired: Mapping[str, VmSpec]
 ) -> str:
-    if task.verb in {LAYOUT, LEAVE, CLEAN, *OF_HOSTS}:
+    if task.verb in {LAYOUT, LEAVE, CLEAN, *OF_HOSTS, *OF_IMAGES}:
         return ""
     vm = alive.get(task.vm_id)
     if vm is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vgpumgr.engine import steps
 from vgpumgr.engine.steps import Between, Step
+from vgpumgr.model.image import ImageCopy
 from vgpumgr.model.journal import MIGRATE, OperationRecord, OperationState, TaskRecord
 from vgpumgr.model.vm import VmRecord
 
@@ -55,6 +56,13 @@ class Opening:
     ) -> TaskRecord:
         """A task of it that is about a host itself, and no VM."""
         return self.task(operation, verb, work, vm_id="", vm=f"host {host}", host=host)
+
+    def copy_task(
+        self, operation: OperationRecord, verb: str, step: Step, copy: ImageCopy, reference: str
+    ) -> TaskRecord:
+        """A task of it that is about a copy of an image; ``reference`` is ``cad@12``."""
+        named = f"image {reference}"
+        return self.task(operation, verb, [step], vm_id=copy.id, vm=named, host=copy.host)
 
     def migration(
         self,

@@ -10,6 +10,7 @@ from vgpumgr.model.journal import (
     FINAL_TASKS,
     LAYOUT,
     OF_HOSTS,
+    OF_IMAGES,
     OperationState,
     TaskRecord,
     TaskState,
@@ -93,7 +94,7 @@ class Outcome:
 
     def _count(self) -> str:
         verbs = {vm.verb for vm in self.vms}
-        what = "GPUs" if verbs <= {LAYOUT} else "hosts" if verbs <= OF_HOSTS else "VMs"
+        what = "GPUs" if verbs <= {LAYOUT} else "hosts" if verbs <= OF_HOSTS | OF_IMAGES else "VMs"
         return f"{len(self.done)} of {len(self.vms)} {what} are done"
 
     def _way_back(self) -> str:

@@ -20,6 +20,7 @@ from vgpumgr.model.errors import (
     VgpumgrError,
 )
 from vgpumgr.model.journal import (
+    DISCARD,
     OF_HOSTS,
     StepMoved,
     StepRecord,
@@ -193,7 +194,7 @@ def outcome_of(task: TaskRecord, state: TaskState, error: VgpumgrError | None = 
 
 
 def _settled(task: TaskRecord) -> Conflict:
-    gone = task.verb in OF_HOSTS
+    gone = task.verb in {*OF_HOSTS, DISCARD}
     return Conflict(
         f"{task.verb} {task.vm} cannot be taken back any more",
         why="nothing of ours is on it" if gone else f"it is on {task.hosts[-1]} already",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vgpumgr.model.image import CopyState
 from vgpumgr.model.journal import (
     ADOPT,
     CLEAN,
+    DISCARD,
     ENROL,
     EVACUATE,
     HEAL,
+    IMPORT,
     LAYOUT,
     LEAVE,
     MIGRATE,
@@ -35,13 +38,16 @@ class OnRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done."""
+    """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done,
+    ``copies`` what the copy of an image is then, and what it is when that was taken back.
+    """
 
     on_refusal: OnRefusal
     vm_state: VmState | None = None
     running: bool | None = None
     allocations: AllocationState | None = None
     enrolled: bool | None = None
+    copies: tuple[CopyState, CopyState] | None = None
 
 
 VERBS = {
@@ -84,6 +90,8 @@ VERBS = {
     LAYOUT: Verb(OnRefusal.FAIL),
     ENROL: Verb(OnRefusal.UNDO, enrolled=True),
     REMOVE: Verb(OnRefusal.UNDO, enrolled=False),
+    IMPORT: Verb(OnRefusal.UNDO, copies=(CopyState.THERE, CopyState.GONE)),
+    DISCARD: Verb(OnRefusal.UNDO, copies=(CopyState.GONE, CopyState.THERE)),
 }
 # They end with the VM on one host: where it was going, or where it was.
 _GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE})
@@ -96,6 +104,8 @@ def finished(task: TaskRecord) -> TaskMoved:
         return TaskMoved(task=task.id, state=TaskState.DONE, layout_gpu=task.vm_id)
     if verb.enrolled is not None:
         return TaskMoved(task=task.id, state=TaskState.DONE, enrolled=verb.enrolled)
+    if verb.copies is not None:
+        return TaskMoved(task=task.id, state=TaskState.DONE, copy=verb.copies[0])
     return TaskMoved(
         task=task.id,
         state=TaskState.DONE,
@@ -111,14 +121,15 @@ def taken_back(task: TaskRecord, error: str) -> TaskMoved:
     """The transition that ends what was undone: a creation's units are free again, a VM that was
     shelved is so still, one that was to move stays where it was, and so does a host.
     """
-    before = VERBS[task.verb].enrolled
-    if before is not None:
-        state = TaskState.UNDONE
-        return TaskMoved(task=task.id, state=state, error=error, enrolled=not before)
+    state, verb = TaskState.UNDONE, VERBS[task.verb]
+    if verb.enrolled is not None:
+        return TaskMoved(task=task.id, state=state, error=error, enrolled=not verb.enrolled)
+    if verb.copies is not None:
+        return TaskMoved(task=task.id, state=state, error=error, copy=verb.copies[1])
     if task.verb in _GO_ELSEWHERE:
         return TaskMoved(
             task=task.id,
-            state=TaskState.UNDONE,
+            state=state,
             error=error,
             vm_id=task.vm_id,
             vm_state=VmState.ACTIVE,
@@ -126,7 +137,7 @@ def taken_back(task: TaskRecord, error: str) -> TaskMoved:
         )
     return TaskMoved(
         task=task.id,
-        state=TaskState.UNDONE,
+        state=state,
         error=error,
         vm_id=task.vm_id,
         vm_state=VmState.SHELVED if task.verb == UNSHELVE else VmState.DELETED,

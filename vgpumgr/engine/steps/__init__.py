@@ -15,6 +15,7 @@ from vgpumgr.engine.steps.enrolling import InstallHelper, JoinFleet
 from vgpumgr.engine.steps.evacuating import LeaveDomain, SetAutostart, StartEvacuated
 from vgpumgr.engine.steps.fabric import ActivatePartition, DeactivatePartition
 from vgpumgr.engine.steps.healing import ConfirmGone, ForgetDomain, KeepDomain
+from vgpumgr.engine.steps.image import DeleteImage, ImportImage
 from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
 from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, StopToMove
 from vgpumgr.engine.steps.moving import MoveDomain
@@ -39,11 +40,13 @@ __all__ = [
     "CreateVolume",
     "DeactivatePartition",
     "DefineDomain",
+    "DeleteImage",
     "DeleteVolume",
     "Depart",
     "DepartOff",
     "ForgetDomain",
     "ForgetLayout",
+    "ImportImage",
     "InstallHelper",
     "JoinFleet",
     "KeepDomain",
@@ -85,11 +88,13 @@ _KINDS: dict[str, type[Step | Between]] = {
         CreateVolume,
         DeactivatePartition,
         DefineDomain,
+        DeleteImage,
         DeleteVolume,
         Depart,
         DepartOff,
         ForgetDomain,
         ForgetLayout,
+        ImportImage,
         InstallHelper,
         JoinFleet,
         KeepDomain,

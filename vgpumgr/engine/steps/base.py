@@ -23,6 +23,15 @@ class UndoNotPossible(VgpumgrError):
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What a long step has around it: the time, whether the user wants to stop, whom to tell."""
+
+    clock: Clock
+    stop: threading.Event
+    tell: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Step(ABC):
     """One effect on one host. Acting on a host that is already in state changes nothing.
 
@@ -47,18 +56,13 @@ class Step(ABC):
     def act(self, host: Host, clock: Clock) -> None:
         """Do it, and verify by reading back; raises when the host refuses."""
 
+    def within(self, host: Host, around: Around) -> None:
+        """The same with all that a long step has around it."""
+        self.act(host, around.clock)
+
     def undo(self, host: Host) -> None:
         """Take it back; not done at all is no error."""
         raise UndoNotPossible(f"{self.summary}: cannot be taken back on {host.name}")
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What a long step has around it: the time, whether the user wants to stop, whom to tell."""
-
-    clock: Clock
-    stop: threading.Event
-    tell: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

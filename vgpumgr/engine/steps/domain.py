@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vgpumgr import domainxml
 from vgpumgr.engine.steps.base import Step
 from vgpumgr.model.domain import DomainFacts, DomainState
-from vgpumgr.model.errors import Conflict, HostRefused
+from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.observed import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
 
@@ -42,9 +42,7 @@ class DefineDomain(Step):
 
     def undo(self, host: Host) -> None:
         """Undefine it, if it is ours."""
-        if is_ours(host, self.name, self.vm_id):
-            host.domains.destroy(self.name)
-            host.domains.undefine(self.name)
+        forget(host, self.name, self.vm_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +106,7 @@ class UndefineDomain(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Power it off and undefine it, if it is ours and there."""
-        if is_ours(host, self.name, self.vm_id):
-            host.domains.destroy(self.name)
-            host.domains.undefine(self.name)
+        forget(host, self.name, self.vm_id)
 
 
 def define(host: Host, step: DefineDomain | RedefineDomain) -> HostRefused | None:
@@ -135,10 +131,33 @@ def _look(host: Host, step: DefineDomain | RedefineDomain) -> Observed:
     return InState()
 
 
+def forget(host: Host, name: str, vm_id: str) -> None:
+    """Power our domain off and undefine it; a stranger of that name is left alone."""
+    ours = ours_of(host, name, vm_id)
+    if ours:
+        host.domains.destroy(ours)
+        host.domains.undefine(ours)
+
+
 def is_ours(host: Host, name: str, vm_id: str) -> bool:
     """Is there a domain of that name, and is it this VM's?"""
+    return bool(ours_of(host, name, vm_id))
+
+
+def ours_of(host: Host, name: str, vm_id: str) -> str:
+    """The UUID of our domain of that name, empty where there is none. It is acted on by that:
+    another domain may take the name right after the look.
+    """
     found = host.domains.look(name)
-    return _belongs(found, vm_id) if found else False
+    return found.uuid if found and _belongs(found, vm_id) else ""
+
+
+def require_ours(host: Host, name: str, vm_id: str) -> str:
+    """The same; NotFound where there is none, Conflict as ``find_ours``."""
+    found = find_ours(host, name, vm_id)
+    if found is None:
+        raise NotFound(f"domain {name} is not defined on {host.name}")
+    return found.uuid
 
 
 def find_ours(host: Host, name: str, vm_id: str) -> DomainFacts | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr.engine.steps.base import Step
-from vgpumgr.engine.steps.domain import UndefineDomain, find_ours, is_ours, state_of
+from vgpumgr.engine.steps.domain import UndefineDomain, find_ours, ours_of, state_of
 from vgpumgr.engine.steps.power import OFF, StartDomain
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.observed import Differs, InState, Observed
@@ -35,13 +35,14 @@ class SetAutostart(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Set it."""
-        if isinstance(self.look(host), Differs):
-            host.domains.set_autostart(self.name, on=self.on)
+        found = find_ours(host, self.name, self.vm_id)
+        if found is not None and found.autostart != self.on:
+            host.domains.set_autostart(found.uuid, on=self.on)
 
     def undo(self, host: Host) -> None:
         """Set it back."""
-        if is_ours(host, self.name, self.vm_id):
-            host.domains.set_autostart(self.name, on=not self.on)
+        if ours := ours_of(host, self.name, self.vm_id):
+            host.domains.set_autostart(ours, on=not self.on)
 
 
 @dataclass(frozen=True, slots=True)

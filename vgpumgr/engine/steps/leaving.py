@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr.engine.steps.base import Around, Between, Step
-from vgpumgr.engine.steps.domain import find_ours, is_ours, state_of
+from vgpumgr.engine.steps.domain import (
+    find_ours,
+    forget,
+    is_ours,
+    ours_of,
+    require_ours,
+    state_of,
+)
 from vgpumgr.engine.steps.power import OFF, POLL_S
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, VgpumgrError
@@ -40,13 +47,12 @@ class ClearAutostart(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Clear it."""
-        find_ours(host, self.name, self.vm_id)
-        host.domains.set_autostart(self.name, on=False)
+        host.domains.set_autostart(require_ours(host, self.name, self.vm_id), on=False)
 
     def undo(self, host: Host) -> None:
         """Set it again."""
-        if is_ours(host, self.name, self.vm_id):
-            host.domains.set_autostart(self.name, on=True)
+        if ours := ours_of(host, self.name, self.vm_id):
+            host.domains.set_autostart(ours, on=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,7 @@ class StopToMove(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Ask, and wait until it is off; NotInTime when the guest does not listen."""
-        find_ours(host, self.name, self.vm_id)
-        host.domains.shutdown(self.name)
+        host.domains.shutdown(require_ours(host, self.name, self.vm_id))
         deadline = clock.monotonic() + self.timeout_s
         while isinstance(self.look(host), Differs):
             if clock.monotonic() >= deadline:
@@ -83,8 +88,8 @@ class StopToMove(Step):
 
     def undo(self, host: Host) -> None:
         """Start it again."""
-        if is_ours(host, self.name, self.vm_id):
-            host.domains.start(self.name)
+        if ours := ours_of(host, self.name, self.vm_id):
+            host.domains.start(ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +116,7 @@ class Depart(Between):
         if not is_ours(target, self.name, self.vm_id):
             raise Conflict(f"domain {self.name} is not defined on {target.name}")
         refuse_running(source, self.name, self.vm_id)
-        source.domains.destroy(self.name)
-        source.domains.undefine(self.name)
+        forget(source, self.name, self.vm_id)
 
 
 @dataclass(frozen=True, slots=True)

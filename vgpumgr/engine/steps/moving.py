@@ -122,8 +122,8 @@ class MoveDomain(Between):
                 f"virsh domstate --reason {self.name}",
             )
         if there is not None:
-            target.domains.destroy(self.name)
-            target.domains.undefine(self.name)
+            target.domains.destroy(there.uuid)
+            target.domains.undefine(there.uuid)
         here = find_ours(source, self.name, self.vm_id)
         if here is not None and here.state is DomainState.PAUSED:
             source.domains.resume(self.name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpumgr.engine.steps.base import Step
-from vgpumgr.engine.steps.domain import find_ours, is_ours, state_of
+from vgpumgr.engine.steps.domain import find_ours, ours_of, require_ours, state_of
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import DeadlineExceeded, HostRefused, NotFound
+from vgpumgr.model.errors import DeadlineExceeded, HostRefused
 from vgpumgr.model.observed import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
 
@@ -37,8 +37,7 @@ class StartDomain(Step):
         """Start it; a start whose domain does not run afterwards is an error. Conflict where the
         domain of that name is not ours.
         """
-        find_ours(host, self.name, self.vm_id)
-        host.domains.start(self.name)
+        host.domains.start(require_ours(host, self.name, self.vm_id))
         seen = self.look(host)
         if isinstance(seen, Differs):
             raise HostRefused(
@@ -49,8 +48,8 @@ class StartDomain(Step):
 
     def undo(self, host: Host) -> None:
         """Power it off."""
-        if is_ours(host, self.name, self.vm_id):
-            host.domains.destroy(self.name)
+        if ours := ours_of(host, self.name, self.vm_id):
+            host.domains.destroy(ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +77,13 @@ class StopDomain(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Stop it and see it off."""
-        if isinstance(self.look(host), InState):
+        found = find_ours(host, self.name, self.vm_id)
+        if found is None or found.state in OFF:
             return
         if self.force:
-            host.domains.destroy(self.name)
+            host.domains.destroy(found.uuid)
         else:
-            host.domains.shutdown(self.name)
+            host.domains.shutdown(found.uuid)
         if self._is_off(host, clock):
             return
         if not self.at_last:
@@ -92,7 +92,7 @@ class StopDomain(Step):
                 why="the guest ignores the ACPI power button or is busy",
                 next=f"vgpumgr vm stop {self.name} --force",
             )
-        host.domains.destroy(self.name)
+        host.domains.destroy(found.uuid)
 
     def _is_off(self, host: Host, clock: Clock) -> bool:
         """Is it off before the time is over?"""
@@ -123,13 +123,12 @@ class RebootDomain(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Reboot it."""
-        if find_ours(host, self.name, self.vm_id) is None:
-            raise NotFound(f"domain {self.name} is not defined on {host.name}")
+        ours = require_ours(host, self.name, self.vm_id)
         if self.force:
-            host.domains.destroy(self.name)
-            host.domains.start(self.name)
+            host.domains.destroy(ours)
+            host.domains.start(ours)
         else:
-            host.domains.reboot(self.name)
+            host.domains.reboot(ours)
 
 
 def _power(host: Host, name: str, vm_id: str, *, running: bool) -> Observed:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from vgpumgr.engine.supply.fabric import partitions
 from vgpumgr.engine.supply.gpu import gpu_supply
 from vgpumgr.engine.supply.held import HostContext
+from vgpumgr.engine.supply.images import Images, kept_images
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
@@ -33,6 +34,7 @@ def build_fleet(view: LedgerView) -> Fleet:
     gpus, held = _group(view.gpus), _group(view.allocations)
     vms = _group(where_held(view.vms))
     layouts = {record.gpu: record for record in view.layouts}
+    images = kept_images(view)
     return Fleet(
         hosts=tuple(
             _host_supply(
@@ -42,6 +44,7 @@ def build_fleet(view: LedgerView) -> Fleet:
                 host_context(
                     host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
                 ),
+                images(host.name),
             )
             for host in view.hosts
         )
@@ -92,7 +95,11 @@ def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def _host_supply(
-    host: HostRecord, vms: list[VmRecord], gpus: list[GpuRecord], context: HostContext | None
+    host: HostRecord,
+    vms: list[VmRecord],
+    gpus: list[GpuRecord],
+    context: HostContext | None,
+    images: Images,
 ) -> HostSupply:
     facts = host.facts
     if facts is None or context is None:
@@ -120,6 +127,7 @@ def _host_supply(
         networks=facts.networks,
         bridges=facts.bridges,
         pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
+        images=images,
         partitions=usable,
         foreign_domains=frozenset(domain.name for domain in foreign),
         blocked=_blocked(host, facts),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
+from vgpumgr.engine.booking import placing_beside
 from vgpumgr.engine.headroom.explain import refused
 from vgpumgr.engine.planning.changes import (
     refuse_impossible,
@@ -25,7 +27,8 @@ from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.journal import EVACUATE, MIGRATE, SHELVE, UNSHELVE
 from vgpumgr.model.plan import ActionKind, Plan
-from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.pool import DesktopRecord
+from vgpumgr.model.vm import VmRecord, VmSpec
 
 # A start or stop that was cut off is not gone on with: planning sees what runs.
 _RESUMED = frozenset({"create", "delete", "change", MIGRATE, EVACUATE, SHELVE, UNSHELVE})
@@ -38,15 +41,16 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
     nowhere else: before that is said they are waited for.
     """
     require_known(desired, session.ledger.queue(_names(desired)))
+    place = placing_beside(session.place, session.ledger, session.clock.now())
     named, anywhere = _touched(session, desired)
     with session.looking(named, others=anywhere) as hosts:
         warnings = hosts.wait()
         view = session.view()
-        planned = make_plan(view, desired, session.place, warnings)
+        planned = make_plan(view, desired, place, warnings)
         if planned.unplaced and hosts.left_out:
             warnings = hosts.insist()
             view = session.view()
-            planned = make_plan(view, desired, session.place, warnings)
+            planned = make_plan(view, desired, place, warnings)
     return planned, view
 
 
@@ -104,12 +108,29 @@ def _refuse(
             raise no_placement(planned.unplaced, helps=said.changes if said else ())
 
 
-def carry_out(session: Session, planned: Plan, view: LedgerView) -> Outcome:
-    """Reserve what was planned and execute it; StaleGeneration changes nothing."""
+def carry_out(
+    session: Session,
+    planned: Plan,
+    view: LedgerView,
+    desktops: Sequence[DesktopRecord] = (),
+) -> Outcome:
+    """Reserve what was planned and execute it; StaleGeneration changes nothing.
+
+    ``desktops`` are the rows of those new VMs that are a pool's.
+    """
     placed = [action.placed for action in planned.actions if action.placed]
     records = {host.name: host for host in view.hosts}
     check_images(placed, records, session.hosts, session.lanes)
     start = reservations.application(planned, view, session.opening())
+    if desktops:
+        start = replace(start, desktops=_with_vms(desktops, start.vms))
     if not start.tasks:
         session.ledger.enqueue(start.queued)
     return operations.begin(session, start)
+
+
+def _with_vms(
+    desktops: Sequence[DesktopRecord], vms: Sequence[VmRecord]
+) -> tuple[DesktopRecord, ...]:
+    made = {vm.name: vm for vm in vms}
+    return tuple(replace(each, vm_id=made[each.name].id) for each in desktops)

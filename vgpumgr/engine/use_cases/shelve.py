@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vgpumgr.engine.booking import placing_beside
 from vgpumgr.engine.planning.changes import refuse_resting
 from vgpumgr.engine.planning.plan import reached
 from vgpumgr.engine.planning.quotas import within_quotas
@@ -59,7 +60,8 @@ def unshelve(session: Session, vms: Sequence[VmRecord]) -> Outcome:
         view = session.view()
         refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
         wishes = [wish(vm) for vm in vms]
-        decided = within_quotas(view, session.place(build_fleet(view), wishes))
+        place = placing_beside(session.place, session.ledger, session.clock.now())
+        decided = within_quotas(view, place(build_fleet(view), wishes))
         misfits = [each for each in decided if isinstance(each, NotPlaced)]
         if misfits:
             raise no_placement(misfits)

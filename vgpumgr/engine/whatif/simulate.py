@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vgpumgr.engine.images.resolving import resolved
 from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.supply import build_fleet
@@ -66,7 +67,7 @@ def simulate(view: LedgerView, supposed: Supposed, place: Place) -> Simulation:
     kept = tuple((vm, why) for vm in lost if (why := _kept(vm)))
     moving = [vm for vm in lost if not _kept(vm)]
     rest = _without_hosts(without(left, {vm.name for vm in lost}), supposed.failed)
-    wanted = [*(vm.spec for vm in moving), *supposed.asked]
+    wanted = [*(vm.spec for vm in moving), *resolved(supposed.asked, view.images)]
     chosen: list[tuple[str, str]] = []
     for added in supposed.added:
         rest, option = _best(rest, added, wanted, place)

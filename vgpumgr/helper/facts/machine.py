@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vgpumgr.helper import sysfs
+from vgpumgr.helper import programs, sysfs
 from vgpumgr.helper.system import System
 
 QEMU_PROGRAMS = ("qemu-system-x86_64", "/usr/libexec/qemu-kvm")
@@ -13,6 +13,7 @@ QEMU_PROGRAMS = ("qemu-system-x86_64", "/usr/libexec/qemu-kvm")
 _NODES = "/sys/devices/system/node"
 _NET = "/sys/class/net"
 _VERSION_SECONDS = 10.0
+_SYSTEMD_SECONDS = 5.0
 
 
 def hostname(system: System) -> str:
@@ -23,6 +24,15 @@ def hostname(system: System) -> str:
 def boot_id(system: System) -> str:
     """A random id of this boot."""
     return sysfs.text(system, "/proc/sys/kernel/random/boot_id")
+
+
+def stopping(system: System) -> bool:
+    """Whether systemd is shutting the host down; False where none is there to tell."""
+    try:
+        _, output = system.run((programs.SYSTEMCTL, "show", "-pSystemState"), _SYSTEMD_SECONDS)
+    except FileNotFoundError:
+        return False
+    return output.strip() == "SystemState=stopping"
 
 
 def kernel(system: System) -> str:

@@ -17,6 +17,7 @@ from vgpumgr.helper.verbs import kvm
 _MACHINE = {
     "hostname": machine.hostname,
     "boot_id": machine.boot_id,
+    "stopping": machine.stopping,
     "kernel": machine.kernel,
     "qemu": machine.qemu_version,
     "cpus": machine.cpus,

@@ -60,6 +60,7 @@ def assemble(
         cpu_model=probe.text("cpu_model"),
         fabric=_fabric(probe.maybe_child("fabric")),
         epoch=probe.maybe_number("epoch"),
+        stopping=probe.flag("stopping"),
         unknown=tuple(
             UnknownPart(part=each.text("part"), why=each.text("why"))
             for each in probe.objects("unknown")

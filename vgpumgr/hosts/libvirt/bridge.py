@@ -15,24 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from vgpumgr.model import ports
+
 _PIECE = 64 << 10
 _ACCEPT_S = 30.0
 
 
-class Stream(Protocol):
+class Stream(ports.Stream, Protocol):
     """The far end: an SSH channel that runs virt-ssh-helper, or the local daemon's socket."""
-
-    def recv(self, size: int) -> bytes:
-        """Some bytes; none at the end. OSError when broken."""
-
-    def sendall(self, data: bytes) -> None:
-        """All bytes. OSError when broken."""
 
     def complaint(self) -> str:
         """What the far end said on stderr; it has ended, or was cut."""
-
-    def close(self) -> None:
-        """Let go; a blocked recv returns."""
 
 
 class Bridge:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from vgpumgr.hosts.libvirt.between import Pair
 from vgpumgr.hosts.libvirt.link import LibvirtLink
@@ -11,6 +11,7 @@ from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
 from vgpumgr.model.ports import Host
+from vgpumgr.virt import Libvirt
 
 
 class GuardedLibvirt:
@@ -143,6 +144,18 @@ class GuardedStorage:
         """Write into a volume."""
         self._long.change(lambda libvirt: libvirt.storage.upload(pool, volume, data))
 
+    def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
+        """Every volume of a pool."""
+        return self._short.read(lambda libvirt: libvirt.storage.volumes(pool))
+
+    def fill(self, pool: str, volume: str, length: int, pieces: Iterable[bytes | int]) -> None:
+        """Write a volume's whole file; it takes as long as it moves."""
+
+        def filled(libvirt: Libvirt, moved: Callable[[], None]) -> None:
+            libvirt.storage.fill(pool, volume, length, _told(pieces, moved))
+
+        self._long.long_change(filled)
+
     def delete(self, pool: str, volume: str) -> None:
         """Delete a volume."""
         self._short.change(lambda libvirt: libvirt.storage.delete(pool, volume))
@@ -157,6 +170,12 @@ class GuardedStorage:
         if not isinstance(peer, GuardedStorage):
             raise _no_peer(target)
         Pair(self._long, peer._long).copy(pool, volume, seen)
+
+
+def _told(pieces: Iterable[bytes | int], moved: Callable[[], None]) -> Iterator[bytes | int]:
+    for piece in pieces:
+        moved()
+        yield piece
 
 
 def _no_peer(target: Host) -> HostRefused:

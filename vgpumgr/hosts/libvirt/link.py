@@ -65,6 +65,12 @@ class LibvirtLink:
             libvirt, bridge = self._ready()
             return self._within(bridge, lambda: use(libvirt), OutcomeUnknown)
 
+    def long_change(self, use: Callable[[virt.Libvirt, Callable[[], None]], T]) -> T:
+        """A change that takes as long as it moves: it calls what it is given whenever it does."""
+        with self._lock:
+            libvirt, bridge = self._ready()
+            return self._moving(bridge, lambda moved: use(libvirt, moved), OutcomeUnknown)
+
     @contextmanager
     def held(self) -> Iterator[Held]:
         """The connection for a job of more than one host: nobody else uses it meanwhile.
@@ -94,9 +100,15 @@ class LibvirtLink:
 
     def _within(self, bridge: Bridge, call: Callable[[], T], late: type[VgpumgrError]) -> T:
         """Run ``call`` under the deadline; when it was cut, raise ``late``."""
+        return self._moving(bridge, lambda _: call(), late)
+
+    def _moving(
+        self, bridge: Bridge, call: Callable[[Callable[[], None]], T], late: type[VgpumgrError]
+    ) -> T:
+        """The same for a call that puts the deadline off by what it is given."""
         with DEADLINES.within(self.call_s, bridge.cut) as deadline:
             try:
-                return call()
+                return call(deadline.moved)
             except VgpumgrError as error:
                 if not deadline.fired:
                     raise

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.image import ImageCopy, ImageRecord
 from vgpumgr.model.journal.records import OperationRecord, TaskRecord
 from vgpumgr.model.layout import LayoutRecord
+from vgpumgr.model.pool import DesktopRecord
 from vgpumgr.model.queued import QueueEntry, QueueMoved
 from vgpumgr.model.vm import Allocation, VmRecord
 
@@ -22,7 +24,8 @@ class Reservation:
     ``layouts`` replace the records of their GPUs. ``joining`` are hosts that are new (Conflict
     where name or address is taken), ``leaving`` names of hosts that go (Conflict while in use).
     ``queued`` are new in the queue, ``queue`` moves what is there (StaleGeneration where another
-    did).
+    did). ``images`` are new (StaleGeneration where name and version are taken), ``copies`` of
+    images come (where there is none) or leave.
     """
 
     operation: OperationRecord
@@ -37,3 +40,6 @@ class Reservation:
     leaving: tuple[str, ...] = ()
     queued: tuple[QueueEntry, ...] = ()
     queue: tuple[QueueMoved, ...] = ()
+    desktops: tuple[DesktopRecord, ...] = ()
+    images: tuple[ImageRecord, ...] = ()
+    copies: tuple[ImageCopy, ...] = ()

@@ -21,6 +21,9 @@ LEAVE = "leave"
 # The verbs of tasks that are about a host: it comes into the fleet, or goes. No VM is theirs.
 ENROL, REMOVE = "enrol", "remove"
 OF_HOSTS = frozenset({ENROL, REMOVE})
+# The verbs of tasks that are about a copy of an image: their ``vm_id`` is the copy's id.
+IMPORT, DISCARD = "import", "discard"
+OF_IMAGES = frozenset({IMPORT, DISCARD})
 
 
 def worked_on(verb: str, host: str, peer: str) -> tuple[str, ...]:

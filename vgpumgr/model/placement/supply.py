@@ -116,7 +116,9 @@ class HostSupply:
     """One host as placement sees it. ``blocked`` is a sentence when it takes no VM.
 
     Where ``partitions`` are listed, the whole GPUs of one VM must be exactly one of them.
-    ``vcpus`` and ``memory_mib`` are what it offers when nothing is on it; 0 where not known.
+    ``images`` are those that the fleet keeps: by the name of their volumes the storage pools here
+    that have a copy. ``vcpus`` and ``memory_mib`` are what it offers when nothing is on it; 0
+    where not known.
     """
 
     name: str
@@ -129,6 +131,7 @@ class HostSupply:
     networks: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
+    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partitions: tuple[PartitionSupply, ...] = ()
     foreign_domains: frozenset[str] = frozenset()
     blocked: str = ""

@@ -3,6 +3,7 @@
 from vgpumgr.model.pool.booking import Booking
 from vgpumgr.model.pool.desktop import Ask, Desktop, DesktopState, Session
 from vgpumgr.model.pool.naming import Naming
+from vgpumgr.model.pool.record import DesktopRecord, PastSession, PoolAsk, PoolRecord
 from vgpumgr.model.pool.rollout import Phase, Rollout
 from vgpumgr.model.pool.schedule import DAYS, Schedule, overlap
 from vgpumgr.model.pool.spec import (
@@ -32,13 +33,17 @@ __all__ = [
     "Booking",
     "Counts",
     "Desktop",
+    "DesktopRecord",
     "DesktopState",
     "Do",
     "Entitlement",
     "Naming",
+    "PastSession",
     "Phase",
     "PoolAction",
+    "PoolAsk",
     "PoolKind",
+    "PoolRecord",
     "PoolSpec",
     "PoolTurn",
     "PoolView",

@@ -42,6 +42,11 @@ class Session:
     disconnected: float | None = None
     booking: str = ""
 
+    @property
+    def watched(self) -> bool:
+        """Was it ever seen to be used? Otherwise nobody can say that it is idle."""
+        return self.active > self.since
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desktop:

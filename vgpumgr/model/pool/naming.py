@@ -37,3 +37,8 @@ class Naming:
     def free(self, taken: Collection[str]) -> Iterator[str]:
         """Names that are not ``taken``, lowest number first; they never end."""
         return (name for number in count(1) if (name := self.name(number)) not in taken)
+
+    def covers(self, name: str) -> bool:
+        """Whether a desktop could be called so."""
+        number = name.removeprefix(self.before).removesuffix(self.after)
+        return number.isdecimal() and number.isascii() and self.name(int(number)) == name

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from vgpumgr.model.host import HostFacts, HostRecord, Installed
 from vgpumgr.model.ports.libvirt import Domains, Storage
+from vgpumgr.model.ports.stream import Stream
 
 
 class Helper(Protocol):
@@ -51,6 +52,11 @@ class Host(Protocol):
     @property
     def storage(self) -> Storage:
         """Its storage."""
+
+    def console(self, domain: str, vm_id: str) -> Stream:
+        """A connection of its own to the VNC server of a running domain that is ours: it lasts
+        until either end closes it. HostRefused: it is off, or has none.
+        """
 
     def probe(self) -> HostFacts:
         """Read everything once. HostUnreachable when nothing could be read at all."""

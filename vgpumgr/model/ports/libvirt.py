@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership, VolumeFacts
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Domains(Protocol):
-    """libvirt by intent: domains of one host."""
+    """libvirt by intent: domains of one host. What changes one takes its UUID for its name, too, so
+    that no other that has the name by then is meant.
+    """
 
     def list(self) -> tuple[DomainFacts, ...]:
         """Every domain, foreign ones included."""
@@ -91,6 +93,14 @@ class Storage(Protocol):
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Write ``data`` (a cloud-init seed: at most a few MiB) into the volume."""
+
+    def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
+        """Every volume of a pool, those included that came by other ways."""
+
+    def fill(self, pool: str, volume: str, length: int, pieces: Iterable[bytes | int]) -> None:
+        """Write the whole file of a raw volume that was just made with ``length`` bytes, piece by
+        piece: data, or the length of a hole. What the pieces raise ends it, half done.
+        """
 
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""

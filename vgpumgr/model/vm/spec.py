@@ -82,11 +82,14 @@ class NicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudInit:
-    """Text of a NoCloud seed. None leaves the file out (meta-data is always made)."""
+    """Text of a NoCloud seed. None leaves the file out (meta-data is always made). With
+    ``template`` names in the text stand for what the VM is (:mod:`vgpumgr.model.template`).
+    """
 
     user_data: str | None = None
     network_config: str | None = None
     pool: str = "default"
+    template: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,8 @@ class Affinity:
 class VmSpec:
     """One VM as asked for. Memory in MiB; ``hugepage_kib`` None = ordinary pages. With ``queue`` it
     waits where there is no room for it, and ends when its guest powers off.
+
+    ``display`` is a screen that its first vGPU shows, ``console`` one of an emulated adapter.
     """
 
     name: str
@@ -114,6 +119,7 @@ class VmSpec:
     cloud_init: CloudInit | None = None
     firmware: str = "uefi"
     display: bool = False
+    console: bool = False
     autostart: bool = False
     pin_cpus: bool = False
     numa: NumaPolicy = NumaPolicy.PREFER

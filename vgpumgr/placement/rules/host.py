@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpumgr.model.placement import Reason
-from vgpumgr.model.size import format_mib
+from vgpumgr.model.size import told_apart
 from vgpumgr.placement.demand import Demand, Labels, matches
 from vgpumgr.placement.state import HostState
 
@@ -146,7 +146,7 @@ def memory(host: HostState, demand: Demand) -> Reason | None:
     need, free = demand.memory_mib, host.memory_mib
     if free >= need:
         return None
-    there, asked = format_mib(max(free, 0)), format_mib(need)
+    there, asked = told_apart(max(free, 0), need)
     text = f"{host.name} has {there} of memory free, {asked} is needed"
     return _no(host, "memory", text, need_mib=need, free_mib=free)
 

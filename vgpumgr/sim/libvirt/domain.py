@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.migration import LiveMove
@@ -30,7 +32,10 @@ class Job:
 
 @dataclass(slots=True)
 class Domain:
-    """``running`` is what it was started with, ``live`` as XML; None and empty while it is off."""
+    """``running`` is what it was started with, ``live`` as XML; None and empty while it is off.
+
+    ``viewers`` are QEMU's ends of connections to its VNC server.
+    """
 
     xml: str
     needs: Needs
@@ -40,6 +45,13 @@ class Domain:
     live: str = ""
     paused: bool = False
     job: Job | None = None
+    viewers: list[socket.socket] = field(default_factory=list)
+
+    def hang_up(self) -> None:
+        """QEMU is gone: whoever looks on sees the end."""
+        while self.viewers:
+            with suppress(OSError):
+                self.viewers.pop().shutdown(socket.SHUT_RDWR)
 
     @property
     def facts(self) -> DomainFacts:

@@ -51,30 +51,35 @@ class SimDomains(KnownDomains):
 
     def start(self, name: str) -> None:
         """Start with what its XML asks for, or refuse as QEMU would; running is no error."""
+        name = self.named(name)
         domain = self.require(name)
         if not domain.running:
             self.power_on(domain, domain.xml, domain.needs)
 
     def shutdown(self, name: str) -> None:
         """Ask the guest to power off: simulated guests do so at once."""
+        name = self.named(name)
         self.unlocked(name, "shut down")
         self._libvirt().domains.shutdown(name)
         self.is_off(name)
 
     def reboot(self, name: str) -> None:
         """Ask the guest to reboot; refused while it is off."""
+        name = self.named(name)
         if not self.unlocked(name, "reboot").running:
             why = "Requested operation is not valid: domain is not running"
             raise HostRefused(f"cannot reboot domain {name}", why=why)
 
     def destroy(self, name: str) -> None:
         """Power off; a domain that is off is no error."""
+        name = self.named(name)
         self.require(name)
         self._libvirt().domains.destroy(name)
         self.is_off(name)
 
     def undefine(self, name: str) -> None:
         """Forget it; an absent one is no error. A running one lives on until it is off."""
+        name = self.named(name)
         domain = self._domains.get(name)
         if domain is None:
             return
@@ -87,6 +92,7 @@ class SimDomains(KnownDomains):
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""
+        name = self.named(name)
         domain = self.require(name)
         domain.autostart = on
         self.keep(domain)

@@ -43,9 +43,14 @@ class VolumeFiles:
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None; NotFound when there is no such pool."""
-        if pool not in self._host.pools:
-            raise NotFound(f"there is no storage pool {pool}", next="virsh pool-list --all")
+        self._require_pool(pool)
         return self._shelf(pool).at(f"{pool_path(pool)}/{volume}")
+
+    def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
+        """Every volume of a pool, by name; NotFound when there is no such pool."""
+        self._require_pool(pool)
+        found = (each for each in self._shelf(pool).all() if each.pool == pool)
+        return tuple(sorted(found, key=lambda facts: facts.name))
 
     def xml(self, pool: str, volume: str) -> str:
         """The volume's XML as it was made."""
@@ -100,6 +105,10 @@ class VolumeFiles:
         yield data
         for start in range(len(data), length, _PIECE_BYTES):
             yield bytes(min(_PIECE_BYTES, length - start))
+
+    def _require_pool(self, pool: str) -> None:
+        if pool not in self._host.pools:
+            raise NotFound(f"there is no storage pool {pool}", next="virsh pool-list --all")
 
     def _require(self, pool: str, volume: str) -> VolumeFacts:
         facts = self.look(pool, volume)

@@ -47,6 +47,11 @@ class KnownDomains:
         for domain in self._domains.values():
             libvirt.domains.define(domain.xml, validate=False)
 
+    def named(self, key: str) -> str:
+        """The name of the domain of that UUID; ``key`` itself where none has it."""
+        found = (name for name, each in self._domains.items() if each.needs.facts.uuid == key)
+        return next(found, key)
+
     def find(self, name: str) -> Domain | None:
         """One domain, or None."""
         return self._domains.get(name)
@@ -112,6 +117,7 @@ class KnownDomains:
         domain = self._domains[name]
         release(self._kernel, name)
         domain.running, domain.live, domain.paused, domain.job = None, "", False, None
+        domain.hang_up()
         self._forget_unless_kept(domain)
 
     def _forget_unless_kept(self, domain: Domain) -> None:

@@ -73,6 +73,14 @@ class SimStorage(VolumeFiles):
         self._require(pool, volume)
         self._write(pool, volume, data)
 
+    def fill(self, pool: str, volume: str, length: int, data: bytes) -> None:
+        """Keep a raw volume's whole file: ``data``, then zeros up to its capacity."""
+        facts = self._require(pool, volume)
+        if facts.capacity_bytes != length:
+            why = f"it has {facts.capacity_bytes} bytes, {length} were sent"
+            raise HostRefused(f"cannot write volume {volume}", why=why)
+        self._write(pool, volume, data)
+
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""
         facts = self.look(pool, volume)

@@ -26,7 +26,7 @@ _TABLES = ("APIC", "DSDT", "FACP", "IVRS", "MCFG")
 @dataclass(slots=True)
 class Setup:
     """The defaults are those of a host that is well. ``units`` are systemd's, by name; ours is
-    known only once its file is there.
+    known only once its file is there. ``stopping``: systemd is shutting the machine down.
 
     ``faults`` names what was broken since, in the words of ``sim inject HOST setup``.
     """
@@ -47,6 +47,7 @@ class Setup:
         default_factory=lambda: {RESTORE: ENABLED, "libvirtd.service": ENABLED}
     )
     pools_at_boot: tuple[str, ...] = ("default",)
+    stopping: bool = False
     clock_ahead_s: float = 0.0
     synchronised: bool = True
     faults: tuple[str, ...] = ()

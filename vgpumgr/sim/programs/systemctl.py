@@ -1,4 +1,4 @@
-"""``systemctl show -pA,B UNIT…``: what systemd tells of units, there or not."""
+"""``systemctl show``: what systemd tells of units, there or not, and of itself."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _PROPERTIES = {
 def run(kernel: Kernel, args: Sequence[str]) -> tuple[int, str]:
     """Nothing but ``show`` with a list of properties is there."""
     match list(args):
+        case ["show", "-pSystemState"]:
+            return 0, f"SystemState={'stopping' if kernel.setup.stopping else 'running'}\n"
         case ["show", wanted, *units] if wanted.startswith("-p"):
             names = wanted.removeprefix("-p").split(",")
             return 0, "\n".join(_block(kernel, unit, names) for unit in units)

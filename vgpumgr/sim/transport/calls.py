@@ -13,7 +13,7 @@ Call = Callable[[str, str, dict[str, Any], Any], Any]
 
 # Methods of libvirt that change nothing.
 READS = frozenset({"list", "look", "xml", "pools", "networks", "versions"})
-READS |= {"live_xml", "cpu_fits", "kept_beside", "progress", "download"}
+READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "download"}
 
 
 class SimRunner:

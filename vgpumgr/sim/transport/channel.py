@@ -78,6 +78,17 @@ class Channel:
         finally:
             connection.close()
 
+    def program(self, host: str) -> socket.socket:
+        """A connection that is the stdin and stdout of the helper on a host."""
+        connection = self._connect(host)
+        request = {"host": host, "target": wire.PROGRAM, "method": "start", "args": {}}
+        try:
+            _result(self._ask(connection, request))
+            connection.socket.settimeout(None)
+            return connection.socket.dup()
+        finally:
+            connection.close()
+
     def close(self) -> None:
         """Drop all idle connections."""
         with self._lock:

@@ -7,13 +7,15 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import HostRefused, NotPermitted, VgpumgrError
+from vgpumgr.model.errors import HostRefused, NotPermitted, VgpumgrError, kind_of
+
+PROGRAM = "program"
+"""The target of a request after which a connection is the helper's stdin and stdout."""
 
 _MAX_SOCKET_PATH = 107
 _BYTES = "base64"
@@ -78,22 +80,11 @@ def error_message(error: VgpumgrError) -> dict[str, Any]:
 
 def error_from(message: Mapping[str, Any]) -> VgpumgrError:
     """The same error again."""
-    kind = _errors()[message["code"]]
+    kind = kind_of(message["code"])
     words = {"why": message["why"], "next": message["next"]}
     if issubclass(kind, HostRefused):
         return kind(message["message"], **words, errno_name=message["errno_name"])
     return kind(message["message"], **words)
-
-
-@cache
-def _errors() -> dict[str, type[VgpumgrError]]:
-    return {kind.code: kind for kind in _tree(VgpumgrError)}
-
-
-def _tree(kind: type[VgpumgrError]) -> Iterator[type[VgpumgrError]]:
-    yield kind
-    for below in kind.__subclasses__():
-        yield from _tree(below)
 
 
 def _encode(value: object) -> Any:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 from vgpumgr.store.ledger.claims import Claims
 from vgpumgr.store.ledger.fleet import Fleet
+from vgpumgr.store.ledger.images import Images
 from vgpumgr.store.ledger.past import Past
+from vgpumgr.store.ledger.pools import Pools
 from vgpumgr.store.ledger.promises import Promises
 from vgpumgr.store.ledger.queue import Queue
 from vgpumgr.store.ledger.quotas import Quotas
+from vgpumgr.store.ledger.tickets import Tickets
 from vgpumgr.store.opening import BUSY_TIMEOUT_S, claims_of, open_database
 from vgpumgr.store.opening.file import Migrated
 
@@ -38,7 +41,7 @@ def open_ledger(
     return SqlLedger(database, claims_of(database, url), now, by)
 
 
-class SqlLedger(Fleet, Promises, Queue, Quotas, Claims, Past):
+class SqlLedger(Fleet, Promises, Queue, Quotas, Pools, Images, Tickets, Claims, Past):
     """The ledger over one database; safe to share between threads."""
 
     def close(self) -> None:

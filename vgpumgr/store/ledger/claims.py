@@ -22,6 +22,10 @@ class Claims(Journal):
         """Hold a name (``serve``, ``host:NAME``); False while another live process does."""
         return self._claiming.name(name)
 
+    def is_claimed(self, name: str) -> bool:
+        """Does a live process hold that name? Nothing is claimed."""
+        return self._claiming.is_named(name)
+
     def release(self, name: str) -> None:
         """Let go of a name; one that is not held is no error."""
         self._claiming.release(name)

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from vgpumgr.store.claims import Claims
 from vgpumgr.store.database import Database, file_database
-from vgpumgr.store.locks import FileLocks
+from vgpumgr.store.locks import FileLocks, locks_folder
 from vgpumgr.store.migrate import Migration, migrate
 from vgpumgr.store.opening.address import file_path
 from vgpumgr.store.opening.file import Migrated, open_file
@@ -41,7 +41,7 @@ def claims_of(database: Database, url: str | Path) -> Claims:
     """How claims are held on a ledger: files beside its file, or sessions of its server."""
     path = file_path(url)
     if path is not None:
-        return FileLocks(path.with_name(f"{path.name}.locks"))
+        return FileLocks(locks_folder(path))
     with database.read() as connection:
         fleet = connection.execute(select(meta.c.fleet_id)).scalar_one()
     return ServerLocks(database.engine, fleet, database.where)

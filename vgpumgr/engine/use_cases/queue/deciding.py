@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from vgpumgr.engine.booking import booked_desktops
 from vgpumgr.engine.queue.deciding import decide
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.placement import Fleet
-from vgpumgr.model.queue import Turn
+from vgpumgr.model.queue import Reservation, Turn
 from vgpumgr.model.queued import QueueEntry, QueueState
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement.placer import Placer
@@ -19,21 +20,23 @@ from vgpumgr.placement.placer import Placer
 Ready = Callable[[str], bool]
 
 
-def looked_at(session: Session, ready: Ready) -> tuple[LedgerView, Turn]:
+def looked_at(
+    session: Session, ready: Ready, kept: Sequence[Reservation]
+) -> tuple[LedgerView, Turn]:
     """The decision by a fresh look at the hosts it is about; nothing where it changes with it."""
-    first = decided(session, session.view(), ready)
+    first = decided(session, session.view(), ready, kept)
     hosts = {each.placed.host for each in first.starts}
     if not hosts:
-        return session.view(), Turn(starts=(), waits=first.waits)
+        return session.view(), first
     observed = session.refresh(hosts)
     view = session.view()
-    again = decided(session, view, ready)
+    again = decided(session, view, ready, kept)
     fresh = tuple(each for each in again.starts if each.placed.host in observed.facts)
     return view, replace(again, starts=fresh)
 
 
-def decided(session: Session, view: LedgerView, ready: Ready) -> Turn:
-    """What a turn would do by this reading of the ledger."""
+def decided(session: Session, view: LedgerView, ready: Ready, kept: Sequence[Reservation]) -> Turn:
+    """What a turn would do by this reading of the ledger; ``kept`` is as for ``turn``."""
     queue = tuple(each for each in view.queue if each.state is QueueState.RUNNING or ready(each.id))
     view = replace(view, queue=queue)
     now = session.clock.now()
@@ -44,7 +47,8 @@ def decided(session: Session, view: LedgerView, ready: Ready) -> Turn:
         found = session.expected.outlook(session.ledger, now, fleet)
         return Placer(fleet, session.policy, mix=found.mix, plan=found.plan)
 
-    return decide(view, _have_ended(session, queue), placer, now)
+    booked = booked_desktops(session.ledger, now)
+    return decide(view, _have_ended(session, queue), placer, now, kept, booked)
 
 
 def _have_ended(session: Session, queue: Collection[QueueEntry]) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vgpumgr.engine.planning.plan import describe
 from vgpumgr.engine.reserving.shelving import unshelving
@@ -15,7 +15,7 @@ from vgpumgr.engine.use_cases.queue.deciding import Ready, looked_at
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Interrupted, LedgerError, StaleGeneration, VgpumgrError
 from vgpumgr.model.plan import Action, ActionKind, Plan
-from vgpumgr.model.queue import Start
+from vgpumgr.model.queue import Reservation, Start
 from vgpumgr.model.queued import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.vm import VmState
 
@@ -25,23 +25,27 @@ _OF_ALL = (StaleGeneration, LedgerError, Interrupted)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What became of those that were to start; ``refused`` says why by the entry's id."""
+    """What became of those that were to start; ``refused`` says why by the entry's id. ``kept`` is
+    the room that is kept for others.
+    """
 
     outcome: Outcome = field(default_factory=Outcome)
     refused: dict[str, str] = field(default_factory=dict)
+    kept: tuple[Reservation, ...] = ()
 
 
-def start(session: Session, ready: Ready) -> Started:
+def start(session: Session, ready: Ready, kept: Sequence[Reservation]) -> Started:
     """Those that need nobody to be stopped: new ones, or where there are none, shelved ones.
 
     One that is refused before anything is done keeps nobody else from it.
     """
-    view, turn = looked_at(session, ready)
+    view, turn = looked_at(session, ready, kept)
     known = {vm.name for vm in view.vms}
     chosen = [each for each in turn.starts if not each.preempts]
     new = [each for each in chosen if each.waiting.vm.name not in known]
     work = _make if new else _unshelve
-    return _each(session, view, new or chosen, work) if chosen else Started()
+    found = _each(session, view, new or chosen, work) if chosen else Started()
+    return replace(found, kept=turn.reservations)
 
 
 def _each(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,7 +14,7 @@ from vgpumgr.engine.use_cases.queue.ending import end
 from vgpumgr.engine.use_cases.queue.preempting import make_room
 from vgpumgr.engine.use_cases.queue.starting import start
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.model.queue import Turn
+from vgpumgr.model.queue import Reservation, Turn
 from vgpumgr.model.queued import QueueMoved, QueueState
 
 # What started may let others start; the rest has another turn.
@@ -24,7 +24,8 @@ MOST_PASSES = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worked:
     """What a turn did. ``preempted`` maps VMs to whom they make room for; ``refused`` says of VMs
-    that were to start why they wait on, ``failed`` are their entries.
+    that were to start why they wait on, ``failed`` are their entries. ``kept`` is the room that is
+    kept for those who wait longest: the next turn is told.
     """
 
     ended: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class Worked:
     refused: Mapping[str, str] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
     outcomes: tuple[VmOutcome, ...] = ()
+    kept: tuple[Reservation, ...] = ()
 
     @property
     def any(self) -> bool:
@@ -42,21 +44,26 @@ class Worked:
 
 def outlook(session: Session) -> Turn:
     """What a turn would do by what was seen last; nothing is looked at, nothing changed."""
-    return decided(session, session.view(), lambda _: True)
+    return decided(session, session.view(), lambda _: True, ())
 
 
-def step(session: Session, ready: Ready = lambda _: True) -> Worked:
-    """One turn. Entries (by id) that are not ``ready`` wait for a later one."""
+def step(
+    session: Session, ready: Ready = lambda _: True, kept: Sequence[Reservation] = ()
+) -> Worked:
+    """One turn. Entries (by id) that are not ``ready`` wait for a later one; ``kept`` is the room
+    that the turn before kept.
+    """
     if session.ledger.frozen() is not None or not session.ledger.queue():
         return Worked()
     gone, ends = until_current(partial(end, session))
-    preempted, stops = until_current(partial(make_room, session, ready))
+    preempted, stops = until_current(partial(make_room, session, ready, kept))
     outcomes = [*ends.vms, *stops.vms]
     started: list[str] = []
     refused: dict[str, str] = {}
     for _ in range(MOST_PASSES):
         still = partial(_still, ready, refused)
-        found = until_current(partial(start, session, still))
+        found = until_current(partial(start, session, still, kept))
+        kept = found.kept
         refused |= found.refused
         outcomes += found.outcome.vms
         started += [each.vm for each in found.outcome.done]
@@ -69,6 +76,7 @@ def step(session: Session, ready: Ready = lambda _: True) -> Worked:
         refused=_told(session, refused),
         failed=tuple(refused),
         outcomes=tuple(outcomes),
+        kept=tuple(kept),
     )
 
 

@@ -22,6 +22,9 @@ class Claims(Protocol):
         another live process does.
         """
 
+    def is_claimed(self, name: str) -> bool:
+        """Does a live process, this one included, hold that name? Nothing is claimed."""
+
     def release(self, name: str) -> None:
         """Let go of a name; one that is not held is no error."""
 

@@ -1,0 +1,71 @@
+"""A pool of desktops on simulated hosts: the engine's own turns, on a clock that is ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.fakes import FakeClock
+from tests.simworld import SimWorld, host
+from vgpumgr.engine.use_cases import pool as pools
+from vgpumgr.model.pool import DesktopRecord, Entitlement, Naming, PoolSpec, Size, Timeouts
+from vgpumgr.model.vm import DiskMode, DiskSpec, GpuRequest, VmSpec
+
+OLD, NEW, BAD = "cad@1", "cad@2", "cad@3"
+SYSTEM = DiskSpec(mode=DiskMode.OVERLAY, image=OLD)
+DESKTOP = VmSpec(
+    name="cad",
+    vcpus=1,
+    memory_mib=512,
+    firmware="bios",
+    gpus=(GpuRequest(profile="T4-4Q"),),
+    disks=(SYSTEM,),
+)
+STAFF = frozenset({"staff"})
+
+
+def spec(least: int = 0, spare: int = 1, most: int = 4, **changes: Any) -> PoolSpec:
+    return replace(
+        PoolSpec(
+            name="cad",
+            image=OLD,
+            desktop=DESKTOP,
+            naming=Naming("cad-", 2),
+            size=Size(min=least, spare=spare, max=most),
+            entitlement=Entitlement(groups=STAFF),
+            timeouts=Timeouts(),
+        ),
+        **changes,
+    )
+
+
+class PoolSim:
+    """One pool; hosts have images cad@1 and cad@2, and none of cad@3."""
+
+    def __init__(self, folder: Path, pool: PoolSpec, *hosts: str) -> None:
+        images = (f"{OLD}.qcow2", f"{NEW}.qcow2")
+        self.world = SimWorld(folder, *(host("T4", name=each, images=images) for each in hosts))
+        self.clock = FakeClock()
+        self.world.engine = replace(self.world.engine, clock=self.clock)
+        self.ledger = self.world.ledger
+        self.engine = self.world.engine
+        self.engine.refresh()
+        self.engine.put_pool(pool)
+
+    def turn(self, after_s: float = 0.0) -> pools.Worked:
+        """One turn, so much later."""
+        self.clock.wait(after_s)
+        return pools.step(self.engine)
+
+    def assign(self, user: str) -> pools.Given:
+        return self.engine.assign_desktop("cad", user, STAFF)
+
+    def rows(self) -> dict[str, DesktopRecord]:
+        return {each.name: each for each in self.ledger.desktops()}
+
+    def states(self) -> dict[str, str]:
+        return {name: str(each.desktop.state) for name, each in self.rows().items()}
+
+    def vms(self) -> list[str]:
+        return [each.name for each in self.ledger.vms()]

@@ -1,0 +1,46 @@
+"""Names in cloud-init text that stand for what a VM is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.simworld import SimWorld, host, vm
+from vgpumgr.model.vm import CloudInit
+from vgpumgr.spec import load
+
+HEAD = "apiVersion: vgpumgr/v1\nkind: VM\nname: a\n"
+TEXT = "hostname: {{ name }}\nmotd: {{host}} of {{ tenant }}"
+
+
+def seed_text(world: SimWorld) -> str:
+    [operation] = world.ledger.operations()
+    [task] = world.ledger.tasks(operation.id)
+    [step] = [each for each in task.steps if each.kind == "CreateSeed"]
+    return json.dumps(step.args["cloud_init"])
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"), [(True, "hostname: desk\\nmotd: h1 of cad"), (False, "{{ name }}")]
+)
+def test_names_are_put_in_where_that_is_asked_for(
+    tmp_path: Path, template: bool, expected: str
+) -> None:
+    world = SimWorld(tmp_path, host("T4"))
+    world.engine.refresh()
+    asked = CloudInit(user_data=TEXT, template=template)
+    world.apply(vm("desk", cloud_init=asked, tenant="cad"))
+    assert expected in seed_text(world)
+    assert world.ledger.vm("desk").spec.cloud_init == asked
+    world.close()
+
+
+def test_a_name_that_is_not_known_is_refused_with_its_line() -> None:
+    text = HEAD + 'cloud_init: {template: true, user_data: "{{ name }} {{ nmae.upper() }}"}\n'
+    with pytest.raises(Exception, match="nmae") as refused:
+        load(text, "f.yaml")
+    assert "host, name, tenant" in str(refused.value)
+    plain = text.replace("template: true", "template: false")
+    assert load(plain, "f.yaml").vms[0].cloud_init is not None

@@ -1,0 +1,166 @@
+"""What a desktop's VM says of its row, and what an action makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.poolsim import DESKTOP, OLD, spec
+from vgpumgr.engine.pooling import Seen, desktop_spec, doubted, failed, looked, taken
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.host import HostFacts, HostRecord, Versions
+from vgpumgr.model.pool import (
+    Desktop,
+    DesktopRecord,
+    DesktopState,
+    Do,
+    PoolAction,
+    PoolKind,
+    PoolRecord,
+    Session,
+)
+from vgpumgr.model.vm import VmRecord, VmState
+
+NOW = 1000.0
+S = DesktopState
+POOL = PoolRecord(id="p-1", spec=spec(), created_at=0.0)
+ADA = Session(user="ada", since=500.0, active=500.0)
+
+
+def row(state: S, doing: Do | None = None, **fields: object) -> DesktopRecord:
+    it = Desktop(name="cad-01", state=state, image=OLD, since=500.0, host="h1")
+    values = {"id": "d-1", "pool": "p-1", "desktop": it, "doing": doing, "vm_id": "vm-1"}
+    return DesktopRecord(**(values | fields))  # type: ignore[arg-type]
+
+
+def seen(
+    state: VmState | None = VmState.ACTIVE,
+    *,
+    runs: bool = True,
+    answers: bool = True,
+    busy: bool = False,
+) -> Seen:
+    """One host, and the VM in this state there, if it is there at all."""
+    domain = DomainFacts(
+        name="cad-01",
+        uuid="u",
+        state=DomainState.RUNNING if runs else DomainState.SHUTOFF,
+        autostart=False,
+        persistent=True,
+    )
+    facts = HostFacts(
+        host="h1",
+        boot_id="b",
+        hostname="h1",
+        versions=Versions(),
+        cpus=1,
+        memory_mib=1,
+        iommu=True,
+        kvm=True,
+        domains=(domain,),
+    )
+    host = HostRecord(
+        name="h1", address="sim://h1", facts=facts, last_error="" if answers else "no route"
+    )
+    vm = VmRecord(
+        id="vm-1",
+        spec=replace(DESKTOP, name="cad-01"),
+        host="h1",
+        state=state or VmState.ACTIVE,
+        running=True,
+        generation=1,
+    )
+    vms = () if state is None else (vm,)
+    view = LedgerView(fleet="f", hosts=(host,), gpus=(), vms=vms, allocations=())
+    return Seen(view, {"vm-1"} if busy else set(), NOW)
+
+
+def become(before: DesktopRecord, what: Seen) -> DesktopRecord:
+    """The row after a look; the same where nothing is to be changed."""
+    return next(iter(looked([before], what)), before)
+
+
+@pytest.mark.parametrize(
+    ("before", "what", "state", "doing"),
+    [
+        (row(S.CREATING, Do.CREATE), seen(), S.READY, None),
+        (row(S.CREATING, Do.CREATE, vm_id=""), seen(None), S.CREATING, Do.CREATE),
+        (row(S.CREATING, Do.CREATE), seen(None), S.FAILED, None),
+        (row(S.CREATING, Do.CREATE), seen(VmState.RESERVED, busy=True), S.CREATING, Do.CREATE),
+        (row(S.CREATING, Do.CREATE), seen(busy=True, answers=False), S.UNKNOWN, Do.CREATE),
+        (row(S.UNKNOWN, Do.CREATE), seen(busy=True), S.CREATING, Do.CREATE),
+        (row(S.CREATING, Do.RECREATE), seen(), S.CREATING, Do.RECREATE),
+        (row(S.CREATING, Do.RECREATE), seen(None), S.CREATING, Do.RECREATE),
+        (row(S.LEAVING, Do.DELETE), seen(), S.LEAVING, Do.DELETE),
+        (row(S.LEAVING, Do.SHELVE), seen(VmState.SHELVED), S.SHELVED, None),
+        (row(S.CREATING, Do.START), seen(VmState.SHELVED), S.CREATING, Do.START),
+        (row(S.CREATING, Do.HEAL), seen(runs=False), S.CREATING, Do.HEAL),
+        (row(S.CREATING, Do.HEAL), seen(), S.READY, None),
+        (row(S.READY), seen(runs=False), S.FAILED, None),
+        (row(S.READY), seen(answers=False), S.UNKNOWN, None),
+        (row(S.READY), seen(VmState.MIGRATING, runs=False), S.READY, None),
+        (row(S.UNKNOWN), seen(), S.READY, None),
+        (row(S.READY), seen(VmState.SHELVED), S.SHELVED, None),
+    ],
+)
+def test_the_row_follows_the_vm(
+    before: DesktopRecord, what: Seen, state: S, doing: Do | None
+) -> None:
+    after = become(before, what)
+    assert (after.desktop.state, after.doing, after.closed_at) == (state, doing, None)
+    assert looked([after], what) == [], "a look finds nothing more"
+
+
+@pytest.mark.parametrize("before", [row(S.LEAVING, Do.DELETE), row(S.READY)])
+def test_one_whose_vm_is_gone_is_gone(before: DesktopRecord) -> None:
+    assert become(before, seen(None)).closed_at == NOW
+
+
+def test_failures_are_counted_until_it_is_ready() -> None:
+    broken = row(S.FAILED)
+    broken = replace(broken, desktop=replace(broken.desktop, failures=2))
+    again = replace(broken, doing=Do.HEAL, desktop=replace(broken.desktop, state=S.CREATING))
+    assert failed(again, NOW, "no").desktop.failures == 3
+    assert become(again, seen()).desktop.failures == 0
+    start = row(S.CREATING, Do.START)
+    assert failed(start, NOW, "no room").desktop.state is S.SHELVED
+
+
+def test_a_host_is_asked_once_more_before_its_guest_is_called_dead() -> None:
+    assert doubted([row(S.READY)], seen(runs=False)) == {"h1"}
+    assert doubted([row(S.READY)], seen(answers=False)) == frozenset()
+
+
+def test_an_action_is_taken_on_what_was_seen_alone() -> None:
+    ready = row(S.READY)
+    delete = PoolAction(do=Do.DELETE, desktop="cad-01", why="too many", seen=ready.desktop)
+    done = taken(delete, POOL, ready, NOW, "x")
+    assert done is not None
+    assert (done.desktop.state, done.doing, done.why) == (S.LEAVING, Do.DELETE, "too many")
+    hers = replace(ready, desktop=replace(ready.desktop, session=ADA))
+    assert taken(delete, POOL, hers, NOW, "x") is None
+    assert taken(delete, POOL, None, NOW, "x") is None
+    create = PoolAction(do=Do.CREATE, desktop="cad-01", why="more", image=OLD)
+    assert taken(create, POOL, ready, NOW, "x") is None
+
+
+def test_who_comes_back_finds_the_same_session() -> None:
+    left = row(S.READY)
+    left = replace(left, desktop=replace(left.desktop, session=replace(ADA, disconnected=600.0)))
+    back = PoolAction(do=Do.ASSIGN, desktop="cad-01", why="", seen=left.desktop, user="ada")
+    found = taken(back, POOL, left, NOW, "")
+    assert found is not None
+    assert found.desktop.session == replace(ADA, active=NOW)
+    free = row(S.READY)
+    first = replace(back, seen=free.desktop)
+    dedicated = replace(POOL, spec=spec(kind=PoolKind.DEDICATED))
+    owned = taken(first, dedicated, free, NOW, "")
+    assert owned is not None
+    assert (owned.desktop.owner, owned.desktop.stained) == ("ada", True)
+
+
+def test_an_image_that_the_ledger_lacks_is_a_volume() -> None:
+    made = desktop_spec(spec(), "cad-07", "cad@2", ())
+    assert (made.name, made.disks[0].image) == ("cad-07", "cad@2.qcow2")

@@ -1,0 +1,60 @@
+"""``vgpumgr pool watch``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.views.pool_items import moved, pool_text
+
+BEAT_S = 1.0
+
+
+@click.command()
+@click.argument("name")
+@click.option("--changes", type=click.IntRange(1), help="End after so many lines of change.")
+@pass_context
+def watch(context: Context, name: str, changes: int | None) -> None:
+    """Show a pool and keep on until Ctrl-C; where there is no terminal, a line per change."""
+    try:
+        if sys.stdout.isatty():
+            _redraw(context, name)
+        else:
+            _lines(context, name, changes)
+    except KeyboardInterrupt:
+        click.echo()
+
+
+def _read(context: Context, name: str) -> dict[str, Any]:
+    from vgpumgr.cli.commands.pool import shown
+
+    return shown(context, name)
+
+
+def _redraw(context: Context, name: str) -> None:
+    drawn = ""
+    while True:
+        text = pool_text(_read(context, name))
+        if text != drawn:
+            click.clear()
+            click.echo(text)
+            drawn = text
+        time.sleep(BEAT_S)
+
+
+def _lines(context: Context, name: str, most: int | None) -> None:
+    before: list[dict[str, Any]] = []
+    told = 0
+    while most is None or told < most:
+        now = _read(context, name)["items"]
+        for line in moved(before, now):
+            click.echo(line)
+            told += 1
+        sys.stdout.flush()
+        before = now
+        if most is None or told < most:
+            time.sleep(BEAT_S)

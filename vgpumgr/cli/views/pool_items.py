@@ -1,0 +1,186 @@
+"""Pools as ``vgpumgr pool`` shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vgpumgr.cli.output import fields, table
+from vgpumgr.cli.views.ages import age
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.pool import DesktopRecord, PastSession, PoolAsk, PoolRecord
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.use_cases.pool import Outlook, Wish
+
+Item = dict[str, Any]
+
+
+def pool_item(pool: PoolRecord, desktops: Iterable[DesktopRecord], asks: Iterable[PoolAsk]) -> Item:
+    """The JSON of a pool, its desktops counted."""
+    mine = [each.desktop for each in desktops if each.pool == pool.id]
+    waiting = [each.ask for each in asks if each.pool == pool.id]
+    spec, rollout = pool.spec, pool.rollout
+    return {
+        "name": pool.name,
+        "state": "leaving" if pool.leaving else "draining" if pool.closing else "open",
+        "image": pool.image,
+        "rollout": to_plain(rollout) if rollout else None,
+        "assignment": str(spec.kind),
+        "profile": spec.profile,
+        "tenant": spec.desktop.tenant,
+        "names": str(spec.naming),
+        "min": spec.size.min,
+        "spare": spec.size.spare,
+        "max": spec.size.max,
+        "priority": spec.priority,
+        "desktops": len(mine),
+        "ready": sum(each.ready for each in mine),
+        "used": sum(each.used for each in mine),
+        "free": sum(each.free for each in mine),
+        "coming": sum(each.coming for each in mine),
+        "broken": sum(each.broken for each in mine),
+        "waiting": len(waiting),
+        "users": sorted(spec.entitlement.users),
+        "groups": sorted(spec.entitlement.groups),
+        "per_user": spec.entitlement.per_user,
+    }
+
+
+def desktop_item(row: DesktopRecord) -> Item:
+    """The JSON of a desktop."""
+    it, session = row.desktop, row.desktop.session
+    return {
+        "name": it.name,
+        "state": str(it.state),
+        "doing": str(row.doing) if row.doing else None,
+        "image": it.image,
+        "host": it.host or None,
+        "user": session.user if session else None,
+        "session_since": session.since if session else None,
+        "disconnected_at": session.disconnected if session else None,
+        "owner": it.owner or None,
+        "since": it.since,
+        "failures": it.failures,
+        "why": row.why,
+    }
+
+
+def pool_text(item: Item) -> str:
+    """A pool with its desktops and who waits."""
+    head = fields(
+        [
+            ("Name", item["name"]),
+            ("State", item["state"]),
+            ("Image", image_text(item)),
+            ("Profile", item["profile"]),
+            ("Assignment", item["assignment"]),
+            ("Size", f"min {item['min']}, spare {item['spare']}, max {item['max']}"),
+            ("Desktops", counts_text(item)),
+            ("Names", item["names"]),
+            ("Tenant", item["tenant"]),
+            ("Users", ", ".join(item["users"])),
+            ("Groups", ", ".join(item["groups"])),
+            ("Waiting", ", ".join(each["user"] for each in item["asks"])),
+        ]
+    )
+    rows = [_desktop_row(each) for each in item["items"]]
+    titles = ["DESKTOP", "STATE", "USER", "IMAGE", "HOST", "SINCE", "WHY"]
+    return f"{head}\n\n{table([titles, *rows])}" if rows else head
+
+
+def _desktop_row(each: Item) -> list[str]:
+    user = each["user"] or (f"({each['owner']})" if each["owner"] else "-")
+    gone = " (disconnected)" if each["disconnected_at"] else ""
+    state = f"{each['state']}: {each['doing']}" if each["doing"] else each["state"]
+    where = each["host"] or "-"
+    return [each["name"], state, user + gone, each["image"], where, age(each["since"]), each["why"]]
+
+
+def counts_text(item: Item) -> str:
+    """``7: 4 used, 2 free, 1 coming``."""
+    words = ("used", "free", "coming", "broken")
+    parts = [f"{item[each]} {each}" for each in words if item[each]]
+    return f"{item['desktops']}{': ' if parts else ''}{', '.join(parts)}"
+
+
+def image_text(item: Item) -> str:
+    """The image, and one that comes or was stopped."""
+    rollout = item["rollout"]
+    if rollout is None or rollout["phase"] == "done":
+        return str(item["image"])
+    why = f": {rollout['why']}" if rollout["why"] else ""
+    return f"{item['image']} ({rollout['image']}: {rollout['phase']}{why})"
+
+
+def outlook_item(name: str, found: Outlook) -> Item:
+    """The JSON of a pool's next turn."""
+    turn = found.turn
+    return {
+        "name": name,
+        "counts": to_plain(turn.counts),
+        "waits": [{"user": user, "why": why} for user, why in found.waits.items()],
+        "warnings": to_plain(turn.warnings),
+        "actions": [
+            {"do": str(each.do), "desktop": each.desktop, "user": each.user, "why": each.why}
+            for each in turn.actions
+        ],
+    }
+
+
+def outlook_text(item: Item) -> str:
+    """Counts, warnings, who waits and why, and what the next turn would do."""
+    counts = item["counts"]
+    startable = f"{counts['startable']} more could be started now"
+    head = f"{counts['wanted']} desktops wanted: " + ", ".join(
+        f"{counts[each]} {each}" for each in ("used", "spare", "coming", "broken")
+    )
+    lines = [f"{head}; {startable}"]
+    lines += [f"warning: {each['text']}" for each in item["warnings"]]
+    lines += [f"waits: {each['user']}: {each['why']}" for each in item["waits"]]
+    rows = [[f"  {each['do']}", each["desktop"], each["why"]] for each in item["actions"]]
+    return "\n".join([*lines, "next turn:", table(rows) if rows else "  nothing to do"])
+
+
+def session_items(sessions: Sequence[PastSession]) -> list[Item]:
+    """The JSON of sessions."""
+    return [{"name": each.desktop, **to_plain(each)} for each in sessions]
+
+
+def wish_item(wishes: Sequence[Wish]) -> Item:
+    """The JSON of what a file changes of pools."""
+    return {
+        "name": "pools",
+        "changes": sum(each.any for each in wishes),
+        "pools": [to_plain(each) for each in wishes],
+    }
+
+
+def wish_text(wishes: Sequence[Wish]) -> str:
+    """A line for each pool and each change of it."""
+    lines: list[str] = []
+    for each in wishes:
+        verb = "create" if each.new else "change" if each.changes else "unchanged"
+        lines.append(f"{verb}  pool {each.pool}")
+        lines += [f"  {change}" for change in each.changes]
+        lines += [f"  warning: {warning}" for warning in each.warnings]
+    return "\n".join(lines)
+
+
+def moved(before: Sequence[Item], after: Sequence[Item]) -> list[str]:
+    """A line for each desktop that is not what it was."""
+    was, now = ({each["name"]: _gist(each) for each in items} for items in (before, after))
+    changed = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
+    return [f"{name}: {now.get(name, 'gone')}" for name in changed]
+
+
+def _gist(each: Item) -> str:
+    user = f", {each['user']}" if each["user"] else ""
+    return f"{each['state']} on {each['image']}{user}"
+
+
+def states_text(items: Iterable[Item]) -> str:
+    """``3 ready, 1 creating``."""
+    found = Counter(each["state"] for each in items)
+    return ", ".join(f"{count} {state}" for state, count in sorted(found.items()))

@@ -1,0 +1,77 @@
+"""VMs as users ask for them: looked at, made, changed, moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpumgr.engine.migration import MovePlan
+from vgpumgr.engine.reserving.shelving import Stop
+from vgpumgr.engine.running.outcome import Outcome
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases import apply, delete, move, pool, power, queue, shelve
+from vgpumgr.model.plan import Plan
+from vgpumgr.model.queue import Turn
+from vgpumgr.model.vm import VmSpec
+
+
+class Vms(Session):
+    """VMs, one by one or by file."""
+
+    __slots__ = ()
+
+    def domain_xml(self, name: str) -> str:
+        """A VM's XML as libvirt on its host has it."""
+        vm = self.ledger.vm(name)
+        return self.host(vm.host).domains.xml(vm.name)
+
+    def plan(self, desired: Sequence[VmSpec]) -> Plan:
+        """Probe, then say what apply would do."""
+        pool.refuse_names(self, [each.name for each in desired])
+        return apply.plan(self, desired)[0]
+
+    def move_plan(
+        self, name: str, to: str, *, cold: bool = False, timeout_s: float | None = None
+    ) -> MovePlan:
+        """Probe both hosts, then say how a VM would move, with all that keeps it from it."""
+        return move.plan(self, name, to, cold=cold, timeout_s=timeout_s)[0]
+
+    def queue_outlook(self) -> Turn:
+        """What the queue's next turn would do, by what was seen last; nothing is looked at."""
+        return queue.outlook(self)
+
+    def apply(
+        self, desired: Sequence[VmSpec], *, partial: bool = False, restart: bool = False
+    ) -> tuple[Plan, Outcome]:
+        """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing."""
+        pool.refuse_names(self, [each.name for each in desired])
+        return apply.apply(self, desired, partial=partial, restart=restart)
+
+    def delete(self, names: Sequence[str], *, keep_disks: bool, force: bool) -> Outcome:
+        """Delete VMs. A running one needs ``force``; an interrupted deletion goes on. Conflict for
+        a pool's desktop.
+        """
+        pool.refuse_desktops(self, names)
+        return delete.delete(self, names, keep_disks=keep_disks, force=force)
+
+    def start(self, names: Sequence[str]) -> Outcome:
+        """Start VMs, their devices first, and what else their hosts lost."""
+        return power.start(self, names)
+
+    def stop_vms(self, names: Sequence[str], *, force: bool, timeout_s: float) -> Outcome:
+        """Stop VMs: ask the guest, or with ``force`` pull the plug."""
+        return power.power(self, names, "stop", force=force, timeout_s=timeout_s)
+
+    def shelve(self, names: Sequence[str], stop: Stop) -> Outcome:
+        """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
+        pool.refuse_desktops(self, names)
+        return shelve.shelve(self, names, stop)
+
+    def reboot(self, names: Sequence[str], *, force: bool) -> Outcome:
+        """Reboot VMs."""
+        return power.power(self, names, "reboot", force=force)
+
+    def migrate(
+        self, name: str, to: str, *, cold: bool = False, timeout_s: float | None = None
+    ) -> Outcome:
+        """Move a VM to another host, running if it can; what keeps it from it is raised."""
+        return move.migrate(self, name, to, cold=cold, timeout_s=timeout_s)

@@ -1,0 +1,127 @@
+"""Pools resized, emptied, given a new image, and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.use_cases.pool.reading import user_of
+from vgpumgr.model.errors import Conflict, UsageError
+from vgpumgr.model.pool import Phase, PoolRecord, Rollout, Size
+from vgpumgr.model.words import spanned
+
+_COMING = frozenset({Phase.CANARY, Phase.ROLLING})
+
+
+def scale(
+    session: Session,
+    name: str,
+    *,
+    least: int | None = None,
+    spare: int | None = None,
+    most: int | None = None,
+) -> PoolRecord:
+    """Change how many desktops there are; what is None stays."""
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        old = pool.spec.size
+        size = Size(
+            min=old.min if least is None else least,
+            spare=old.spare if spare is None else spare,
+            max=old.max if most is None else most,
+        )
+        if max(size.min, size.spare) > size.max or size.max < 1:
+            raise UsageError(
+                f"min {size.min}, spare {size.spare}, max {size.max} is no size",
+                why="max is 1 or more, and neither min nor spare is more than max",
+                next=f"vgpumgr pool scale {name} --max {max(size.min, size.spare, 1)}",
+            )
+        return replace(pool, spec=replace(pool.spec, size=size))
+
+    return _write(session, name, changed)
+
+
+def drain(session: Session, name: str, *, on: bool) -> PoolRecord:
+    """Empty a pool as its users log off, or fill it again."""
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        if pool.leaving and not on:
+            raise Conflict(f"pool {name} is being deleted", next=f"vgpumgr pool show {name}")
+        return replace(pool, closing=on or pool.leaving)
+
+    return _write(session, name, changed)
+
+
+def leave(session: Session, name: str) -> PoolRecord:
+    """Delete a pool with its desktops; Conflict while one is somebody's."""
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        rows = [each for each in session.ledger.desktops() if each.pool == pool.id]
+        used = [each for each in rows if each.desktop.used]
+        if used:
+            users = sorted({user_of(each) for each in used})
+            raise Conflict(
+                f"{len(used)} desktops of pool {name} are in use",
+                why=f"by {spanned(users)}",
+                next=f"vgpumgr pool drain {name}, then vgpumgr pool delete {name} "
+                "when they have logged off",
+            )
+        gone = None if rows else session.clock.now()
+        return replace(pool, closing=True, leaving=True, closed_at=gone)
+
+    return _write(session, name, changed)
+
+
+def push_image(session: Session, name: str, image: str) -> PoolRecord:
+    """Let a new image come: a canary first, then step by step."""
+    return _write(session, name, lambda pool: with_image(session, pool, image, again=True))
+
+
+def with_image(
+    session: Session, pool: PoolRecord, image: str, *, again: bool = False
+) -> PoolRecord:
+    """The pool with a new image on its way; the one before takes back one that is coming.
+
+    The image that it has already changes nothing; with ``again`` one that was stopped is tried
+    once more.
+    """
+    rollout = pool.rollout
+    coming = rollout is not None and rollout.phase in _COMING
+    asked = replace(pool, spec=replace(pool.spec, image=image))
+    if rollout is not None and coming and image == rollout.previous:
+        back = replace(rollout, phase=Phase.BACK, why="it was taken back by request")
+        return replace(asked, rollout=back)
+    stopped = again and rollout is not None and not coming and image == rollout.image
+    if image == pool.image or (image == pool.spec.image and not stopped):
+        return asked
+    if rollout is not None and (coming or _lingers(session, pool, rollout)):
+        raise Conflict(
+            f"{rollout.image} is still {'coming to' if coming else 'leaving'} pool {pool.name}",
+            why=f"its phase is {rollout.phase}",
+            next=f"vgpumgr pool push-image {pool.name} {rollout.previous} takes it back"
+            if coming
+            else f"vgpumgr pool show {pool.name}; push again when it has left",
+        )
+    now = session.clock.now()
+    return replace(asked, rollout=Rollout(image=image, previous=pool.image, since=now))
+
+
+def _lingers(session: Session, pool: PoolRecord, rollout: Rollout) -> bool:
+    """Are there desktops of an image that is being taken back?"""
+    return rollout.phase is Phase.BACK and any(
+        each.pool == pool.id and each.desktop.image == rollout.image
+        for each in session.ledger.desktops()
+    )
+
+
+def _write(session: Session, name: str, changed: Callable[[PoolRecord], PoolRecord]) -> PoolRecord:
+    def attempt() -> PoolRecord:
+        before = session.ledger.pool(name)
+        after = changed(before)
+        if after != before:
+            session.ledger.put_pool(after)
+        return after
+
+    return until_current(attempt)

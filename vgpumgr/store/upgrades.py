@@ -1,0 +1,144 @@
+"""The steps from each schema to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from sqlalchemy import Connection
+
+
+def _vfs_and_layouts(connection: Connection) -> None:
+    """Version 2: what an allocation has of VFs and GPU instances; the layout of each GPU."""
+    connection.exec_driver_sql("ALTER TABLE allocation ADD COLUMN extra TEXT NOT NULL DEFAULT '{}'")
+    connection.exec_driver_sql(
+        "CREATE TABLE layout (gpu TEXT NOT NULL PRIMARY KEY REFERENCES gpu (id), "
+        "host TEXT NOT NULL, layout TEXT NOT NULL, goal TEXT NOT NULL, operation TEXT NOT NULL, "
+        "settled BOOLEAN NOT NULL)"
+    )
+
+
+def _two_hosts(connection: Connection) -> None:
+    """Version 3: where a VM is moving, and tasks whose steps are on two hosts."""
+    connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN moving_to TEXT")
+    connection.exec_driver_sql("ALTER TABLE task ADD COLUMN peer TEXT NOT NULL DEFAULT ''")
+    connection.exec_driver_sql("ALTER TABLE step ADD COLUMN host TEXT NOT NULL DEFAULT ''")
+
+
+def _trail_and_freeze(connection: Connection) -> None:
+    """Version 4: the audit trail, the freeze, workers, due looks, why a GPU is out of use."""
+    number = "INTEGER NOT NULL" if connection.dialect.name == "sqlite" else "SERIAL"
+    connection.exec_driver_sql(
+        f"CREATE TABLE audit (seq {number} PRIMARY KEY, at FLOAT NOT NULL, by TEXT NOT NULL, "
+        "event TEXT NOT NULL, operation TEXT NOT NULL, task TEXT NOT NULL, vm TEXT NOT NULL, "
+        "host TEXT NOT NULL, gpu TEXT NOT NULL, allocation TEXT NOT NULL, profile TEXT NOT NULL, "
+        "device TEXT NOT NULL, units TEXT NOT NULL, before INTEGER, after INTEGER, "
+        "detail TEXT NOT NULL)"
+    )
+    for statement in (
+        "ALTER TABLE meta ADD COLUMN frozen_why TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE meta ADD COLUMN frozen_at FLOAT",
+        "ALTER TABLE host ADD COLUMN due_at FLOAT",
+        "ALTER TABLE gpu ADD COLUMN state_why TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE vm ADD COLUMN definition TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE operation ADD COLUMN worker TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX ix_audit_operation ON audit (operation)",
+        "CREATE INDEX ix_audit_vm ON audit (vm)",
+        "CREATE INDEX ix_audit_host ON audit (host)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+def _queue_and_quotas(connection: Connection) -> None:
+    """Version 5: what tenants may hold, and who waits for room."""
+    for statement in (
+        "CREATE TABLE quota (tenant TEXT NOT NULL PRIMARY KEY, limits TEXT NOT NULL, "
+        "generation INTEGER NOT NULL)",
+        "CREATE TABLE queue (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, "
+        "spec TEXT NOT NULL, state TEXT NOT NULL, since FLOAT NOT NULL, started_at FLOAT, "
+        "closed_at FLOAT, vm_id TEXT REFERENCES vm (id), preempted INTEGER NOT NULL, "
+        "why TEXT NOT NULL, generation INTEGER NOT NULL)",
+        "CREATE INDEX ix_queue_vm_id ON queue (vm_id)",
+        "CREATE UNIQUE INDEX queue_name_once ON queue (name) WHERE closed_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+def _pools(connection: Connection) -> None:
+    """Version 6: pools of desktops, their sessions and bookings."""
+    for statement in (
+        "CREATE TABLE pool (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, "
+        "rollout TEXT, closing BOOLEAN NOT NULL, leaving BOOLEAN NOT NULL, "
+        "created_at FLOAT NOT NULL, closed_at FLOAT, generation INTEGER NOT NULL)",
+        "CREATE TABLE desktop (id TEXT NOT NULL PRIMARY KEY, "
+        "pool TEXT NOT NULL REFERENCES pool (id), name TEXT NOT NULL, "
+        "vm_id TEXT REFERENCES vm (id), doing TEXT NOT NULL, state TEXT NOT NULL, "
+        "image TEXT NOT NULL, since FLOAT NOT NULL, host TEXT NOT NULL, owner TEXT NOT NULL, "
+        "session TEXT, stained BOOLEAN NOT NULL, failures INTEGER NOT NULL, why TEXT NOT NULL, "
+        "closed_at FLOAT, generation INTEGER NOT NULL)",
+        "CREATE TABLE pool_session (id TEXT NOT NULL PRIMARY KEY, "
+        "pool TEXT NOT NULL REFERENCES pool (id), desktop TEXT NOT NULL REFERENCES desktop (id), "
+        "name TEXT NOT NULL, user_name TEXT NOT NULL, booking TEXT NOT NULL, since FLOAT NOT NULL, "
+        "why TEXT NOT NULL, closed_at FLOAT)",
+        "CREATE TABLE pool_ask (id TEXT NOT NULL PRIMARY KEY, "
+        "pool TEXT NOT NULL REFERENCES pool (id), user_name TEXT NOT NULL, "
+        "user_groups TEXT NOT NULL, since FLOAT NOT NULL, closed_at FLOAT)",
+        "CREATE TABLE booking (id TEXT NOT NULL PRIMARY KEY, user_group TEXT NOT NULL, "
+        "profile TEXT NOT NULL, count INTEGER NOT NULL, starts_at FLOAT NOT NULL, "
+        "ends_at FLOAT NOT NULL, tenant TEXT NOT NULL, closed_at FLOAT)",
+        "CREATE INDEX ix_desktop_pool ON desktop (pool)",
+        "CREATE INDEX ix_pool_session_pool ON pool_session (pool)",
+        "CREATE UNIQUE INDEX pool_name_once ON pool (name) WHERE closed_at IS NULL",
+        "CREATE UNIQUE INDEX desktop_name_once ON desktop (name) WHERE closed_at IS NULL",
+        "CREATE UNIQUE INDEX pool_session_once ON pool_session (desktop) WHERE closed_at IS NULL",
+        "CREATE UNIQUE INDEX pool_ask_once ON pool_ask (pool, user_name) WHERE closed_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+def _images(connection: Connection) -> None:
+    """Version 6, too: disk images in versions, and where their copies lie."""
+    for statement in (
+        "CREATE TABLE image (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, "
+        "version TEXT NOT NULL, format TEXT NOT NULL, virtual_bytes BIGINT NOT NULL, "
+        "file_bytes BIGINT NOT NULL, sha256 TEXT NOT NULL, source TEXT NOT NULL, "
+        "created_at FLOAT NOT NULL, retired_at FLOAT)",
+        "CREATE TABLE image_copy (id TEXT NOT NULL PRIMARY KEY, "
+        "image TEXT NOT NULL REFERENCES image (id), host TEXT NOT NULL, pool TEXT NOT NULL, "
+        "state TEXT NOT NULL, verified_at FLOAT NOT NULL, gone_at FLOAT)",
+        "CREATE UNIQUE INDEX image_version_once ON image (name, version)",
+        "CREATE UNIQUE INDEX image_copy_once ON image_copy (image, host, pool) "
+        "WHERE gone_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+def _tickets(connection: Connection) -> None:
+    """Version 6, too: who asked to connect to a VM."""
+    for statement in (
+        "CREATE TABLE ticket (id TEXT NOT NULL PRIMARY KEY, "
+        'vm_id TEXT NOT NULL REFERENCES vm (id), vm TEXT NOT NULL, "user" TEXT NOT NULL, '
+        "machine TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL, asked_at FLOAT NOT NULL, "
+        "address TEXT NOT NULL, answer TEXT NOT NULL, opened_at FLOAT, connected_at FLOAT, "
+        "closed_at FLOAT, code TEXT NOT NULL, why TEXT NOT NULL, next TEXT NOT NULL)",
+        "CREATE INDEX ticket_open ON ticket (asked_at) WHERE closed_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+def _desktops(connection: Connection) -> None:
+    for step in (_pools, _images, _tickets):
+        step(connection)
+
+
+# Version a step starts from → the step, in words that both databases know. A step once shipped
+# never changes, whatever becomes of the tables later.
+STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
+    {
+        1: _vfs_and_layouts,
+        2: _two_hosts,
+        3: _trail_and_freeze,
+        4: _queue_and_quotas,
+        5: _desktops,
+    }
+)

@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests import pgserver
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Read when NumPy is first imported. Threads of several workers on few cores wait for each other.
+
+# How long an example takes is the machine's affair: no test fails for it.
+hypothesis.settings.register_profile("vgpumgr", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("vgpumgr")
 
 _NUMBERS = count()
 

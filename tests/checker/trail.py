@@ -13,7 +13,7 @@ from typing import Any
 
 # event → the states a VM may be in just before it, None where there is no such VM yet
 _VM_STATES: dict[str, frozenset[str | None]] = {
-    "reserved": frozenset({None, "shelved"}),
+    "reserved": frozenset({None, "shelved", "active"}),
     "active": frozenset({None, "reserved", "migrating", "deleting"}),
     "migrating": frozenset({"active"}),
     "shelved": frozenset({"active", "reserved"}),
@@ -86,7 +86,7 @@ def _vm(found: Replayed, record: Mapping[str, Any], event: str) -> None:
         found.problems.append(f"{_line(record)}: there is no such VM")
     elif event in {"started", "stopped"}:
         found.vms[name] = replace(known, running=event == "started")
-    elif event in {"changed", "moved", "stayed", "adopted"}:
+    elif event in {"changed", "moved", "stayed", "adopted", "reimaged"}:
         found.vms[name] = replace(known, host=str(record["host"]), generation=record["after"])
     else:
         found.problems.append(f"{_line(record)}: an event of no kind")

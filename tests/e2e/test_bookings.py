@@ -81,3 +81,16 @@ def test_times_are_by_the_clock_of_the_pool(cli: Cli) -> None:
     assert "2099-07-01 09:00 to 2099-07-01 17:30 (Europe/Berlin)" in said
     [booked] = cli.items("booking", "list")
     assert datetime.fromtimestamp(booked["start"], UTC).hour == 7
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00+23:00", "9999-12-31T23:00-23:00", "soon"])
+def test_a_time_that_no_zone_can_show_is_refused(cli: Cli, moment: str) -> None:
+    asked = words(1, ["--from", moment, "--to", moment])
+    assert "is no time" in cli.fails(2, *asked).err
+    assert cli.items("booking", "list") == []
+
+
+def test_a_booking_for_nobody_or_of_no_length_says_what_to_write(cli: Cli) -> None:
+    now = window(timedelta(0), timedelta(0))
+    assert "write a later --to" in cli.fails(2, *words(1, now)).err
+    assert "is no name" in cli.fails(2, *words(1, now, group="")).err

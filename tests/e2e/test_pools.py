@@ -75,6 +75,8 @@ def test_a_pool_is_applied_worked_used_updated_and_deleted(cli: Cli) -> None:
     assert "no duration" in cli.fails(2, "pool", "assign", "cad", "bob", "--wait", "soon").err
     assert "is no name" in cli.fails(2, "pool", "assign", "cad", "a\nb").err
     assert "is no size" in cli.fails(2, "pool", "scale", "cad", "--min", "9").err
+    assert "is not in the range" in cli.fails(2, "pool", "scale", "cad", "--max", "9" * 20).err
+    assert "ada has cad-01" in cli.fails(4, "pool", "assign", "cad", "ada", "--group", "staff").err
     serve(cli)
     assert {each["user"] for each in shown(cli)["items"]} == {"ada", "bob", None}
     assert [each["user"] for each in cli.items("pool", "history", "cad")][-1] == "ada"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.support import Cli, new_cli
+from tests.e2e.support import Cli, interrupt, new_cli, until
 
 FENCE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 FILES = FENCE.findall(Path("README.md").read_text())
 VMS = [text for text in FILES if "kind: VM" in text]
+POOLS = [text for text in FILES if "kind: Pool" in text]
+# The commands that follow the pool's file.
+POOL_SHELL = re.compile(r"kind: Pool\n.*?```sh\n(.*?)```", re.DOTALL)
 LAYOUTS = [text for text in FILES if "kind: Layout" in text]
 # What the other files need and the README's one Layout does not name.
 MORE = """
@@ -52,3 +57,25 @@ def test_a_vm_of_the_readme_is_made_runs_and_goes(cli: Cli, text: str) -> None:
 
 def test_the_layouts_hold_afterwards(cli: Cli) -> None:
     cli.ok("layout", "assert")
+
+
+def test_the_pool_of_the_readme_is_used_as_written(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [text], [shell] = POOLS, POOL_SHELL.findall(Path("README.md").read_text())
+    cli.file(text, "pool.yaml")
+    monkeypatch.chdir(cli.folder)
+    lines = [shlex.split(line, comments=True) for line in shell.splitlines()]
+    said, serving = "", None
+    for program, *words in lines:
+        if program != "vgpumgr":
+            subprocess.run([program, *words], check=True)
+        elif words[-1] == "&":
+            serving = cli.process(*words[:-1])
+        else:
+            said += cli.ok(*words).out
+    assert "ada has cad-0" in said
+    assert "Password:" in said
+    until(lambda: cli.items("pool", "list") == cli.items("vm", "list") == [], "an empty fleet")
+    assert serving is not None
+    assert interrupt(serving).code == 0

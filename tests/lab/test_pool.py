@@ -46,6 +46,7 @@ def pool_file(folder: Path) -> str:
         "vcpus": 1,
         "memory": "128MiB",
         "firmware": "bios",
+        "console": True,
         "entitlement": {"groups": ["staff"]},
         "min": DESKTOPS,
         "spare": 1,

@@ -18,9 +18,9 @@ AFTER_A_CHANGE = "vgpumgr operation list --open"
 
 
 @contextmanager
-def ending_at_once() -> Iterator[None]:
+def ending_at_once(next: str = "") -> Iterator[None]:
     """Ctrl-C ends the process, also while a lane waits for a host that hangs."""
-    with _on_interrupt(lambda: _end(next="")):
+    with _on_interrupt(lambda: _end(next=next)):
         yield
 
 

@@ -25,10 +25,11 @@ def parse_mib(text: str) -> int:
 
 
 def format_mib(mib: int) -> str:
-    """8192 → ``8 GiB``; 1536 → ``1.5 GiB``; 512 → ``512 MiB``."""
+    """8192 → ``8 GiB``; 1536 → ``1.5 GiB``; 512 → ``512 MiB``; from 10,000 GiB on in TiB."""
     if mib < 1024:
         return f"{mib} MiB"
-    return f"{mib / 1024:.4g} GiB"
+    gib = mib / 1024
+    return f"{gib:.4g} GiB" if gib < 9999.5 else f"{gib / 1024:.4g} TiB"
 
 
 def told_apart(one_mib: int, other_mib: int) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.model.pool import Ask, Desktop, DesktopState, Do, PoolAction, PoolView
 from vgpumgr.pools.booked import kept, redeemable
-from vgpumgr.pools.sheet import Sheet
+from vgpumgr.pools.sheet import Sheet, suspect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,10 @@ def serve(sheet: Sheet, ask: Ask) -> Refusal | None:
     if back is not None:
         return _return_to(sheet, ask, back)
     given = {each.desktop for each in sheet.actions.values() if each.user == ask.user}
-    has, most = len(given | {each.name for each in own}), pool.entitlement.per_user
-    if has >= most:
-        return Refusal(code="too-many", text=f"{ask.user} has {has} of at most {most}")
+    has, most = given | {each.name for each in own}, pool.entitlement.per_user
+    if len(has) >= most:
+        text = f"{ask.user} has {', '.join(sorted(has))}, and may have {most} at a time"
+        return Refusal(code="too-many", text=text)
     if sheet.view.closing:
         return Refusal(code="closing", text=f"{pool.name} is being emptied")
     return _give(sheet, ask)
@@ -87,7 +88,7 @@ def _return_to(sheet: Sheet, ask: Ask, own: Desktop) -> Refusal | None:
 def _give(sheet: Sheet, ask: Ask) -> Refusal | None:
     ready = [each for each in sheet.open() if sheet.assignable(each)]
     if not ready:
-        return Refusal(code="none-ready", text="no desktop is ready", waits=True)
+        return Refusal(code="none-ready", text=_none_ready(sheet.view), waits=True)
     reserved = kept(sheet.view, ask.groups)
     if len(ready) <= reserved:
         text = f"the {len(ready)} desktops that are ready are kept for bookings"
@@ -97,6 +98,16 @@ def _give(sheet: Sheet, ask: Ask) -> Refusal | None:
     booking = redeemable(sheet.view, ask.groups)
     sheet.put(Do.ASSIGN, chosen, f"{ask.user} asked", user=ask.user, booking=booking)
     return None
+
+
+def _none_ready(view: PoolView) -> str:
+    tried = [each.name for each in view.desktops if each.free and suspect(view, each)]
+    most = view.pool.size.max
+    if tried and view.rollout is not None:
+        return f"no desktop is ready but {tried[0]}, which tries {view.rollout.image}"
+    if sum(each.used for each in view.desktops) >= most:
+        return f"no desktop is ready: all {most} that there may be are in use"
+    return "no desktop is ready"
 
 
 def _is_of(desktop: Desktop, user: str) -> bool:

@@ -17,12 +17,17 @@ def heal_used(sheet: Sheet) -> None:
 
 def due(sheet: Sheet, desktop: Desktop) -> bool:
     """Whether it is broken and the time has come to try again: at once where its host was lost."""
-    policy = sheet.view.pool.autoheal
     if not desktop.broken or given_up(sheet, desktop):
         return False
     if desktop.state is DesktopState.LOST:
         return True
-    wait = min(policy.after_s * 2.0 ** max(0, desktop.failures - 1), _LONGEST_S)
+    return rested(sheet, desktop)
+
+
+def rested(sheet: Sheet, desktop: Desktop) -> bool:
+    """Whether it was left alone for as long as its failures in a row say."""
+    first = sheet.view.pool.autoheal.after_s
+    wait = min(first * 2.0 ** max(0, desktop.failures - 1), _LONGEST_S)
     return sheet.view.now - desktop.since >= wait
 
 

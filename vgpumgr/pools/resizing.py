@@ -135,7 +135,8 @@ def _refresh(sheet: Sheet) -> None:
 def _tell(sheet: Sheet, found: Need, missing: int) -> None:
     pool, room = sheet.view.pool, max(0, sheet.room)
     if missing and not room:
-        sheet.warn("no-room", f"{missing} more are wanted, and the GPUs can start none")
+        text = f"{missing} more are wanted; GPUs, hosts or the tenant's quota have no room for one"
+        sheet.warn("no-room", text)
     elif found.beyond or missing:
         more = found.beyond + missing
         sheet.warn("full", f"{more} more are wanted, beyond the maximum of {pool.size.max}")

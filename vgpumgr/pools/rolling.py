@@ -14,6 +14,7 @@ from vgpumgr.model.pool import (
     Rollout,
     UpdateWhen,
 )
+from vgpumgr.pools.keeping import rested
 from vgpumgr.pools.sheet import Sheet, suspect
 from vgpumgr.pools.sizing import size_at
 
@@ -112,8 +113,24 @@ def _owned(sheet: Sheet) -> list[Desktop]:
     return [
         each
         for each in sheet.open()
-        if each.owner and each.session is None and each.ready and _outdated(sheet.view, each)
+        if each.owner
+        and each.session is None
+        and each.ready
+        and _outdated(sheet.view, each)
+        and _may_try(sheet, each)
     ]
+
+
+def _may_try(sheet: Sheet, desktop: Desktop) -> bool:
+    """Whether it was not refused this image before, or the time has come to try again."""
+    rollout = sheet.view.rollout
+    if not desktop.failures or rollout is None or desktop.since < rollout.since:
+        return True
+    if desktop.failures < sheet.view.pool.autoheal.attempts:
+        return rested(sheet, desktop)
+    text = f"{desktop.name} did not start on {sheet.view.image} and keeps {desktop.image}"
+    sheet.warn("gave-up", text)
+    return False
 
 
 def _in_use(sheet: Sheet) -> list[Desktop]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from vgpumgr.model.pool import Naming, PoolKind, PoolSpec, ScaleIn, Size, Timeouts
+from vgpumgr.model.pool import MAX_DESKTOPS, Naming, PoolKind, PoolSpec, ScaleIn, Size, Timeouts
 from vgpumgr.model.size import parse_bytes
 from vgpumgr.model.vm import DiskMode, DiskSpec, VmSpec
 from vgpumgr.spec.durations import Duration, seconds
@@ -15,7 +15,6 @@ from vgpumgr.spec.fields import DiskSize, Labels, Memory, Name, ObjectName, Stri
 from vgpumgr.spec.gpu import MAX_GPUS, GpuModel, check_gpus
 from vgpumgr.spec.hours import ScheduleModel, Zone, check_schedules
 from vgpumgr.spec.pool_terms import (
-    MAX_DESKTOPS,
     AutohealField,
     AutohealModel,
     EntitlementModel,

@@ -7,12 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from vgpumgr.model.pool import Autoheal, Entitlement, Naming, UpdatePolicy, UpdateWhen
+from vgpumgr.model.pool import MAX_DESKTOPS, Autoheal, Entitlement, Naming, UpdatePolicy, UpdateWhen
 from vgpumgr.model.vm import NAME
 from vgpumgr.spec.durations import Duration, seconds
 from vgpumgr.spec.fields import Line, Strict, refuse
 
-MAX_DESKTOPS = 10_000
 _IMAGE = rf"{NAME}@[A-Za-z0-9][A-Za-z0-9._-]{{0,62}}"
 
 

@@ -23,6 +23,7 @@ from vgpumgr.store import queue
 from vgpumgr.store.arrivals import arrive
 from vgpumgr.store.audit import Stamp
 from vgpumgr.store.codec import printable
+from vgpumgr.store.first_disk import put_first_disk
 from vgpumgr.store.images import end as end_copy
 from vgpumgr.store.layouts import settle
 from vgpumgr.store.legal import State
@@ -98,6 +99,8 @@ def _tasks(connection: Connection, moves: Sequence[TaskMoved], stamp: Stamp) -> 
     for moved in moves:
         if moved.enrolled is not None:
             end_membership(connection, moved.task, enrolled=moved.enrolled, stamp=stamp)
+        if moved.disk is not None:
+            put_first_disk(connection, moved.vm_id, moved.task, moved.disk, stamp)
         if moved.copy is not None:
             end_copy(connection, moved.task, moved.copy, stamp)
 

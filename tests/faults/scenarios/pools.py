@@ -11,7 +11,7 @@ from tests.faults.scenario import Command, Place, Prepare, Scenario
 from tests.poolsim import NEW, OLD, STAFF, spec
 from tests.simworld import host
 from vgpumgr.app.composition import App
-from vgpumgr.model.pool import Booking, ScaleIn
+from vgpumgr.model.pool import Booking, PoolKind, ScaleIn, UpdatePolicy
 
 _HOSTS = (host("T4", images=(f"{OLD}.qcow2", f"{NEW}.qcow2")),)
 _SPEC = replace(spec(least=1, spare=1, most=3), shrink_after_s=0.0)
@@ -67,6 +67,22 @@ def _worked() -> Iterator[Scenario]:
         yield _scenario("serve", part, commands.serve, *prepare)
 
 
+def _of_an_owner() -> Iterator[Scenario]:
+    """The image is proven while she is there; then she leaves."""
+    proven = _put(kind=PoolKind.DEDICATED, update=UpdatePolicy(soak_s=0.0))
+    coming = _before(_engine("push_image", "cad", NEW))
+    left = (proven, _settled, _before(_GIVEN), coming, _settled, _before(_LEFT))
+    found = _scenario("serve", "an owner gets an image", commands.serve, *left)
+    yield found
+    refused = replace(found, prepare=(*found.prepare, _refusing), sure=False)
+    # What was refused once is not refused again: either image is a good end.
+    yield replace(refused, part="an owner keeps an image", several=True, ends=("serve",))
+
+
+def _refusing(place: Place) -> None:
+    place.inject("h1", "refuse", "domains.start", "EIO", "1")
+
+
 def _written() -> Iterator[Scenario]:
     coming = _before(_engine("push_image", "cad", NEW))
     for part, command, prepare in (
@@ -90,6 +106,7 @@ def _cancel(app: App) -> None:
 
 SCENARIOS = (
     *_worked(),
+    *_of_an_owner(),
     *_written(),
     _scenario("booking", "made", _book),
     _scenario("booking", "cancelled", _cancel, _before(_book)),

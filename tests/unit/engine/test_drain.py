@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,6 +171,22 @@ def test_a_step_moves_one(bench: Bench) -> None:
     drain.step(bench.world.engine, "h1")
     assert set(bench.where().values()) == {"h2"}
     assert drain.step(bench.world.engine, "h1").outcome.vms == ()
+
+
+def test_a_vm_that_its_pool_deletes_meanwhile_does_not_stay(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.make(vm("a", "T4-8Q"), vm("b", "T4-8Q"))
+    leave = drain._leave
+
+    def deleting(*given: Any) -> Any:
+        if "b" in bench.where():
+            bench.world.engine.delete(["b"], keep_disks=False, force=True)
+        return leave(*given)
+
+    monkeypatch.setattr(drain, "_leave", deleting)
+    done = bench.drain()
+    assert (bench.where(), done.staying) == ({"a": "h2"}, ())
 
 
 @pytest.mark.parametrize("at", [1, 4, 7])

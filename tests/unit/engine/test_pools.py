@@ -66,7 +66,7 @@ def test_who_finds_none_waits_in_line_and_gets_the_next(
     assert world.ledger.pool_asks() == ()
     with pytest.raises(NotPermitted, match="not entitled"):
         world.engine.assign_desktop("cad", "eve", {"guests"})
-    with pytest.raises(Conflict, match="at most 1"):
+    with pytest.raises(Conflict, match="ada has cad-01, and may have 1"):
         world.assign("ada")
     with pytest.raises(NotFound, match="bob has no desktop"):
         world.engine.release_desktop("cad", "bob")

@@ -248,8 +248,34 @@ def test_an_owner_s_desktop_is_updated_while_its_owner_is_away() -> None:
     assert did(view(spec, away, here, rollout=rolling)) == {"cad-01": Do.UPDATE}
 
 
+def test_an_owner_s_desktop_that_was_refused_the_image_is_tried_again_and_given_up() -> None:
+    rolling = replace(ROLLOUT, phase=Phase.ROLLING, since=NOW - 500)
+    spec = pool(spare=0, kind=PoolKind.DEDICATED, autoheal=Autoheal(after_s=60, attempts=3))
+    once = desktop(1, owner="ann", failures=1, since=NOW - 60)
+    twice = desktop(2, owner="bob", failures=2, since=NOW - 60)
+    ever = desktop(3, owner="eve", failures=3, since=NOW - 400)
+    before = desktop(4, owner="zoe", failures=3, since=NOW - 501)
+    found = turn(view(spec, once, twice, ever, before, rollout=rolling))
+    did_it = {each.desktop: each.do for each in found.actions}
+    assert did_it == {"cad-01": Do.UPDATE, "cad-04": Do.UPDATE}
+    assert [each.text for each in found.warnings] == [
+        f"cad-03 did not start on {NEW} and keeps {OLD}"
+    ]
+
+
 def test_an_image_that_all_have_is_done() -> None:
     rolling = replace(ROLLOUT, phase=Phase.ROLLING)
     found = turn(view(pool(spare=1), desktop(1, READY, image=NEW), rollout=rolling)).rollout
     assert found is not None
     assert found.phase is Phase.DONE
+
+
+def test_who_waits_is_told_what_for() -> None:
+    used = [desktop(n, session=session(f"u{n}")) for n in range(2)]
+    full = assign(view(pool(spare=0, most=2), *used), ask("ada"))
+    assert isinstance(full, Refusal)
+    assert full.text == "no desktop is ready: all 2 that there may be are in use"
+    canary = Rollout(image=NEW, previous=OLD, since=NOW, phase=Phase.CANARY)
+    tried = assign(view(pool(), desktop(1, image=NEW), rollout=canary), ask("ada"))
+    assert isinstance(tried, Refusal)
+    assert tried.text == f"no desktop is ready but cad-01, which tries {NEW}"

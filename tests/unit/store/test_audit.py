@@ -24,7 +24,7 @@ from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
-from vgpumgr.store.migrate import _trail_and_freeze
+from vgpumgr.store.upgrades import _trail_and_freeze
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

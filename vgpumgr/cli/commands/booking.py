@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
 
+from vgpumgr.cli.commands.pool_users import a_name
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, counted, list_options, print_list, say
 from vgpumgr.cli.profile_names import known_profile
-from vgpumgr.model.pool import Booking, PoolSpec
+from vgpumgr.model.pool import MAX_DESKTOPS, Booking, PoolSpec
 
 COLUMNS = (
     Column("BOOKING", "name"),
@@ -27,6 +29,9 @@ COLUMNS = (
     Column("POOL", "pool"),
 )
 
+# Any zone can show them.
+_YEARS = range(2000, 2201)
+
 
 @click.group()
 def booking() -> None:
@@ -34,18 +39,22 @@ def booking() -> None:
 
 
 def _moment(_ctx: click.Context, _param: click.Parameter, text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{text!r} is no time: write one like '2027-03-01 09:00'"
-        ) from error
+    with suppress(ValueError):
+        found = datetime.fromisoformat(text)
+        if found.year in _YEARS:
+            return found
+    raise click.BadParameter(f"{text!r} is no time: write one like '2027-03-01 09:00'")
 
 
 @booking.command()
-@click.option("--group", required=True, help="Whom they are for: a group of a pool's entitlement.")
+@click.option(
+    "--group",
+    required=True,
+    callback=a_name,
+    help="Whom they are for: a group of a pool's entitlement.",
+)
 @click.option("--profile", required=True, help="The profile of the pool's desktops.")
-@click.option("--count", type=click.IntRange(1, 10_000), required=True, help="How many.")
+@click.option("--count", type=click.IntRange(1, MAX_DESKTOPS), required=True, help="How many.")
 @click.option("--from", "start", callback=_moment, required=True, metavar="TIME")
 @click.option("--to", "end", callback=_moment, required=True, metavar="TIME")
 @pass_context

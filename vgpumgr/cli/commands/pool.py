@@ -28,7 +28,9 @@ from vgpumgr.cli.views.pool_items import (
     pool_text,
     session_items,
 )
+from vgpumgr.model.pool import MAX_DESKTOPS
 
+_COUNT = click.IntRange(0, MAX_DESKTOPS)
 COLUMNS = (
     Column("NAME", "name"),
     Column("STATE", "state"),
@@ -129,9 +131,9 @@ def explain(context: Context, name: str) -> None:
 
 @pool.command()
 @click.argument("name")
-@click.option("--min", "least", type=click.IntRange(0), help="Desktops there are at least.")
-@click.option("--spare", type=click.IntRange(0), help="Of them ready for nobody yet.")
-@click.option("--max", "most", type=click.IntRange(1), help="Desktops there are at most.")
+@click.option("--min", "least", type=_COUNT, help="Desktops there are at least.")
+@click.option("--spare", type=_COUNT, help="Of them ready for nobody yet.")
+@click.option("--max", "most", type=_COUNT, help="Desktops there are at most.")
 @pass_context
 def scale(
     context: Context, name: str, least: int | None, spare: int | None, most: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.interrupts import ending_at_once
 from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.model.errors import DeadlineExceeded
 
@@ -33,7 +35,7 @@ def _span(_ctx: click.Context, _param: click.Parameter, text: str | None) -> flo
         raise click.BadParameter(f"{text!r} is no duration: like 30s or 5m") from error
 
 
-def _name(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+def a_name(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     """A user's or group's name: one line."""
     for each in (value,) if isinstance(value, str) else value:
         if not (each.isprintable() and each.strip() and len(each) <= _LONGEST):
@@ -43,9 +45,13 @@ def _name(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
 
 @click.command()
 @click.argument("name")
-@click.argument("user", callback=_name)
+@click.argument("user", callback=a_name)
 @click.option(
-    "--group", "groups", multiple=True, callback=_name, help="A group of the user; may be repeated."
+    "--group",
+    "groups",
+    multiple=True,
+    callback=a_name,
+    help="A group of the user; may be repeated.",
 )
 @click.option("--wait", callback=_span, metavar="TIME", help="Wait so long for one: 30s, 5m.")
 @output_option
@@ -61,14 +67,16 @@ def assign(
     engine = context.app.engine
     given = engine.assign_desktop(name, user, groups)
     until = time.monotonic() + (wait or 0.0)
-    while not given.desktop and time.monotonic() < until:
-        time.sleep(BEAT_S)
-        given = _now(context, given)
+    release = f"vgpumgr pool release {name} {shlex.quote(user)}"
+    with ending_at_once(next=f"{release}   (without it {user} waits on)"):
+        while not given.desktop and time.monotonic() < until:
+            time.sleep(BEAT_S)
+            given = _now(context, given)
     if wait is not None and not given.desktop:
         raise DeadlineExceeded(
             f"{user} has no desktop of {name} yet",
             why=given.waits,
-            next=f"vgpumgr pool explain {name}, or vgpumgr pool release {name} {user}",
+            next=f"vgpumgr pool explain {name}, or {release}",
         )
     _print(given)
 
@@ -103,7 +111,7 @@ def _print(given: Given) -> None:
 
 @click.command()
 @click.argument("name")
-@click.argument("user", callback=_name)
+@click.argument("user", callback=a_name)
 @click.option("--for-good", is_flag=True, help="What the user owns in a dedicated pool, too.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before giving up an owner's desktop.")
 @pass_context

@@ -5,7 +5,7 @@ from vgpumgr.engine.creation.allocations import allocate
 from vgpumgr.engine.creation.domain import bound_node, domain_xml, ownership
 from vgpumgr.engine.creation.site import Site, autostarts, volume_path
 from vgpumgr.engine.creation.vm import Creation, create
-from vgpumgr.engine.creation.volumes import Attached, attached
+from vgpumgr.engine.creation.volumes import Attached, attached, new_first_volume
 
 __all__ = [
     "Attached",
@@ -17,6 +17,7 @@ __all__ = [
     "bound_node",
     "create",
     "domain_xml",
+    "new_first_volume",
     "ownership",
     "volume_path",
 ]

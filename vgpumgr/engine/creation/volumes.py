@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from vgpumgr.engine.creation.site import Site, volume_path
 from vgpumgr.model.domain import VolumePlan
@@ -44,7 +45,17 @@ def volume_name(name: str, vm_id: str, number: int, extension: str) -> str:
 def volume_plan(spec: VmSpec, vm_id: str, number: int, site: Site) -> VolumePlan:
     """The volume of a VM's n-th disk."""
     disk = spec.disks[number]
-    name = volume_name(spec.name, vm_id, number, disk.format)
+    return _plan(disk, volume_name(spec.name, vm_id, number, disk.format), site)
+
+
+def new_first_volume(vm: VmRecord, site: Site) -> VolumePlan:
+    """One for a VM's first disk, beside the volumes that it has: its name is of none of them."""
+    disk, taken = vm.spec.disks[0], {name for _, name in vm.volumes}
+    names = (volume_name(vm.name, vm.id, number, disk.format) for number in count())
+    return _plan(disk, next(name for name in names if name not in taken), site)
+
+
+def _plan(disk: DiskSpec, name: str, site: Site) -> VolumePlan:
     image_path = volume_path(site.facts, disk.pool, disk.image) if disk.image else None
     return VolumePlan(
         pool=disk.pool,

@@ -18,15 +18,26 @@ def check_images(
     placed: Iterable[Placed], records: Mapping[str, HostRecord], hosts: Hosts, lanes: Lanes
 ) -> None:
     """Look at the header of every image on every host that will use it; raises the first fault."""
+    check_disks(
+        ((each.host, disk) for each in placed for disk in each.request.disks), records, hosts, lanes
+    )
+
+
+def check_disks(
+    disks: Iterable[tuple[str, DiskSpec]],
+    records: Mapping[str, HostRecord],
+    hosts: Hosts,
+    lanes: Lanes,
+) -> None:
+    """The same for disks, each with the host where it will be."""
     wanted: dict[str, set[DiskSpec]] = {}
-    for each in placed:
-        images = {disk for disk in each.request.disks if disk.image}
-        if images:
-            wanted.setdefault(each.host, set()).update(images)
+    for host, disk in disks:
+        if disk.image:
+            wanted.setdefault(host, set()).add(disk)
     results = lanes.run(
         {
-            host: partial(_check_host, records[host], disks, hosts)
-            for host, disks in sorted(wanted.items())
+            host: partial(_check_host, records[host], images, hosts)
+            for host, images in sorted(wanted.items())
         }
     )
     for result in results.values():

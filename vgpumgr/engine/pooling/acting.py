@@ -39,6 +39,10 @@ def taken(
             failures = it.failures if it.image == action.image else 0
             fresh = replace(it, image=action.image, stained=False, failures=failures)
             return _begun(after, fresh, Do.RECREATE, DesktopState.CREATING, now)
+        case Do.UPDATE:
+            tried = pool.rollout is not None and it.since >= pool.rollout.since
+            newer = replace(it, image=action.image, failures=it.failures if tried else 0)
+            return _begun(after, newer, Do.UPDATE, DesktopState.CREATING, now)
         case Do.START | Do.HEAL:
             return _begun(after, it, action.do, DesktopState.CREATING, now)
         case Do.DELETE | Do.SHELVE:

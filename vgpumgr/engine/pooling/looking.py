@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vgpumgr.engine.planning.plan import reached
+from vgpumgr.engine.pooling.making import image_of
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.pool import DesktopRecord, DesktopState, Do
 from vgpumgr.model.vm import VmRecord, VmState
@@ -64,7 +65,7 @@ def _look(row: DesktopRecord, seen: Seen) -> DesktopRecord:
         return _without_vm(row, seen.now)
     if row.doing is Do.SHELVE and vm.state is VmState.SHELVED:
         return _as(row, DesktopState.SHELVED, seen.now)
-    if row.doing in _STARTS:
+    if row.doing in _STARTS or (row.doing is Do.UPDATE and _has_image(row, vm, seen)):
         return _by_fact(row, vm, seen)
     return row
 
@@ -85,6 +86,11 @@ def _without_vm(row: DesktopRecord, now: float) -> DesktopRecord:
     if row.doing is Do.DELETE or (row.doing is not Do.RECREATE and row.vm_id):
         return replace(row, closed_at=now, doing=None, why=row.why or "its VM is gone")
     return row
+
+
+def _has_image(row: DesktopRecord, vm: VmRecord, seen: Seen) -> bool:
+    """Does its first disk lie over the image that it was to get?"""
+    return image_of(vm, seen.view.images) == row.desktop.image
 
 
 def _by_fact(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
@@ -130,3 +136,19 @@ def failed(row: DesktopRecord, now: float, why: str) -> DesktopRecord:
     if row.doing is Do.START:
         return replace(_as(row, DesktopState.SHELVED, now), why=why)
     return replace(_as(row, DesktopState.FAILED, now), why=why)
+
+
+def not_updated(row: DesktopRecord, seen: Seen, why: str) -> DesktopRecord:
+    """One that was to get another image, and was refused it: it has the one that it had."""
+    vm = seen.vms.get(row.vm_id)
+    if vm is None or _has_image(row, vm, seen):
+        return row
+    state = DesktopState.READY if seen.runs(vm) else DesktopState.FAILED
+    back = replace(
+        row.desktop,
+        state=state,
+        image=image_of(vm, seen.view.images),
+        since=seen.now,
+        failures=row.desktop.failures + 1,
+    )
+    return replace(row, doing=None, why=why, desktop=back)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpumgr.engine.images.resolving import resolved
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.pool import PoolSpec
-from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm import VmRecord, VmSpec
 
 
 def desktop_spec(pool: PoolSpec, name: str, image: str, images: Iterable[ImageRecord]) -> VmSpec:
@@ -21,3 +21,10 @@ def desktop_spec(pool: PoolSpec, name: str, image: str, images: Iterable[ImageRe
     made = replace(pool.desktop, name=name, disks=(system, *more), queue=None)
     [found] = resolved([made], known.values())
     return found
+
+
+def image_of(vm: VmRecord, images: Iterable[ImageRecord]) -> str:
+    """What a desktop's first disk lies over, as :func:`desktop_spec` was told."""
+    volume = vm.spec.disks[0].image or ""
+    known = {each.volume: each.reference for each in images}
+    return known.get(volume, volume.removesuffix(".qcow2"))

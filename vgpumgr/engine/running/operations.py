@@ -13,7 +13,14 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.running.verbs import VERBS, OnRefusal
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import Conflict, Interrupted
-from vgpumgr.model.journal import FINAL_TASKS, UNSHELVE, Reservation, TaskRecord, TaskState
+from vgpumgr.model.journal import (
+    FINAL_TASKS,
+    REIMAGE,
+    UNSHELVE,
+    Reservation,
+    TaskRecord,
+    TaskState,
+)
 from vgpumgr.model.vm import VmSpec
 
 
@@ -57,8 +64,10 @@ def finish_leftovers(
 
 
 def take_back(session: Session, names: Collection[str]) -> None:
-    """Undo what was to bring these VMs up, made or shelved, and of no other."""
-    for operation, waits in leftovers.left_behind(session.ledger, names, {"create", UNSHELVE}):
+    """Undo what was to bring these VMs up, made, shelved or with another disk, and of no other."""
+    for operation, waits in leftovers.left_behind(
+        session.ledger, names, {"create", UNSHELVE, REIMAGE}
+    ):
         if waits:
             tasks = _to_undo(_claimed(session, operation.id), names)
             outcome = execute.run(session, operation.id, tasks, only=names)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vgpumgr.engine import steps
 from vgpumgr.engine.running.bound import OnOne, OnTwo, bind
 from vgpumgr.engine.running.outcome import VmOutcome
-from vgpumgr.engine.running.verbs import VERBS, OnRefusal, finished, taken_back
+from vgpumgr.engine.running.verbs import VERBS, OnRefusal, finished, no_way_back, taken_back
 from vgpumgr.engine.steps import Around
 from vgpumgr.model.errors import (
     Conflict,
@@ -20,8 +20,6 @@ from vgpumgr.model.errors import (
     VgpumgrError,
 )
 from vgpumgr.model.journal import (
-    DISCARD,
-    OF_HOSTS,
     StepMoved,
     StepRecord,
     StepState,
@@ -194,9 +192,8 @@ def outcome_of(task: TaskRecord, state: TaskState, error: VgpumgrError | None = 
 
 
 def _settled(task: TaskRecord) -> Conflict:
-    gone = task.verb in {*OF_HOSTS, DISCARD}
     return Conflict(
         f"{task.verb} {task.vm} cannot be taken back any more",
-        why="nothing of ours is on it" if gone else f"it is on {task.hosts[-1]} already",
+        why=no_way_back(task),
         next=f"vgpumgr operation resume {task.operation[:8]}",
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vgpumgr.engine import steps
+from vgpumgr.engine.steps import CreateVolume
+from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.image import CopyState
 from vgpumgr.model.journal import (
     ADOPT,
@@ -17,6 +20,7 @@ from vgpumgr.model.journal import (
     LAYOUT,
     LEAVE,
     MIGRATE,
+    REIMAGE,
     RELEASE,
     REMOVE,
     SHELVE,
@@ -83,6 +87,7 @@ VERBS = {
         allocations=AllocationState.ACTIVE,
     ),
     "reboot": Verb(OnRefusal.FAIL),
+    REIMAGE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     MIGRATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     EVACUATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     # Planned anew from whatever state they left: there is nothing to take back.
@@ -114,12 +119,13 @@ def finished(task: TaskRecord) -> TaskMoved:
         vm_running=verb.running,
         allocations=verb.allocations,
         arrived=True if task.verb in _GO_ELSEWHERE else None,
+        disk=_first_disk(task) if task.verb == REIMAGE else None,
     )
 
 
 def taken_back(task: TaskRecord, error: str) -> TaskMoved:
     """The transition that ends what was undone: a creation's units are free again, a VM that was
-    shelved is so still, one that was to move stays where it was, and so does a host.
+    shelved is so still, one that was to move or to get another disk is as it was, and so is a host.
     """
     state, verb = TaskState.UNDONE, VERBS[task.verb]
     if verb.enrolled is not None:
@@ -135,6 +141,9 @@ def taken_back(task: TaskRecord, error: str) -> TaskMoved:
             vm_state=VmState.ACTIVE,
             arrived=False,
         )
+    if task.verb == REIMAGE:
+        active = VmState.ACTIVE
+        return TaskMoved(task=task.id, state=state, error=error, vm_id=task.vm_id, vm_state=active)
     return TaskMoved(
         task=task.id,
         state=state,
@@ -144,3 +153,18 @@ def taken_back(task: TaskRecord, error: str) -> TaskMoved:
         vm_running=False,
         allocations=AllocationState.RELEASED,
     )
+
+
+def no_way_back(task: TaskRecord) -> str:
+    """Why a task that is settled only goes forward."""
+    if VERBS[task.verb].enrolled is not None or task.verb == DISCARD:
+        return "nothing of ours is on it"
+    if task.verb == REIMAGE:
+        return "the disk that it had is deleted"
+    return f"it is on {task.hosts[-1]} already"
+
+
+def _first_disk(task: TaskRecord) -> VolumePlan:
+    """The volume that it made."""
+    made = map(steps.from_record, task.steps)
+    return next(each.plan for each in made if isinstance(each, CreateVolume))

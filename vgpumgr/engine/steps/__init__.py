@@ -19,9 +19,9 @@ from vgpumgr.engine.steps.image import DeleteImage, ImportImage
 from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
 from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, StopToMove
 from vgpumgr.engine.steps.moving import MoveDomain
-from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain
+from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain, StopForNow
 from vgpumgr.engine.steps.removing import ForgetLayout, LeaveFleet, RemoveHelper
-from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteVolume
+from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteReplaced, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.journal import StepRecord
 
@@ -41,6 +41,7 @@ __all__ = [
     "DeactivatePartition",
     "DefineDomain",
     "DeleteImage",
+    "DeleteReplaced",
     "DeleteVolume",
     "Depart",
     "DepartOff",
@@ -66,6 +67,7 @@ __all__ = [
     "StartMoved",
     "Step",
     "StopDomain",
+    "StopForNow",
     "StopToMove",
     "UndefineDomain",
     "UndoNotPossible",
@@ -89,6 +91,7 @@ _KINDS: dict[str, type[Step | Between]] = {
         DeactivatePartition,
         DefineDomain,
         DeleteImage,
+        DeleteReplaced,
         DeleteVolume,
         Depart,
         DepartOff,
@@ -113,6 +116,7 @@ _KINDS: dict[str, type[Step | Between]] = {
         StartEvacuated,
         StartMoved,
         StopDomain,
+        StopForNow,
         StopToMove,
         UndefineDomain,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from vgpumgr.engine.steps.base import Step
@@ -102,6 +103,19 @@ class StopDomain(Step):
                 return False
             clock.wait(POLL_S)
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class StopForNow(StopDomain):
+    """The same for a domain that is started again at once, with what is changed or without."""
+
+    def undo(self, host: Host) -> None:
+        """Start it again. It stays off where the host refuses that: it lost its devices meanwhile,
+        and starting the VM brings them back.
+        """
+        if ours := ours_of(host, self.name, self.vm_id):
+            with suppress(HostRefused):
+                host.domains.start(ours)
 
 
 @dataclass(frozen=True, slots=True)

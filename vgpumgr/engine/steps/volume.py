@@ -106,6 +106,16 @@ class DeleteVolume(Step):
         host.storage.delete(self.pool, self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteReplaced(DeleteVolume):
+    """Delete a volume that another one stands for: with it there is no way back."""
+
+    settles: ClassVar[bool] = True
+
+    def undo(self, host: Host) -> None:
+        """It has not happened."""
+
+
 def _look(host: Host, pool: str, name: str) -> Observed:
     if host.storage.look(pool, name) is None:
         return Differs(f"volume {pool}/{name} does not exist")

@@ -42,7 +42,10 @@ def book(session: Session, wish: Wish) -> Booking:
     """Enter a booking; Conflict where others, or the GPUs, leave no room for it."""
     now = session.clock.now()
     if wish.end <= max(wish.start, now):
-        raise UsageError("a booking ends after it began, and after now")
+        raise UsageError(
+            "a booking ends after it began, and after now",
+            next="write a later --to; times without an offset are by the pool's time zone",
+        )
     pool = serving(session, wish.group, wish.profile)
     made = Booking(
         id=session.new_uuid()[:8],

@@ -134,10 +134,17 @@ def _unfinished(session: Session, host: str) -> Outcome:
 
 
 def _waiting(session: Session, host: str, before: Outcome) -> Iterator[VmRecord]:
-    """Those that are still there, but for a move that could not be ended."""
+    """Those that are still there, but for a move that could not be ended.
+
+    A pool deletes what is nobody's meanwhile.
+    """
     for vm in on_host(session.ledger.vms(), host):
-        if vm.name not in before.waiting:
+        if vm.name not in before.waiting and _is_there(session, vm):
             yield vm
+
+
+def _is_there(session: Session, vm: VmRecord) -> bool:
+    return any(each.id == vm.id for each in on_host(session.ledger.vms(), vm.host))
 
 
 def _leave(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:

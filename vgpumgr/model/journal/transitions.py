@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.image import CopyState
 from vgpumgr.model.journal.records import OperationState, StepState, TaskState
 from vgpumgr.model.vm import AllocationState, VmState
@@ -27,7 +28,8 @@ class TaskMoved:
     names the GPU whose layout is settled by it. ``arrived`` ends a migration: the VM lies where it
     was going (False: where it was), what it holds there is active, what it holds on the other
     host released. ``enrolled`` ends a host's coming or going: it is in the fleet, or not.
-    ``copy`` is what a copy of an image has become.
+    ``copy`` is what a copy of an image has become. ``disk`` is what the VM's first one is
+    from now on.
     """
 
     task: str
@@ -41,6 +43,7 @@ class TaskMoved:
     arrived: bool | None = None
     enrolled: bool | None = None
     copy: CopyState | None = None
+    disk: VolumePlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

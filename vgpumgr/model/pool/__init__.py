@@ -7,6 +7,7 @@ from vgpumgr.model.pool.record import DesktopRecord, PastSession, PoolAsk, PoolR
 from vgpumgr.model.pool.rollout import Phase, Rollout
 from vgpumgr.model.pool.schedule import DAYS, Schedule, overlap
 from vgpumgr.model.pool.spec import (
+    MAX_DESKTOPS,
     Autoheal,
     Entitlement,
     PoolKind,
@@ -28,6 +29,7 @@ from vgpumgr.model.pool.turn import (
 
 __all__ = [
     "DAYS",
+    "MAX_DESKTOPS",
     "Ask",
     "Autoheal",
     "Booking",

@@ -10,6 +10,8 @@ from vgpumgr.model.pool.naming import Naming
 from vgpumgr.model.pool.schedule import Schedule
 from vgpumgr.model.vm import VmSpec
 
+MAX_DESKTOPS = 10_000
+
 
 class PoolKind(StrEnum):
     """Whose a desktop is: anybody's until logoff, or one user's for good."""

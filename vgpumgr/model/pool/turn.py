@@ -97,8 +97,8 @@ class PoolWarning:
     """Something to act on; ``code`` is stable.
 
     ``no-room``: not all wanted can be started. ``low-room``: fewer could be started than spares are
-    wanted. ``full``: the maximum is reached. ``gave-up``: a desktop healed in vain. ``stopped``: a
-    new image was stopped.
+    wanted. ``full``: the maximum is reached. ``gave-up``: a desktop healed, or updated, in
+    vain. ``stopped``: a new image was stopped.
     """
 
     code: str

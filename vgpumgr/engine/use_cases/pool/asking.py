@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.use_cases.attempts import until_current
-from vgpumgr.engine.use_cases.pool.changing import with_image
+from vgpumgr.engine.use_cases.pool.changing import refuse_image, with_image
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, NoPlacement, QuotaExceeded
 from vgpumgr.model.pool import PoolRecord, PoolSpec
@@ -70,6 +70,8 @@ def _refuse(session: Session, view: LedgerView, spec: PoolSpec, before: PoolReco
             next=f"vgpumgr pool show {spec.name}; apply it again when it is gone",
         )
     _refuse_names(session, view, spec, before)
+    if before is None or spec.image not in {before.image, before.spec.image}:
+        refuse_image(session, spec.image)
     if why := unmakeable(spec, build_fleet(view)):
         raise NoPlacement(
             f"no desktop of pool {spec.name} can ever be made", why=why, next="vgpumgr capacity"

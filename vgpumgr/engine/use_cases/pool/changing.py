@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.use_cases.image import find
 from vgpumgr.engine.use_cases.pool.reading import user_of
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.pool import Phase, PoolRecord, Rollout, Size
@@ -104,8 +105,21 @@ def with_image(
             if coming
             else f"vgpumgr pool show {pool.name}; push again when it has left",
         )
+    refuse_image(session, image)
     now = session.clock.now()
     return replace(asked, rollout=Rollout(image=image, previous=pool.image, since=now))
+
+
+def refuse_image(session: Session, reference: str) -> None:
+    """NotFound for a version that an image does not have, Conflict for one that is retired.
+
+    Where no image has that name, it is the name of a volume on the hosts.
+    """
+    images = session.ledger.images()
+    if not any(reference.startswith(f"{each.name}@") for each in images):
+        return
+    if find(images, reference).retired_at is not None:
+        raise Conflict(f"image {reference} is retired", next="vgpumgr image list")
 
 
 def _lingers(session: Session, pool: PoolRecord, rollout: Rollout) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -122,7 +123,7 @@ def _has_none(pool: str, user: str, *, owned: bool) -> VgpumgrError:
     if owned:
         return Conflict(
             f"{user} is on no desktop of {pool}, and owns one",
-            next=f"vgpumgr pool release {pool} {user} --for-good",
+            next=f"vgpumgr pool release {pool} {shlex.quote(user)} --for-good",
         )
     return NotFound(f"{user} has no desktop of pool {pool}", next=f"vgpumgr pool show {pool}")
 
@@ -148,4 +149,4 @@ def _is_on(row: DesktopRecord, user: str) -> bool:
 
 
 def _again(pool: str, user: str) -> str:
-    return f"vgpumgr pool assign {pool} {user}"
+    return f"vgpumgr pool assign {pool} {shlex.quote(user)}"

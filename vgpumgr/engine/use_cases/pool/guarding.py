@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 
 from vgpumgr.engine.session import Session
@@ -17,7 +18,7 @@ def refuse_desktops(session: Session, names: Collection[str]) -> None:
         raise Conflict(
             f"{row.name} is a desktop of pool {pool}",
             why=f"{user} has it" if user else "its pool makes and deletes it",
-            next=f"vgpumgr pool release {pool} {user}"
+            next=f"vgpumgr pool release {pool} {shlex.quote(user)}"
             if user
             else f"vgpumgr pool scale {pool}, or vgpumgr pool delete {pool}",
         )

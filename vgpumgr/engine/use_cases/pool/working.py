@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpumgr.engine.pooling import failed
+from vgpumgr.engine.pooling import failed, not_updated
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome, VmOutcome
 from vgpumgr.engine.session import Session
@@ -13,12 +13,15 @@ from vgpumgr.engine.use_cases import delete, power, shelve
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.pool.making import fit, make
 from vgpumgr.engine.use_cases.pool.reading import Reading, read
+from vgpumgr.engine.use_cases.pool.updating import update
 from vgpumgr.model.errors import Interrupted, LedgerError, NoPlacement, VgpumgrError
+from vgpumgr.model.journal import TaskState
 from vgpumgr.model.pool import DesktopRecord, Do
 
 # A desktop that is put on the shelf is asked to power off, and has this long for it, in seconds.
 SHELVE_GRACE_S = 60.0
 _OF_ALL = (LedgerError, Interrupted)
+_TAKEN_BACK = frozenset({TaskState.UNDONE, TaskState.FAILED})
 
 Rows = Sequence[DesktopRecord]
 
@@ -43,6 +46,8 @@ def work(session: Session, ready: Callable[[str], bool]) -> Done:
     _each(session, done, going, _delete)
     resting = [each for each in rows if each.doing is Do.SHELVE and ready(each.id)]
     _each(session, done, resting, _shelve)
+    changing = [each for each in rows if each.doing is Do.UPDATE and ready(each.id)]
+    _each(session, done, changing, _update)
     _look_at(session, done)  # the last look still shows what was given back
     reading = read(session)
     rows = [each for each in reading.rows if each.doing and _free(each, reading)]
@@ -54,6 +59,7 @@ def work(session: Session, ready: Callable[[str], bool]) -> Done:
     back = [each for each in rows if each.doing in {Do.START, Do.HEAL} and ready(each.id)]
     _each(session, done, back, _start)
     _look_at(session, done)
+    _turn_back(session, done, changing)
     return done
 
 
@@ -102,7 +108,7 @@ def _refused(session: Session, done: Done, row: DesktopRecord, error: VgpumgrErr
     """A desktop that holds nothing and finds no room was never there; another fault is its own."""
     done.refused[row.name] = str(error)
     done.failed.append(row.id)
-    if row.doing in {Do.DELETE, Do.SHELVE}:
+    if row.doing in {Do.DELETE, Do.SHELVE, Do.UPDATE}:
         return
     done.failed.append(row.pool)  # what keeps one from being made may keep the next
     current = next(iter(session.ledger.desktops([row.name])), None)
@@ -110,6 +116,21 @@ def _refused(session: Session, done: Done, row: DesktopRecord, error: VgpumgrErr
         return
     if after := _after(session, current, error):
         session.ledger.take_desktops([after])
+
+
+def _turn_back(session: Session, done: Done, rows: Rows) -> None:
+    """Desktops that were refused another image have the one that they had."""
+    errors = {each.vm: str(each.error) for each in done.outcomes if each.state in _TAKEN_BACK}
+    refused = {**errors, **done.refused}
+    if not any(each.name in refused for each in rows):
+        return
+    reading = read(session)
+    found = [
+        not_updated(row, reading.seen, refused[row.name])
+        for row in reading.rows
+        if row.doing is Do.UPDATE and row.name in refused
+    ]
+    session.ledger.take_desktops(found)
 
 
 def _after(session: Session, row: DesktopRecord, error: VgpumgrError) -> DesktopRecord | None:
@@ -131,6 +152,10 @@ def _delete(session: Session, rows: Rows) -> Outcome:
 def _shelve(session: Session, rows: Rows) -> Outcome:
     stop = Stop(timeout_s=SHELVE_GRACE_S, at_last=True)
     return shelve.shelve(session, [each.name for each in rows], stop)
+
+
+def _update(session: Session, rows: Rows) -> Outcome:
+    return update(session, rows, Stop(timeout_s=SHELVE_GRACE_S, at_last=True))
 
 
 def _start(session: Session, rows: Rows) -> Outcome:

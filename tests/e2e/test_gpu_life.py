@@ -142,7 +142,7 @@ def test_a_declared_instance_that_is_gone_is_named(folder: Path) -> None:
     ("board", "layout", "profile", "other", "needs"),
     [
         ("A40", ON_VFS, "A40-8Q", MIXED, "mixed_size: false"),
-        ("L40S", MIXED, "L40S-8Q", ON_VFS, "mixed_size: true"),
+        ("L40S", MIXED, "L40S-8Q", replace(ON_VFS, mixed_size=False), "mixed_size: true"),
         (A100, SLICES, "1g.10gb", replace(SLICES, mig=False), "mig: true"),
         (A100, CARVED, "3g.40gb", replace(SLICES, instances=()), "GPU instance at slice"),
         ("FLEX-170", GpuLayout(vfs=4), "FLEX-170-1of4", GpuLayout(vfs=8), "vfs: 4"),

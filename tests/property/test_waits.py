@@ -74,9 +74,9 @@ def test_who_is_left_out(case: Case) -> None:
     assert set(run.kept) == {h for h, v in run.looks.answers.items() if isinstance(v, str)}
     if not run.silent:
         return
-    assert len(run.kept) >= len(run.silent)
     assert all(case.takes_s[host] > run.took_s for host in run.silent)
     if not run.silent.keys() <= case.doubted:
+        assert len(run.kept) >= len(run.silent)
         assert run.took_s >= WAITS.least_s
 
 

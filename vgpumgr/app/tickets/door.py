@@ -25,7 +25,14 @@ class LoopbackDoors:
         self._timeout_s = timeout_s
 
     def open(self, console: Stream, key: str) -> Door:
-        """A door on 127.0.0.1, at a port that is free."""
+        """A door on 127.0.0.1, at a port that is free; without one the console is closed."""
+        try:
+            return self._open(console, key)
+        except BaseException:
+            console.close()
+            raise
+
+    def _open(self, console: Stream, key: str) -> Door:
         half = Half()
         password = half.password(key)
         with DEADLINES.within(self._timeout_s, console.close) as deadline:

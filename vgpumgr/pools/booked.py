@@ -46,7 +46,7 @@ def served_by(booking: Booking, pools: Iterable[PoolSpec]) -> PoolSpec | None:
 def withheld(view: PoolView) -> int:
     """How many desktops the GPUs must still be able to start for the bookings of this pool.
 
-    Other pools with that profile find so much less to be startable.
+    Other pools find what is left beside them to be startable.
     """
     there = sum(each.free or each.coming for each in view.desktops)
     return max(0, kept(view) - there)

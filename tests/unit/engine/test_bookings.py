@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.poolsim import STAFF, PoolSim, spec
+from tests.poolsim import DESKTOP, OLD, STAFF, PoolSim, spec
 from vgpumgr.engine.use_cases import queue
 from vgpumgr.engine.use_cases.booking import Wish
+from vgpumgr.engine.use_cases.pool import making
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, UsageError
-from vgpumgr.model.pool import Booking, Entitlement
+from vgpumgr.model.pool import (
+    Booking,
+    Desktop,
+    DesktopRecord,
+    DesktopState,
+    Do,
+    Entitlement,
+    Naming,
+    Size,
+)
 from vgpumgr.model.terms import Terms
 from vgpumgr.model.vm import GpuRequest, VmSpec
 
@@ -66,6 +76,45 @@ def test_others_are_placed_beside_what_it_needs(sim: PoolSim) -> None:
     sim.clock.wait(3 * HOUR)
     sim.turn()
     sim.engine.apply([alone("late")])
+
+
+def test_a_pool_of_another_profile_leaves_its_room(sim: PoolSim) -> None:
+    """A T4 that is cut into 8Q has no 4Q: the more important pool would take it whole."""
+    large = replace(DESKTOP, name="large", gpus=(GpuRequest(profile="T4-8Q"),))
+    sim.engine.put_pool(
+        spec(
+            name="large",
+            priority=9,
+            desktop=large,
+            naming=Naming("large-", 2),
+            size=Size(min=0, spare=0, max=2),
+        )
+    )
+    book(sim, 2)
+    sim.clock.wait(0.9 * HOUR)
+    sim.engine.assign_desktop("large", "ada", STAFF)
+    sim.turn()
+    assert sim.states() == {"cad-01": "ready", "cad-02": "ready"}
+
+
+def test_desktops_of_others_are_placed_beside_what_it_needs(sim: PoolSim) -> None:
+    """What was taken to be made before the booking came finds the room it has left."""
+    sim.engine.put_pool(
+        spec(name="other", naming=Naming("other-", 2), size=Size(min=0, spare=0, max=4))
+    )
+    sim.engine.assign_desktop("other", "ada", STAFF)
+    book(sim, 4, hours=(0, 1))
+    taken = DesktopRecord(
+        id="d1",
+        pool=sim.ledger.pool("other").id,
+        desktop=Desktop(
+            name="other-01", state=DesktopState.CREATING, image=OLD, since=sim.clock.now()
+        ),
+        doing=Do.CREATE,
+    )
+    rows, refused = making.fit(sim.engine, [taken])
+    assert rows == [] and [row.name for row, _ in refused] == ["other-01"]
+    assert "4 × T4-4Q is kept for bookings of pool cad" in str(refused[0][1].why)
 
 
 def test_what_does_not_fit_is_refused_with_who_is_in_the_way(sim: PoolSim) -> None:

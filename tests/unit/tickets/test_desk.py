@@ -53,6 +53,7 @@ class FakeDoors:
 
     def open(self, console: Stream, key: str) -> Door:
         if self.error is not None:
+            console.close()
             raise self.error
         self.made.append(FakeDoor(console))
         return self.made[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.outlook import Place
@@ -36,9 +36,11 @@ class Kept:
         return f"room for {self.count} × {part} is kept for bookings of pool {self.pool.name}"
 
 
-def placing_beside(place: Place, ledger: Ledger, now: float) -> Place:
-    """``place``, but what bookings need at ``now`` is taken first."""
-    kept = _kept(ledger, now)
+def placing_beside(place: Place, ledger: Ledger, now: float, *, but: Collection[str] = ()) -> Place:
+    """``place``, but what bookings need at ``now`` is taken first, except of pools with these
+    ids: what is placed is theirs.
+    """
+    kept = [each for each in _kept(ledger, now) if each.pool.id not in but]
     if not kept:
         return place
     return lambda fleet, requests: _beside(place, fleet, requests, kept)

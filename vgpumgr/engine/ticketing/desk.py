@@ -129,11 +129,7 @@ class Desk:
         if vm.id != ticket.vm_id:
             raise Conflict(f"{vm.name} is another VM by now", next=f"vgpumgr vm connect {vm.name}")
         console = self._session.host(vm.host).console(vm.name, vm.id)
-        try:
-            door = self._doors.open(console, ticket.key)
-        except BaseException:
-            console.close()
-            raise
+        door = self._doors.open(console, ticket.key)
         if lane.stop.is_set():
             door.close()
             raise Interrupted("vgpumgr serve has ended")

@@ -30,7 +30,8 @@ class Doors(Protocol):
     """Makes doors."""
 
     def open(self, console: Stream, key: str) -> Door:
-        """A door to a console, which is the door's from now on, for the holder of ``key``.
+        """A door to a console, which is the door's from now on, for the holder of ``key``; where it
+        cannot be made the console is closed.
 
         HostRefused where no VNC server is behind it, or one that wants a password of its own.
         """

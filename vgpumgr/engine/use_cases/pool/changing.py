@@ -64,7 +64,7 @@ def leave(session: Session, name: str) -> PoolRecord:
         if used:
             users = sorted({user_of(each) for each in used})
             raise Conflict(
-                f"{len(used)} desktops of pool {name} are in use",
+                f"pool {name} is in use: {spanned([each.name for each in used])}",
                 why=f"by {spanned(users)}",
                 next=f"vgpumgr pool drain {name}, then vgpumgr pool delete {name} "
                 "when they have logged off",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vgpumgr.engine.booking import placing_beside
 from vgpumgr.engine.planning.plan import describe
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.planning.refusal import no_placement
@@ -65,7 +66,9 @@ def make(session: Session, rows: Rows) -> Outcome:
 
 
 def _decided(session: Session, view: LedgerView, rows: Rows) -> list[Decision]:
-    return within_quotas(view, session.place(build_fleet(view), _specs(session, view, rows)))
+    theirs = {row.pool for row in rows}
+    place = placing_beside(session.place, session.ledger, session.clock.now(), but=theirs)
+    return within_quotas(view, place(build_fleet(view), _specs(session, view, rows)))
 
 
 def _specs(session: Session, view: LedgerView, rows: Rows) -> list[VmSpec]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from vgpumgr.engine.booking import Kept
 from vgpumgr.engine.pooling import Room, Seen, desktop_spec, view_of
 from vgpumgr.engine.running import leftovers
 from vgpumgr.engine.session import Session
@@ -64,13 +65,10 @@ class Reading:
         """How many more of its desktops could start, with what is kept for others' bookings."""
         room = Room(self.view)
         room.promise(self._to_make())
-        kept = sum(
-            withheld(self.of(each))
-            for each in self.pools
-            if each.id != pool.id and each.spec.profile == pool.spec.profile
-        )
-        wanted = self._spec(pool.spec, pool.name, pool.image)
-        return max(0, room.startable(wanted, pool.spec.size.max + kept) - kept)
+        for each in self.pools:
+            if each.id != pool.id:
+                room.promise(Kept(each, withheld(self.of(each))).desktops)
+        return room.startable(self._spec(pool.spec, pool.name, pool.image), pool.spec.size.max)
 
     def _to_make(self) -> Iterator[VmSpec]:
         """What was taken to be made, and holds nothing yet."""

@@ -12,6 +12,7 @@ from vgpumgr.domainxml.xml import untrusted
 from vgpumgr.model.domain import (
     DomainFacts,
     DomainState,
+    GuestFacts,
     KeptBeside,
     Ownership,
     VolumeFacts,
@@ -107,6 +108,11 @@ class FakeDomains:
 
     def resume(self, name: str) -> None:
         self.host.call("resume", name, effect=lambda: self._resume(name))
+
+    def guest(self, name: str) -> GuestFacts | None:
+        effect = self.host.guests.get
+        found = self.host.call("guest", name, effect=lambda: effect(name))
+        return found if isinstance(found, GuestFacts) else None
 
     def _named(self, key: str) -> str:
         there = self.host.domains_by_name.items()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.fake_helper import FakeHelper
 from tests.fake_libvirt import FakeDomains, FakeStorage
-from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, KeptBeside, VolumeFacts
 from vgpumgr.model.errors import (
     HostRefused,
     HostUnreachable,
@@ -153,6 +153,7 @@ class FakeHost:
     cpu_model: str = ""
     cpu_fits: bool | None = True
     kept_beside: dict[str, KeptBeside] = field(default_factory=dict)
+    guests: dict[str, GuestFacts] = field(default_factory=dict)
     received: set[str] = field(default_factory=set)
     on_phase: Callable[[str], None] = lambda _: None
     down: bool = False

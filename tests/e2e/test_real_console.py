@@ -66,6 +66,7 @@ def running(host: Host, *, graphics: bool = True) -> Iterator[None]:
         firmware="bios",
         accelerator="tcg",
         graphics=graphics,
+        agent=True,
     )
     host.domains.define(domainxml.render(plan, Versions(libvirt=libvirt)))
     host.domains.start(DESK)
@@ -74,6 +75,12 @@ def running(host: Host, *, graphics: bool = True) -> Iterator[None]:
     finally:
         host.domains.destroy(DESK)
         host.domains.undefine(DESK)
+
+
+def test_a_guest_without_an_agent_tells_nothing(host: Host) -> None:
+    """Its channel is there, and nobody has opened it: libvirt says so at once."""
+    with running(host):
+        assert host.domains.guest(DESK) is None
 
 
 def test_one_viewer_with_the_password_sees_the_screen_until_the_vm_is_off(

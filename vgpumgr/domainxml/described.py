@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from vgpumgr.domainxml.facts import memory_bytes, pci_address
-from vgpumgr.domainxml.parts import firmware
+from vgpumgr.domainxml.parts import firmware, has_agent
 from vgpumgr.domainxml.xml import untrusted
 from vgpumgr.model.vm import NicSpec
 
@@ -35,8 +35,8 @@ class Described:
     one is pinned to one), ``numa_node`` where all memory must come from.
 
     ``nics`` has None for one that a spec cannot say. ``console``: a VNC server shows its screen;
-    ``password``: it has one, which libvirt does not show. ``arguments``: it gives QEMU arguments of
-    its own.
+    ``password``: it has one, which libvirt does not show. ``agent``: it has a channel for a guest
+    agent. ``arguments``: it gives QEMU arguments of its own.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Described:
     hugepage_kib: int | None = None
     console: bool = False
     password: bool = False
+    agent: bool = False
     arguments: bool = False
 
 
@@ -71,6 +72,7 @@ def described(xml: str) -> Described:
         hugepage_kib=_hugepage_kib(domain),
         console=domain.find("devices/graphics[@type='vnc']") is not None,
         password=domain.find("devices/graphics[@passwd]") is not None,
+        agent=has_agent(domain),
         arguments=domain.find(_QEMU_ARGUMENTS) is not None,
     )
 

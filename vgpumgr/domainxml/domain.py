@@ -120,6 +120,8 @@ def _devices(tree: Tree, plan: DomainPlan, libvirt: str) -> None:
         tree.append("devices", hostdev)
     if plan.graphics:
         _graphics(tree, shown_by_gpu=any(devices.shows(p, libvirt) for p in plan.hostdevs))
+    if plan.agent:
+        tree.append("devices", template("domain/agent"))
 
 
 def _graphics(tree: Tree, *, shown_by_gpu: bool) -> None:

@@ -55,6 +55,16 @@ class KeptBeside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuestFacts:
+    """What a guest's agent tells: how many users are logged in (None: it does not say), and the
+    addresses that others may reach it at. It is the guest's word.
+    """
+
+    users: int | None = None
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MdevHostdev:
     """An mdev in a domain. ``display`` turns on display and ramfb: on one vGPU of a VM only."""
 
@@ -116,6 +126,7 @@ class DomainPlan:
     nics: tuple[DomainNic, ...] = ()
     hostdevs: tuple[Hostdev, ...] = ()
     graphics: bool = False
+    agent: bool = False
     cpus: tuple[int, ...] = ()
     numa_node: int | None = None
     hugepage_kib: int | None = None

@@ -122,7 +122,8 @@ def inject(state: Path, host: str, fault: Sequence[str]) -> None:
     for libvirt, ``domains.start``, ``storage.create``, … One GPU: ``gpu ADDRESS`` and ``lost``,
     ``xid N``, ``ecc``, ``client NAME`` or ``fail WHAT COUNT``; WHAT is ``unbind``
     (sriov-manage), ``create`` (a vGPU), ``reset``, or an NVML function by its C name. ``setup
-    NAME`` breaks how the host is set up (``setup_faults.py``).
+    NAME`` breaks how the host is set up (``setup_faults.py``). ``guest NAME users COUNT`` and
+    ``guest NAME address IP`` are what the agent in a running guest tells from then on.
     """
     call(state, host, "inject", {"words": list(fault)})
 

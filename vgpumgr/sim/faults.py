@@ -13,7 +13,7 @@ from vgpumgr.model.errors import HostUnreachable, UsageError
 FORMS = (
     "latency SECONDS | hang | unreachable | refuse VERB ERRNO COUNT | reboot | off | on | clear | "
     "gpu ADDRESS lost | gpu ADDRESS xid N | gpu ADDRESS ecc | gpu ADDRESS client NAME | "
-    "gpu ADDRESS fail WHAT COUNT | setup NAME"
+    "gpu ADDRESS fail WHAT COUNT | setup NAME | guest NAME users COUNT | guest NAME address IP"
 )
 
 

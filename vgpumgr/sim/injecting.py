@@ -1,4 +1,7 @@
-"""Making a simulated host misbehave, in words; ``control.inject`` lists their forms."""
+"""Making a simulated host misbehave, or a guest on it tell something, in words.
+
+``control.inject`` lists their forms.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 from vgpumgr.helper.dispatch import VERBS
 from vgpumgr.model.errors import UsageError
-from vgpumgr.sim import gpu_faults, setup_faults
+from vgpumgr.sim import gpu_faults, guest_words, setup_faults
 from vgpumgr.sim.host import SimulatedHost
 
 
@@ -25,6 +28,9 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
         case ["gpu", address, *fault]:
             with host.lock:
                 gpu_faults.inject(host.kernel, address, fault)
+        case ["guest", name, *said]:
+            with host.lock:
+                guest_words.say(host.domains, name, said)
         case ["setup", name]:
             with host.lock:
                 setup_faults.inject(host.kernel, name)

@@ -15,8 +15,8 @@ from vgpumgr.spec.fields import API_VERSION
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 _SAME = (
-    *("firmware", "display", "console", "autostart", "pin_cpus", "numa", "policy", "labels"),
-    "tenant",
+    *("firmware", "display", "console", "agent", "autostart", "pin_cpus", "numa", "policy"),
+    *("labels", "tenant"),
 )
 
 

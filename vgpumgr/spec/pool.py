@@ -50,6 +50,7 @@ class PoolModel(Strict):
     firmware: Literal["uefi", "bios"] = "uefi"
     display: bool = False
     console: bool = False
+    agent: bool = False
     affinity: AffinityModel = AffinityModel()
     policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
     labels: Labels = Field(default={})

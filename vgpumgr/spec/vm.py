@@ -138,6 +138,7 @@ class VmModel(Strict):
     firmware: Literal["uefi", "bios"] = "uefi"
     display: bool = False
     console: bool = False
+    agent: bool = False
     autostart: bool = False
     pin_cpus: bool = False
     numa: Literal["none", "prefer", "require"] = "prefer"
@@ -175,6 +176,7 @@ class VmModel(Strict):
             firmware=self.firmware,
             display=self.display,
             console=self.console,
+            agent=self.agent,
             autostart=self.autostart,
             pin_cpus=self.pin_cpus,
             numa=NumaPolicy(self.numa),

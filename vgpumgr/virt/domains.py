@@ -10,10 +10,10 @@ import libvirt
 
 from vgpumgr.domainxml.marked import PREFIX, bare_mark
 from vgpumgr.domainxml.ownership import NAMESPACE
-from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, Ownership
+from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, KeptBeside, Ownership
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.migration import LiveMove, MoveProgress
-from vgpumgr.virt import cpu, migration
+from vgpumgr.virt import cpu, guest, migration
 from vgpumgr.virt.domain import facts, find, require, state, undefine
 from vgpumgr.virt.errors import calling, is_absent, is_unsupported
 
@@ -157,6 +157,11 @@ class LibvirtDomains:
             domain = require(self._connection, name)
             if state(domain) is not DomainState.RUNNING:
                 domain.resume()
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What the agent in the guest tells; None where none answers, or the domain is off."""
+        with calling(self._connection, f"ask the guest of domain {name}"):
+            return guest.ask(require(self._connection, name))
 
     @contextmanager
     def _acting(self, doing: str, key: str) -> Iterator[Any]:

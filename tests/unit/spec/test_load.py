@@ -57,6 +57,7 @@ cloud_init: {user_data: "#cloud-config\\n", network_config: "version: 2\\n", poo
 firmware: bios
 display: true
 console: true
+agent: true
 autostart: true
 pin_cpus: true
 numa: require
@@ -93,6 +94,7 @@ tenant: design
         firmware="bios",
         display=True,
         console=True,
+        agent=True,
         autostart=True,
         pin_cpus=True,
         numa=NumaPolicy.REQUIRE,

@@ -8,16 +8,20 @@ from vgpumgr.app.actor import machine
 from vgpumgr.app.tickets.secret import Half
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.ticketing import asking
+from vgpumgr.engine.ticketing.guest import guest_addresses
 from vgpumgr.engine.use_cases import pool
 from vgpumgr.model.ticket import Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An open ticket and its password."""
+    """An open ticket and its password; ``addresses`` are the guest's own, where its agent tells
+    them.
+    """
 
     ticket: Ticket
     password: str
+    addresses: tuple[str, ...] = ()
 
 
 def connect_desktop(session: Session, pool_name: str, user: str, timeout_s: float) -> Given:
@@ -27,7 +31,8 @@ def connect_desktop(session: Session, pool_name: str, user: str, timeout_s: floa
 
 def connect(session: Session, name: str, user: str, timeout_s: float) -> Given:
     """A ticket to a VM's console; see ``engine.ticketing.asking``."""
+    addresses = guest_addresses(session, session.ledger.vm(name))
     half = Half()
     wish = asking.Wish(user=user, machine=machine(), key=half.public, timeout_s=timeout_s)
     ticket = asking.connect(session, name, wish)
-    return Given(ticket, half.password(ticket.answer))
+    return Given(ticket, half.password(ticket.answer), addresses)

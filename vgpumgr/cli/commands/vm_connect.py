@@ -56,12 +56,13 @@ def print_ticket(context: Context, given: Given) -> None:
         "address": ticket.address,
         "password": given.password,
         "until": until,
+        "guest_addresses": list(given.addresses),
     }
-    text = fields(
-        [
-            ("Address", f"{ticket.address}   (vncviewer {host}::{port})"),
-            ("Password", given.password),
-            ("Good for", f"one connection, begun within {open_s:g} s"),
-        ]
-    )
-    print_item("Ticket", item, text)
+    shown = [
+        ("Address", f"{ticket.address}   (vncviewer {host}::{port})"),
+        ("Password", given.password),
+        ("Good for", f"one connection, begun within {open_s:g} s"),
+    ]
+    if given.addresses:
+        shown.append(("The guest itself", ", ".join(given.addresses)))
+    print_item("Ticket", item, fields(shown))

@@ -9,8 +9,8 @@ from vgpumgr.model.vm import NumaPolicy, VmSpec
 
 # What only the definition of an adopted VM says: a spec changes none of it.
 FIXED = (
-    *("nics", "firmware", "display", "console", "hugepage_kib", "pin_cpus", "numa", "disks"),
-    "cloud_init",
+    *("nics", "firmware", "display", "console", "agent", "hugepage_kib", "pin_cpus", "numa"),
+    *("disks", "cloud_init"),
 )
 
 

@@ -81,6 +81,7 @@ def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRec
         firmware=spec.firmware,
         display=spec.display,
         console=spec.console,
+        agent=spec.agent,
         autostart=spec.autostart,
         hugepage_kib=spec.hugepage_kib,
         nics=spec.nics or old.spec.nics,
@@ -127,10 +128,11 @@ def _described(domain: DomainFacts, xml: str) -> tuple[VmSpec, tuple[int, ...], 
     if not isinstance(spec, VmSpec):
         raise NotRead("; ".join(spec))
     mark = domain.ownership
-    # An adopted VM's console is in the definition that it keeps, as its disks are.
+    # An adopted VM's console and agent are in the definition that it keeps, as its disks are.
     made = mark is not None and domain.uuid == mark.vm_id
     console = made and described.console and not spec.display
-    spec = replace(spec, autostart=domain.autostart, console=console)
+    agent = made and described.agent
+    spec = replace(spec, autostart=domain.autostart, console=console, agent=agent)
     return spec, described.pins, described.numa_node
 
 

@@ -49,6 +49,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) ->
         ),
         hostdevs=_hostdevs(spec, allocations),
         graphics=spec.display or spec.console,
+        agent=spec.agent,
         cpus=vm.cpus,
         numa_node=bound_node(vm),
         hugepage_kib=spec.hugepage_kib,

@@ -13,7 +13,7 @@ from vgpumgr.model.vm import VmSpec
 # Known only to the ledger and the placement core.
 _BOOKKEEPING = frozenset({"labels", "tenant", "policy", "affinity", "queue"})
 # Written into the domain's definition; a running domain takes them at its next start.
-_DEFINITION = frozenset({"vcpus", "memory_mib", "nics", "firmware", "display", "console"})
+_DEFINITION = frozenset({"vcpus", "memory_mib", "nics", "firmware", "display", "console", "agent"})
 # libvirt's own flag beside the definition.
 _FLAGS = frozenset({"autostart"})
 _CHANGEABLE = _BOOKKEEPING | _DEFINITION | _FLAGS

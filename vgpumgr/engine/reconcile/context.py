@@ -20,13 +20,15 @@ class HostMemory:
     """What a process remembers of a host between its turns; only one turn at a time has it.
 
     ``rebooted`` is the boot that was told, ``waits`` are the reasons that were told why it is not
-    as it should be, ``drained``: it was told that nothing is left to move away.
+    as it should be, ``drained``: it was told that nothing is left to move away. ``guests``: when to
+    ask the agent in the guest of a VM (its id) again, by the monotonic clock.
     """
 
     known: KnownDrifts = field(default_factory=KnownDrifts)
     rebooted: str = ""
     waits: list[str] = field(default_factory=list)
     drained: bool = False
+    guests: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 
 from vgpumgr.engine import drift
 from vgpumgr.engine.observe import Observation
-from vgpumgr.engine.reconcile import restore, settling
+from vgpumgr.engine.reconcile import guests, restore, settling
 from vgpumgr.engine.reconcile.context import Turn, words
 from vgpumgr.engine.reconcile.draining import drain_away, tidy_evacuated
 from vgpumgr.engine.reconcile.recovery import Recovered, recover
@@ -93,6 +93,8 @@ def _take(turn: Turn) -> TurnEnd:
     # Of what a boot took, the host's return tells, until the host is whole.
     for event in turn.memory.known.update(report, settling.lacks(report) if done.returning else ()):
         turn.emit(event)
+    if not done.returning:
+        guests.ask(turn)
     return _end(turn, facts, report, done)
 
 

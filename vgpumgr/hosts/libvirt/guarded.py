@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from vgpumgr.hosts.libvirt.between import Pair
 from vgpumgr.hosts.libvirt.link import LibvirtLink
-from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, Ownership, VolumeFacts
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
@@ -118,6 +118,10 @@ class GuardedDomains:
     def resume(self, name: str) -> None:
         """Let a paused domain go on."""
         self._short.change(lambda libvirt: libvirt.domains.resume(name))
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What its agent tells."""
+        return self._short.read(lambda libvirt: libvirt.domains.guest(name))
 
 
 class GuardedStorage:

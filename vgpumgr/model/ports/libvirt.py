@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership, VolumeFacts
+from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, Ownership, VolumeFacts
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.migration import LiveMove, MoveProgress
 
@@ -77,6 +77,9 @@ class Domains(Protocol):
 
     def resume(self, name: str) -> None:
         """Let a paused domain go on; one that runs is no error."""
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What the agent in the guest tells; None where none answers, or the domain is off."""
 
 
 class Storage(Protocol):

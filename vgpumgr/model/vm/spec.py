@@ -108,6 +108,7 @@ class VmSpec:
     waits where there is no room for it, and ends when its guest powers off.
 
     ``display`` is a screen that its first vGPU shows, ``console`` one of an emulated adapter.
+    ``agent``: a guest agent answers in it, over a channel of its own.
     """
 
     name: str
@@ -120,6 +121,7 @@ class VmSpec:
     firmware: str = "uefi"
     display: bool = False
     console: bool = False
+    agent: bool = False
     autostart: bool = False
     pin_cpus: bool = False
     numa: NumaPolicy = NumaPolicy.PREFER

@@ -6,12 +6,16 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts
 from vgpumgr.model.migration import LiveMove
 from vgpumgr.sim.libvirt.needs import Needs
 
 PIECES = 4
 """A domain moves in so many pieces: between them one can look, cancel, or pull a plug."""
+
+
+NOBODY = GuestFacts(users=0)
+"""A guest that has just booted: nobody is logged in."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,7 +38,8 @@ class Job:
 class Domain:
     """``running`` is what it was started with, ``live`` as XML; None and empty while it is off.
 
-    ``viewers`` are QEMU's ends of connections to its VNC server.
+    ``viewers`` are QEMU's ends of connections to its VNC server. ``guest`` is what its guest would
+    tell: every simulated guest has an agent, which is heard where the domain has a channel for it.
     """
 
     xml: str
@@ -46,6 +51,7 @@ class Domain:
     paused: bool = False
     job: Job | None = None
     viewers: list[socket.socket] = field(default_factory=list)
+    guest: GuestFacts = NOBODY
 
     def hang_up(self) -> None:
         """QEMU is gone: whoever looks on sees the end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from vgpumgr import domainxml
-from vgpumgr.model.domain import DomainFacts, KeptBeside
+from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside
 from vgpumgr.model.errors import HostRefused, VgpumgrError
 from vgpumgr.sim.libvirt import cpu
 from vgpumgr.sim.libvirt.domain import Domain
@@ -136,3 +136,9 @@ class SimDomains(KnownDomains):
             why = "Requested operation is not valid: domain is not running"
             raise HostRefused(f"cannot resume domain {name}", why=why)
         domain.paused = False
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What the agent in the guest tells; None where none is heard."""
+        domain = self.require(self.named(name))
+        heard = domain.running is not None and domain.running.agent and not domain.paused
+        return domain.guest if heard else None

@@ -14,7 +14,7 @@ from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.libvirt.admission import admit, release
-from vgpumgr.sim.libvirt.domain import Domain
+from vgpumgr.sim.libvirt.domain import NOBODY, Domain
 from vgpumgr.sim.libvirt.files import VolumeFiles
 from vgpumgr.sim.libvirt.needs import Needs, read_needs
 from vgpumgr.sim.libvirt.validation import validated
@@ -117,6 +117,7 @@ class KnownDomains:
         domain = self._domains[name]
         release(self._kernel, name)
         domain.running, domain.live, domain.paused, domain.job = None, "", False, None
+        domain.guest = NOBODY
         domain.hang_up()
         self._forget_unless_kept(domain)
 

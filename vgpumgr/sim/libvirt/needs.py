@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from vgpumgr import domainxml
+from vgpumgr.domainxml.parts import has_agent
 from vgpumgr.domainxml.xml import untrusted
 from vgpumgr.model.address import PciAddress
 from vgpumgr.model.domain import DomainFacts
@@ -29,7 +30,8 @@ class Needs:
     """``facts`` as domainxml reads them, and the rest that a start depends on.
 
     ``managed`` are the PCI functions that libvirt is to bind by itself, ``kinds`` its host devices'
-    kinds (``mdev``, ``pci``) in order, ``cpu_mode`` and ``cpu_model`` what its ``<cpu>`` says.
+    kinds (``mdev``, ``pci``) in order, ``cpu_mode`` and ``cpu_model`` what its ``<cpu>`` says,
+    ``agent`` whether there is a channel for a guest agent.
     """
 
     facts: DomainFacts
@@ -44,6 +46,7 @@ class Needs:
     kinds: tuple[str, ...] = ()
     cpu_mode: str = ""
     cpu_model: str = ""
+    agent: bool = False
 
 
 def read_needs(xml: str) -> Needs:
@@ -64,6 +67,7 @@ def read_needs(xml: str) -> Needs:
         kinds=tuple(each.get("type", "") for each in domain.iterfind("devices/hostdev")),
         cpu_mode="" if cpu is None else cpu.get("mode", ""),
         cpu_model=domain.findtext("cpu/model") or "",
+        agent=has_agent(domain),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.domainxml import mark_text
-from vgpumgr.model.domain import DomainFacts, KeptBeside, Ownership
+from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, Ownership
 from vgpumgr.model.migration import LiveMove, MoveProgress
 from vgpumgr.model.ports import Host
 from vgpumgr.sim.transport.calls import Call
@@ -104,6 +104,11 @@ class ProxyDomains:
     def resume(self, name: str) -> None:
         """Let a paused domain go on."""
         self._do("resume", name=name)
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What its agent tells."""
+        found: GuestFacts | None = self._call("domains", "guest", {"name": name}, GuestFacts | None)
+        return found
 
     def _do(self, method: str, **arguments: Any) -> None:
         self._call("domains", method, arguments, None)

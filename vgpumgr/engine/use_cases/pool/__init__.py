@@ -1,13 +1,12 @@
 """VDI pools: asked for, worked, and given to users."""
 
 from vgpumgr.engine.use_cases.pool.asking import Wish, plan, put
+from vgpumgr.engine.use_cases.pool.attending import heartbeat, logged_in, part, to_ask
 from vgpumgr.engine.use_cases.pool.changing import drain, leave, push_image, scale
 from vgpumgr.engine.use_cases.pool.giving import (
     Given,
     assign,
     desktop_of,
-    heartbeat,
-    part,
     release,
     withdraw,
 )
@@ -24,6 +23,7 @@ __all__ = [
     "drain",
     "heartbeat",
     "leave",
+    "logged_in",
     "outlook",
     "part",
     "plan",
@@ -34,5 +34,6 @@ __all__ = [
     "release",
     "scale",
     "step",
+    "to_ask",
     "withdraw",
 ]

@@ -82,25 +82,6 @@ def withdraw(session: Session, name: str, user: str) -> bool:
     return session.ledger.end_ask(session.ledger.pool(name).id, user)
 
 
-def heartbeat(session: Session, desktop: str, user: str) -> None:
-    """The user is there: its session is in use now. Nothing where it has none on this desktop."""
-    for row in session.ledger.desktops([desktop]):
-        there = row.desktop.session
-        if there is not None and there.user == user:
-            now = session.clock.now()
-            used = replace(there, active=now, disconnected=None)
-            session.ledger.take_desktops([replace(row, desktop=replace(row.desktop, session=used))])
-
-
-def part(session: Session, desktop: str, user: str) -> None:
-    """Nobody looks at the user's desktop any more: its disconnect_timeout begins."""
-    for row in session.ledger.desktops([desktop]):
-        there = row.desktop.session
-        if there is not None and there.user == user and there.disconnected is None:
-            away = replace(there, disconnected=session.clock.now())
-            session.ledger.take_desktops([replace(row, desktop=replace(row.desktop, session=away))])
-
-
 def desktop_of(session: Session, name: str, user: str) -> str:
     """The desktop of a pool on which a user is; Conflict where it is on none."""
     pool = session.ledger.pool(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -76,12 +77,14 @@ def test_a_drained_host_goes_into_maintenance_and_comes_back(cli: Cli) -> None:
     assert "b  stays" in dry.out
     refused = cli.fails(4, "host", "maintenance", "h1")
     assert "not empty" in refused.err
+    assert "no duration" in cli.fails(2, "host", "drain", "h1", "--logoff-within", "soon").err
     cli.ok("host", "uncordon", "h1")
-    ran = cli.fails(7, "host", "drain", "h1")
+    ran = cli.fails(7, "host", "drain", "h1", "--logoff-within", "4h")
     assert "h1: 2 VMs moved away" in ran.out
     assert "next: vgpumgr host drain h1 --cold" in ran.err
     assert where(cli)["b"] == "h1"
-    assert cli.ok("host", "show", "h1", "-o", "json").json["state"] == "draining"
+    shown = cli.ok("host", "show", "h1", "-o", "json").json
+    assert shown["state"] == "draining" and shown["logoff_by"] > time.time() + 3000
     done = cli.ok("host", "drain", "h1", "--cold", "-o", "json").json
     assert (done["kind"], [each["state"] for each in done["vms"]]) == ("Drain", ["done"])
     assert "h1" not in where(cli).values()

@@ -157,7 +157,8 @@ class HostRecord:
     seconds of the last complete probe. ``migration`` None: the host takes no running VM.
 
     ``cordoned`` is what placement reads. ``draining``: its VMs are being moved away, to
-    ``drain_to`` alone where that names hosts.
+    ``drain_to`` alone where that names hosts; with ``logoff_by`` (Unix time in seconds) floating
+    desktops are not: their users may stay till then, and nobody's go at once.
     ``maintenance``: nothing runs there and nobody acts there; it may be off. ``evacuated``: it was
     fenced and its VMs were made anew elsewhere, and what they left there is still to be removed.
     ``settled_boot``: the boot id under which what is ours was last seen whole by `serve`; a later
@@ -176,6 +177,7 @@ class HostRecord:
     migration: MigrationAddress | None = None
     draining: bool = False
     drain_to: tuple[str, ...] = ()
+    logoff_by: float | None = None
     maintenance: bool = False
     evacuated: bool = False
     fence: Fence | None = None

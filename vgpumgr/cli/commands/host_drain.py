@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import counted, output_option, print_item, say
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.spans import span
 from vgpumgr.cli.views.draining import drain_item, drain_text, drained_item, drained_text
 from vgpumgr.model.errors import PartlyDone
 
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 7 * 86400),
     help="Seconds for each VM: live, give up after; cold, how long the guest may take (60).",
 )
+@click.option(
+    "--logoff-within",
+    callback=span,
+    metavar="SPAN",
+    help="Floating desktops are not moved: users have so long (30m, 4h) to log off.",
+)
 @click.option("--dry-run", is_flag=True, help="Show where each would go and stop.")
 @output_option
 @pass_context
@@ -36,6 +44,7 @@ def drain(
     to: tuple[str, ...],
     cold: bool,
     timeout: float | None,
+    logoff_within: float | None,
     dry_run: bool,
 ) -> None:
     """Cordon a host and move every VM away from it; the same command goes on."""
@@ -44,7 +53,8 @@ def drain(
     ledger = context.app.ledger
     for each in (name, *to):
         ledger.host(each)
-    wanted = Drain(host=name, to=to, cold=cold, timeout_s=timeout)
+    by = None if logoff_within is None else time.time() + logoff_within
+    wanted = Drain(host=name, to=to, cold=cold, timeout_s=timeout, logoff_by=by)
     if dry_run:
         choices = context.app.engine.drain_plan(wanted)
         print_item("Drain", drain_item(name, choices), drain_text(name, choices))
@@ -63,7 +73,8 @@ def _raise(drained: Drained) -> None:
     drained.outcome.raise_for_failure()
 
 
-def _refuse(staying: Sequence[Choice], name: str) -> None:
+def _refuse(choices: Sequence[Choice], name: str) -> None:
+    staying = [each for each in choices if not each.leaves]
     if staying:
         raise PartlyDone(
             f"{counted(len(staying), 'VM')} cannot leave {name}",

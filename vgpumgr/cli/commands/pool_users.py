@@ -12,6 +12,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.interrupts import ending_at_once
 from vgpumgr.cli.output import output_option, print_item, say
+from vgpumgr.cli.spans import span
 from vgpumgr.model.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -20,19 +21,6 @@ if TYPE_CHECKING:
 # How often it is looked whether somebody who waits has one, in seconds.
 BEAT_S = 0.5
 _LONGEST = 255
-
-
-def _span(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
-    if text is None:
-        return None
-    from pydantic import TypeAdapter
-
-    from vgpumgr.spec.durations import Duration, seconds
-
-    try:
-        return float(seconds(TypeAdapter(Duration).validate_python(text)))
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no duration: like 30s or 5m") from error
 
 
 def a_name(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
@@ -53,7 +41,7 @@ def a_name(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     callback=a_name,
     help="A group of the user; may be repeated.",
 )
-@click.option("--wait", callback=_span, metavar="TIME", help="Wait so long for one: 30s, 5m.")
+@click.option("--wait", callback=span, metavar="TIME", help="Wait so long for one: 30s, 5m.")
 @output_option
 @pass_context
 def assign(

@@ -68,6 +68,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
         "name": choice.vm.name,
         "to": plan.target.name if plan else None,
         "live": plan.live if plan else None,
+        "leaves": choice.leaves,
         "why": choice.why,
         "next": choice.next,
     }

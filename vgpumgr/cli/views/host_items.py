@@ -28,6 +28,7 @@ def host_item(host: HostRecord) -> dict[str, Any]:
         "labels": dict(host.labels),
         "migration": to_plain(host.migration),
         "draining": host.draining,
+        "logoff_by": host.logoff_by,
         "maintenance": host.maintenance,
         "membership": str(host.membership),
         "evacuated": host.evacuated,

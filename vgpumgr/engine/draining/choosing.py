@@ -26,12 +26,15 @@ _MOST_TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The move of a VM, with the view it was planned from; or why there is none."""
+    """The move of a VM, with the view it was planned from; or why there is none. ``leaves``: it
+    will go by itself.
+    """
 
     vm: VmRecord
     move: tuple[MovePlan, LedgerView] | None = None
     why: str = ""
     next: str = ""
+    leaves: bool = False
 
 
 def choose(

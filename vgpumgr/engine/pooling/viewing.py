@@ -20,7 +20,7 @@ def view_of(
     startable: int,
     now: float,
 ) -> PoolView:
-    """What of all there is concerns this pool; a drained host has no deadline."""
+    """What of all there is concerns this pool."""
     specs = [each.spec for each in pools if not each.closing]
     return PoolView(
         pool=pool.spec,
@@ -29,7 +29,7 @@ def view_of(
         startable=startable,
         asks=tuple(each.ask for each in asks if each.pool == pool.id),
         rollout=pool.rollout,
-        draining={host.name: None for host in hosts if host.draining},
+        draining={host.name: host.logoff_by for host in hosts if host.draining},
         bookings=tuple(each for each in bookings if served_by(each, specs) == pool.spec),
         closing=pool.closing,
     )

@@ -14,10 +14,11 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import move
 from vgpumgr.engine.use_cases.attempts import until_current
-from vgpumgr.engine.use_cases.marks import mark
+from vgpumgr.engine.use_cases.marks import DRAINED, mark
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.journal import MIGRATE
+from vgpumgr.model.pool import PoolKind
 from vgpumgr.model.vm import VmRecord
 
 
@@ -32,12 +33,17 @@ class Drained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """How a host is emptied: to these hosts (empty: any), cold where a VM cannot move running."""
+    """How a host is emptied: to these hosts (empty: any), cold where a VM cannot move running.
+
+    With ``logoff_by`` (Unix time in seconds) floating desktops stay until their users log off, or
+    till then: their pools take them away.
+    """
 
     host: str
     to: tuple[str, ...] = ()
     cold: bool = False
     timeout_s: float | None = None
+    logoff_by: float | None = None
 
 
 def plan(session: Session, drain: Drain) -> tuple[Choice, ...]:
@@ -56,7 +62,7 @@ def plan(session: Session, drain: Drain) -> tuple[Choice, ...]:
 def _chosen(session: Session, drain: Drain) -> tuple[Choice, ...]:
     view, found = session.view(), []
     for vm in on_host(view.vms, drain.host):
-        choice = _choose(session, view, vm, drain)
+        choice = _desktop(session, vm, drain) or _choose(session, view, vm, drain)
         if choice.move is not None:
             view = after(view, choice.move[0], session.opening())
         found.append(choice)
@@ -71,7 +77,8 @@ def drain(session: Session, wanted: Drain) -> Drained:
     """
     for name in wanted.to:
         session.ledger.host(name)
-    mark(session, wanted.host, cordoned=True, draining=True, drain_to=wanted.to)
+    marks = {"draining": True, "drain_to": wanted.to, "logoff_by": wanted.logoff_by}
+    mark(session, wanted.host, cordoned=True, **marks)
     left_out = _look(session, wanted)
     drained = _move_away(session, wanted)
     if not (drained.staying and left_out) or session.stop.is_set():
@@ -89,7 +96,8 @@ def step(session: Session, host: str) -> Drained:
     record = session.ledger.host(host)
     if not record.draining:
         return Drained(host=host, outcome=Outcome())
-    return _move_away(session, Drain(host=host, to=record.drain_to), most=1)
+    wanted = Drain(host=host, to=record.drain_to, logoff_by=record.logoff_by)
+    return _move_away(session, wanted, most=1)
 
 
 def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drained:
@@ -110,7 +118,7 @@ def end(session: Session, host: str) -> None:
     """Place VMs there again; what was moved away stays away. Conflict in maintenance."""
     if session.ledger.host(host).maintenance:
         raise Conflict(f"{host} is in maintenance", next=f"vgpumgr host maintenance {host} --off")
-    mark(session, host, cordoned=False, draining=False, drain_to=(), settled_boot="")
+    mark(session, host, cordoned=False, settled_boot="", **DRAINED)
 
 
 def _look(session: Session, wanted: Drain) -> frozenset[str]:
@@ -148,7 +156,7 @@ def _is_there(session: Session, vm: VmRecord) -> bool:
 
 
 def _leave(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
-    choice = _choose(session, session.view(), vm, wanted)
+    choice = _desktop(session, vm, wanted) or _choose(session, session.view(), vm, wanted)
     if choice.move is None:
         return choice, Outcome()
     start = migration.reservation(*choice.move, session.opening())
@@ -164,6 +172,18 @@ def _choose(session: Session, view: LedgerView, vm: VmRecord, wanted: Drain) -> 
         return choose(view, vm, hosts, session.place, planned, cold=wanted.cold)
     except VgpumgrError as error:
         return Choice(vm, why=str(error), next=error.next)
+
+
+def _desktop(session: Session, vm: VmRecord, wanted: Drain) -> Choice | None:
+    """A floating desktop stays where its user may log off in peace."""
+    if wanted.logoff_by is None:
+        return None
+    for row in session.ledger.desktops([vm.name]):
+        pool = next(each for each in session.ledger.pools() if each.id == row.pool)
+        if row.vm_id == vm.id and pool.spec.kind is PoolKind.FLOATING:
+            why = f"a desktop of pool {pool.name}: it goes when its user logs off"
+            return Choice(vm, why=why, next=f"vgpumgr pool show {pool.name}", leaves=True)
+    return None
 
 
 def _others(view: LedgerView, host: str) -> Sequence[str]:

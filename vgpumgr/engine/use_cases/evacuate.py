@@ -10,7 +10,7 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps.evacuating import runs_there
 from vgpumgr.engine.use_cases.attempts import until_current
-from vgpumgr.engine.use_cases.marks import mark
+from vgpumgr.engine.use_cases.marks import DRAINED, mark
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
 from vgpumgr.model.host import HostFacts, HostRecord
@@ -55,8 +55,7 @@ def evacuate(
     lost = session.ledger.host(name)
     _refuse_answering(session, lost)
     proof = session.fencing.switch_off(lost)
-    marks = {"maintenance": True, "evacuated": True, "draining": False, "drain_to": ()}
-    mark(session, name, cordoned=True, **marks)
+    mark(session, name, cordoned=True, maintenance=True, evacuated=True, **DRAINED)
     before = _unfinished(session, name)
 
     def attempt() -> tuple[EvacuationPlan, Outcome]:

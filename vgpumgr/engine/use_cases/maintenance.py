@@ -7,7 +7,7 @@ from vgpumgr.engine.evacuation.planning import on_host
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.use_cases.evacuate import tidy
-from vgpumgr.engine.use_cases.marks import mark
+from vgpumgr.engine.use_cases.marks import DRAINED, mark
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, PartlyDone
 from vgpumgr.model.vm import VmState
@@ -53,7 +53,7 @@ def enter(session: Session, name: str) -> None:
         )
     if facts is not None and any(p.part in {"libvirt", "domains"} for p in facts.unknown):
         raise PartlyDone(f"cannot tell what runs on {name}", next=f"vgpumgr doctor {name}")
-    mark(session, name, maintenance=True, draining=False, drain_to=())
+    mark(session, name, maintenance=True, **DRAINED)
 
 
 def leave(session: Session, name: str) -> DriftReport:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.model.host import HostRecord
+
+# The fields of a host that is not being emptied (any more).
+DRAINED: Mapping[str, Any] = MappingProxyType(
+    {"draining": False, "drain_to": (), "logoff_by": None}
+)
 
 
 def mark(session: Session, name: str, **fields: Any) -> HostRecord:

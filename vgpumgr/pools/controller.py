@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vgpumgr.model.pool import Counts, PoolTurn, PoolView
 from vgpumgr.pools.asking import serve_all
-from vgpumgr.pools.keeping import drain, heal_used, time_out
+from vgpumgr.pools.keeping import drain, heal_used, leave_lost, time_out
 from vgpumgr.pools.resizing import Need, need, resize
 from vgpumgr.pools.rolling import judged, roll
 from vgpumgr.pools.sheet import Sheet
@@ -17,12 +17,13 @@ def turn(view: PoolView) -> PoolTurn:
 
     Nothing here deletes, shelves or makes anew a desktop that is somebody's (``Desktop.used``), or
     one of which nothing is known. Sessions end by the pool's own time-outs, the deadline of a
-    drained host, and ``update: {when: at-once}`` alone.
+    drained host, the proven loss of a host, and ``update: {when: at-once}`` alone.
     """
     rollout = judged(view)
     view = replace(view, rollout=rollout)
     sheet = Sheet(view)
     serve_all(sheet)
+    leave_lost(sheet)
     heal_used(sheet)
     drain(sheet)
     time_out(sheet)

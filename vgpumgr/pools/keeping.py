@@ -15,13 +15,33 @@ def heal_used(sheet: Sheet) -> None:
             sheet.put(Do.HEAL, each, f"it is {each.state}")
 
 
+def leave_lost(sheet: Sheet) -> None:
+    """What lies on a host that was lost can only go, once the host is back; users get another.
+
+    An owner's stays: its disks are there. A while is left for the VM to be evacuated.
+    """
+    for each in sheet.open():
+        if not _lies_lost(each) or given_up(sheet, each) or not rested(sheet, each):
+            continue
+        if not each.used:
+            sheet.put(Do.DELETE, each, "its host was lost")
+        elif each.session is not None and sheet.floating:
+            sheet.put(Do.LOGOFF, each, "its host was lost", user=each.session.user)
+
+
 def due(sheet: Sheet, desktop: Desktop) -> bool:
-    """Whether it is broken and the time has come to try again: at once where its host was lost."""
-    if not desktop.broken or given_up(sheet, desktop):
+    """Whether it is broken and the time has come to try again: at once where it was lost with its
+    host, and never where it lies there still.
+    """
+    if not desktop.broken or given_up(sheet, desktop) or _lies_lost(desktop):
         return False
     if desktop.state is DesktopState.LOST:
         return True
     return rested(sheet, desktop)
+
+
+def _lies_lost(desktop: Desktop) -> bool:
+    return desktop.state is DesktopState.LOST and bool(desktop.host)
 
 
 def rested(sheet: Sheet, desktop: Desktop) -> bool:

@@ -109,6 +109,22 @@ def test_a_broken_desktop_of_somebody_is_started_anew_never_made_anew() -> None:
     assert did(view(spec, lost, startable=0)) == {}
 
 
+def test_what_lies_on_a_lost_host_goes_and_its_user_gets_another() -> None:
+    lost = desktop(1, DesktopState.LOST, since=NOW - 30, session=session("ann"), stained=True)
+    spec = pool(spare=0)
+    assert did(view(spec, lost)) == {}, "it may be evacuated still"
+    rested = replace(lost, since=NOW - 60)
+    assert did(view(spec, rested)) == {"cad-01": Do.LOGOFF}
+    assert did(view(spec, replace(rested, session=None))) == {"cad-01": Do.DELETE}
+    assert did(view(spec, lost, asks=(ask("ann"),))) == {"cad-02": Do.CREATE}
+
+
+def test_what_an_owner_has_on_a_lost_host_stays() -> None:
+    spec = pool(spare=0, kind=PoolKind.DEDICATED)
+    lost = desktop(1, DesktopState.LOST, owner="ann", session=session("ann"), since=0.0)
+    assert did(view(spec, lost)) == {}
+
+
 def test_of_what_could_not_be_looked_at_nothing_is_done() -> None:
     assert did(view(pool(spare=1), desktop(1, DesktopState.UNKNOWN))) == {"cad-02": Do.CREATE}
     assert did(view(pool(spare=1, most=1), desktop(1, DesktopState.UNKNOWN))) == {}

@@ -33,6 +33,11 @@ class Seen:
         found = reached(self.view)
         return found.hosts - found.resting, found.running
 
+    @cached_property
+    def lost(self) -> frozenset[str]:
+        """Hosts that were proven off, and are not back."""
+        return frozenset(host.name for host in self.view.hosts if host.evacuated)
+
     def answers(self, host: str) -> bool:
         """Did the host answer when it was looked at last?"""
         return host in self._reached[0]
@@ -98,6 +103,8 @@ def _by_fact(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
         return row if row.doing else _as(row, DesktopState.SHELVED, seen.now)
     if vm.state is not VmState.ACTIVE:
         return row
+    if vm.host in seen.lost:
+        return _at(_as(row, DesktopState.LOST, seen.now, "its host was lost"), vm)
     if not seen.answers(vm.host):
         return _at(_as(row, DesktopState.UNKNOWN, seen.now, "its host did not answer"), vm)
     if seen.runs(vm):

@@ -9,7 +9,8 @@ from enum import StrEnum
 class DesktopState(StrEnum):
     """What is known of a desktop.
 
-    ``failed``: it never became ready, or its guest died. ``lost``: its host is proven to be off.
+    ``failed``: it never became ready, or its guest died. ``lost``: its host is proven to be off;
+    with a host, what is left of it lies there.
     ``unknown``: it could not be looked at, which says nothing of it. ``leaving``: it is being
     deleted or shelved.
     """

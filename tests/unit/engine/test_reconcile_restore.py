@@ -297,3 +297,10 @@ def test_a_gpu_that_cannot_be_partitioned_again_keeps_only_its_own_vms(tmp_path:
         assert time.monotonic() < end, served.events
         status = served.controller.once()
     world.close()
+
+
+def test_no_new_vm_is_placed_on_a_host_that_is_being_shut_down(world: World) -> None:
+    probe = world.host.probe
+    world.host.probe = lambda: replace(probe(), stopping=True)  # type: ignore[method-assign]
+    world.engine.refresh()
+    assert "it is being shut down" in refused(world)

@@ -147,6 +147,8 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
         return f"{NOT_REACHED}: {host.last_error}"
     if host.settled_boot not in {"", facts.boot_id}:
         return "rebooted: what it lost is being brought back"
+    if facts.stopping:
+        return "it is being shut down"
     return _not_read(facts)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from tests.poolsim import spec
 from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases.pool.asking import _nowhere
 from vgpumgr.engine.use_cases.pool.changing import refuse_image
+from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, NotFound
-from vgpumgr.model.image import ImageRecord
+from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
 from vgpumgr.model.size import size_words
 
 
@@ -38,6 +42,16 @@ def test_a_version_that_its_image_does_not_have_is_refused() -> None:
         refuse_image(session, "cad@77")
     with pytest.raises(Conflict, match="retired"):
         refuse_image(session, "cad@1")
+
+
+def test_an_image_that_lies_nowhere_is_warned_of() -> None:
+    there = ImageCopy(id="c", image="2", host="h1", pool="default", state=CopyState.THERE)
+    images = (image("1"), replace(image("2"), copies=(there,)))
+    view = cast(LedgerView, SimpleNamespace(images=images, hosts=[SimpleNamespace(name="h1")]))
+    [warning] = _nowhere(view, spec(image="cad@1"))
+    assert "vgpumgr image import cad.qcow2 --name cad --version 1" in warning
+    assert _nowhere(view, spec(image="cad@2")) == []
+    assert _nowhere(view, spec(image="volume@2")) == []
 
 
 def test_a_large_disk_is_said_in_tib() -> None:

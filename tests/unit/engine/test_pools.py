@@ -263,3 +263,24 @@ def test_a_missing_image_keeps_nobody_elses_desktop_from_being_made(
     worked = world.turn()
     assert world.states() == {"cad-01": READY, "lab-1": "failed"}
     assert list(worked.refused) == ["lab-1"]
+
+
+def test_a_pool_without_desktops_just_has_its_new_image(
+    made: list[PoolSim], tmp_path: Path
+) -> None:
+    """There is none to try it on: an image that nobody could have is no way into a dead end."""
+    world = sim(made, tmp_path, spare=0)
+    pushed = world.engine.push_image("cad", NEW)
+    assert (pushed.image, pushed.rollout) == (NEW, None)
+    wish = world.engine.put_pool(spec(spare=1, image=OLD))
+    assert wish.any and world.ledger.pool("cad").rollout is None
+    world.turn()
+    assert world.ledger.vm("cad-01").spec.disks[0].image == "cad@1.qcow2"
+
+
+def test_why_none_can_be_made_is_explained(made: list[PoolSim], tmp_path: Path) -> None:
+    world = sim(made, tmp_path, most=6, least=4)
+    assert world.engine.pool_outlook("cad").refused != "", "one T4 has room for four"
+    world.engine.scale_pool("cad", least=1)
+    world.turn(after_s=3600)
+    assert world.engine.pool_outlook("cad").refused == ""

@@ -122,6 +122,7 @@ def outlook_item(name: str, found: Outlook) -> Item:
         "counts": to_plain(turn.counts),
         "waits": [{"user": user, "why": why} for user, why in found.waits.items()],
         "warnings": to_plain(turn.warnings),
+        "refused": found.refused,
         "actions": [
             {"do": str(each.do), "desktop": each.desktop, "user": each.user, "why": each.why}
             for each in turn.actions
@@ -138,6 +139,8 @@ def outlook_text(item: Item) -> str:
     )
     lines = [f"{head}; {startable}"]
     lines += [f"warning: {each['text']}" for each in item["warnings"]]
+    if item["refused"]:
+        lines.append(f"no room: {item['refused']}")
     lines += [f"waits: {each['user']}: {each['why']}" for each in item["waits"]]
     rows = [[f"  {each['do']}", each["desktop"], each["why"]] for each in item["actions"]]
     return "\n".join([*lines, "next turn:", table(rows) if rows else "  nothing to do"])

@@ -37,7 +37,7 @@ def plan(session: Session, spec: PoolSpec) -> Wish:
     before = _there(session, spec.name)
     view = session.view()
     _refuse(session, view, spec, before)
-    warnings = tuple(_beyond_quota(view, spec, spec.size.max))
+    warnings = (*_beyond_quota(view, spec, spec.size.max), *_nowhere(view, spec))
     if before is None:
         return Wish(pool=spec.name, new=True, warnings=warnings)
     return Wish(pool=spec.name, changes=tuple(_changes(before.spec, spec)), warnings=warnings)
@@ -105,6 +105,16 @@ def _refuse_names(
                 why=f"their names are {pool.spec.naming} and {spec.naming}",
                 next="write another pattern: names: …",
             )
+
+
+def _nowhere(view: LedgerView, spec: PoolSpec) -> list[str]:
+    """An image that is known, and not there to be used."""
+    found = next((each for each in view.images if each.reference == spec.image), None)
+    pool = spec.desktop.disks[0].pool
+    if found is None or any(pool in found.pools(host.name) for host in view.hosts):
+        return []
+    again = f"vgpumgr image import {found.source} --name {found.name} --version {found.version}"
+    return [f"image {spec.image} is in storage pool {pool} of no host: {again}"]
 
 
 def _beyond_quota(view: LedgerView, spec: PoolSpec, count: int) -> list[str]:

@@ -86,8 +86,12 @@ def with_image(
     """The pool with a new image on its way; the one before takes back one that is coming.
 
     The image that it has already changes nothing; with ``again`` one that was stopped is tried
-    once more.
+    once more. A pool without desktops just has it: there is none to try it on.
     """
+    if not any(each.pool == pool.id for each in session.ledger.desktops()):
+        if image != pool.image:
+            refuse_image(session, image)
+        return replace(pool, spec=replace(pool.spec, image=image), rollout=None)
     rollout = pool.rollout
     coming = rollout is not None and rollout.phase in _COMING
     asked = replace(pool, spec=replace(pool.spec, image=image))

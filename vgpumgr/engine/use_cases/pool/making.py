@@ -14,11 +14,12 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.use_cases import apply
+from vgpumgr.engine.use_cases.pool.reading import Reading
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
 from vgpumgr.model.plan import Action, ActionKind, Plan
-from vgpumgr.model.pool import DesktopRecord, Do
+from vgpumgr.model.pool import Desktop, DesktopRecord, DesktopState, Do, PoolRecord
 from vgpumgr.model.vm import VmSpec
 
 Rows = Sequence[DesktopRecord]
@@ -44,6 +45,23 @@ def fit(session: Session, rows: Rows) -> tuple[Rows, Refused]:
     pairs = list(zip(sound, decided, strict=True))
     refused += [(row, no_placement([it])) for row, it in pairs if isinstance(it, NotPlaced)]
     return [row for row, it in pairs if isinstance(it, Placed)], refused
+
+
+def refusal(session: Session, reading: Reading, pool: PoolRecord) -> str:
+    """Why no desktop of it can be made now, by what was seen last; empty where one can."""
+    row = DesktopRecord(
+        id="",
+        pool=pool.id,
+        desktop=Desktop(
+            name=pool.name, state=DesktopState.CREATING, image=pool.image, since=reading.now
+        ),
+    )
+    try:
+        decided = _decided(session, reading.view, [row])
+    except VgpumgrError as error:
+        return str(error)
+    misfits = [each for each in decided if isinstance(each, NotPlaced)]
+    return no_placement(misfits).why if misfits else ""
 
 
 def _unsound(session: Session, view: LedgerView, row: DesktopRecord, refused: Refused) -> bool:

@@ -62,13 +62,18 @@ class Reading:
         )
 
     def startable(self, pool: PoolRecord) -> int:
-        """How many more of its desktops could start, with what is kept for others' bookings."""
+        """How many more of its desktops could start, with what is kept for others' bookings.
+
+        Of the image that it has, or of the one that is to come: they may lie on other hosts.
+        """
+        images = {pool.image, pool.spec.image}
         room = Room(self.view)
         room.promise(self._to_make())
         for each in self.pools:
             if each.id != pool.id:
                 room.promise(Kept(each, withheld(self.of(each))).desktops)
-        return room.startable(self._spec(pool.spec, pool.name, pool.image), pool.spec.size.max)
+        wanted = (self._spec(pool.spec, pool.name, image) for image in images)
+        return max(room.startable(each, pool.spec.size.max) for each in wanted)
 
     def _to_make(self) -> Iterator[VmSpec]:
         """What was taken to be made, and holds nothing yet."""

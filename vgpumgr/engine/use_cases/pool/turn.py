@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from vgpumgr.engine.pooling import doubted, looked, taken
 from vgpumgr.engine.running.outcome import VmOutcome
 from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases.pool import making
 from vgpumgr.engine.use_cases.pool.reading import Reading, read
 from vgpumgr.engine.use_cases.pool.working import Done, work
 from vgpumgr.model.errors import StaleGeneration
@@ -55,10 +56,13 @@ class Worked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """A pool's next turn, and by user why who waits does so."""
+    """A pool's next turn, by user why who waits does so, and why no desktop more could be made;
+    ``refused`` is empty where one could.
+    """
 
     turn: PoolTurn
     waits: Mapping[str, str]
+    refused: str = ""
 
 
 def outlook(session: Session, name: str) -> Outlook:
@@ -68,7 +72,8 @@ def outlook(session: Session, name: str) -> Outlook:
     found = turn(view)
     given = {each.user: each.desktop for each in found.actions if each.do is Do.ASSIGN}
     waits = {ask.user: _words(ask, view, given) for ask in view.asks}
-    return Outlook(turn=found, waits=waits)
+    refused = "" if view.startable else making.refusal(session, reading, pool)
+    return Outlook(turn=found, waits=waits, refused=refused)
 
 
 def _words(ask: Ask, view: PoolView, given: Mapping[str, str]) -> str:

@@ -135,11 +135,11 @@ def _refresh(sheet: Sheet) -> None:
 def _tell(sheet: Sheet, found: Need, missing: int) -> None:
     pool, room = sheet.view.pool, max(0, sheet.room)
     if missing and not room:
-        text = f"{missing} more are wanted; GPUs, hosts or the tenant's quota have no room for one"
+        text = f"wanted: {missing} more; GPUs, hosts or the tenant's quota have no room for one"
         sheet.warn("no-room", text)
     elif found.beyond or missing:
         more = found.beyond + missing
-        sheet.warn("full", f"{more} more are wanted, beyond the maximum of {pool.size.max}")
+        sheet.warn("full", f"wanted: {more} more, beyond the maximum of {pool.size.max}")
     elif room < min(found.idle, pool.size.max - _running(sheet)):
         sheet.warn("low-room", f"{found.idle} spares are wanted, the GPUs could start {room} more")
     for each in sheet.view.desktops:

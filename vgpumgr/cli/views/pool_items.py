@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import fields, table
+from vgpumgr.cli.output import counted, fields, table
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.pool import DesktopRecord, PastSession, PoolAsk, PoolRecord
@@ -134,7 +134,7 @@ def outlook_text(item: Item) -> str:
     """Counts, warnings, who waits and why, and what the next turn would do."""
     counts = item["counts"]
     startable = f"{counts['startable']} more could be started now"
-    head = f"{counts['wanted']} desktops wanted: " + ", ".join(
+    head = f"{counted(counts['wanted'], 'desktop')} wanted: " + ", ".join(
         f"{counts[each]} {each}" for each in ("used", "spare", "coming", "broken")
     )
     lines = [f"{head}; {startable}"]

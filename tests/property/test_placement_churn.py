@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement_checker import complaints
-from tests.property import test_placement_judge as boards
 from tests.property import test_placement_properties as counted
+from tests.property.scenes import scenes
 from vgpumgr.model.placement import Fleet, Placed
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer
@@ -23,7 +23,7 @@ Scene = tuple[Fleet, list[VmSpec]]
 
 policies = st.sampled_from(PlacementPolicy)
 scenes = st.one_of(
-    boards.scenes(most=5),
+    scenes(most=5),
     st.tuples(counted.fleets(), st.lists(counted.requests(), min_size=1, max_size=5)),
 )
 turns = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=14)

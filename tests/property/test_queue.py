@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.placement_checker import complaints
-from tests.property import test_placement_judge as boards
 from tests.property import test_placement_properties as counted
+from tests.property.scenes import scenes
 from tests.unit.placement.test_place import gpu, host
 from vgpumgr.model.placement import Fleet, Placed
 from vgpumgr.model.queue import Rules, Running, Turn, Waiting, Why
@@ -30,7 +30,7 @@ TENANTS = ("a", "b")
 NOW = 10_000.0
 
 scenes = st.one_of(
-    boards.scenes(most=8),
+    scenes(most=8),
     st.tuples(counted.fleets(), st.lists(counted.requests(), min_size=1, max_size=8)),
 )
 

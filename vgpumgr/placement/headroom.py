@@ -33,6 +33,8 @@ def headroom(
     state = FleetState(fleet)
     demand = state.digest(request, policy)
     total = 0
+    if _weighed(state, request, demand, policy):
+        return _by_placing(Placer(fleet, policy), request, limit)
     if demand.founding:
         founder = Placer(fleet, policy).decide(request, explain=False)
         if not isinstance(founder, Placed):
@@ -46,6 +48,25 @@ def headroom(
             break
         total += _on_host(state, host, request, demand, limit - total)
     return min(total, limit)
+
+
+def _weighed(
+    state: FleetState, request: VmSpec, demand: Demand, policy: PlacementPolicy
+) -> bool:
+    """Whether copies have to be tried under a policy that weighs hosts against each other."""
+    if (request.policy or policy) is not PlacementPolicy.LEAST_FRAGMENTATION:
+        return False
+    return not all(_countable(host, demand) for host in state.hosts)
+
+
+def _by_placing(placer: Placer, request: VmSpec, limit: int) -> int:
+    """As ``place`` does it."""
+    for count in range(limit):
+        found = placer.decide(request, explain=False)
+        if not isinstance(found, Placed):
+            return count
+        placer.commit(found)
+    return limit
 
 
 def counted(state: FleetState, request: VmSpec, demand: Demand, limit: int) -> int | None:

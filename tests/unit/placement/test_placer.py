@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.placement_checker import complaints
-from tests.property.test_placement_judge import MIG, UNITS
+from tests.property.boards import MIG, UNITS
 from tests.unit.placement.test_place import copies, gpu, host, vm, where
 from vgpumgr.model.placement import Fleet, FreeVf, GpuSupply, NotPlaced, NumaSupply, Placed
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.property.test_placement_judge import MIG, UNITS
+from tests.property.boards import MIG, UNITS
 from tests.unit.placement.test_place import gpu, host, vm
 from vgpumgr.model.placement import Fleet, FreeVf, GpuSupply
 from vgpumgr.model.vm import Affinity, GpuRequest, PlacementPolicy, VmSpec

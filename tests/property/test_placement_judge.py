@@ -93,6 +93,7 @@ def test_headroom_of_sizes_is_what_the_requests_own_policy_places(policy: Placem
         same_size=False,
         mixed_size=True,
         free_vfs=vfs,
+        passthrough_blocked="",
     )
     for pair in ((same, mixed), (mixed, same)):
         request = VmSpec(

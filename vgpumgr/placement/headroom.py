@@ -50,9 +50,7 @@ def headroom(
     return min(total, limit)
 
 
-def _weighed(
-    state: FleetState, request: VmSpec, demand: Demand, policy: PlacementPolicy
-) -> bool:
+def _weighed(state: FleetState, request: VmSpec, demand: Demand, policy: PlacementPolicy) -> bool:
     """Whether copies have to be tried under a policy that weighs hosts against each other."""
     if (request.policy or policy) is not PlacementPolicy.LEAST_FRAGMENTATION:
         return False

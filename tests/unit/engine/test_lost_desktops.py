@@ -22,6 +22,7 @@ class Scene:
     """Ada is on one of two desktops of h1; h2 has room."""
 
     def __init__(self, folder: Path, kind: PoolKind = PoolKind.FLOATING) -> None:
+        self.floating = kind is PoolKind.FLOATING
         self.sim = PoolSim(folder, spec(kind=kind, most=6), "h1", "h2")
         self.sim.engine = replace(self.sim.engine, fencing=SimFencing(self.sim.world.sim))
         self.mark("h1", fence=Fence(off=("/bin/off",), status=("/bin/status",)))
@@ -43,6 +44,8 @@ class Scene:
     def evacuate(self) -> None:
         plan, _ = self.sim.engine.evacuate("h1")
         assert {each.vm.name for each in plan.staying} == {"cad-01", "cad-02"}
+        pools = {each.pool for each in plan.staying}
+        assert pools == ({"cad"} if self.floating else {""})
 
     def back(self) -> None:
         for words in (["clear"], ["on"]):

@@ -86,9 +86,10 @@ def _ask(name: str) -> str:
 
 
 def _refuse(plan: EvacuationPlan) -> None:
-    if plan.staying:
+    staying = [each for each in plan.staying if not each.pool]
+    if staying:
         raise PartlyDone(
-            f"{counted(len(plan.staying), 'VM')} of {plan.lost.name} cannot be made anew",
-            why="; ".join(f"{each.vm.name}: {each.why}" for each in plan.staying[:5]),
-            next=plan.staying[0].next,
+            f"{counted(len(staying), 'VM')} of {plan.lost.name} cannot be made anew",
+            why="; ".join(f"{each.vm.name}: {each.why}" for each in staying[:5]),
+            next=staying[0].next,
         )

@@ -11,7 +11,7 @@ from vgpumgr.cli.views.outcomes import outcome_item
 
 if TYPE_CHECKING:
     from vgpumgr.engine.draining import Choice
-    from vgpumgr.engine.evacuation.plan import EvacuationPlan
+    from vgpumgr.engine.evacuation.plan import EvacuationPlan, Stays
     from vgpumgr.engine.running.outcome import Outcome
     from vgpumgr.engine.use_cases.drain import Drained
 
@@ -50,7 +50,8 @@ def evacuation_item(plan: EvacuationPlan, outcome: Outcome | None = None) -> dic
         "name": plan.lost.name,
         "remade": [{"name": each.vm.name, "to": each.placed.host} for each in plan.remade],
         "staying": [
-            {"name": each.vm.name, "why": each.why, "next": each.next} for each in plan.staying
+            {"name": each.vm.name, "why": each.why, "next": each.next, "pool": each.pool}
+            for each in plan.staying
         ],
     }
 
@@ -58,8 +59,15 @@ def evacuation_item(plan: EvacuationPlan, outcome: Outcome | None = None) -> dic
 def evacuation_text(plan: EvacuationPlan) -> str:
     """What becomes of each VM; of those with the same to say once."""
     rows = [[e.vm.name, f"{plan.lost.name} → {e.placed.host}", "", ""] for e in plan.remade]
-    rows += [[each.vm.name, "stays", each.why, each.next] for each in plan.staying]
+    rows += [_staying(each) for each in plan.staying]
     return table(folded(rows)) or f"{plan.lost.name}: no VM is on it"
+
+
+def _staying(each: Stays) -> list[str]:
+    if each.pool:
+        why = f"its users get another desktop of pool {each.pool}"
+        return [each.vm.name, "is lost", why, f"vgpumgr pool show {each.pool}"]
+    return [each.vm.name, "stays", each.why, each.next]
 
 
 def _choice(choice: Choice) -> dict[str, Any]:

@@ -19,12 +19,15 @@ class Remade:
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """A VM that stays as it is: ``why``, and what to type. ``crowded``: no other host takes it."""
+    """A VM that stays as it is: ``why``, and what to type. ``crowded``: no other host takes it;
+    ``pool``: it is a desktop of that pool, and whoever is on it gets another.
+    """
 
     vm: VmRecord
     why: str
     next: str
     crowded: bool = False
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Between a pool's rows, their VMs and the pool controller. Pure."""
 
 from vgpumgr.engine.pooling.acting import taken
+from vgpumgr.engine.pooling.floating import floating_desktops
 from vgpumgr.engine.pooling.looking import Seen, doubted, failed, looked, not_updated
 from vgpumgr.engine.pooling.making import desktop_spec, image_of
 from vgpumgr.engine.pooling.room import Room
@@ -12,6 +13,7 @@ __all__ = [
     "desktop_spec",
     "doubted",
     "failed",
+    "floating_desktops",
     "image_of",
     "looked",
     "not_updated",

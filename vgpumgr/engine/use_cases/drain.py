@@ -9,6 +9,7 @@ from functools import partial
 from vgpumgr.engine import migration
 from vgpumgr.engine.draining import Choice, after, choose
 from vgpumgr.engine.evacuation.planning import on_host
+from vgpumgr.engine.pooling import floating_desktops
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
@@ -18,7 +19,6 @@ from vgpumgr.engine.use_cases.marks import DRAINED, mark
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.journal import MIGRATE
-from vgpumgr.model.pool import PoolKind
 from vgpumgr.model.vm import VmRecord
 
 
@@ -178,12 +178,11 @@ def _desktop(session: Session, vm: VmRecord, wanted: Drain) -> Choice | None:
     """A floating desktop stays where its user may log off in peace."""
     if wanted.logoff_by is None:
         return None
-    for row in session.ledger.desktops([vm.name]):
-        pool = next(each for each in session.ledger.pools() if each.id == row.pool)
-        if row.vm_id == vm.id and pool.spec.kind is PoolKind.FLOATING:
-            why = f"a desktop of pool {pool.name}: it goes when its user logs off"
-            return Choice(vm, why=why, next=f"vgpumgr pool show {pool.name}", leaves=True)
-    return None
+    pool = floating_desktops(session.ledger).get(vm.id)
+    if pool is None:
+        return None
+    why = f"a desktop of pool {pool}: it goes when its user logs off"
+    return Choice(vm, why=why, next=f"vgpumgr pool show {pool}", leaves=True)
 
 
 def _others(view: LedgerView, host: str) -> Sequence[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vgpumgr.engine.evacuation import disks, leaving, reserving
 from vgpumgr.engine.evacuation.plan import EvacuationPlan
 from vgpumgr.engine.evacuation.planning import make_plan, on_host
+from vgpumgr.engine.pooling import floating_desktops
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
@@ -41,7 +44,10 @@ def _planned(
     others = (host for host in view.hosts if host.name != lost.name)
     targets = [h for h in others if not (h.at_rest or h.cordoned or h.last_error)]
     seen = disks.look(session, targets, tuple(on_host(view.vms, lost.name)))
-    return make_plan(view, lost, seen, session.place, will_not_boot=will_not_boot), view
+    found = make_plan(view, lost, seen, session.place, will_not_boot=will_not_boot)
+    pools = floating_desktops(session.ledger)
+    staying = (replace(each, pool=pools.get(each.vm.id, "")) for each in found.staying)
+    return replace(found, staying=tuple(staying)), view
 
 
 def evacuate(

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.poolsim import DESKTOP, PoolSim, spec
+from tests.poolsim import DESKTOP, STAFF, PoolSim, spec
 from tests.serving import Served
+from vgpumgr.engine.reconcile import guests
+from vgpumgr.engine.reconcile.context import Turn
 from vgpumgr.engine.ticketing.guest import guest_addresses
-from vgpumgr.model.pool import Session, Timeouts
+from vgpumgr.model.pool import DesktopRecord, Session, Timeouts
 
 MINUTE = 60.0
 LIMITS = Timeouts(idle_s=30 * MINUTE, disconnect_s=10 * MINUTE)
@@ -84,6 +86,28 @@ def test_agents_are_not_asked_all_the_time(scene: Scene) -> None:
     assert there is not None
     again = scene.later(5.0)
     assert again is not None and again.active == there.active
+
+
+def test_a_guest_that_hangs_takes_little_of_a_turn(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one waits for another turn, and the one that hung for longer."""
+    asked: list[str] = []
+
+    def hang(turn: Turn, row: DesktopRecord) -> bool:
+        asked.append(row.name)
+        scene.sim.clock.wait(5.0)
+        return False
+
+    scene.sim.turn()
+    assert scene.sim.engine.assign_desktop("cad", "bob", STAFF).desktop == "cad-02"
+    monkeypatch.setattr(guests, "_ask", hang)
+    scene.later()
+    assert asked == ["cad-01"] or asked == ["cad-02"]
+    scene.later(30.0)
+    assert sorted(asked) == ["cad-01", "cad-02"]
+    scene.later(MINUTE)
+    assert len(asked) == 2
 
 
 def test_no_guest_is_asked_that_has_no_agent(tmp_path: Path) -> None:

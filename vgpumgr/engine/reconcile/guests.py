@@ -9,8 +9,8 @@ from vgpumgr.model.pool import DesktopRecord
 
 # Between two questions; a guest that did not answer is left alone for longer.
 AGAIN_S, MUTE_S = 60.0, 600.0
-# Of one that hangs libvirt waits 5 s for an answer: a turn asks no more than so many.
-MOST = 8
+# Of one that hangs libvirt waits 5 s for an answer: after so long the others wait for another turn.
+SPENT_S = 5.0
 
 
 def ask(turn: Turn) -> None:
@@ -21,8 +21,8 @@ def ask(turn: Turn) -> None:
         del due[gone]
     now = clock.monotonic()
     waiting = sorted((due.get(vm, 0.0), vm) for vm in rows if due.get(vm, 0.0) <= now)
-    for _, vm in waiting[:MOST]:
-        if turn.session.stop.is_set():
+    for _, vm in waiting:
+        if turn.session.stop.is_set() or clock.monotonic() >= now + SPENT_S:
             return
         due[vm] = clock.monotonic() + (AGAIN_S if _ask(turn, rows[vm]) else MUTE_S)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.support import Cli, host, names, new_cli, until
+from tests.e2e.support import DEADLINE_S, Cli, host, names, new_cli, until
 
 IMAGES = ["cad@1.qcow2", "cad@2.qcow2"]
 
@@ -62,6 +63,10 @@ def test_a_pool_is_applied_worked_used_updated_and_deleted(cli: Cli) -> None:
     assert states(cli) == {"cad-01": "ready"}
     assert names(cli.items("vm", "list")) == ["cad-01"]
     assert cli.ok("pool", "watch", "cad", "--changes", "1").out == "cad-01: ready on cad@1\n"
+    watch = cli.process("pool", "watch", "cad")
+    assert watch.stdout is not None and watch.stdout.readline() == "cad-01: ready on cad@1\n"
+    watch.send_signal(signal.SIGINT)
+    assert watch.communicate(timeout=DEADLINE_S) == ("", "") and watch.returncode == 0
 
     assert assign(cli, "ada")["desktop"] == "cad-01"
     assert "is a desktop of pool cad" in cli.fails(4, "vm", "delete", "cad-01", "-y").err

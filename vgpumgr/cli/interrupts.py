@@ -42,6 +42,17 @@ def ending_gently(stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
+def leaving_by_interrupt() -> Iterator[None]:
+    """Ctrl-C is how one leaves the block: no error, and what follows it goes on."""
+
+    def leave() -> None:
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt), _on_interrupt(leave):
+        yield
+
+
+@contextmanager
 def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
     def handler(_signal: int, _frame: Any) -> None:
         act()

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.interrupts import leaving_by_interrupt
 from vgpumgr.cli.views.pool_items import moved, pool_text
 
 BEAT_S = 1.0
@@ -20,13 +21,11 @@ BEAT_S = 1.0
 @pass_context
 def watch(context: Context, name: str, changes: int | None) -> None:
     """Show a pool and keep on until Ctrl-C; where there is no terminal, a line per change."""
-    try:
+    with leaving_by_interrupt():
         if sys.stdout.isatty():
             _redraw(context, name)
         else:
             _lines(context, name, changes)
-    except KeyboardInterrupt:
-        click.echo()
 
 
 def _read(context: Context, name: str) -> dict[str, Any]:

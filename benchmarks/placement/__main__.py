@@ -51,14 +51,25 @@ def _run(args: argparse.Namespace) -> None:
     jobs = _jobs(args, files)
     results: list[dict[str, Any]] = []
     bounds: dict[str, dict[str, Any]] = {}
-    for done, (job, result) in enumerate(run_all(jobs, args.workers), start=1):
-        print(f"{done}/{len(jobs)} {job.name} {job.variant} {job.seed} {job.policy}",
-              file=sys.stderr)  # fmt: skip
-        if job.policy == BOUND:
-            bounds.setdefault(job.name, {})[str(job.seed)] = result
-        else:
-            results.append(result)
-    results.sort(key=_order(args, list(files)))
+    try:
+        for done, (job, result) in enumerate(run_all(jobs, args.workers), start=1):
+            print(f"{done}/{len(jobs)} {job.name} {job.variant} {job.seed} {job.policy}",
+                  file=sys.stderr)  # fmt: skip
+            if job.policy == BOUND:
+                bounds.setdefault(job.name, {})[str(job.seed)] = result
+            else:
+                results.append(result)
+    finally:  # a run of hours that one job ends keeps what the others found
+        _write(args, list(files), results, bounds)
+
+
+def _write(
+    args: argparse.Namespace,
+    files: Sequence[str],
+    results: list[dict[str, Any]],
+    bounds: Mapping[str, dict[str, Any]],
+) -> None:
+    results.sort(key=_order(args, files))
     document = {
         "cpus": os.cpu_count(),
         "results": results,

@@ -56,12 +56,26 @@ def bound(arrivals: Arrivals) -> Bound:
         requests = int(np.searchsorted(reached, level)) + 1
         free[str(level)] = program.most(nothing, counts(requests)) * MILLI / full
     fits = _last(len(reached), lambda requests: program.takes_all(counts(requests)))
-    most = program.most(counts(fits), counts(len(reached))) * MILLI / full
+    most = _with_all_of(program, fits, counts, counts(len(reached))) * MILLI / full
     return Bound(
         {level: round(value, 4) for level, value in free.items()},
         round(float(reached[fits - 1]) if fits else 0.0, 4),
         round(most, 4),
     )
+
+
+def _with_all_of(
+    program: _Program, fits: int, counts: Callable[[int], Floats], arrived: Floats
+) -> float:
+    """The most with that beginning accepted; where the solver's tolerance alone let its last
+    requests fit, with a shorter one, which bounds it from above as well.
+    """
+    for shorter in range(fits, 0, -1):
+        try:
+            return program.most(counts(shorter), arrived)
+        except Infeasible:
+            continue
+    return program.most(np.zeros(len(arrived)), arrived)
 
 
 def _last(count: int, holds: Callable[[int], bool]) -> int:
@@ -71,6 +85,10 @@ def _last(count: int, holds: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
+
+
+class Infeasible(Exception):
+    """What must be accepted does not fit."""
 
 
 class _Program:
@@ -112,7 +130,7 @@ class _Program:
             for n, shape in zip(arrived, self._shapes, strict=True)
         )
         most = self._solve(np.zeros(len(arrived)), arrived, COUNTED)
-        return bool(most > wanted - COUNTED)
+        return bool(most > wanted - COUNTED / 10)
 
     def _add_class(self, index: int) -> int:
         """Its rows, then its tasks; returns the first of the rows."""
@@ -174,6 +192,8 @@ class _Program:
         while True:
             self._highs.run()
             status = self._highs.modelStatusToString(self._highs.getModelStatus())
+            if status == "Infeasible":
+                raise Infeasible("so much cannot be accepted")
             if status != "Optimal":
                 raise RuntimeError(f"the linear program of the bounds ended as {status}")
             known = len(self._patterns)

@@ -42,6 +42,15 @@ def test_what_was_accepted_costs_what_comes_later() -> None:
     assert (found.fits_to_pct, found.prefix_pct) == (60, pytest.approx(60))
 
 
+@pytest.mark.parametrize("last", [950, 340])
+def test_requests_without_a_gpu_that_fit_but_for_a_hair_bound_nothing(last: int) -> None:
+    """They weigh next to nothing, and what the solver takes for all of them may not be accepted."""
+    hosts = (Host("h", 1000, 9000, 1, "T4"),)
+    gpu, small = Shape(1, 1, 1, 500), Shape(333, 1, 0, 0)
+    found = bound(arrivals(gpu, small, small, Shape(last, 1, 0, 0), gpu, hosts=hosts))
+    assert found.prefix_pct == pytest.approx(100)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_no_policy_exceeds_the_free_bound(seed: int) -> None:
     random = np.random.default_rng(seed)

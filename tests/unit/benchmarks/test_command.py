@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.placement import __main__
 from benchmarks.placement.__main__ import PREFIX, main
 from benchmarks.placement.options import parser
 from benchmarks.placement.paired import sign_test
@@ -51,6 +53,25 @@ def test_writes_json_and_report(tmp_path: Path, files: tuple[Path, Path]) -> Non
     page = (report / "x.md").read_text(encoding="utf-8")
     assert "| fgd |" in page
     assert (report / "x-tasks.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_job_that_fails_loses_nothing_of_the_others(
+    tmp_path: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, tasks = files
+    whole = __main__.run_all
+
+    def failing(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+        yield from whole(jobs[:1], workers)
+        raise RuntimeError("the second one")
+
+    monkeypatch.setattr(__main__, "run_all", failing)
+    out = tmp_path / "x.json"
+    words = ["--workload", str(tasks), "--hosts", str(hosts), "--seeds", "42", "--workers", "1"]
+    with pytest.raises(RuntimeError, match="the second one"):
+        main([*words, "--policies", "bestfit,fgd", "--json", str(out)])
+    [kept] = json.loads(out.read_text(encoding="utf-8"))["results"]
+    assert kept["policy"] == "bestfit"
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_a_day_of_a_pool(lab: LabHost, vgpumgr: Vgpumgr, tmp_path: Path) -> None
             assert viewer.log_in(ticket["password"]) == ""
             screen = viewer.screen()
             assert desktop in screen.name
-            assert len(viewer.picture(8, 8)) == 8 * 8 * 4
+            assert len(viewer.picture(8, 8)) >= 8 * 8 * 4  # QEMU sends all that is new
         first = vgpumgr("vm", "show", desktop, "-o", "json").json["id"]
 
         lab.cut_power()

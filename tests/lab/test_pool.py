@@ -127,14 +127,15 @@ def test_a_day_of_a_pool(lab: LabHost, vgpumgr: Vgpumgr, tmp_path: Path) -> None
         first = vgpumgr("vm", "show", desktop, "-o", "json").json["id"]
 
         lab.cut_power()
+        until(vgpumgr, lambda _: len(lab.virsh("list --name").split()) == DESKTOPS)
         until(vgpumgr, all_ready_on(1))
         assert vgpumgr("vm", "show", desktop, "-o", "json").json["id"] == first
         assert desktops(vgpumgr)[desktop]["user"] == "ada", "a reboot ends no session"
         assert "desktop of pool" in vgpumgr("vm", "delete", desktop, "-y", code=REFUSED).err
 
         vgpumgr("pool", "release", POOL, "ada")
+        until(vgpumgr, lambda _: vgpumgr.vms().get(desktop, {}).get("id", first) != first)
         until(vgpumgr, all_ready_on(1))
-        assert vgpumgr("vm", "show", desktop, "-o", "json").json["id"] != first
 
         vgpumgr("pool", "push-image", POOL, f"{IMAGE}@2")
         until(vgpumgr, all_ready_on(2))

@@ -146,7 +146,8 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
     if host.last_error:
         return f"{NOT_REACHED}: {host.last_error}"
     if host.settled_boot not in {"", facts.boot_id}:
-        return "rebooted: what it lost is being brought back"
+        again = f"where none runs: vgpumgr host uncordon {host.name}"
+        return f"rebooted: what it lost is being brought back by vgpumgr serve ({again})"
     if facts.stopping:
         return "it is being shut down"
     return _not_read(facts)

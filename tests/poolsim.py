@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes import FakeClock
+from tests.serving import Served
 from tests.simworld import SimWorld, host
 from vgpumgr.engine.use_cases import pool as pools
+from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.pool import DesktopRecord, Entitlement, Naming, PoolSpec, Size, Timeouts
 from vgpumgr.model.vm import DiskMode, DiskSpec, GpuRequest, VmSpec
 
@@ -69,3 +71,29 @@ class PoolSim:
 
     def vms(self) -> list[str]:
         return [each.name for each in self.ledger.vms()]
+
+
+class TwoHosts:
+    """A pool whose desktops are on h1, ada on the first of two; h2 has room, and `serve` runs."""
+
+    def __init__(self, folder: Path, pool: PoolSpec) -> None:
+        self.sim = PoolSim(folder, pool, "h1", "h2")
+        self.mark("h1", migration=MigrationAddress(address="h1"))
+        self.mark("h2", migration=MigrationAddress(address="h2"), cordoned=True)
+        self.sim.turn()
+        assert self.sim.assign("ada").desktop == "cad-01"
+        self.sim.turn()
+        self.mark("h2", cordoned=False)
+        self.served = Served(self.sim.engine)
+
+    def mark(self, name: str, **fields: object) -> None:
+        record = self.sim.ledger.host(name)
+        self.sim.ledger.update_host(replace(record, **fields))  # type: ignore[arg-type]
+
+    def later(self, seconds: float = 60.0) -> dict[str, tuple[str, str]]:
+        """The state and host of each desktop, after hosts and then pools were looked at."""
+        self.sim.clock.wait(seconds)
+        self.served.controller.once()
+        self.sim.turn()
+        rows = self.sim.rows().items()
+        return {name: (str(row.desktop.state), row.desktop.host) for name, row in rows}

@@ -3,50 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.poolsim import PoolSim, spec
-from tests.serving import Served
+from tests.poolsim import TwoHosts, spec
 from vgpumgr.engine.reconcile import EventKind
 from vgpumgr.engine.use_cases.drain import Drain
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.pool import PoolKind
 
 HOUR = 3600.0
 
 
-class Scene:
-    """Ada is on one of two desktops of h1; h2 has room."""
+class Scene(TwoHosts):
+    """VMs that run can move from host to host."""
 
     def __init__(self, folder: Path, kind: PoolKind = PoolKind.FLOATING) -> None:
-        self.sim = PoolSim(folder, spec(kind=kind), "h1", "h2")
-        self.mark("h2", cordoned=True)
-        self.sim.turn()
-        assert self.sim.assign("ada").desktop == "cad-01"
-        self.sim.turn()
-        self.mark("h2", cordoned=False)
-        self.served = Served(self.sim.engine)
-
-    def mark(self, name: str, **fields: object) -> None:
-        record = self.sim.ledger.host(name)
-        address = MigrationAddress(address=name)
-        changed = replace(record, migration=address, **fields)  # type: ignore[arg-type]
-        self.sim.ledger.update_host(changed)
+        super().__init__(folder, spec(kind=kind))
 
     def drain(self, *, hours: float | None) -> list[str]:
         by = None if hours is None else self.sim.clock.now() + hours * HOUR
         drained = self.sim.engine.drain(Drain(host="h1", logoff_by=by))
         return [each.vm.name for each in drained.staying if not each.leaves]
 
-    def later(self, seconds: float) -> dict[str, str]:
+    def homes(self, seconds: float) -> dict[str, str]:
         """Where desktops are then."""
-        self.sim.clock.wait(seconds)
-        self.served.controller.once()
-        self.sim.turn()
-        return {name: row.desktop.host for name, row in self.sim.rows().items()}
+        return {name: host for name, (_, host) in self.later(seconds).items()}
 
 
 @pytest.fixture
@@ -58,13 +40,13 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 def test_who_is_there_stays_and_nobodys_desktop_goes(scene: Scene) -> None:
     assert scene.drain(hours=4) == []
-    there = scene.later(60)
+    there = scene.homes(60)
     assert there.pop("cad-01") == "h1" and set(there.values()) == {"h2"}
-    there = scene.later(HOUR)
+    there = scene.homes(HOUR)
     assert there["cad-01"] == "h1", "nobody moves it while she is there"
     assert EventKind.HOST_DRAINED not in scene.served.kinds()
     scene.sim.engine.release_desktop("cad", "ada")
-    assert "h1" not in scene.later(60).values()
+    assert "h1" not in scene.homes(60).values()
     scene.later(60)
     assert EventKind.HOST_DRAINED in scene.served.kinds()
 
@@ -73,7 +55,7 @@ def test_at_the_deadline_she_is_logged_off(scene: Scene) -> None:
     scene.drain(hours=4)
     scene.later(3.9 * HOUR)
     assert scene.sim.rows()["cad-01"].desktop.session is not None
-    assert "h1" not in scene.later(0.2 * HOUR).values()
+    assert "h1" not in scene.homes(0.2 * HOUR).values()
     assert all(row.desktop.session is None for row in scene.sim.rows().values())
 
 
@@ -87,7 +69,7 @@ def test_why_it_stays_is_told_once(scene: Scene) -> None:
 
 def test_without_a_deadline_it_moves_with_its_user(scene: Scene) -> None:
     assert scene.drain(hours=None) == []
-    assert scene.later(60)["cad-01"] == "h2"
+    assert scene.homes(60)["cad-01"] == "h2"
     assert scene.sim.rows()["cad-01"].desktop.session is not None
 
 

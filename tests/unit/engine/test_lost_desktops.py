@@ -9,33 +9,25 @@ from pathlib import Path
 import pytest
 
 from tests.fencing import SimFencing
-from tests.poolsim import PoolSim, spec
+from tests.poolsim import TwoHosts, spec
 from tests.serving import Served
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.fence import Fence
-from vgpumgr.model.pool import PoolKind
+from vgpumgr.model.pool import DesktopState, Do, PoolKind
 
 MINUTE = 60.0
 
 
-class Scene:
-    """Ada is on one of two desktops of h1; h2 has room."""
+class Scene(TwoHosts):
+    """h1 can be proven off."""
 
     def __init__(self, folder: Path, kind: PoolKind = PoolKind.FLOATING) -> None:
         self.floating = kind is PoolKind.FLOATING
-        self.sim = PoolSim(folder, spec(kind=kind, most=6), "h1", "h2")
-        self.sim.engine = replace(self.sim.engine, fencing=SimFencing(self.sim.world.sim))
-        self.mark("h1", fence=Fence(off=("/bin/off",), status=("/bin/status",)))
-        self.mark("h2", cordoned=True)
-        self.sim.turn()
-        assert self.sim.assign("ada").desktop == "cad-01"
-        self.sim.turn()
-        self.mark("h2", cordoned=False)
+        super().__init__(folder, spec(kind=kind, most=6))
+        fencing = SimFencing(self.sim.world.sim)
+        self.sim.engine = replace(self.sim.engine, fencing=fencing)
         self.served = Served(self.sim.engine)
-
-    def mark(self, name: str, **fields: object) -> None:
-        record = self.sim.ledger.host(name)
-        self.sim.ledger.update_host(replace(record, **fields))  # type: ignore[arg-type]
+        self.mark("h1", fence=Fence(off=("/bin/off",), status=("/bin/status",)))
 
     def lose(self) -> None:
         self.sim.world.sim.inject("h1", ["unreachable"])
@@ -51,14 +43,6 @@ class Scene:
         for words in (["clear"], ["on"]):
             self.sim.world.sim.inject("h1", words)
         self.sim.engine.leave_maintenance("h1")
-
-    def later(self, seconds: float = MINUTE) -> dict[str, tuple[str, str]]:
-        """The state and host of each desktop then."""
-        self.sim.clock.wait(seconds)
-        self.served.controller.once()
-        self.sim.turn()
-        rows = self.sim.rows().items()
-        return {name: (str(row.desktop.state), row.desktop.host) for name, row in rows}
 
 
 @pytest.fixture
@@ -99,6 +83,19 @@ def test_what_lies_there_goes_when_the_host_is_back(scene: Scene) -> None:
     assert scene.sim.world.sim.host("h1").domains.list() == ()
     held = {each.host for each in scene.sim.ledger.allocations()}
     assert held == {"h2"}
+
+
+def test_what_was_to_be_made_anew_there_is_lost_too(scene: Scene) -> None:
+    """What was taken to be made anew, and not begun as the host went, is not coming."""
+    scene.sim.world.sim.inject("h1", ["unreachable"])
+    row = scene.sim.rows()["cad-01"]
+    fresh = replace(row.desktop, state=DesktopState.CREATING, session=None, stained=False)
+    scene.sim.ledger.take_desktops([replace(row, desktop=fresh, doing=Do.RECREATE)])
+    assert scene.later()["cad-01"] == ("unknown", "h1")
+    assert scene.sim.rows()["cad-01"].doing is Do.RECREATE
+    scene.evacuate()
+    assert scene.later(1.0)["cad-01"] == ("lost", "h1")
+    assert scene.later()["cad-01"] == ("leaving", "h1")
 
 
 def test_an_owner_keeps_what_lies_there(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--logoff-within",
     callback=span,
-    metavar="SPAN",
+    metavar="TIME",
     help="Floating desktops are not moved: users have so long (30m, 4h) to log off.",
 )
 @click.option("--dry-run", is_flag=True, help="Show where each would go and stop.")

@@ -13,6 +13,8 @@ from vgpumgr.model.pool import DesktopRecord, DesktopState, Do
 from vgpumgr.model.vm import VmRecord, VmState
 
 _STARTS = frozenset({Do.CREATE, Do.START, Do.HEAL, None})
+# What is not done any more once the host is lost.
+_LOSES = _STARTS | {Do.RECREATE}
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,17 @@ def _look(row: DesktopRecord, seen: Seen) -> DesktopRecord:
         return _under_way(row, vm, seen)
     if vm is None:
         return _without_vm(row, seen.now)
+    if vm.host in seen.lost and vm.state is VmState.ACTIVE and row.doing in _LOSES:
+        return _at(_as(row, DesktopState.LOST, seen.now, "its host was lost"), vm)
     if row.doing is Do.SHELVE and vm.state is VmState.SHELVED:
         return _as(row, DesktopState.SHELVED, seen.now)
     if row.doing in _STARTS or (row.doing is Do.UPDATE and _has_image(row, vm, seen)):
         return _by_fact(row, vm, seen)
-    return row
+    return _under_way(row, vm, seen)
 
 
 def _under_way(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
-    """Of one whose host went away meanwhile nothing is known until it is back."""
+    """It is worked on, or to be; of one whose host went away nothing is known until it is back."""
     state = DesktopState.CREATING if seen.answers(vm.host) else DesktopState.UNKNOWN
     both = {DesktopState.CREATING, DesktopState.UNKNOWN}
     if row.doing is None or row.desktop.state not in both - {state}:
@@ -103,8 +107,6 @@ def _by_fact(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
         return row if row.doing else _as(row, DesktopState.SHELVED, seen.now)
     if vm.state is not VmState.ACTIVE:
         return row
-    if vm.host in seen.lost:
-        return _at(_as(row, DesktopState.LOST, seen.now, "its host was lost"), vm)
     if not seen.answers(vm.host):
         return _at(_as(row, DesktopState.UNKNOWN, seen.now, "its host did not answer"), vm)
     if seen.runs(vm):

@@ -18,6 +18,7 @@ from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.journal import EVACUATE
+from vgpumgr.model.vm import VmState
 
 
 def plan(
@@ -46,7 +47,10 @@ def _planned(
     seen = disks.look(session, targets, tuple(on_host(view.vms, lost.name)))
     found = make_plan(view, lost, seen, session.place, will_not_boot=will_not_boot)
     pools = floating_desktops(session.ledger)
-    staying = (replace(each, pool=pools.get(each.vm.id, "")) for each in found.staying)
+    staying = (
+        replace(each, pool=pools.get(each.vm.id, "")) if each.vm.state is VmState.ACTIVE else each
+        for each in found.staying
+    )
     return replace(found, staying=tuple(staying)), view
 
 

@@ -42,16 +42,15 @@ def to_ask(session: Session, host: str) -> list[DesktopRecord]:
     and no viewer that goes through us.
     """
     ledger = session.ledger
-    heard = {each.id for each in ledger.pools() if each.spec.desktop.agent}
+    heard = {vm.name: vm.id for vm in ledger.vms(host) if vm.spec.agent}
     if not heard:
         return []
     tickets = ledger.tickets()
     watched = {each.vm_id for each in tickets if each.state is TicketState.CONNECTED}
     return [
         row
-        for row in ledger.desktops()
-        if row.pool in heard
-        and row.desktop.host == host
+        for row in ledger.desktops(list(heard))
+        if row.vm_id == heard[row.name]
         and row.desktop.ready
         and row.desktop.session is not None
         and row.vm_id not in watched

@@ -69,7 +69,7 @@ class Reading:
         images = {pool.image, pool.spec.image}
         room = Room(self.view)
         room.promise(self._to_make())
-        for each in self.pools:
+        for each in self.pools if self.bookings else ():
             if each.id != pool.id:
                 room.promise(Kept(each, withheld(self.of(each))).desktops)
         wanted = (self._spec(pool.spec, pool.name, image) for image in images)

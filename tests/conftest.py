@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import pgserver
+from tests import pgserver, sqltexts
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Read when NumPy is first imported. Threads of several workers on few cores wait for each other.
@@ -18,6 +18,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # How long an example takes is the machine's affair: no test fails for it.
 hypothesis.settings.register_profile("vgpumgr", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("vgpumgr")
+
+sqltexts.share()
 
 _NUMBERS = count()
 

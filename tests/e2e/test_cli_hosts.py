@@ -82,7 +82,7 @@ def test_hosts_of_a_file_are_enrolled(cli: Cli) -> None:
     given = cli.documents(
         {"kind": "Host", "name": "one", "address": "sim://one", "labels": {"r": "1"}}
     )
-    assert "one: 1 GPUs" in cli.ok("host", "add", "-f", given).err
+    assert "one: 1 GPU" in cli.ok("host", "add", "-f", given).err
     assert names(cli.items("host", "list", "-l", "r=1")) == ["one"]
 
 
@@ -108,8 +108,8 @@ def test_a_gpu_keeps_its_key_when_its_host_comes_back(cli: Cli) -> None:
 
 
 def test_probing_some_hosts_tells_what_they_show(cli: Cli) -> None:
-    assert "one: 1 GPUs, 0 domains" in cli.ok("host", "probe", "one").err
-    assert cli.ok("host", "probe").err.count("GPUs") == 3
+    assert "one: 1 GPU, 0 domains" in cli.ok("host", "probe", "one").err
+    assert cli.ok("host", "probe").err.count("GPU") == 3
 
 
 def test_doctor_finds_what_is_wrong_and_names_the_command_that_helps(cli: Cli) -> None:

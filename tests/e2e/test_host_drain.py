@@ -85,6 +85,7 @@ def test_a_drained_host_goes_into_maintenance_and_comes_back(cli: Cli) -> None:
     assert where(cli)["b"] == "h1"
     shown = cli.ok("host", "show", "h1", "-o", "json").json
     assert shown["state"] == "draining" and shown["logoff_by"] > time.time() + 3000
+    assert "Users must log off:  in 3h" in " ".join(cli.ok("host", "show", "h1").out.splitlines())
     done = cli.ok("host", "drain", "h1", "--cold", "-o", "json").json
     assert (done["kind"], [each["state"] for each in done["vms"]]) == ("Drain", ["done"])
     assert "h1" not in where(cli).values()

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import sqlalchemy
-
+from tests import sqltexts
 from tests.faults.scenario import Place
 from tests.simworld import host, vm
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.vm import CloudInit, DiskSpec
-from vgpumgr.store import database, server
-
-_FIRST: dict[str, sqlalchemy.Engine] = {}
 
 
 def warm(url: str) -> None:
     """Make and delete a VM in this process, over an empty ledger; leaves no thread behind."""
-    database.create_engine = server.create_engine = _engine  # type: ignore[attr-defined]
+    sqltexts.share()
     place = Place(url, (host("L40S"),))
     place.enrol("h1")
     place.cut(GpuLayout(vfs=VFS_MAX), "h1")
@@ -26,12 +20,3 @@ def warm(url: str) -> None:
     place.engine.delete(["desk"], keep_disks=False, force=True).raise_for_failure()
     place.close()
     place.hosts.close()
-
-
-def _engine(*arguments: Any, **options: Any) -> sqlalchemy.Engine:
-    """As SQLAlchemy's, sharing with the first of its kind what statements were compiled to."""
-    engine = sqlalchemy.create_engine(*arguments, **options)
-    first = _FIRST.setdefault(engine.dialect.name, engine)
-    if first is not engine:
-        engine.dialect, engine._compiled_cache = first.dialect, first._compiled_cache
-    return engine

@@ -14,6 +14,7 @@ from multiprocessing.pool import AsyncResult, Pool
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests import sqltexts
 from tests.soak.frozen import frozen_test
 from tests.soak.machine import Soak
 from tests.soak.tally import TALLY, Key
@@ -53,6 +54,7 @@ def run(number: int, *, examples: int = EXAMPLES, steps: int = STEPS, shrink: bo
 
 def prepare() -> None:
     """For a process that does nothing else: what is loaded now is never garbage."""
+    sqltexts.share()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 

@@ -14,6 +14,8 @@ from vgpumgr.model.vm import VmSpec
 from vgpumgr.store.codec import dump, load, printable
 
 TEXT = st.text(st.characters(), max_size=8)  # lone surrogates and NUL included
+# Not a number is no value of anything here, and equals not even itself.
+st.register_type_strategy(float, st.floats(allow_nan=False))
 
 
 def every_field(kind: type, *but: str) -> st.SearchStrategy:

@@ -27,7 +27,17 @@ def age(observed_at: float | None) -> str:
     """``12s``, ``5m``, ``3h``, ``2d``; a dash for never."""
     if observed_at is None:
         return "-"
-    seconds = max(0, int(time.time() - observed_at))
+    return _rounded(time.time() - observed_at)
+
+
+def until(at: float) -> str:
+    """``in 3h``, or ``now`` once it has come; Unix seconds."""
+    left = at - time.time()
+    return f"in {_rounded(left)}" if left > 0 else "now"
+
+
+def _rounded(span_s: float) -> str:
+    seconds = max(0, int(span_s))
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= size:
             return f"{seconds // size}{unit}"

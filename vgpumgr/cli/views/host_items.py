@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpumgr.app.upgrade import HELPER_VERSION
-from vgpumgr.cli.output import fields
-from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.output import counted, fields
+from vgpumgr.cli.views.ages import age, until
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.migration import MigrationAddress
@@ -102,6 +102,7 @@ def host_text(item: dict[str, Any]) -> str:
         [
             ("Name", item["name"]),
             ("State", item["state"]),
+            ("Users must log off", until(item["logoff_by"]) if item["logoff_by"] else ""),
             ("Address", item["address"]),
             ("SSH key", item["host_key"]),
             ("Seen", f"{age(item['observed_at'])} ago" if item["observed_at"] else "never"),
@@ -141,4 +142,4 @@ def probe_summary(record: HostRecord) -> str:
     if facts is None:
         return "enrolled"
     unknown = "".join(f"; could not read {part.part}: {part.why}" for part in facts.unknown)
-    return f"{len(facts.gpus)} GPUs, {len(facts.domains)} domains{unknown}"
+    return f"{counted(len(facts.gpus), 'GPU')}, {counted(len(facts.domains), 'domain')}{unknown}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from vgpumgr.cli.output import table
+from vgpumgr.cli.output import counted, table
 from vgpumgr.cli.views.folding import folded
 from vgpumgr.model.placement import FAR_REASONS, Reason
 from vgpumgr.model.plan import Action, Plan, QueuedVm
@@ -81,7 +81,8 @@ def plan_item(plan: Plan) -> dict[str, Any]:
 def plan_text(plan: Plan) -> str:
     """A plan for people."""
     if not plan.changes and not plan.unplaced and not plan.waiting:
-        return f"nothing to change: {len(plan.unchanged)} VMs are as wanted"
+        verb = "is" if len(plan.unchanged) == 1 else "are"
+        return f"nothing to change: {counted(len(plan.unchanged), 'VM')} {verb} as wanted"
     rows = [[f"  {a.kind}", a.vm.name, a.host, _details(a)] for a in plan.actions]
     lines = [table(folded(rows, column=1))] if rows else []
     for reasons, alike in groupby(plan.unplaced, key=lambda refused: refused.reasons):

@@ -43,10 +43,10 @@ class Commands(Life):
         known = {each.name for each in self._field.world.ledger.vms()}
 
         def act(engine: Engine) -> None:
-            outcome = engine.apply(specs, partial=partial, restart=True)[1]
+            plan, outcome = engine.apply(specs, partial=partial, restart=True)
             outcome.raise_for_failure()
-            if len(outcome.vms) < len(specs) and partial:
-                engine.apply(specs, restart=True)  # what was left out is told
+            if plan.unplaced:  # what was left out is told
+                engine.apply(specs, restart=True)[1].raise_for_failure()
 
         wanted = {spec.name: self._applied(spec) for spec in specs}
         self._command("apply", act, wanted, strike, calmed=set(names) - known)

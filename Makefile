@@ -88,7 +88,7 @@ lab-ssh: ## log in as root: make lab-ssh HOST=lab1
 lab-test: lab-up ## the tests on the lab hosts; SELECT="lab and bounded" for some
 	@tests/lab/lab.sh test -m "$(SELECT)"
 
-faults: setup ## SIGKILL at every step of every operation, twice, both stores, 20 minutes; ARGS="--only create --seed 1"
+faults: setup ## SIGKILL at every step of every operation, twice, both stores, 45 minutes; ARGS="--only create --seed 1"
 	@tools/setup.sh test
 	@$(PY) -m tests.faults $(ARGS)
 

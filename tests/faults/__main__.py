@@ -34,7 +34,7 @@ ON_SERVER_POINTS, QUICK_PAIRS = 2, 12
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=19.5, help="when to stop beginning more")
+    parser.add_argument("--minutes", type=float, default=45.0, help="when to stop beginning more")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     parser.add_argument("--store", choices=STORES, action="append")
     parser.add_argument("--only", default="", help="scenarios whose name contains this")

@@ -121,8 +121,7 @@ class Field:
         for _ in range(4):
             waiting = self.world.ledger.operations(open_only=True)
             if waiting:
-                with suppress(VgpumgrError):
-                    self._recut()
+                self._restore()
             for operation in waiting:
                 self._end_operation(operation.id)
         left = self.books.unfinished
@@ -157,6 +156,14 @@ class Field:
         if self.plot.layout is not None:
             spec = self.plot.spec(HOSTS, self.plot.layout)
             self.world.engine.layout_apply([spec])[1].raise_for_failure()
+
+    def _restore(self) -> None:
+        """What a boot took is made again, as an operator would: GPU by GPU, as last declared."""
+        for each in self.world.ledger.layouts():
+            with suppress(VgpumgrError):
+                self.world.engine.layout_apply([self.plot.spec((each.host,), each.goal)])
+        with suppress(VgpumgrError):
+            self._recut()
 
     def _give(self, act: Act, strike: Strike | None) -> str:
         ledger = self.world.ledger

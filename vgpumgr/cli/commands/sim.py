@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import fields, output_option, print_item, say
+from vgpumgr.cli.output import counted, fields, output_option, print_item, say
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord, Membership
@@ -45,9 +45,10 @@ def up(context: Context, file: str | None, enrol: bool) -> None:
     if len(fleets) != 1:
         raise UsageError(f"{file} must hold exactly one document of kind: Fleet")
     start(fleets[0], _folder(context))
-    say(f"fleet {fleets[0].name}: {len(fleets[0].hosts)} hosts are up")
+    hosts = fleets[0].hosts
+    say(f"fleet {fleets[0].name}: {counted(len(hosts), 'host')} up")
     if enrol:
-        _enrol(context, [host.name for host in fleets[0].hosts])
+        _enrol(context, [host.name for host in hosts])
 
 
 def _enrol(context: Context, names: list[str]) -> None:
@@ -58,7 +59,8 @@ def _enrol(context: Context, names: list[str]) -> None:
         context.app.engine.enrol(record, install=True).raise_for_failure()
     observation = context.app.engine.refresh(names)
     gpus = sum(len(facts.gpus) for facts in observation.facts.values())
-    say(f"discovered {len(observation.facts)} hosts with {gpus} GPUs")
+    seen = counted(len(observation.facts), "host")
+    say(f"discovered {seen} with {counted(gpus, 'GPU')}")
     for name, error in observation.failed.items():
         say(f"warning: {name}: {error.message}")
 

@@ -21,9 +21,14 @@ def share() -> None:
 
 
 def _engine(*arguments: Any, **options: Any) -> sqlalchemy.Engine:
-    """As SQLAlchemy's, with the dialect and the compiled statements of the first of its kind."""
+    """As SQLAlchemy's, with the dialect and the compiled statements of the first of its kind.
+
+    The first is one that has connected: until then a dialect does not know its server.
+    """
     engine = sqlalchemy.create_engine(*arguments, **options)
-    first = _FIRST.setdefault(engine.dialect.name, engine)
-    if first is not engine:
+    kind = engine.dialect.name
+    if first := _FIRST.get(kind):
         engine.dialect, engine._compiled_cache = first.dialect, first._compiled_cache
+    else:
+        sqlalchemy.event.listen(engine, "first_connect", lambda *_: _FIRST.setdefault(kind, engine))
     return engine

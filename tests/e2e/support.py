@@ -23,6 +23,7 @@ from unittest import mock
 
 import yaml
 
+from tests import simfork
 from vgpumgr.cli.root import run
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.host import HostRecord
@@ -118,7 +119,8 @@ class Cli:
     def sim_up(self, *hosts: dict[str, Any]) -> None:
         """Start and enrol a simulated fleet of these hosts."""
         fleet = {"kind": "Fleet", "name": "tests", "hosts": list(hosts)}
-        self.ok("sim", "up", "-f", self.documents(fleet, name="fleet.yaml"))
+        with simfork.quick():
+            self.ok("sim", "up", "-f", self.documents(fleet, name="fleet.yaml"))
 
     def items(self, *args: str) -> list[dict[str, Any]]:
         """The items of a list command."""

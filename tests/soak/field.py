@@ -158,7 +158,7 @@ class Field:
             self.world.engine.layout_apply([spec])[1].raise_for_failure()
 
     def _restore(self) -> None:
-        """What a boot took is made again, as an operator would: GPU by GPU, as last declared."""
+        """What a boot took is made again, as an operator would: what was last declared."""
         for each in self.world.ledger.layouts():
             with suppress(VgpumgrError):
                 self.world.engine.layout_apply([self.plot.spec((each.host,), each.goal)])

@@ -35,7 +35,7 @@ def reason_rows(reasons: Iterable[dict[str, Any]]) -> list[list[str]]:
         same = list(group)
         devices = [each["device"] for each in same if each["device"]]
         if len(devices) > 1:
-            rows.append([f"  {host}", counted(len(devices), "GPU"), text])
+            rows.append([f"  {host}", f"{len(devices)} GPUs", text])
         else:
             rows.append([f"  {host}", "".join(devices) or "-", same[0]["text"]])
     return rows

@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-real lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-speed golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
+.PHONY: help setup demo demo-down test test-real lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,9 @@ bench-placement-vdi: setup ## desktops on 128 GPUs: one size per GPU, then mixed
 
 bench-placement-repack: setup ## moves that empty GPUs beside the optimum, 210 fleets; benchmarks/placement/results
 	$(PY) -m benchmarks.placement.repack --json benchmarks/placement/results/repack.json $(ARGS)
+
+bench-placement-orders: setup ## orders placed as a whole, beside CP-SAT; benchmarks/placement/results
+	$(PY) -m benchmarks.placement.orders --json benchmarks/placement/results/orders.json $(ARGS)
 
 bench-placement-speed: setup ## decisions of every rule on 100 to 50,000 hosts, beside two rivals; build/placement
 	$(PY) -m benchmarks.placement.speed --json build/placement/speed.json $(ARGS)

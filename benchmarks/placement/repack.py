@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.placement.options import seeds, typed
-from benchmarks.placement.repacking.asking import Oracle, counted
 from benchmarks.placement.repacking.checker import check
-from benchmarks.placement.repacking.problem import problem
+from benchmarks.placement.repacking.problem import counted, problem
 from benchmarks.placement.repacking.snapshots import Snapshot, shapes, snapshot
+from benchmarks.placement.solver import Solver
 from vgpumgr.model.defrag import Empty, Moves
 from vgpumgr.placement.defrag import plan_moves
 
@@ -49,7 +49,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     words.add_argument("--seconds", type=float, default=30.0, help="for CP-SAT, per question (30)")
     words.add_argument("--large", type=int, default=2, help="seeds of 1,000 GPUs (2)")
     given = words.parse_args(argv)
-    with Oracle() as oracle:
+    with Solver("benchmarks.placement.repacking.oracle") as oracle:
         exact = [row for row in _exact(given.seeds, given.seconds, oracle) if _told(row)]
     large = [row for row in _large(given.seeds[: given.large]) if _told(row)]
     found = {"summary": summary(exact, large), "exact": exact, "large": large}
@@ -78,7 +78,7 @@ def summary(exact: Sequence[Row], large: Sequence[Row]) -> Row:
     }
 
 
-def _exact(numbers: Sequence[int], seconds: float, oracle: Oracle) -> Iterator[Row]:
+def _exact(numbers: Sequence[int], seconds: float, oracle: Solver) -> Iterator[Row]:
     for name, shape in shapes().items():
         for gpus in SIZES:
             for seed in numbers:
@@ -90,7 +90,7 @@ def _exact(numbers: Sequence[int], seconds: float, oracle: Oracle) -> Iterator[R
                     }  # fmt: skip
 
 
-def _one(snap: Snapshot, empty: int, seconds: float, oracle: Oracle) -> Row:
+def _one(snap: Snapshot, empty: int, seconds: float, oracle: Solver) -> Row:
     """Where so many cannot be empty at all, as many as can."""
     row = _timed(snap, empty)
     asked = problem(snap, empty, seconds)

@@ -14,6 +14,7 @@ from tests.e2e.support import host as sim_host
 from tests.e2e.support import vm as vm_document
 from tests.property.test_sim_kill_points import WAYS, Way
 from tests.simworld import SimWorld, host, vm
+from vgpumgr.app.upgrade import HELPER_VERSION
 from vgpumgr.cli.views import host_items
 from vgpumgr.helper import dispatch
 from vgpumgr.model.domain import DomainState
@@ -261,7 +262,7 @@ def test_a_host_that_leaves_keeps_no_layout(cli: Cli) -> None:
 
 
 def test_a_helper_is_upgraded_and_its_version_read_back(cli: Cli) -> None:
-    version = host_items.HELPER_VERSION
+    version = HELPER_VERSION
     assert f"a40: helper {version} → {version}" in cli.ok("host", "upgrade", "a40", "t4").err
     (row, _) = cli.ok("host", "list", "-o", "wide").rows
     assert row[-1] == version

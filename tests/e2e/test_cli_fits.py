@@ -14,21 +14,25 @@ PROFILES = ("T4-4Q", "T4-1B", "T4-16Q", "passthrough")
 
 
 @pytest.fixture(scope="module", params=["breadth-first", "depth-first"])
-def cli(request: pytest.FixtureRequest) -> Iterator[Cli]:
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def cli(policy: str) -> Iterator[Cli]:
     """A host with a T4 or two and a board to give whole; one vGPU is there, the rest is empty."""
     with pytest.MonkeyPatch.context() as patch, new_cli() as found:
-        patch.setenv("VGPUMGR_POLICY", request.param)
-        found.policy = request.param
-        boards = [("T4", 2), A100] if request.param == "depth-first" else [("T4", 1), A100]
+        patch.setenv("VGPUMGR_POLICY", policy)
+        boards = [("T4", 2), A100] if policy == "depth-first" else [("T4", 1), A100]
         found.sim_up(host("one", *boards, cpus=12, memory="64GiB"))
         found.ok("apply", "-f", found.documents(vm("there", "T4-4Q")))
         yield found
 
 
 def test_for_every_profile_that_many_more_succeed_and_the_next_is_refused(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VGPUMGR_POLICY", cli.policy)
+    monkeypatch.setenv("VGPUMGR_POLICY", policy)
     rooms = cli.items("capacity", *PROFILES, "--vcpus", "1", "--memory", "1GiB")
     assert {room["name"] for room in rooms} == set(PROFILES)
     for room in rooms:
@@ -46,9 +50,9 @@ def test_for_every_profile_that_many_more_succeed_and_the_next_is_refused(
 
 
 def test_the_processors_and_memory_of_the_host_bound_it_too(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VGPUMGR_POLICY", cli.policy)
+    monkeypatch.setenv("VGPUMGR_POLICY", policy)
     (room,) = cli.items("capacity", "T4-4Q", "--vcpus", "20", "--memory", "16GiB")
     assert room["fits"] == 2
     big = {"vcpus": 20, "memory": "16GiB"}

@@ -44,7 +44,7 @@ def test_the_files_are_short_and_cover_every_way() -> None:
     assert len(LAYOUTS) == 1
 
 
-@pytest.mark.parametrize("text", VMS, ids=lambda text: re.search("name: (.*)", text)[1])
+@pytest.mark.parametrize("text", VMS, ids=lambda text: re.findall("name: (.*)", text)[0])
 def test_a_vm_of_the_readme_is_made_runs_and_goes(cli: Cli, text: str) -> None:
     file = cli.file(text)
     applied = cli.ok("apply", "-f", file, "-o", "json").json

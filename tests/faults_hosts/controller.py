@@ -5,8 +5,8 @@ left. Then each operator creates, stops, starts and deletes the VMs of one host,
 other; what does not end well is given again, as a user would, until it does. What happens is
 written to a log, a line of JSON each. On standard input: ``think SECONDS`` (the mean pause between
 two commands), ``hurry HOST`` (its operator thinks no longer), ``pause`` (answered when all have
-come to rest), ``go`` (all begin at once), ``clear`` (all delete what they have, and come to rest),
-``plan WHEN`` (a plan for a VM that may go to any host).
+come to rest), ``go`` (all begin at once), ``stroll`` (each when it has thought), ``clear`` (all
+delete what they have, and come to rest), ``plan WHEN`` (a plan for a VM that may go to any host).
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ def _obey(engine: Engine, log: Log, pace: Pace, operators: int) -> None:
             pace.pause(operators)
         elif word == "go":
             pace.go()
+        elif word == "stroll":
+            pace.go(at_once=False)
         elif word == "clear":
             pace.clearing = True
             pace.go()

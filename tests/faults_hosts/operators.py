@@ -37,14 +37,18 @@ class Pace:
 
     def __init__(self, think_s: float) -> None:
         self.think_s = think_s
-        self._rest, self._go = False, threading.Event()
+        self._rest, self._go, self._at_once = False, threading.Event(), True
         self._hurried: set[str] = set()
         self.clearing = False
         self._resting = 0
         self._changed = threading.Condition()
 
     def think(self, host: str, seed: random.Random) -> None:
-        """Pause; a rest that was asked for begins here."""
+        """Pause; a rest that was asked for begins here, and may end with thinking anew."""
+        while self._rested(host, seed) and not self._at_once:
+            pass
+
+    def _rested(self, host: str, seed: random.Random) -> bool:
         with self._changed:
             self._hurried.discard(host)
             self._changed.wait_for(
@@ -52,13 +56,14 @@ class Pace:
                 timeout=seed.expovariate(1) * self.think_s,
             )
             if not self._rest:
-                return
+                return False
             self._resting += 1
             self._changed.notify_all()
         self._go.wait()
         with self._changed:
             self._resting -= 1
             self._changed.notify_all()
+        return True
 
     def pause(self, operators: int) -> None:
         """Until all rest."""
@@ -74,10 +79,10 @@ class Pace:
             self._hurried.add(host)
             self._changed.notify_all()
 
-    def go(self) -> None:
-        """All begin their next command at once."""
+    def go(self, *, at_once: bool = True) -> None:
+        """All begin their next command at once, or each when it has thought."""
         with self._changed:
-            self._rest = False
+            self._rest, self._at_once = False, at_once
             self._go.set()
             self._changed.wait_for(lambda: self._resting == 0)
 

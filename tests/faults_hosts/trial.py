@@ -72,7 +72,7 @@ class Trial:
             finally:
                 for name, heal in heals.items():
                     self._healed(HUNG.name, name, begin, heal)
-            self.rest("hung hosts")
+            self.rest("hung hosts", then="stroll")
 
     def rounds(self, seconds: float) -> None:
         """Random faults on random hosts, a tenth of them at a time."""
@@ -133,11 +133,13 @@ class Trial:
                     time.sleep(seconds)
                 self.record.faults.append(Injected("postgres-pause", "", begin, time.monotonic()))
 
-    def rest(self, after: str) -> bool:
-        """All operators come to rest: whatever was cut has ended. Then they go on."""
+    def rest(self, after: str, then: str = "go") -> bool:
+        """All operators come to rest: whatever was cut has ended. Then they go on, all at once;
+        ``stroll``: at their own pace.
+        """
         rested = self.controller.tell("pause", self._converged_s)
         if rested:
-            self.controller.tell("go")
+            self.controller.tell(then)
         else:
             self.record.unresolved.append(f"after {after}: not all had ended")
             self._heard_late()

@@ -10,8 +10,8 @@ from typing import Any
 from tests.guards.registry import Guard, Happened, Place, patched
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.helper import claims, epoch
+from vgpumgr.helper.devices import viable
 from vgpumgr.helper.dispatch import handle
-from vgpumgr.helper.verbs import vfio
 from vgpumgr.sim.drivers.plain import VfioPci
 
 FLEET = "the-fleet"
@@ -104,7 +104,7 @@ def _gives_in(driver: VfioPci, function: Any) -> None:
 _no_epoch = patched(epoch, "check", lambda _: None)
 _no_taking = patched(claims, "may_take", _whatever_is_there)
 _no_holding = patched(claims, "must_hold", _whatever_is_there)
-_no_idle = patched(vfio.viable, "check_idle", lambda *_: None)
+_no_idle = patched(viable, "check_idle", lambda *_: None)
 _no_kernel = patched(VfioPci, "detach", _gives_in)
 
 GUARDS = (

@@ -47,3 +47,11 @@ def _vm(resident: Resident, index: dict[str, int]) -> Problem:
         "memory_mib": request.memory_mib,
         "group": request.labels.get("group", ""),
     }
+
+
+def counted(problem: Problem) -> int:
+    """A bound without a solver: all VMs of the GPUs that hold the fewest have to move."""
+    held = [0] * len(problem["gpus"])
+    for vm in problem["vms"]:
+        held[vm["gpu"]] += 1
+    return sum(sorted(held)[: problem["empty"]])

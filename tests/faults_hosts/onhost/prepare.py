@@ -22,6 +22,8 @@ PRELOADED = """\
 LD_PRELOAD=/run/emulated/memlock.so exec /run/emulated/libvirtd "$@"
 """
 OURS = Path("/run/emulated")
+# QEMU looks for its modules and firmware beside the folder it is in.
+BIN, BESIDE = OURS / "bin", ("lib", "share")
 PARENT = Path("/sys/bus/mdev/emulated/mtty")
 DEVICES = Path("/sys/bus/mdev/devices")
 GROUPS = Path("/sys/kernel/iommu_groups")
@@ -72,7 +74,7 @@ def main() -> None:
         TYPE / "devices",
         DEVICES,
         Path("/dev/vfio"),
-        OURS,
+        BIN,
         GROUPS / "0",
     ):
         folder.mkdir(parents=True)
@@ -82,7 +84,9 @@ def main() -> None:
     (PARENT / "most").write_text(f"{most}\n")
     shutil.copy(given / "emulated.py", OURS)
     Path("/dev/vfio/vfio").touch()
-    before(QEMU, OURS / "qemu", (given / "qemu.sh").read_text())
+    for name in BESIDE:
+        (OURS / name).symlink_to(f"/usr/{name}")
+    before(QEMU, BIN / "qemu", (given / "qemu.sh").read_text())
     shutil.copy(sys.argv[3], OURS / "memlock.so")
     before(LIBVIRTD, OURS / "libvirtd", PRELOADED)
 

@@ -26,4 +26,4 @@ while [ "$left" -gt 0 ]; do
       ;;
   esac
 done
-exec /run/emulated/qemu "$@"
+exec /run/emulated/bin/qemu "$@"

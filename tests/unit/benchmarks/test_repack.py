@@ -8,10 +8,10 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks.placement.checker import InvalidPlacement
-from benchmarks.placement.repacking.asking import Oracle, counted
 from benchmarks.placement.repacking.checker import check
-from benchmarks.placement.repacking.problem import problem
+from benchmarks.placement.repacking.problem import counted, problem
 from benchmarks.placement.repacking.snapshots import Snapshot, shapes, snapshot
+from benchmarks.placement.solver import Solver
 from vgpumgr.model.defrag import Empty, Moves
 from vgpumgr.placement.defrag import plan_moves
 
@@ -24,7 +24,7 @@ def planned(snap: Snapshot, empty: int) -> Moves:
 
 @pytest.mark.skipif(find_spec("ortools") is None, reason="the extra solver is not installed")
 def test_the_oracle_agrees_where_counting_proves_the_optimum() -> None:
-    with Oracle() as oracle:
+    with Solver("benchmarks.placement.repacking.oracle") as oracle:
         for name, shape in shapes().items():
             snap = snapshot(shape, 8, 3)
             asked = problem(snap, 1, 60.0)

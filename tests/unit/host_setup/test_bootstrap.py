@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -183,7 +184,7 @@ def test_a_simulated_host_needs_no_set_up(cli: Cli, ansible: Ansible) -> None:
 
 
 def test_without_ansible_the_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playbook.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     assert "pip install 'vgpumgr[bootstrap]'" in cli.fails(1, *ADD).err
 
 

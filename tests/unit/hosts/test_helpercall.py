@@ -22,6 +22,7 @@ from vgpumgr.model.errors import (
     OutcomeUnknown,
     Superseded,
     UsageError,
+    VgpumgrError,
 )
 
 CLAIM = {"allocation": "a", "generation": 1, "vm": "v"}
@@ -81,7 +82,7 @@ def test_a_change_carries_fleet_and_epoch() -> None:
         ("of-some-later-helper", OutcomeUnknown),
     ],
 )
-def test_each_code_of_the_protocol_has_its_error(code: str, kind: type) -> None:
+def test_each_code_of_the_protocol_has_its_error(code: str, kind: type[VgpumgrError]) -> None:
     error = {"code": code, "message": "no", "why": "because", "errno": "EBUSY"}
     with pytest.raises(kind) as caught:
         helper(Script(answered(ok=False, error=error))).call("vfio_look", {"address": "x"})

@@ -26,7 +26,7 @@ from tests.unit.store.values import (
 )
 from vgpumgr.model.errors import Conflict, LedgerError, VgpumgrError
 from vgpumgr.model.journal import OperationMoved, OperationState, TaskMoved, TaskState
-from vgpumgr.model.keeping import BackupFacts
+from vgpumgr.model.keeping import BackupFacts, Restored
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, keeping
 from vgpumgr.store import schema as tables
@@ -37,7 +37,7 @@ def yes(_: BackupFacts) -> None:
     """Whatever the backup is, restore it."""
 
 
-def put_back(url: str, path: Path) -> keeping.Restored:
+def put_back(url: str, path: Path) -> Restored:
     return keeping.restore_ledger(url, path, by="eva@ctl", confirm=yes)
 
 

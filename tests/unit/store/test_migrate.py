@@ -219,4 +219,4 @@ def test_a_process_that_opened_it_before_can_go_on_writing(old: Path) -> None:
 
 
 def test_every_version_has_a_step_to_the_next() -> None:
-    assert sorted(migrating.STEPS) == list(range(1, SCHEMA_VERSION))
+    assert sorted(upgrades.STEPS) == list(range(1, SCHEMA_VERSION))

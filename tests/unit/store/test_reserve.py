@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from tests.unit.store.values import SLOTS, allocation, board, end, fleet, see, start, task, vm
-from vgpumgr.model.errors import Conflict, LedgerError, NotFound, StaleGeneration
+from vgpumgr.model.errors import Conflict, LedgerError, NotFound, StaleGeneration, VgpumgrError
 from vgpumgr.model.journal import Reservation
 from vgpumgr.model.vm import AllocationState, CloudInit, DiskSpec, NicSpec, VmState
 from vgpumgr.store import SqlLedger
@@ -26,7 +26,7 @@ def rows(ledger: SqlLedger) -> dict[str, int]:
         }
 
 
-def refused(ledger: SqlLedger, reservation: Reservation, kind: type[Exception]) -> Exception:
+def refused(ledger: SqlLedger, reservation: Reservation, kind: type[VgpumgrError]) -> VgpumgrError:
     """The error of a reservation that wrote nothing at all."""
     before = (rows(ledger), ledger.hosts(), ledger.gpus(), ledger.vms(), ledger.allocations())
     with pytest.raises(kind) as caught:
@@ -138,7 +138,7 @@ def test_a_device_of_a_host_has_one_owner(url: str) -> None:
     [((SLOTS,), StaleGeneration), ((-1,), StaleGeneration), ((), LedgerError)],
 )
 def test_an_allocation_takes_units_that_its_gpu_has(
-    url: str, slots: tuple[int, ...], kind: type[Exception]
+    url: str, slots: tuple[int, ...], kind: type[VgpumgrError]
 ) -> None:
     ledger = fleet(url)
     desk = vm("desk")

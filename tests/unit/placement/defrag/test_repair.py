@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.placement.pools.boards import Board, mig_board, vdi_board
+from benchmarks.placement.pools.boards import TableBoard, mig_board, vdi_board
 from benchmarks.placement.pools.rankings import depth_first, fragmentation
 from vgpumgr.placement.defrag.repair import Repair, carry_out, fewest, find_repair
 from vgpumgr.placement.table.pool import Ranking, TablePool
 
 MIG, VDI = mig_board(), vdi_board()
-RANKED: list[tuple[Board, Ranking]] = [
+RANKED: list[tuple[TableBoard, Ranking]] = [
     (MIG, fragmentation(MIG, np.full(6, 1 / 6))),
     (VDI, depth_first(VDI)),
 ]
@@ -24,7 +24,7 @@ RANKED: list[tuple[Board, Ranking]] = [
 events = st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 30)), max_size=40)
 
 
-def filled(board: Board, ranking: Ranking, happened: list[tuple[bool, int, int]]) -> TablePool:
+def filled(board: TableBoard, ranking: Ranking, happened: list[tuple[bool, int, int]]) -> TablePool:
     pool = TablePool(board.space, ranking, 3)
     for vm, (comes, part, which) in enumerate(happened):
         here = sorted(pool.where)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.placement.pools.boards import Board, mig_board, vdi_board
+from benchmarks.placement.pools.boards import TableBoard, mig_board, vdi_board
 from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.table.lumps import alike
@@ -17,12 +17,12 @@ SIZES, SLICES = (1, 2, 2, 4, 4, 8), (1, 1, 2, 3, 4, 7)
 
 
 @pytest.fixture(scope="module")
-def mig() -> Board:
+def mig() -> TableBoard:
     return mig_board()
 
 
 @pytest.fixture(scope="module")
-def vdi() -> Board:
+def vdi() -> TableBoard:
     return vdi_board()
 
 
@@ -46,16 +46,16 @@ def held(space: StateSpace, state: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(Counter(step.part for step in space.leaves[state]).items()))
 
 
-def test_mig_has_as_many_states_as_there_are_layouts(mig: Board) -> None:
+def test_mig_has_as_many_states_as_there_are_layouts(mig: TableBoard) -> None:
     assert len(mig.space.free) == len(layouts()) == 723
 
 
-def test_mig_states_hold_what_layouts_hold(mig: Board) -> None:
+def test_mig_states_hold_what_layouts_hold(mig: TableBoard) -> None:
     cut = Counter(tuple(sorted(Counter(p for p, _ in each).items())) for each in layouts())
     assert Counter(held(mig.space, state) for state in range(723)) == cut
 
 
-def test_a_same_size_board_has_a_state_per_size_and_count(vdi: Board) -> None:
+def test_a_same_size_board_has_a_state_per_size_and_count(vdi: TableBoard) -> None:
     assert len(vdi.space.free) == 1 + 24 + 12 + 6 + 3 + 2 + 1
 
 
@@ -76,7 +76,7 @@ def test_each_vm_frees_what_it_took(board: str, request: pytest.FixtureRequest) 
         assert space.units - space.free[state] == sum(size[step.part] for step in leaves)
 
 
-def test_a_gpu_is_found_by_what_is_on_it(mig: Board) -> None:
+def test_a_gpu_is_found_by_what_is_on_it(mig: TableBoard) -> None:
     gpu = GpuState("", mig.supply, BoardBook())
     assert mig.space.number(gpu) == 0
     offer = next(each for each in mig.supply.offers if each.profile == "1g.10gb+me")
@@ -84,12 +84,12 @@ def test_a_gpu_is_found_by_what_is_on_it(mig: Board) -> None:
     assert mig.space.number(gpu) is None, "media extensions are no part of this space"
 
 
-def test_too_many_states_are_not_enumerated(mig: Board) -> None:
+def test_too_many_states_are_not_enumerated(mig: TableBoard) -> None:
     gpu = GpuState("", mig.supply, BoardBook())
     assert state_space(gpu, mig.space.parts, most=700) is None
 
 
-def test_alike_states_are_one_class(mig: Board) -> None:
+def test_alike_states_are_one_class(mig: TableBoard) -> None:
     classes = alike(mig.space)
     assert len(set(classes.tolist())) == 273
     for state, number in enumerate(classes.tolist()):

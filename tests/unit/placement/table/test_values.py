@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.placement.pools.boards import Board, mig_board, vdi_board
+from benchmarks.placement.pools.boards import TableBoard, mig_board, vdi_board
 from vgpumgr.placement.table.flow import Flow
 from vgpumgr.placement.table.lumps import alike
 from vgpumgr.placement.table.pool import by_worth
@@ -17,45 +17,45 @@ ONE_G, SEVEN_G = 0, 5
 
 
 @pytest.fixture(scope="module")
-def board() -> Board:
+def board() -> TableBoard:
     return mig_board()
 
 
 @pytest.fixture(scope="module")
-def values(board: Board) -> np.ndarray:
+def values(board: TableBoard) -> np.ndarray:
     return state_values(board.space, UNIFORM, gpus=100)
 
 
 def test_an_empty_gpu_is_the_best_and_a_full_one_costs_about_itself(
-    board: Board, values: np.ndarray
+    board: TableBoard, values: np.ndarray
 ) -> None:
     full = [s for s, free in enumerate(board.space.free) if not free]
     assert values[0] == 0.0 and values.min() == 0.0
     assert 500 < values[full].mean() < 1500
 
 
-def test_states_that_are_alike_are_worth_the_same(board: Board, values: np.ndarray) -> None:
+def test_states_that_are_alike_are_worth_the_same(board: TableBoard, values: np.ndarray) -> None:
     classes = alike(board.space)
     for number in range(273):
         assert np.ptp(values[classes == number]) == 0
 
 
-def test_weights_count_only_against_each_other(board: Board, values: np.ndarray) -> None:
+def test_weights_count_only_against_each_other(board: TableBoard, values: np.ndarray) -> None:
     again = state_values(board.space, [7.0] * 6, gpus=100)
     assert np.allclose(again, values, atol=1e-6)
 
 
-def test_the_answer_is_the_same_every_time(board: Board, values: np.ndarray) -> None:
+def test_the_answer_is_the_same_every_time(board: TableBoard, values: np.ndarray) -> None:
     assert (state_values(board.space, UNIFORM, gpus=100) == values).all()
 
 
 @pytest.mark.parametrize("weights", [[0.0] * 6, [1.0] * 5 + [-1.0]])
-def test_a_mix_of_nothing_is_refused(board: Board, weights: list[float]) -> None:
+def test_a_mix_of_nothing_is_refused(board: TableBoard, weights: list[float]) -> None:
     with pytest.raises(ValueError, match="weight"):
         state_values(board.space, weights, gpus=100)
 
 
-def test_small_instances_keep_together(board: Board, values: np.ndarray) -> None:
+def test_small_instances_keep_together(board: TableBoard, values: np.ndarray) -> None:
     """A 1g goes beside another 1g and not onto an empty GPU."""
     ranking, space = by_worth(board.space, values), board.space
     beside = space.takes[0][ONE_G][0].after

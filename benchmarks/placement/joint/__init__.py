@@ -1,0 +1,1 @@
+"""Orders placed as a whole, beside what an exact solver finds."""

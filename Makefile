@@ -31,7 +31,7 @@ lint: setup ## ruff; ansible-lint
 	.venv/bin/ruff format --check .
 	cd host-setup && ANSIBLE_HOME="$(CURDIR)/.venv/ansible" PATH="$(CURDIR)/.venv/bin:$$PATH" ansible-lint -q
 
-types: setup ## mypy --strict
+types: setup ## mypy --strict; tests and benchmarks: that what they use exists
 	.venv/bin/mypy
 
 layers: setup ## import-linter: the rooms of docs/architecture.md

@@ -34,6 +34,7 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     words.add_argument("--workers", type=typed(count), default=WORKERS,
                         help=f"processes ({WORKERS})")  # fmt: skip
     words.add_argument("--json", type=Path, required=True, metavar="OUT")
+    words.add_argument("--resume", action="store_true", help="run only what OUT does not have")
     words.add_argument("--report", type=Path, metavar="DIR", help="a page named as OUT, and charts")
     return words
 

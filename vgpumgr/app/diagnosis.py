@@ -16,6 +16,7 @@ from vgpumgr.model.examined import Finding, Mark
 from vgpumgr.model.gpu import GpuHealth, GpuState
 from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.vm import VmState
+from vgpumgr.model.words import counted
 
 
 def examine_host(app: App, name: str) -> tuple[Finding, ...]:
@@ -113,7 +114,7 @@ def _host(app: App, host: HostRecord, facts: HostFacts) -> tuple[Finding, ...]:
 
 def _well(facts: HostFacts) -> str:
     kvm = "KVM" if facts.kvm else "no KVM: domains run under TCG"
-    return f"libvirt {facts.versions.libvirt}, {len(facts.gpus)} GPUs, {kvm}"
+    return f"libvirt {facts.versions.libvirt}, {counted(len(facts.gpus), 'GPU')}, {kvm}"
 
 
 def _also(name: str, findings: tuple[Finding, ...]) -> str:

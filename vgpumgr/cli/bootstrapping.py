@@ -11,10 +11,11 @@ import click
 from vgpumgr.cli.bootstrap_options import given_variables
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.interrupts import ending_gently
-from vgpumgr.cli.output import chosen_format, counted, print_item, say
+from vgpumgr.cli.output import chosen_format, print_item, say
 from vgpumgr.cli.views.findings import print_findings
 from vgpumgr.model.errors import PartlyDone, VgpumgrError
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.app.bootstrap import Event, Result

@@ -136,11 +136,6 @@ def fields(pairs: Sequence[tuple[str, object]]) -> str:
     return "\n".join(f"{label + ':':<{width}}  {value}" for label, value in shown)
 
 
-def counted(number: int, word: str) -> str:
-    """``1 GPU``, ``2 GPUs``."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Rows aligned in columns, two blanks between."""
     if not rows:

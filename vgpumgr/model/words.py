@@ -33,3 +33,8 @@ def span_words(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{math.ceil(seconds / size)} {unit}"
     return f"{math.ceil(max(0.0, seconds))} s"
+
+
+def counted(number: int, word: str) -> str:
+    """``1 GPU``, ``2 GPUs``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -74,6 +74,29 @@ def test_a_job_that_fails_loses_nothing_of_the_others(
     assert kept["policy"] == "bestfit"
 
 
+def test_goes_on_with_what_an_earlier_run_has_found(
+    tmp_path: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts, tasks = files
+    out = tmp_path / "x.json"
+    words = ["--workload", str(tasks), "--hosts", str(hosts), "--workers", "1", "--json", str(out)]
+    assert main([*words, "--seeds", "42", "--policies", "bestfit,fgd,random"]) == 0
+    first = json.loads(out.read_text(encoding="utf-8"))
+    capsys.readouterr()
+    more = [*words, "--seeds", "42-43", "--policies", "bestfit,fgd", "--resume"]
+    assert main(more) == 0
+    assert capsys.readouterr().err.count("tasks plain 42") == 0  # nothing is run again
+    second = json.loads(out.read_text(encoding="utf-8"))
+    found = [(r["policy"], r["seed"]) for r in second["results"]]
+    assert found == [("bestfit", 42), ("bestfit", 43), ("fgd", 42), ("fgd", 43)]
+    assert second["results"][0] == first["results"][0]  # its times too
+    assert second["bound"]["tasks"].keys() == {"42", "43"}
+    assert main(more) == 0 and json.loads(out.read_text(encoding="utf-8")) == second
+    out.write_text("[]", encoding="utf-8")
+    assert main(more) == 2
+    assert "leave --resume out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -10,12 +10,13 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import require_all_read
-from vgpumgr.cli.output import counted, list_options, print_item, say
+from vgpumgr.cli.output import list_options, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.views.adoptions import print_adoptable
 from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
 from vgpumgr.cli.views.outcomes import outcome_item, print_outcome
 from vgpumgr.model.errors import Conflict, UsageError
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.adoption.candidate import Findings

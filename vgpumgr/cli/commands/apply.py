@@ -11,7 +11,7 @@ from vgpumgr.cli.commands.pool_files import apply_pools, delete_pools, plan_pool
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import file_option, load_documents, vms_of
 from vgpumgr.cli.looking import require_all_read
-from vgpumgr.cli.output import counted, output_option, print_item, say
+from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
@@ -22,7 +22,7 @@ from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
 from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.plan import Plan
 from vgpumgr.model.queued import QueueState
-from vgpumgr.model.words import spanned
+from vgpumgr.model.words import counted, spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.running.outcome import Outcome

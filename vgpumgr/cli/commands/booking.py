@@ -13,9 +13,10 @@ import click
 
 from vgpumgr.cli.commands.pool_users import a_name
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, counted, list_options, print_list, say
+from vgpumgr.cli.output import Column, list_options, print_list, say
 from vgpumgr.cli.profile_names import known_profile
 from vgpumgr.model.pool import MAX_DESKTOPS, Booking, PoolSpec
+from vgpumgr.model.words import counted
 
 COLUMNS = (
     Column("BOOKING", "name"),

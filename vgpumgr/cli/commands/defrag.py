@@ -8,7 +8,7 @@ import click
 
 from vgpumgr.cli.commands.defrag_goal import goal_of, require_made, wanted_options
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, output_option, print_item, say
+from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.views.defrags import (
@@ -20,6 +20,7 @@ from vgpumgr.cli.views.defrags import (
 )
 from vgpumgr.model.defrag import Goal, How, Moves, NoMoves, Room
 from vgpumgr.model.errors import NoPlacement, PartlyDone
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.defrag import DefragPlan, Wanted

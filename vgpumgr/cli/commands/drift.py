@@ -8,10 +8,11 @@ from dataclasses import replace
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, list_options, say
+from vgpumgr.cli.output import list_options, say
 from vgpumgr.cli.views.drifts import print_drifts
 from vgpumgr.model.drift import DriftKind, DriftReport, NotRead
 from vgpumgr.model.errors import PartlyDone
+from vgpumgr.model.words import counted
 
 DIFFERENCES = 10
 

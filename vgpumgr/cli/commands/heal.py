@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, list_options, say
+from vgpumgr.cli.output import list_options, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.views.heals import plan_text, print_healed, print_plan
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import PartlyDone, UsageError
 from vgpumgr.model.journal import TaskState
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.heal.report import Chosen, Healed, HealPlan

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, output_option, print_item, say
+from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.spans import span
 from vgpumgr.cli.views.draining import drain_item, drain_text, drained_item, drained_text
 from vgpumgr.model.errors import PartlyDone
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.draining import Choice

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, output_option, print_item
+from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import at_a_terminal, confirm
 from vgpumgr.cli.views.draining import evacuation_item, evacuation_text
 from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.evacuation.plan import EvacuationPlan

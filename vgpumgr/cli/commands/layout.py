@@ -12,7 +12,7 @@ from vgpumgr.cli.commands.layout_exchange import export, import_
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import load_layouts
 from vgpumgr.cli.looking import refresh_option, refreshed, require_all_read
-from vgpumgr.cli.output import counted, list_options, output_option, print_item, say
+from vgpumgr.cli.output import list_options, output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.views.layout_plans import (
@@ -25,6 +25,7 @@ from vgpumgr.cli.views.layout_plans import (
 from vgpumgr.cli.views.outcomes import outcome_item, outcome_text
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.running.outcome import Outcome

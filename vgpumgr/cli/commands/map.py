@@ -16,6 +16,7 @@ from vgpumgr.model.freeze import Freeze
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import GpuSupply, HostSupply, Usage
+from vgpumgr.model.words import counted
 
 
 @click.command("map")
@@ -111,7 +112,7 @@ def contents(gpu: GpuSupply) -> str:
         counts[label] = counts.get(label, 0) + 1
     parts = [label if n == 1 else f"{label} ×{n}" for label, n in counts.items()]
     if any(offer.needs_vf for offer in gpu.offers):
-        parts.append(f"{len(gpu.free_vfs)} VFs free")
+        parts.append(f"{counted(len(gpu.free_vfs), 'VF')} free")
     if gpu.blocked:
         parts.append(gpu.blocked)
     return ", ".join(parts)

@@ -9,7 +9,6 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import (
     Column,
-    counted,
     list_options,
     output_option,
     print_item,
@@ -25,6 +24,7 @@ from vgpumgr.cli.views.queue_items import (
     turn_text,
 )
 from vgpumgr.model.errors import NotFound
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.model.queue import Turn

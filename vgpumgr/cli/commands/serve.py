@@ -16,6 +16,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import chosen_format, output_option
 from vgpumgr.cli.views.events import EventPrinter
 from vgpumgr.model.errors import Interrupted, PartlyDone
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.app.serving import Server
@@ -97,7 +98,8 @@ def _verdict(server: Server, status: Status, *, ended: bool) -> None:
     left = [*status.open_operations]
     if bad or left or not ended:
         raise PartlyDone(
-            f"{len(bad)} hosts could not be worked on, {len(left)} operations are open",
+            f"{counted(len(bad), 'host')} could not be worked on, "
+            f"{counted(len(left), 'operation')} open",
             why="; ".join(
                 [
                     *(f"{each.name}: {each.state}: {each.why}" for each in bad[:5]),

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, fields, output_option, print_item, say
+from vgpumgr.cli.output import fields, output_option, print_item, say
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord, Membership
+from vgpumgr.model.words import counted
 
 
 @click.group()

@@ -8,10 +8,11 @@ import click
 
 from vgpumgr.cli.commands.store_thaw import thaw
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, output_option, print_item
+from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.views import keeping as views
 from vgpumgr.model.errors import LedgerError, UsageError
+from vgpumgr.model.words import counted
 
 
 @click.group()

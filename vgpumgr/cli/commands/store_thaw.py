@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import Column, counted, list_options, print_list, say
+from vgpumgr.cli.output import Column, list_options, print_list, say
 from vgpumgr.cli.questions import confirm
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.amnesia.thawing import Thaw

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import counted, output_option, say
+from vgpumgr.cli.output import output_option, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.views.outcomes import print_outcome
+from vgpumgr.model.words import counted
 
 
 @click.command()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import counted, table
+from vgpumgr.cli.output import table
 from vgpumgr.cli.views.outcomes import outcome_item
 from vgpumgr.model.defrag import Goal, How, Move, NoMoves, Obstacle, Room
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.size import format_mib
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.defrag import DefragPlan

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import counted, table
+from vgpumgr.cli.output import table
 from vgpumgr.cli.views.folding import folded
 from vgpumgr.cli.views.outcomes import outcome_item
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.draining import Choice

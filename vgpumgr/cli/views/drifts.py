@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vgpumgr.cli.output import Column, counted
+from vgpumgr.cli.output import Column
 from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.drift import Drift, DriftReport
+from vgpumgr.model.words import counted
 
 COLUMNS = (
     Column("HOST", "host"),

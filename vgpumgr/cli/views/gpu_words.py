@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.cli.output import Item, counted
+from vgpumgr.cli.output import Item
 from vgpumgr.model.gpu import GpuHealth
+from vgpumgr.model.words import counted
 
 
 def health_text(item: Item) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import Column, counted, print_item
+from vgpumgr.cli.output import Column, print_item
 from vgpumgr.cli.views.outcomes import outcome_item, outcome_text
 from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.heal import Remedy

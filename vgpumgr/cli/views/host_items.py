@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpumgr.app.upgrade import HELPER_VERSION
-from vgpumgr.cli.output import counted, fields
+from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age, until
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.size import format_mib
+from vgpumgr.model.words import counted
 
 
 def host_item(host: HostRecord) -> dict[str, Any]:

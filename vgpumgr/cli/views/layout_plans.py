@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from vgpumgr.cli.output import counted
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.layout import (
     VFS_MAX,
@@ -22,6 +21,7 @@ from vgpumgr.model.layout import (
     SetScheduler,
     SetVfs,
 )
+from vgpumgr.model.words import counted
 
 _VERBS = {
     SetMigMode: "set-mig-mode",

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from vgpumgr.cli.output import counted, table
+from vgpumgr.cli.output import table
 from vgpumgr.cli.views.folding import folded
 from vgpumgr.model.placement import FAR_REASONS, Reason
 from vgpumgr.model.plan import Action, Plan, QueuedVm
+from vgpumgr.model.words import counted
 
 
 def reason_item(reason: Reason) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def reason_rows(reasons: Iterable[dict[str, Any]]) -> list[list[str]]:
         same = list(group)
         devices = [each["device"] for each in same if each["device"]]
         if len(devices) > 1:
-            rows.append([f"  {host}", f"{len(devices)} GPUs", text])
+            rows.append([f"  {host}", counted(len(devices), "GPU"), text])
         else:
             rows.append([f"  {host}", "".join(devices) or "-", same[0]["text"]])
     return rows

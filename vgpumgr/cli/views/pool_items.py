@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import counted, fields, table
+from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.pool import DesktopRecord, PastSession, PoolAsk, PoolRecord
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.use_cases.pool import Outlook, Wish

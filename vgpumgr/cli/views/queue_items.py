@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import counted, fields, table
+from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.queued import QueueEntry, QueueState
 from vgpumgr.model.terms import terms_text
+from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.model.queue import Turn, Wait

@@ -7,10 +7,10 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import counted, table
+from vgpumgr.cli.output import table
 from vgpumgr.cli.views.plans import reason_item, reason_rows
 from vgpumgr.model.placement import NotPlaced, Placed
-from vgpumgr.model.words import spanned
+from vgpumgr.model.words import counted, spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.whatif.simulate import Fate, Simulation

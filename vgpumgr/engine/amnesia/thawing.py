@@ -15,6 +15,7 @@ from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, PartlyDone
 from vgpumgr.model.freeze import Freeze, HostsTruth
 from vgpumgr.model.host import HostFacts
+from vgpumgr.model.words import counted
 
 _MOST = 5
 
@@ -118,7 +119,7 @@ def _require_answers(found: Thaw, without: Collection[str]) -> None:
     if silent:
         first = next(iter(silent))
         raise HostUnreachable(
-            f"{len(silent)} hosts did not tell what they know",
+            f"{counted(len(silent), 'host')} did not tell what is known there",
             why="; ".join(f"{host}: {why}" for host, why in list(silent.items())[:_MOST]),
             next=f"vgpumgr doctor {first}, or thaw with --without {first}: it is cordoned then",
         )

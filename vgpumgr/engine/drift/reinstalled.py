@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vgpumgr.engine.amnesia.reinstalled import lost, reason
 from vgpumgr.engine.drift.side import Side
 from vgpumgr.model.drift import Drift, DriftKind
+from vgpumgr.model.words import counted
 
 
 def drifts(side: Side) -> Iterator[Drift]:
@@ -19,7 +20,7 @@ def drifts(side: Side) -> Iterator[Drift]:
             host=side.host,
             subject=side.host,
             text=f"{side.host}: {reason(gone)}",
-            wanted=f"{len(gone)} claims",
+            wanted=counted(len(gone), "claim"),
             found="none, and epoch 0",
             next=f"vgpumgr vm start {vms[0]} makes a VM there anew if its disks are still there, "
             f"vgpumgr vm delete gives it up; then vgpumgr host uncordon {side.host}",

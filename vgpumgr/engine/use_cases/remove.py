@@ -16,6 +16,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.journal import REMOVE, Reservation
 from vgpumgr.model.ports import Host
+from vgpumgr.model.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def refuse_used(session: Session, name: str) -> None:
     if held or vms:
         raise Conflict(
             f"host {name} is in use",
-            why=f"{len(vms)} VMs and {len(held)} allocations are on it",
+            why=f"on it: {counted(len(vms), 'VM')}, {counted(len(held), 'allocation')}",
             next=f"vgpumgr vm list, then delete those on {name}",
         )
 

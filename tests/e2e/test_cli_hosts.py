@@ -90,7 +90,7 @@ def test_removing_asks_is_refused_while_in_use_and_then_done(cli: Cli) -> None:
     cli.ok("host", "cordon", "two")
     cli.ok("vm", "create", "a", "--profile", "T4-4Q")
     assert "add -y" in cli.fails(2, "host", "remove", "one").err
-    assert "1 VMs and 1 allocations" in cli.fails(4, "host", "remove", "one", "-y").err
+    assert "1 VM, 1 allocation" in cli.fails(4, "host", "remove", "one", "-y").err
     assert cli.fails(4, "host", "remove", "one", "-y", "--forget")
     cli.ok("vm", "delete", "a", "--force", "-y")
     cli.ok("host", "remove", "one", "-y")

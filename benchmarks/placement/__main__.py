@@ -21,7 +21,7 @@ from benchmarks.placement.document import text
 from benchmarks.placement.options import parser
 from benchmarks.placement.policies import knows_history
 from benchmarks.placement.report import write_report
-from benchmarks.placement.resuming import has, kept
+from benchmarks.placement.resuming import found_in, missing
 from benchmarks.placement.run import BOUND, Job, run_all
 from benchmarks.placement.summary import DATA, summary
 from benchmarks.placement.traces import TraceError
@@ -48,10 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> None:
     files = _files(args.workload, args.traces)
     args.json.parent.mkdir(parents=True, exist_ok=True)
-    wanted = _jobs(args, files)
-    results, bounds = kept(args.json, wanted) if args.resume else ([], {})
+    results, bounds = found_in(args.json) if args.resume else ([], {})
+    jobs = missing(_jobs(args, files), results, bounds)
     args.json.touch()
-    jobs = [job for job in wanted if not has(job, results, bounds)]
     try:
         for done, (job, result) in enumerate(run_all(jobs, args.workers), start=1):
             print(f"{done}/{len(jobs)} {job.name} {job.variant} {job.seed} {job.policy}",

@@ -20,11 +20,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.placement.document import text
 from benchmarks.placement.joint.draw import Order, draw
 from benchmarks.placement.options import count, seeds, typed
 from benchmarks.placement.solver import Solver
 from benchmarks.placement.summary import DATA
-from benchmarks.placement.traces import MILLI, read_hosts, read_tasks
+from benchmarks.placement.traces import MILLI, TraceError, read_hosts, read_tasks
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer, place
@@ -37,7 +38,23 @@ Row = dict[str, Any]
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """The exit status."""
+    """The exit status: 2 where a file or a word cannot be used; what was measured is kept."""
+    given = _parser().parse_args(argv)
+    rows: list[Row] = []
+    try:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        for row in _each(given.sizes, given.seeds, given.seconds):
+            rows.append(row)
+            found = {"summary": list(summary(rows)), "orders": rows}
+            given.json.write_text(text(found), encoding="utf-8")
+    except (TraceError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(found["summary"], indent=1))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     words = argparse.ArgumentParser(
         prog="python -m benchmarks.placement.orders",
         description=__doc__,
@@ -47,21 +64,18 @@ def run(argv: Sequence[str] | None = None) -> int:
     words.add_argument("--sizes", nargs="+", type=typed(count), default=[50, 200])
     words.add_argument("--seeds", type=typed(seeds), default=tuple(range(42, 54)))
     words.add_argument("--seconds", type=float, default=60.0, help="for CP-SAT, per order (60)")
-    given = words.parse_args(argv)
+    return words
+
+
+def _each(sizes: Sequence[int], numbers: Sequence[int], seconds: float) -> Iterator[Row]:
     hosts = read_hosts(DATA / "openb_node_list_gpu_node.csv.gz")
     tasks = read_tasks(DATA / "openb_pod_list_default.csv.gz")
-    rows: list[Row] = []
     with Solver("benchmarks.placement.joint.oracle") as solver:
-        for size in given.sizes:
-            for seed in given.seeds:
-                order = draw(hosts, tasks, size, seed)
-                rows.append(_measured(order, seed, solver, given.seconds))
-                print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    found = {"summary": list(summary(rows)), "orders": rows}
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found["summary"], indent=1))
-    return 0
+        for size in sizes:
+            for seed in numbers:
+                row = _measured(draw(hosts, tasks, size, seed), seed, solver, seconds)
+                print(json.dumps(row), file=sys.stderr, flush=True)
+                yield row
 
 
 def summary(rows: Sequence[Row]) -> Iterator[Row]:

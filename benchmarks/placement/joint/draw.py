@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.placement.sequences import capacity, history
 from benchmarks.placement.supply import fleet_of, vm_of
-from benchmarks.placement.traces import MILLI, Host, Task
+from benchmarks.placement.traces import MILLI, Host, Task, TraceError
 from vgpumgr.model.placement import Fleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.placement import Mix
@@ -36,7 +36,9 @@ class Order:
 
 
 def draw(hosts: Sequence[Host], tasks: Sequence[Task], size: int, seed: int) -> Order:
-    """The order of that size and seed."""
+    """The order of that size and seed; raises TraceError where the file has fewer tasks."""
+    if size > len(tasks):
+        raise TraceError(f"an order of {size} tasks; the file has {len(tasks)}")
     random = np.random.default_rng((seed, _STREAM, size))
     drawn = tuple(tasks[int(n)] for n in random.choice(len(tasks), size, replace=False))
     with_gpus = [host for host in hosts if host.gpus]

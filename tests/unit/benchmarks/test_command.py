@@ -80,7 +80,7 @@ def test_goes_on_with_what_an_earlier_run_has_found(
     hosts, tasks = files
     out = tmp_path / "x.json"
     words = ["--workload", str(tasks), "--hosts", str(hosts), "--workers", "1", "--json", str(out)]
-    assert main([*words, "--seeds", "42", "--policies", "bestfit,fgd,random"]) == 0
+    assert main([*words, "--seeds", "42", "--policies", "bestfit,fgd"]) == 0
     first = json.loads(out.read_text(encoding="utf-8"))
     capsys.readouterr()
     more = [*words, "--seeds", "42-43", "--policies", "bestfit,fgd", "--resume"]
@@ -92,6 +92,9 @@ def test_goes_on_with_what_an_earlier_run_has_found(
     assert second["results"][0] == first["results"][0]  # its times too
     assert second["bound"]["tasks"].keys() == {"42", "43"}
     assert main(more) == 0 and json.loads(out.read_text(encoding="utf-8")) == second
+    assert main([*words, "--seeds", "42", "--policies", "fgd", "--resume"]) == 2
+    assert "4 results in the file" in capsys.readouterr().err  # bestfit twice, and seed 43
+    assert json.loads(out.read_text(encoding="utf-8")) == second
     out.write_text("[]", encoding="utf-8")
     assert main(more) == 2
     assert "leave --resume out" in capsys.readouterr().err

@@ -148,9 +148,10 @@ class App:
     @cached_property
     def expected(self) -> Expected:
         """What is expected to be asked for."""
+        from vgpumgr.app.solver import solver
         from vgpumgr.engine.outlook import Expected
 
-        return Expected(self._declared_mix)
+        return Expected(self._declared_mix, solver())
 
     def _declared_mix(self) -> Weights:
         """The requests that the settings declare as expected; () where none."""

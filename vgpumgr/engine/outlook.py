@@ -1,4 +1,4 @@
-"""What is expected to be asked for: the mix and the plan that ``least-fragmentation`` goes by."""
+"""What ``least-fragmentation`` goes by: the mix that is expected, a plan, a solver of orders."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from vgpumgr.model.placement import Decision, Fleet
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, place
+from vgpumgr.placement.joint import Solver
 from vgpumgr.placement.learning import FIRST_MIX, REMEMBERED
 from vgpumgr.placement.mix import made_by
 from vgpumgr.placement.plan import Plan, make_plan
@@ -47,10 +48,14 @@ def _nothing() -> Weights:
 class Expected:
     """The declared mix, else the requests of the last 30 days. Keeps the plan that it made last.
 
-    ``declared`` is asked for when a mix is first needed.
+    ``declared`` is asked for when a mix is first needed. ``solver`` is what orders that do not fit
+    one by one are tried with.
     """
 
-    def __init__(self, declared: Callable[[], Weights] = _nothing) -> None:
+    def __init__(
+        self, declared: Callable[[], Weights] = _nothing, solver: Solver | None = None
+    ) -> None:
+        self.solver = solver
         self._declared = declared
         self._plan: Plan | None = None
         self._made_at: float | None = None
@@ -96,7 +101,9 @@ def placing(policy: PlacementPolicy, expected: Expected, ledger: Ledger, now: fl
         if all((each.policy or policy) is not _LEAST for each in requests):
             return place(fleet, requests, policy)
         found = expected.outlook(ledger, now, fleet)
-        return place(fleet, requests, policy, mix=found.mix, plan=found.plan)
+        return place(
+            fleet, requests, policy, mix=found.mix, plan=found.plan, solver=expected.solver
+        )
 
     return decide
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vgpumgr.model.placement import Decision, Fleet, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement.bulk import evenly
 from vgpumgr.placement.demand import Kind
+from vgpumgr.placement.joint import Solver, improved
 from vgpumgr.placement.mix import Mix
 from vgpumgr.placement.placer import Placer
 from vgpumgr.placement.plan import Plan
 from vgpumgr.placement.state import FleetState
+
+_LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+
+Decisions = dict[int, Decision]
+"""By position, in the order in which they were made: a VM may live in what one before it makes."""
 
 
 def place(
@@ -21,6 +27,7 @@ def place(
     *,
     mix: Mix | None = None,
     plan: Plan | None = None,
+    solver: Solver | None = None,
 ) -> tuple[Decision, ...]:
     """Decide every request; decisions come in the order of ``requests``.
 
@@ -28,33 +35,64 @@ def place(
     over it (see ``bulk.py``). When some do not fit, all are tried once more with the largest first
     (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
     own policy wins over ``policy``; ``mix`` and ``plan`` matter to ``least-fragmentation`` alone
-    (see ``Placer``). The same input gives the same decisions.
+    (see ``Placer``). Where some still do not fit, ``solver`` (see ``joint``) is asked for a way to
+    place more, if every request goes by ``least-fragmentation``. The same input gives the same
+    decisions, as long as the solver does.
     """
-    least = policy is PlacementPolicy.LEAST_FRAGMENTATION
-    order = evenly(requests) if least else list(range(len(requests)))
-    decisions = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, order)
-    if _placed(decisions) == len(requests):
-        return decisions
+    found = _one_by_one(fleet, requests, policy, mix, plan)
+    if solver is not None and _may_be_solved(requests, found, policy):
+        places = improved(fleet, requests, found, solver)
+        if len(places) > _placed(found):
+            found = _completed(Placer(fleet, policy, mix=mix, plan=plan), requests, places)
+    return tuple(found[index] for index in range(len(requests)))
+
+
+def _one_by_one(
+    fleet: Fleet,
+    requests: Sequence[VmSpec],
+    policy: PlacementPolicy,
+    mix: Mix | None,
+    plan: Plan | None,
+) -> Decisions:
+    """In the better one of two orders."""
+    order = evenly(requests) if policy is _LEAST else list(range(len(requests)))
+    found = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, order)
+    if _placed(found) == len(requests):
+        return found
     largest_first = _largest_first(fleet, requests)
     if largest_first == order:
-        return decisions
+        return found
     again = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, largest_first)
-    return again if _placed(again) > _placed(decisions) else decisions
+    return again if _placed(again) > _placed(found) else found
 
 
-def _in_order(
-    placer: Placer, requests: Sequence[VmSpec], order: Sequence[int]
-) -> tuple[Decision, ...]:
-    decisions: dict[int, Decision] = {}
+def _may_be_solved(requests: Sequence[VmSpec], found: Decisions, policy: PlacementPolicy) -> bool:
+    """Several are asked for, some do not fit, and no policy says how GPUs are to be filled."""
+    filled = any((request.policy or policy) is not _LEAST for request in requests)
+    return len(requests) > 1 and _placed(found) < len(requests) and not filled
+
+
+def _completed(
+    placer: Placer, requests: Sequence[VmSpec], places: Mapping[int, Placed]
+) -> Decisions:
+    """These places, and for the rest of the requests what is left, or why nothing is."""
+    for placed in places.values():
+        placer.commit(placed)
+    rest = [index for index in range(len(requests)) if index not in places]
+    return {**places, **_in_order(placer, requests, rest)}
+
+
+def _in_order(placer: Placer, requests: Sequence[VmSpec], order: Sequence[int]) -> Decisions:
+    decisions: Decisions = {}
     for index in order:
         decision = decisions[index] = placer.decide(requests[index])
         if isinstance(decision, Placed):
             placer.commit(decision)
-    return tuple(decisions[index] for index in range(len(requests)))
+    return decisions
 
 
-def _placed(decisions: Sequence[Decision]) -> int:
-    return sum(isinstance(decision, Placed) for decision in decisions)
+def _placed(decisions: Decisions) -> int:
+    return sum(isinstance(decision, Placed) for decision in decisions.values())
 
 
 def _largest_first(fleet: Fleet, requests: Sequence[VmSpec]) -> list[int]:

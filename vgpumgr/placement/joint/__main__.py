@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from pydantic import TypeAdapter
@@ -12,6 +13,7 @@ from vgpumgr.placement.joint.problem import Answer, Problem
 
 def main() -> None:
     """Until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it in the middle of a problem, too
     problems, answers = TypeAdapter(Problem), TypeAdapter(Answer)
     for line in sys.stdin.buffer:
         answer = solve(problems.validate_json(line))

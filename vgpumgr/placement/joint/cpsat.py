@@ -30,9 +30,8 @@ def solve(problem: Problem) -> Answer:
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     parameters.num_workers, parameters.random_seed = 1, 0
-    parameters.linearization_level = (
-        2  # capacities are what it is about: 2 to 200 times less effort
-    )
+    # Capacities are what it is about: 2 to 200 times less effort than at the level of the default.
+    parameters.linearization_level = 2
     parameters.max_deterministic_time = problem.effort
     parameters.max_time_in_seconds = problem.seconds
     status = solver.solve(model)

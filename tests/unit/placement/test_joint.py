@@ -89,7 +89,7 @@ def test_without_an_answer_it_is_as_it_was_one_by_one() -> None:
 
 
 def test_its_effort_is_counted_over_all_windows() -> None:
-    asked = Asked(lambda problem: Answer((), (), problem.effort))
+    asked = Asked(lambda _: NOTHING_BETTER)
     place(TIGHT, ORDER, LEAST, solver=asked)
     assert [problem.effort for problem in asked.problems] == [EFFORT]
     cut = Fleet(

@@ -45,9 +45,9 @@ def _window_by_window(order: Order, solve: Solve) -> None:
         for hosts in order.windows(vms):
             if left <= 0 or not order.waiting:
                 return
-            most = left if order.has_only(hosts) else min(left, effort)
-            answer = _decided_anew(order, hosts, most, solve)
-            if answer is None:
+            whole = order.has_only(hosts)
+            answer = _decided_anew(order, hosts, left if whole else min(left, effort), solve)
+            if answer is None or whole:
                 return
             left -= answer.effort
 

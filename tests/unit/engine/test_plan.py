@@ -17,6 +17,7 @@ from vgpumgr.model.errors import (
     DeadlineExceeded,
     HostRefused,
     HostUnreachable,
+    Interrupted,
     NoPlacement,
     OutcomeUnknown,
 )
@@ -33,6 +34,19 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.close()
+
+
+def test_after_ctrl_c_a_vm_is_not_said_to_have_no_place(world: World) -> None:
+    """What looks for room ends with it: nothing found says nothing, and is not kept."""
+    wanted = [with_disk("web", "T4-4Q"), with_disk("huge", "T4-4Q", vcpus=500)]
+    world.engine.stop.set()
+    for act in (world.engine.plan, world.engine.apply):
+        with pytest.raises(Interrupted, match="interrupted"):
+            act(wanted)
+    assert world.ledger.requests(since=0.0, limit=9) == ()
+    world.engine.stop.clear()
+    with pytest.raises(NoPlacement):
+        world.engine.apply(wanted)
 
 
 def kinds(plan: Plan) -> list[tuple[str, ActionKind]]:

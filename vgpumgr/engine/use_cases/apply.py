@@ -25,6 +25,7 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import Interrupted
 from vgpumgr.model.journal import EVACUATE, MIGRATE, SHELVE, UNSHELVE
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.pool import DesktopRecord
@@ -51,6 +52,9 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
             warnings = hosts.insist()
             view = session.view()
             planned = make_plan(view, desired, place, warnings)
+    if planned.unplaced and session.stop.is_set():
+        # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
+        raise Interrupted("interrupted", why="nothing was changed yet")
     return planned, view
 
 

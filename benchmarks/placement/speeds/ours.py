@@ -24,7 +24,7 @@ def ours(
     """Its figures; the oldest VM leaves when there are more than ``most``."""
     past = [types.vms[kind] for kind in history]
     memory = {"fleet": rss_mib()}
-    solving, starting, cold = Stopwatch(), Stopwatch(), Stopwatch()
+    solving, starting, cold, ahead = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
     with solving.running():
         plan = make_plan(fleet, past)
     with starting.running():
@@ -32,6 +32,8 @@ def ours(
         placer = Placer(fleet, policy, mix=Mix.of(past), plan=plan, seed=1)
     with cold.running():
         placer.decide(types.vms[kinds[0]], explain=False)
+    with ahead.running():
+        placer.rate_ahead()
     answer, after, refused = _decided(placer, types, kinds, most)
     gc.collect()
     memory["all"] = rss_mib()
@@ -41,6 +43,7 @@ def ours(
         "refused": refused, "rss_mib": memory, "planned": plan is not None,
         "ms": {
             "plan": solving.ms(), "start": starting.ms(), "first_decision": cold.ms(),
+            "rating_ahead": ahead.ms(),
             "after_a_host_failed": _after_failing(placer, types, kinds[0], fleet, 1),
             "after_a_rack_failed": _after_failing(placer, types, kinds[0], fleet, RACK),
         },

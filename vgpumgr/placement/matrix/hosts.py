@@ -14,11 +14,16 @@ from vgpumgr.placement.node_state import NodeState
 from vgpumgr.placement.state import HostState
 from vgpumgr.placement.table.states import StateTable
 
+LOOSE, NOWHERE = -1, -2
+"""In ``node_of``: a GPU whose node is not known, and none, or one on no node of the host's."""
+
 
 class HostRows:
     """One entry per host. ``rows`` [hosts × GPUs] are rows of the table, 0 where there is no GPU.
 
-    ``intricate`` hosts have NUMA nodes or NVSwitch partitions.
+    ``intricate`` hosts have NUMA nodes or NVSwitch partitions. ``node_memory`` and ``node_cpus``
+    [hosts × nodes] are what nodes have left, -1 where there is no such node; ``node_of``
+    [hosts × GPUs] is each GPU's node, as a position among its host's, LOOSE where it is not known.
     ``most_cpu`` and ``width`` are the vCPUs and the GPUs of the largest host.
     """
 
@@ -36,7 +41,13 @@ class HostRows:
             gpus = host.supply.gpus
             self.rows[number, : len(gpus)] = [self._first_row(gpu) for gpu in gpus]
         self.units = table.units[self.rows].sum(axis=1)
-        self.has_nodes = any(host.supply.numa for host in hosts)
+        most = max((len(host.supply.numa) for host in hosts), default=0)
+        self.node_memory = np.full((count, most), -1, np.int64)
+        self.node_cpus = np.full((count, most), -1, np.int64)
+        self.node_of = np.full((count, self.width if most else 0), NOWHERE, np.int8)
+        for number in range(count if most else 0):
+            self._place_gpus(number)
+            self._read_nodes(number)
         self.intricate = np.array([_intricate(host.supply) for host in hosts], np.bool_)
         self.alike = Alike([self._digest(number) for number in range(count)])
 
@@ -46,6 +57,8 @@ class HostRows:
         self.cpu, self.memory = self.cpu[order], self.memory[order]
         self.rows, self.units = self.rows[order], self.units[order]
         self.intricate = self.intricate[order]
+        self.node_memory, self.node_cpus = self.node_memory[order], self.node_cpus[order]
+        self.node_of = self.node_of[order]
         self.alike.reorder(order)
 
     def update(self, number: int) -> None:
@@ -58,6 +71,7 @@ class HostRows:
         if rows:
             self.rows[number, : len(rows)] = rows
             self.units[number] = self._table.units[self.rows[number]].sum()
+        self._read_nodes(number)
         self.alike.put(number, self._digest(number))
 
     def _digest(self, number: int) -> int:
@@ -82,6 +96,19 @@ class HostRows:
         """Its NUMA nodes as they are now."""
         host = self.states[number]
         return host.nodes if host.touched else host.supply.numa
+
+    def _place_gpus(self, number: int) -> None:
+        """Where GPUs are never changes; what nodes have left does."""
+        supply = self.states[number].supply
+        at = {node.id: position for position, node in enumerate(supply.numa)}
+        for column, gpu in enumerate(supply.gpus):
+            node = gpu.numa_node
+            self.node_of[number, column] = LOOSE if node is None else at.get(node, NOWHERE)
+
+    def _read_nodes(self, number: int) -> None:
+        for position, node in enumerate(self.nodes(number)):
+            self.node_memory[number, position] = memory(node)
+            self.node_cpus[number, position] = cpus(node)
 
     def _first_row(self, gpu: GpuSupply) -> int:
         """Untouched GPUs with the very same offers and slots are alike: the rest of them follow."""

@@ -75,19 +75,12 @@ class LeastPlane(Plane):
         demand, state = self.wants.demands[number], self.hosts.states[host]
         if demand.parts != 1:
             return find_fit(state, demand, self._keys)
-        found = self._rater.outcomes(host)
-        results, rows = found.of(number)
-        if len(results) == 1:
-            scores = np.zeros(1)
-        else:
-            types = np.full(len(results), number)
-            scores = self._rater.choices(host, found, types, results, rows)
+        rows, scores = self._rater.ways(number, host)
         if not self.hosts.intricate[host]:
-            best = int(rows[scores.argmax()])
-            at = self.hosts.rows[host].tolist().index(best)
+            at = self.hosts.rows[host].tolist().index(rows[scores.index(max(scores))])
             keys = self._keys if self._mix.valued else None
             return find_fit(state, demand, keys, only=[state.gpus[at]])
-        rank = dict(zip(rows.tolist(), (-scores).tolist(), strict=True))
+        rank = dict(zip(rows, (-score for score in scores), strict=True))
         row_of = self.table.row_of
 
         def ranked(gpu: GpuState, offer: Offer, spot: Spot) -> Key:

@@ -29,7 +29,7 @@ _LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 _REMEMBERED = 4096
 
 MOST_TYPES = 1024
-"""Types that one policy keeps up; with one more all are forgotten but those of the mix."""
+"""Types that one policy keeps up; with one more all are forgotten, and come up anew."""
 
 
 class Matrix:
@@ -101,6 +101,16 @@ class Matrix:
         if isinstance(plane, LeastPlane):
             self._expect(plane)
 
+    def rate_ahead(self) -> None:
+        """Take in the types of the mix now, all at once, not one by one as they come."""
+        plane = self._plane(_LEAST)
+        expected = dict.fromkeys(each.demand for each in self._mix())
+        new = [demand for demand in expected if demand not in self._types][:MOST_TYPES]
+        if new:
+            first = len(plane.wants.demands)
+            self._types |= {demand: number for number, demand in enumerate(new, start=first)}
+            plane.add(new)
+
     def count(self, demand: Demand, host: HostState, change: int) -> None:
         """Note for this plan and later ones that VMs were placed, or left."""
         group = group_key(demand)
@@ -133,7 +143,7 @@ class Matrix:
             self._quotas.count(self._quotas.group(group), self._number[host], change)
 
     def _emptied(self, policy: PlacementPolicy) -> LeadPlane | LeastPlane:
-        """The plane anew, with those types alone that are expected."""
+        """The plane anew, without any type."""
         del self._planes[policy]
         self._types = {each: n for each, n in self._types.items() if each.policy is not policy}
         self._latest.clear()
@@ -176,8 +186,3 @@ class Matrix:
         hosts = self._hosts.states if self._valued else ()
         plane.expect(MixRows(mix, self._table, pool_values(hosts, self._boards, mix)))
         self._instruct(plane)
-        new = [d for d in dict.fromkeys(each.demand for each in mix) if d not in self._types]
-        if new:
-            first = len(plane.wants.demands)
-            self._types |= {demand: number for number, demand in enumerate(new, start=first)}
-            plane.add(new)

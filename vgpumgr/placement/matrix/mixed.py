@@ -108,12 +108,17 @@ class MixRows:
         """What GPUs become with one more of a part, at the place that keeps the most value."""
         found: Ints = self._table.after[rows, columns].astype(np.int64)
         if self._values:
-            choices = self._table.choices
             for n, cell in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-                if cell in choices:
-                    self.catch_up()
-                    found[n] = min(choices[cell], key=lambda row: -self.worth[row])
+                found[n] = self.after_one(*cell)
         return found
+
+    def after_one(self, row: int, column: int) -> int:
+        """The same of one GPU."""
+        choices = self._table.choices.get((row, column)) if self._values else None
+        if choices is None:
+            return int(self._table.after[row, column])
+        self.catch_up()
+        return max(choices, key=lambda row: self.worth[row])
 
     @property
     def valued(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vgpumgr.model.placement import NumaSupply
-from vgpumgr.placement.matrix.hosts import HostRows, cpus, memory, pages
+from vgpumgr.placement.matrix.hosts import LOOSE, HostRows, pages
 from vgpumgr.placement.matrix.wants import Flags, Ints, Wants
 from vgpumgr.placement.node_state import NodeState
 from vgpumgr.placement.table.states import StateTable
@@ -38,12 +38,44 @@ class Room:
             return fits & ~wants.needs_nodes, np.zeros_like(fits)
         if wants.paged or wants.any_pinned:
             paged = sum((self._pages(node) for node in nodes), np.zeros_like(wants.pages))
-            fits &= (wants.pinned <= sum(map(cpus, nodes))) & (wants.pages <= paged)
+            fits &= (wants.pinned <= hosts.node_cpus[number].clip(0).sum()) & (wants.pages <= paged)
         near = self._near(number)
         bound = wants.needs_nodes
-        if self._all_known(number):
+        if (hosts.node_of[number] != LOOSE).all():
             bound = bound | wants.has_parts
         return fits & (near | ~wants.require), wants.prefer & ~near & bound
+
+    def on_many(self, kind: int, hosts: Ints) -> tuple[Flags, Flags]:
+        """(fits, strays) of one type by host; it wants no pages, and parts of one kind at most."""
+        rows, wants = self._hosts, self._wants
+        room = self._table.room[rows.rows[hosts], wants.columns[kind, 0]]
+        if not wants.has_parts[kind]:
+            room = np.zeros_like(room)
+        fits: Flags = room.sum(axis=1) >= wants.needs[kind, 0]
+        fits &= (wants.cpu[kind] <= rows.cpu[hosts]) & (wants.memory[kind] <= rows.memory[hosts])
+        if not rows.node_of.size:
+            return fits & ~wants.needs_nodes[kind], np.zeros_like(fits)
+        has_nodes = (rows.node_memory[hosts] >= 0).any(axis=1)
+        fits &= ~has_nodes | (wants.pinned[kind] <= rows.node_cpus[hosts].clip(0).sum(axis=1))
+        near = self._near_many(kind, hosts, room)
+        fits &= np.where(has_nodes, near | ~wants.require[kind], ~wants.needs_nodes[kind])
+        bound = wants.needs_nodes[kind] | np.zeros_like(fits)
+        if wants.has_parts[kind]:
+            bound |= (rows.node_of[hosts] != LOOSE).all(axis=1)
+        return fits, wants.prefer[kind] & has_nodes & ~near & bound
+
+    def _near_many(self, kind: int, hosts: Ints, room: Ints) -> Flags:
+        """Hosts with room on one node; ``room`` is by GPU."""
+        rows, wants = self._hosts, self._wants
+        node_of, found = rows.node_of[hosts], np.zeros(len(hosts), np.bool_)
+        for node in range(rows.node_memory.shape[1]):
+            here = node_of == node
+            if not wants.require[kind]:
+                here |= node_of == LOOSE
+            holds = wants.memory[kind] <= rows.node_memory[hosts, node]
+            holds &= wants.pinned[kind] <= rows.node_cpus[hosts, node]
+            found |= holds & ((room * here).sum(axis=1) >= wants.needs[kind, 0])
+        return found
 
     def parts(self, rows: Ints) -> Flags:
         """For which types GPUs in these states, in order, have room, kind by kind."""
@@ -65,22 +97,21 @@ class Room:
         """Types that have room on one node."""
         wants, hosts = self._wants, self._hosts
         found = np.zeros(len(wants.demands), bool)
-        gpus = hosts.states[number].supply.gpus
-        for node in hosts.nodes(number):
-            here = [n for n, gpu in enumerate(gpus) if gpu.numa_node == node.id]
-            loose = [n for n, gpu in enumerate(gpus) if gpu.numa_node is None]
-            parts = self.parts(np.sort(hosts.rows[number, here]))
-            if loose:
-                both = self.parts(np.sort(hosts.rows[number, here + loose]))
-                parts = np.where(wants.require, parts, both)
-            found |= parts & self._node_holds(node)
+        rows, node_of = hosts.rows[number], hosts.node_of[number]
+        loose = node_of == LOOSE
+        for at, node in enumerate(hosts.nodes(number)):
+            here = node_of == at
+            parts = self.parts(np.sort(rows[here]))
+            if loose.any():
+                parts = np.where(wants.require, parts, self.parts(np.sort(rows[here | loose])))
+            found |= parts & self._node_holds(number, at, node)
         return found
 
-    def _node_holds(self, node: NodeState | NumaSupply) -> Flags:
+    def _node_holds(self, number: int, at: int, node: NodeState | NumaSupply) -> Flags:
         wants = self._wants
-        holds: Flags = wants.memory <= memory(node)
+        holds: Flags = wants.memory <= self._hosts.node_memory[number, at]
         if wants.any_pinned:
-            holds &= wants.pinned <= cpus(node)
+            holds &= wants.pinned <= self._hosts.node_cpus[number, at]
         if wants.paged:
             holds &= wants.pages <= self._pages(node)
         return holds
@@ -90,7 +121,3 @@ class Room:
         by_size = np.array([free.get(size, 0) for size in self._wants.page_sizes], np.int64)
         found: Ints = by_size[self._wants.page_size]
         return found
-
-    def _all_known(self, number: int) -> bool:
-        gpus = self._hosts.states[number].supply.gpus
-        return all(gpu.numa_node is not None for gpu in gpus)

@@ -31,12 +31,13 @@ class Ladder:
     ``goes_whole``: an empty one may be given whole.
     """
 
-    __slots__ = ("board", "first", "goes_whole")
+    __slots__ = ("_leads", "board", "first", "goes_whole")
 
     def __init__(self, board: Board, first: int, *, goes_whole: bool) -> None:
         self.board = board
         self.first = first
         self.goes_whole = goes_whole
+        self._leads: dict[PlacementPolicy, NDArray[np.float64]] = {}
 
     @property
     def empty(self) -> int:
@@ -73,17 +74,20 @@ class Ladder:
 
     def lead(self, policy: PlacementPolicy) -> NDArray[np.float64]:
         """The packed key of a GPU by row."""
+        if policy not in self._leads:
+            self._leads[policy] = np.array(self._packed(policy))
+        return self._leads[policy]
+
+    def _packed(self, policy: PlacementPolicy) -> list[float]:
         whole = [0] * (self.board.units + 1) + [int(self.goes_whole)]
         keys = zip(self.free().tolist(), whole, strict=True)
         if policy is BREADTH:
-            found = [packed(policy, (-free, 0, 0, goes)) for free, goes in keys]
-        else:
-            empty = self.board.units + 1
-            found = [
-                packed(policy, (0, int(n == empty), free, 0, goes))
-                for n, (free, goes) in enumerate(keys)
-            ]
-        return np.array(found)
+            return [packed(policy, (-free, 0, 0, goes)) for free, goes in keys]
+        empty = self.board.units + 1
+        return [
+            packed(policy, (0, int(n == empty), free, 0, goes))
+            for n, (free, goes) in enumerate(keys)
+        ]
 
     def _step_by_step(self, offers: list[Offer], room: Numbers, after: Numbers) -> None:
         for row, free in enumerate(self.free().tolist()):

@@ -79,18 +79,12 @@ class HostRows:
         nodes = self.nodes(number)
         rows = self.rows[number]
         seen = self.cpu[number].tobytes() + self.memory[number].tobytes()
-        if nodes:
-            seen += rows.tobytes() + repr(self._layout(number, nodes)).encode()
-        else:
-            seen += np.sort(rows).tobytes()
-        return int.from_bytes(blake2b(seen, digest_size=12).digest())
-
-    def _layout(self, number: int, nodes: Sequence[NodeState | NumaSupply]) -> Hashable:
-        gpus = self.states[number].supply.gpus
-        return (
-            tuple(gpu.numa_node for gpu in gpus),
-            tuple((node.id, cpus(node), memory(node), *pages(node)) for node in nodes),
-        )
+        if not nodes:
+            return _digest(seen + np.sort(rows).tobytes())
+        seen += rows.tobytes() + self.node_of[number].tobytes()
+        seen += self.node_memory[number].tobytes() + self.node_cpus[number].tobytes()
+        free = [pages(node) for node in nodes]
+        return _digest(seen + repr(free).encode() if any(free) else seen)
 
     def nodes(self, number: int) -> Sequence[NodeState | NumaSupply]:
         """Its NUMA nodes as they are now."""
@@ -129,6 +123,10 @@ def _intricate(supply: HostSupply) -> bool:
     """Whether more than the best GPU by itself decides what is best on the host."""
     placed = any(gpu.numa_node is not None for gpu in supply.gpus)
     return bool(supply.numa or supply.partitions or placed)
+
+
+def _digest(seen: bytes) -> int:
+    return int.from_bytes(blake2b(seen, digest_size=12).digest())
 
 
 def host_class(supply: HostSupply) -> Hashable:

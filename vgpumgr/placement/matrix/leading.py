@@ -12,7 +12,7 @@ from vgpumgr.placement.fit import Fit
 from vgpumgr.placement.matrix.hosts import HostRows
 from vgpumgr.placement.matrix.plane import Scores, masked, one_by_one
 from vgpumgr.placement.matrix.room import Room
-from vgpumgr.placement.matrix.wants import Flags, Ints, Wants
+from vgpumgr.placement.matrix.wants import Ints, Wants
 from vgpumgr.placement.table.leads import packed
 from vgpumgr.placement.table.states import NOTHING, StateTable
 
@@ -33,22 +33,22 @@ class HeadRater:
         self._policy = policy
         self._room = Room(hosts, wants, table)
         self._vague = np.array([vague(demand) for demand in wants.demands], np.bool_)
-        self._known: dict[Hashable, tuple[Flags, Scores]] = {}
+        self._known: dict[Hashable, Scores] = {}
 
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""
-        has_room, heads = self._of_gpus(np.sort(self._hosts.rows[number]))
-        fits, strays = self._room.on(number, has_room)
+        heads = self._of_gpus(np.sort(self._hosts.rows[number]))
+        fits, strays = self._room.on(number)
         return masked(-(heads + strays * _STRAYS), fits)
 
     def rate_many(self, hosts: Ints) -> Scores:
         """[types × hosts] the scores of these hosts."""
         return one_by_one(self, len(self._wants.demands), hosts)
 
-    def _of_gpus(self, gpus: Ints) -> tuple[Flags, Scores]:
+    def _of_gpus(self, gpus: Ints) -> Scores:
         key = gpus.tobytes()
         if key not in self._known:
-            self._known[key] = self._room.parts(gpus), self._heads_on(gpus)
+            self._known[key] = self._heads_on(gpus)
         return self._known[key]
 
     def _heads_on(self, gpus: Ints) -> Scores:

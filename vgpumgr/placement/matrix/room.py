@@ -6,7 +6,10 @@ that must be of one family: there, and where kinds compete, the exact fit has th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from vgpumgr.model.placement import NumaSupply
 from vgpumgr.placement.matrix.hosts import LOOSE, HostRows, pages
@@ -14,8 +17,9 @@ from vgpumgr.placement.matrix.wants import Flags, Ints, Wants
 from vgpumgr.placement.node_state import NodeState
 from vgpumgr.placement.table.states import StateTable
 
+Nodes = Sequence[NodeState | NumaSupply]
+
 _PLENTY = 1 << 40
-_REMEMBERED = 4096
 
 
 class Room:
@@ -25,21 +29,20 @@ class Room:
         self._hosts = hosts
         self._wants = wants
         self._table = table
-        self._known: dict[bytes, Flags] = {}
 
-    def on(self, number: int, gpus: Flags) -> tuple[Flags, Flags]:
-        """(fits, strays) by type; ``gpus`` says for which types all its GPUs together do."""
+    def on(self, number: int) -> tuple[Flags, Flags]:
+        """(fits, strays) by type."""
         hosts, wants = self._hosts, self._wants
-        fits: Flags = (
-            gpus & (wants.cpu <= hosts.cpu[number]) & (wants.memory <= hosts.memory[number])
-        )
+        room = self._table.room[hosts.rows[number], : len(self._table.parts)]
+        fits = (wants.cpu <= hosts.cpu[number]) & (wants.memory <= hosts.memory[number])
+        fits &= self._enough(room.sum(axis=0))
         nodes = hosts.nodes(number)
         if not nodes:
             return fits & ~wants.needs_nodes, np.zeros_like(fits)
         if wants.paged or wants.any_pinned:
             paged = sum((self._pages(node) for node in nodes), np.zeros_like(wants.pages))
             fits &= (wants.pinned <= hosts.node_cpus[number].clip(0).sum()) & (wants.pages <= paged)
-        near = self._near(number)
+        near = self._near(number, nodes, room)
         bound = wants.needs_nodes
         if (hosts.node_of[number] != LOOSE).all():
             bound = bound | wants.has_parts
@@ -77,33 +80,26 @@ class Room:
             found |= holds & ((room * here).sum(axis=1) >= wants.needs[kind, 0])
         return found
 
-    def parts(self, rows: Ints) -> Flags:
-        """For which types GPUs in these states, in order, have room, kind by kind."""
-        key = rows.tobytes()
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[key] = self._parts(rows)
-        return found
-
-    def _parts(self, rows: Ints) -> Flags:
+    def _enough(self, room: Ints) -> Flags:
+        """Types whose parts have room, kind by kind, on GPUs with so much [columns]."""
         wants = self._wants
-        room = np.append(self._table.room[rows, : len(self._table.parts)].sum(axis=0), _PLENTY)
-        enough: Flags = np.logical_and.reduce(room[wants.columns] >= wants.needs, axis=1)
+        with_always = np.append(room, _PLENTY)
+        if wants.columns.shape[1] == 1:
+            return with_always[wants.columns[:, 0]] >= wants.needs[:, 0]
+        enough: Flags = np.logical_and.reduce(with_always[wants.columns] >= wants.needs, axis=1)
         return enough
 
-    def _near(self, number: int) -> Flags:
-        """Types that have room on one node."""
-        wants, hosts = self._wants, self._hosts
-        found = np.zeros(len(wants.demands), bool)
-        rows, node_of = hosts.rows[number], hosts.node_of[number]
+    def _near(self, number: int, nodes: Nodes, room: NDArray[np.int32]) -> Flags:
+        """Types that have room on one node; ``room`` is [GPUs × columns]."""
+        found = np.zeros(len(self._wants.demands), np.bool_)
+        node_of = self._hosts.node_of[number]
         loose = node_of == LOOSE
-        for at, node in enumerate(hosts.nodes(number)):
+        for at, node in enumerate(nodes):
             here = node_of == at
-            parts = self.parts(np.sort(rows[here]))
+            parts = self._enough(room[here].sum(axis=0))
             if loose.any():
-                parts = np.where(wants.require, parts, self.parts(np.sort(rows[here | loose])))
+                all_of = self._enough(room[here | loose].sum(axis=0))
+                parts = np.where(self._wants.require, parts, all_of)
             found |= parts & self._node_holds(number, at, node)
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from vgpumgr.placement.matrix.by_type import STRAYS, UNKNOWN, ByType, scored
 from vgpumgr.placement.matrix.hosts import HostRows
 from vgpumgr.placement.matrix.mixed import MixRows
 from vgpumgr.placement.matrix.outcomes import Deriving, Outcomes
-from vgpumgr.placement.matrix.plane import Scores, masked, one_by_one
+from vgpumgr.placement.matrix.plane import NEVER, Scores, masked, one_by_one
 from vgpumgr.placement.matrix.room import Room
 from vgpumgr.placement.matrix.wants import Floats, Ints, Wants
 from vgpumgr.placement.table.states import StateTable
@@ -34,15 +35,12 @@ class WasteRater:
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""
         found = self._outcomes(number)
-        ways, several = found.ways, found.several
-        fits, strays = self._room.on(number, found.has_room)
-        scores = np.full(len(fits), UNKNOWN)
-        each = self._scores(number, found, ways.types, ways.results, ways.rows)
-        if len(each):
-            scores[ways.chosen] = np.maximum.reduceat(each, ways.first)
-        if len(several):
-            last = np.arange(len(found.free) - len(several), len(found.free))
-            scores[several] = self._scores(number, found, several, last, np.zeros_like(several))
+        fits, strays = self._room.on(number)
+        scores, choices = np.full(len(fits), NEVER), self._choices(number, found)
+        for first, end in pairwise(found.runs):
+            types = found.types[first:end]
+            scores[types] = np.maximum(scores[types], choices[first:end])
+        scores[scores == NEVER] = UNKNOWN
         return masked(scores - strays * STRAYS, fits)
 
     def rate_many(self, hosts: Ints) -> Scores:
@@ -74,20 +72,18 @@ class WasteRater:
         if found is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = self._known[key] = self._deriving.of(gpus, self._room.parts(gpus))
+            found = self._known[key] = self._deriving.of(gpus)
         return found
 
-    def _scores(
-        self, number: int, found: Outcomes, types: Ints, results: Ints, rows: Ints
-    ) -> Floats:
-        """The score of each way on a host."""
+    def _choices(self, number: int, found: Outcomes) -> Floats:
+        """The score of each choice on a host."""
         hosts, wants, mix = self._hosts, self._wants, self._mix
         cpu, memory = hosts.cpu[number], hosts.memory[number]
-        left = cpu - wants.cpu[types]
-        open_to = mix.open_to(left, memory - wants.memory[types])
-        useful = np.einsum("cm,cm->c", open_to, found.useful[results])
+        left = cpu - wants.cpu[found.types]
+        open_to = mix.open_to(left, memory - wants.memory[found.types])
+        useful = np.einsum("cm,cm->c", open_to, found.useful[found.results])
         # The same kernel as for many hosts, for the same last bit.
         before = np.einsum("m,m->", mix.open_to(cpu, memory), found.useful[0])
-        freed = found.free[0] - found.free[results]
-        gain = useful - before + found.worth[results] + freed
-        return scored(hosts, mix, gain, found.idle[results], left, rows)
+        freed = found.free[0] - found.free[found.results]
+        gain = useful - before + found.worth[found.results] + freed
+        return scored(hosts, mix, gain, found.idle[found.results], left, found.rows)

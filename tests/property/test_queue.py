@@ -291,7 +291,7 @@ def test_what_is_promised_is_kept_where_bounds_are_true(
 ) -> None:
     fleet, jobs = day
     promised: dict[str, float] = {}
-    for now, queue, started in live(fleet, jobs, Rules(heads=heads, aging_s=1e9)):
+    for now, queue, started in live(fleet, jobs, Rules(heads=heads, aging_s=1e9, overdue_s=1e9)):
         for name in started:
             assert now <= promised.pop(name, now)
         for name, by in promised.items():

@@ -47,13 +47,15 @@ class Rules:
     """How a queue is worked; the same for all fleets and loads.
 
     ``aging_s``: who waited so long counts as one class of priority (100) higher, and so on, so
-    nobody starves. ``heads``: for how many of those that wait longest room is kept. ``unknown_s``:
+    nobody starves. ``overdue_s``: who waited so long comes before those of the same class who have
+    not, who waited twice as long before these, and so on. ``heads``: for how many of those that wait longest room is kept. ``unknown_s``:
     how long a VM is taken to run of which nobody knows. ``restart_s`` is the work, in seconds of
     the VM, that an eviction costs beside what it had done. ``kept_for_short`` is the share of the
     fleet that VMs may not fill that run longer than ``short_s``, or nobody knows how long.
     """
 
     aging_s: float = 86_400.0
+    overdue_s: float = 14_400.0
     heads: int = 1
     unknown_s: float = 3_600.0
     restart_s: float = 300.0

@@ -91,7 +91,9 @@ class Line:
         return bool(row["runtime"] < self._closed[row["kind"]])
 
     def rank(self, seat: int, now: float) -> float:
-        """Its class of priority, one higher for each ``aging_s`` that it has waited."""
+        """Its class of priority, one higher for each ``aging_s`` that it has waited, and less than
+        one more for being overdue: priorities are whole numbers.
+        """
         return float(self._class(self._rows[[seat]], now)[0])
 
     def served(self, now: float) -> list[tuple[float, int]]:
@@ -120,8 +122,9 @@ class Line:
         return list(zip(classes[order].tolist(), seats[order].tolist(), strict=True))
 
     def _class(self, found: NDArray[np.void], now: float) -> NDArray[np.float64]:
-        aged = np.floor(np.maximum(now - found["since"], 0.0) / self._rules.aging_s)
-        classes: NDArray[np.float64] = found["priority"] + _CLASS * aged
+        waited = np.maximum(now - found["since"], 0.0)
+        aged, overdue = waited // self._rules.aging_s, waited // self._rules.overdue_s
+        classes: NDArray[np.float64] = found["priority"] + _CLASS * aged + overdue / (overdue + 1)
         return classes
 
     def _kind(self, kind: Hashable) -> int:

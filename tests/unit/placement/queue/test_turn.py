@@ -30,6 +30,19 @@ def test_who_has_waited_a_day_longer_counts_as_a_class_higher() -> None:
     assert started(Scene(fleet_of()).turn(old, new, now=DAY - 1)) == ["new"]
 
 
+def test_who_is_overdue_goes_first_in_its_class_and_in_no_other() -> None:
+    """However long it runs; who waited twice as long comes before, too."""
+    now, overdue = 9 * 3600.0, Rules().overdue_s
+    short = whole("short", since=now - overdue + 1, runtime_s=60.0)
+    long = whole("long", since=now - overdue, runtime_s=90_000.0)
+    longer = whole("longer", since=now - 2 * overdue, runtime_s=900_000.0)
+    assert started(Scene(fleet_of()).turn(short, long, now=now)) == ["long"]
+    assert started(Scene(fleet_of()).turn(short, long, longer, now=now)) == ["longer"]
+    assert started(Scene(fleet_of()).turn(short, long, now=now - 1)) == ["short"]
+    above = whole("above", since=now, priority=1)
+    assert started(Scene(fleet_of()).turn(above, longer, now=now)) == ["above"]
+
+
 def test_the_short_and_the_small_go_first_among_equals() -> None:
     found = Scene(fleet_of()).turn(
         whole("long", since=1.0, runtime_s=9000.0), whole("short", since=2.0, runtime_s=90.0)

@@ -48,10 +48,11 @@ class Rules:
 
     ``aging_s``: who waited so long counts as one class of priority (100) higher, and so on, so
     nobody starves. ``overdue_s``: who waited so long comes before those of the same class who have
-    not, who waited twice as long before these, and so on. ``heads``: for how many of those that wait longest room is kept. ``unknown_s``:
-    how long a VM is taken to run of which nobody knows. ``restart_s`` is the work, in seconds of
-    the VM, that an eviction costs beside what it had done. ``kept_for_short`` is the share of the
-    fleet that VMs may not fill that run longer than ``short_s``, or nobody knows how long.
+    not, who waited twice as long before these, and so on. ``heads``: for how many of those that
+    wait longest room is kept. ``unknown_s``: how long a VM is taken to run of which nobody knows.
+    ``restart_s`` is the work, in seconds of the VM, that an eviction costs beside what it had done.
+    ``kept_for_short`` is the share of the fleet that VMs may not fill that run longer than
+    ``short_s``, or nobody knows how long.
     """
 
     aging_s: float = 86_400.0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.support import until
 from tests.vncviewer import Viewer
-from vgpumgr.app.tickets.door import TRIES, LoopbackDoors
+from vgpumgr.app.tickets.door import TRIES, LoopbackDoor, LoopbackDoors
 from vgpumgr.app.tickets.secret import Half
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, UsageError
 from vgpumgr.model.ports import Door
@@ -83,6 +85,31 @@ def test_closing_parts_who_is_joined(scene: Scene) -> None:
         assert viewer.ended()
     with pytest.raises(ConnectionRefusedError):
         Viewer(scene.door.address)
+
+
+def test_a_viewer_who_is_parted_while_it_comes_in_ends_like_any_other(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread of the door fails: pytest tells."""
+    let_in, join, joined = LoopbackDoor._let_in, LoopbackDoor._join, threading.Event()
+
+    def parted(door: LoopbackDoor, viewer: socket.socket) -> bool:
+        found = let_in(door, viewer)
+        door.close()
+        return found
+
+    def noted(door: LoopbackDoor, viewer: socket.socket) -> None:
+        try:
+            join(door, viewer)
+        finally:
+            joined.set()
+
+    monkeypatch.setattr(LoopbackDoor, "_let_in", parted)
+    monkeypatch.setattr(LoopbackDoor, "_join", noted)
+    with Viewer(scene.door.address) as viewer, contextlib.suppress(OSError):
+        viewer.log_in(scene.password)
+    assert joined.wait(60)
+    assert scene.ended() == "it was closed"
 
 
 def test_the_end_of_the_console_is_seen_before_anybody_comes(scene: Scene) -> None:

@@ -78,6 +78,10 @@ class LoopbackDoor:
                 viewer, _ = self._listener.accept()
                 with self._lock:
                     self._viewers.append(viewer)
+                    is_late = self._joined is not None or bool(self._ended)
+                if is_late:
+                    _shut(viewer)
+                    break
                 threading.Thread(target=self._meet, args=(viewer,), daemon=True).start()
         _shut(self._listener)
 
@@ -108,8 +112,8 @@ class LoopbackDoor:
         return True
 
     def _join(self, viewer: socket.socket) -> None:
-        viewer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with suppress(OSError):
+        with suppress(OSError):  # it may have been parted already
+            viewer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while piece := viewer.recv(_PIECE):
                 self._console.sendall(piece)
                 self._sent += len(piece)
@@ -127,7 +131,8 @@ class LoopbackDoor:
             if self._ended:
                 return
             self._ended = why
-        for each in (self._listener, *self._viewers):
+            viewers = list(self._viewers)
+        for each in (self._listener, *viewers):
             _shut(each)
         self._console.close()
 

@@ -24,8 +24,8 @@ Weights = tuple[tuple[VmSpec, float], ...]
 
 # How far back requests tell what will come.
 HISTORY_S = 30 * 86_400.0
-# A plan is made in the way of a decision, so it may take no longer (its program is solved twice),
-# and it serves for so long.
+# A plan is made in the way of a decision, so its program may take no longer each time that it is
+# solved (twice, mostly), and it serves for so long.
 PLAN_TAKES_S, PLAN_LASTS_S = 1.0, 3_600.0
 # What was asked for is read anew after so long: twenty thousand requests take most of a second.
 HISTORY_LASTS_S = 60.0

@@ -1,35 +1,28 @@
-"""The program: how much of each group each class of hosts takes when the fleet is full.
+"""How much of each group each class of hosts takes when the fleet is full.
 
-Hosts of a class are one pool of vCPUs and memory, and requests may be split; GPUs are not: what
-lies on them flows along the arcs of ``flow``, from the states that they are in. First, how many
-times the mix fits (its duals are prices); then, nearly that full, the way that leaves the most
-vCPUs to spare per host. Solved by interior point, so that what is indifferent is spread evenly.
+First, how many times the mix fits (its duals are prices). Where that ends with what only a few
+groups go by (GPUs of a scarce model), they get as much, and then how many times the rest fits; and
+so on. At last, nearly that full, the way that leaves the most vCPUs to spare per host. Solved by
+interior point, so that what is indifferent is spread evenly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpumgr.placement.plan.flow import Flow, flow
+from vgpumgr.placement.plan.fleet_program import FleetProgram
 from vgpumgr.placement.plan.groups import Group
-from vgpumgr.placement.plan.pools import Pool, Pools
-from vgpumgr.placement.plan.program import Program
-from vgpumgr.placement.table.states import MILLI
+from vgpumgr.placement.plan.pools import Pools
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-MOST_ARCS = 150_000
-
-SPARE = ((0.125, 6.4), (0.25, 3.2), (0.375, 1.6), (0.625, 0.8), (1.25, 0.4), (2.5, 0.2), (4.0, 0.1))
-"""What spare vCPUs per host are worth: up to so many average requests, so much each. Falling, so
-that all classes have a little before any has much."""
-
-_MEMORY_UNIT = 1024.0
+MOST_ROUNDS = 3
+"""So often groups that are short are set apart; two do nearly always."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,153 +38,33 @@ def expected(
     pools: Pools, groups: Sequence[Group], *, load: float, seconds: float
 ) -> Expected | None:
     """None where the program is too large, or was not solved in time (``seconds`` for each)."""
-    model = _Model(pools, groups)
-    if not model.build():
+    found = _fullest(pools, groups, load, seconds)
+    if found is None:
         return None
-    full = model.program.solve(seconds, free=model.spare)
-    if full is None:
-        return None
-    fits = float(full.values[model.times])
-    if fits <= 0:
-        return None
+    model, fits, duals = found
     even = model.program.solve(seconds, fix=[(model.times, load * fits)], free=[model.times])
     if even is None:
         return None
-    total = sum(group.count for group in groups)
-    return Expected(model.taken(even.values), model.prices(full.duals), fits * total)
+    taken = model.taken(even.values)
+    return Expected(taken, model.prices(duals), float(taken.sum()) / load)
 
 
-class _Model:
-    def __init__(self, pools: Pools, groups: Sequence[Group]) -> None:
-        self.program = Program()
-        self.times = int(self.program.add_columns(1, -MILLI)[0])
-        self.spare: list[int] = []
-        self._pools = pools
-        self._groups = groups
-        self._requests = np.full(pools.may.shape, -1, np.int64)
-        self._nodes: list[dict[int, int]] = []
-        self._families: list[tuple[Flow, dict[int, int]]] = []
-        self._columns = sorted({column for each in pools.columns for column, _ in each})
-        self._flows: dict[frozenset[int], Flow | None] = {}
-        counts = np.array([group.count for group in groups], np.float64)
-        vcpus = np.array([group.demand.vcpus for group in groups], np.float64)
-        self._unit = max(1.0, float(counts @ vcpus / counts.sum()))
-
-    def build(self) -> bool:
-        """False where it is too large."""
-        arcs = 0
-        for number, pool in enumerate(self._pools.pools):
-            found = self._flow(pool)
-            arcs += MOST_ARCS + 1 if found is None else len(found.tail)
-            if found is None or arcs > MOST_ARCS:
-                return False
-            self._add_pool(number, pool, found)
-        for number, group in enumerate(self._groups):
-            takers = self._requests[:, number]
-            takers = takers[takers >= 0]
-            # A group that nothing takes would keep the rest out too.
-            if len(takers):
-                columns = np.append(takers, self.times)
-                values = np.append(np.ones(len(takers)), -float(group.count))
-                self.program.add_row(columns, values, low=0.0, high=0.0)
-        return True
-
-    def taken(self, values: Floats) -> Floats:
-        """[classes × groups] of a solution."""
-        return np.where(self._requests >= 0, values[self._requests].clip(0), 0.0)
-
-    def prices(self, duals: Floats) -> dict[int, float]:
-        """By column, over the classes by their GPUs; a class where GPUs are not short says none."""
-        brought: dict[int, float] = {}
-        weights: dict[int, float] = {}
-        for pool, nodes, (found, rows) in zip(
-            self._pools.pools, self._nodes, self._families, strict=True
-        ):
-            whole = self._whole(nodes, duals)
-            if whole <= _NOTHING:
-                continue
-            weight = float(sum(pool.gpus.values()))
-            for column, family in zip(self._columns, found.family_of.tolist(), strict=True):
-                if family in rows:
-                    price = max(0.0, -duals[rows[family]]) / whole * MILLI
-                    brought[column] = brought.get(column, 0.0) + weight * price
-                    weights[column] = weights.get(column, 0.0) + weight
-        return {column: brought[column] / weights[column] for column in brought}
-
-    def _whole(self, nodes: dict[int, int], duals: Floats) -> float:
-        """The price of a whole GPU of a class, by the emptiest that it has."""
-        free = self._pools.table.free
-        emptiest = max(nodes, key=lambda row: free[row], default=0)
-        share = float(free[emptiest]) / MILLI
-        return -float(duals[nodes[emptiest]]) / share if share else 0.0
-
-    def _flow(self, pool: Pool) -> Flow | None:
-        start = frozenset(pool.gpus)
-        if start not in self._flows:
-            self._flows[start] = flow(sorted(start), self._columns, self._pools.table, MOST_ARCS)
-        return self._flows[start]
-
-    def _add_pool(self, number: int, pool: Pool, found: Flow) -> None:
-        groups = np.flatnonzero(self._pools.may[number])
-        requests = self.program.add_columns(len(groups))
-        self._requests[number, groups] = requests
-        arcs = self.program.add_columns(len(found.tail))
-        self._add_states(pool, found, arcs)
-        self._add_parts(found, arcs, groups, requests)
-        members = [self._groups[group] for group in groups.tolist()]
-        vcpus = np.array([group.demand.vcpus for group in members]) / self._unit
-        memory = np.array([group.memory_mib for group in members]) / _MEMORY_UNIT
-        columns, values = self._add_spare(pool)
-        self.program.add_row(
-            np.append(requests, columns), np.append(vcpus, values), high=pool.vcpus / self._unit
-        )
-        self.program.add_row(requests, memory, high=pool.memory_mib / _MEMORY_UNIT)
-
-    def _add_states(self, pool: Pool, found: Flow, arcs: Ints) -> None:
-        """No more GPUs leave a state than are in it or come to it."""
-        rows: dict[int, int] = {}
-        leaving, coming = _by(found.tail, len(found.nodes)), _by(found.head, len(found.nodes))
-        for node, row in enumerate(found.nodes.tolist()):
-            out, into = arcs[leaving[node]], arcs[coming[node]]
-            if len(out) + len(into):
-                values = np.append(np.ones(len(out)), -np.ones(len(into)))
-                there = float(pool.gpus.get(row, 0))
-                rows[row] = self.program.add_row(np.append(out, into), values, high=there)
-        self._nodes.append({row: at for row, at in rows.items() if row in pool.gpus})
-
-    def _add_parts(self, found: Flow, arcs: Ints, groups: Ints, requests: Ints) -> None:
-        """Arcs taken are parts that requests have."""
-        at = {column: n for n, column in enumerate(self._columns)}
-        having: list[list[tuple[int, float]]] = [[] for _ in range(found.families)]
-        for group, request in zip(groups.tolist(), requests.tolist(), strict=True):
-            for column, count in self._pools.columns[group]:
-                having[found.family_of[at[column]]].append((request, float(count)))
-        rows: dict[int, int] = {}
-        for family, taking in enumerate(_by(found.family, found.families)):
-            had = having[family]
-            columns = np.append(np.array([r for r, _ in had], np.int64), arcs[taking])
-            values = np.append([count for _, count in had], -np.ones(len(taking)))
-            row = self.program.add_row(columns, values, low=0.0, high=0.0)
-            if had:
-                rows[family] = row
-        self._families.append((found, rows))
-
-    def _add_spare(self, pool: Pool) -> tuple[Ints, Floats]:
-        """Columns for vCPUs that nobody takes, and what one of each takes."""
-        before, columns = 0.0, []
-        for up_to, worth in SPARE:
-            column = int(self.program.add_columns(1, -worth * pool.hosts)[0])
-            self.program.at_most(column, up_to - before)
-            columns.append(column)
-            before = up_to
-        self.spare += columns
-        return np.array(columns), np.full(len(columns), float(pool.hosts))
-
-
-_NOTHING = 1e-9
-
-
-def _by(numbers: Ints, count: int) -> list[Ints]:
-    """Positions by number."""
-    order = np.argsort(numbers, kind="stable")
-    return np.split(order, np.searchsorted(numbers[order], np.arange(1, count)))[:count]
+def _fullest(
+    pools: Pools,
+    groups: Sequence[Group],
+    load: float,
+    seconds: float,
+    held: Mapping[int, float] = MappingProxyType({}),
+    rounds: int = MOST_ROUNDS,
+) -> tuple[FleetProgram, float, Floats] | None:
+    """The program, how many times what grows in it fits, and the duals; None: not at all."""
+    model = FleetProgram(pools, groups, held)
+    full = model.program.solve(seconds, free=model.spare) if model.build() else None
+    if full is None:
+        return None
+    fits = float(full.values[model.times])
+    short = model.short(full.duals) if rounds else {}
+    if short:
+        more = {number: load * fits * count for number, count in short.items()}
+        return _fullest(pools, groups, load, seconds, {**held, **more}, rounds - 1)
+    return (model, fits, full.duals) if fits > 0 else None

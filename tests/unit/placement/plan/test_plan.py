@@ -13,7 +13,7 @@ from vgpumgr.model.placement import Fleet, FreeVf, GpuSupply
 from vgpumgr.model.vm import Affinity, GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement import plan as planning
 from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.plan import Plan, Worth, expected, make, make_plan
+from vgpumgr.placement.plan import Plan, Worth, fleet_program, make, make_plan
 from vgpumgr.placement.plan.classes import MOST_CLASSES, classes_of
 from vgpumgr.placement.plan.groups import group_key, groups_of
 from vgpumgr.placement.state import FleetState
@@ -55,6 +55,18 @@ def test_what_must_go_somewhere_keeps_its_place_there() -> None:
     assert quota(plan, picky) == [0.0, 16.0]
     assert quota(plan, easy) == [16.0, 0.0]
     assert plan.fits == pytest.approx(32, abs=0.1)
+
+
+def test_a_scarce_model_does_not_keep_the_others_small() -> None:
+    """Three of ten VMs want the one new GPU; when it is full the old ones have room for 32."""
+    hosts = [host(f"old{n}", free_size(f"o{n}")) for n in range(8)]
+    hosts.append(host("new", free_size("n", model="L4")))
+    picky, easy = of_model("T4-4Q", "L4"), of_model("T4-4Q", "T4")
+    plan = make_plan(Fleet(hosts=tuple(hosts)), [picky] * 90 + [easy] * 210, load=1.0)
+    assert plan is not None
+    assert quota(plan, picky) == [0.0, 4.0]
+    assert quota(plan, easy) == [32.0, 0.0]
+    assert plan.fits == pytest.approx(36, abs=0.1)
 
 
 def test_those_who_need_many_vcpus_go_where_they_are() -> None:
@@ -162,7 +174,7 @@ def test_there_is_no_plan_without_history_hosts_or_solver(monkeypatch: pytest.Mo
 def test_a_program_too_large_or_too_slow_is_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     history = [vm("T4-4Q"), vm("T4-2Q")] * 100
     assert make_plan(FLEET, history, seconds=0.0) is None
-    monkeypatch.setattr(expected, "MOST_ARCS", 3)
+    monkeypatch.setattr(fleet_program, "MOST_ARCS", 3)
     assert make_plan(FLEET, history) is None
 
 

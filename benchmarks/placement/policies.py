@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from benchmarks.placement.baselines import MORE_RULES, RULES, baseline
+from benchmarks.placement.planned_anew import PlannedAnew
 from benchmarks.placement.policy import Policy
 from benchmarks.placement.product import BulkProduct, Ingredients, Product
 from benchmarks.placement.sequences import Arrivals
@@ -16,6 +17,9 @@ OURS = "vgpumgr"
 
 BULK = "vgpumgr-bulk"
 """The same, given each window of requests as one order."""
+
+ANEW = "vgpumgr-anew"
+"""The same, with a plan of what is free every 300 requests, as commands and ``serve`` make it."""
 
 _Make = Callable[[Arrivals, Sequence[Shape]], Policy]
 
@@ -32,6 +36,7 @@ def _by(policy: PlacementPolicy) -> _Make:
 PRODUCT: dict[str, _Make] = {
     OURS: _without(),
     BULK: lambda arrivals, past: BulkProduct(arrivals, history=past),
+    ANEW: lambda arrivals, past: PlannedAnew(arrivals, history=past),
     "vgpumgr-no-learning": _without(learns=False),
     "vgpumgr-no-quotas": _without(quotas=False),
     "vgpumgr-no-prices": _without(prices=False),

@@ -99,12 +99,13 @@ class Placer:
         self._mix = mix
         self._matrix.expect(valued=self._values)
 
-    def adopt_plan(self, plan: Plan | None) -> None:
+    def adopt_plan(self, plan: Plan | None, *, of_what_is_free: bool = False) -> None:
         """Go by a newer plan for ``fleet``, the fleet as it was given; None: by none.
 
-        What is held of what was committed since counts against the plan's quotas.
+        What is held of what was committed since counts against the plan's quotas;
+        ``of_what_is_free``: the plan is for what is left now, so only what comes counts.
         """
-        self._matrix.adopt(plan)
+        self._matrix.adopt(plan, anew=of_what_is_free)
 
     def rate_ahead(self) -> None:
         """Rate every host for every type of the mix now, not for each when it first comes.

@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from benchmarks.placement.checker import replay
+from benchmarks.placement.planned_anew import what_is_left
 from benchmarks.placement.policies import BULK, PRODUCT, make
 from benchmarks.placement.run import decide
 from benchmarks.placement.sequences import Arrivals, history, inflation, turnover, windowed
 from benchmarks.placement.supply import fleet_of, vm_of
 from benchmarks.placement.traces import Host, Shape, Task
 from tests.unit.benchmarks import fleets
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement import Placer
+from vgpumgr.placement.state import FleetState
 
 
 def world(seed: int) -> tuple[tuple[Host, ...], tuple[Task, ...]]:
@@ -69,3 +74,21 @@ def test_supply_and_requests_are_those_of_the_trace() -> None:
         "share-460", ("A10", "T4")
     )  # fmt: skip
     assert (vm_of(whole).gpus[0].count, vm_of(Shape(1, 1, 0, 0)).gpus) == (4, ())
+
+
+def test_what_is_left_is_what_the_placer_has_left() -> None:
+    hosts, tasks = world(11)
+    arrivals = inflation(hosts, tasks, 11)
+    fleet = fleet_of(arrivals.hosts, arrivals.shapes)
+    placer, held = Placer(fleet, PlacementPolicy.LEAST_FRAGMENTATION), []
+    for kind in arrivals.kinds.tolist():
+        decision = placer.decide(vm_of(arrivals.shapes[kind]), explain=False)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
+            held.append(decision)
+    again = FleetState(what_is_left(fleet, held))
+    assert held
+    for left, host in zip(again.hosts, placer.standing.hosts, strict=True):
+        assert (left.free_vcpus, left.memory_mib) == (host.free_vcpus, host.memory_mib)
+        assert [gpu.free_units for gpu in left.gpus] == [gpu.free_units for gpu in host.gpus]
+        assert [gpu.whole for gpu in left.gpus] == [gpu.whole for gpu in host.gpus]

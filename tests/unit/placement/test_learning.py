@@ -28,9 +28,9 @@ class Pupil(Placer):
         self.mixes.append(mix)
         super().adopt_mix(mix)
 
-    def adopt_plan(self, plan: Plan | None) -> None:
+    def adopt_plan(self, plan: Plan | None, *, of_what_is_free: bool = False) -> None:
         self.plans.append(plan)
-        super().adopt_plan(plan)
+        super().adopt_plan(plan, of_what_is_free=of_what_is_free)
 
     def weights(self) -> list[float]:
         """How many requests each mix was made of."""

@@ -164,6 +164,15 @@ def test_a_plan_adopted_later_counts_what_is_held_and_none_takes_it_back() -> No
     assert run(placer, vm("T4-4Q")) == ["new-1"]
 
 
+def test_what_is_held_does_not_count_against_a_plan_of_what_is_free() -> None:
+    names = "new-1", "old-1", "new-2"
+    fleet = Fleet(hosts=tuple(host(name, gpu(name)) for name in names))
+    placer = Placer(fleet, LEAST, mix=QUARTERS)
+    assert run(placer, *copies(2, vm("T4-4Q"))) == ["new-1", "new-1"]
+    placer.adopt_plan(two_classes(*names), of_what_is_free=True)
+    assert run(placer, *copies(3, vm("T4-4Q"))) == ["new-1", "new-1", "old-1"]
+
+
 def test_what_left_before_a_plan_was_adopted_does_not_count() -> None:
     fleet = Fleet(hosts=(host("new-1", gpu("new-1")), host("old-1", gpu("old-1"))))
     placer = Placer(fleet, LEAST, mix=QUARTERS)

@@ -76,9 +76,14 @@ class Matrix:
             return plane.best_but(number, [self._number[order] for order in avoid])
         return plane.best(number)
 
-    def adopt(self, plan: Plan | None) -> None:
-        """Go by another plan, what is held counted against its quotas; None: by none."""
+    def adopt(self, plan: Plan | None, *, anew: bool = False) -> None:
+        """Go by another plan; None: by none. What is held counts against its quotas.
+
+        ``anew``: only what comes does.
+        """
         self._plan = plan
+        if anew:
+            self._held.clear()
         classes = plan.classes if plan else {}
         numbers = [classes.get(host.name, -1) for host in self._hosts.states]
         order = np.lexsort((self._ranks(), np.array(numbers, np.int64)))

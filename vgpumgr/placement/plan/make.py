@@ -28,7 +28,7 @@ def make_plan(
 
     ``load`` is how full it makes the fleet, of the fullest that this mix can (0 to 1). None
     without highspy, with fewer than 200 requests in the history, where the program is too large
-    (more than 150,000 ways of putting a part on a GPU), or takes longer than ``seconds`` each of the
+    (more than 150,000 ways of putting a part on a GPU), or takes longer than ``seconds`` any of the
     two times that it is solved (up to five where models of GPUs are scarce).
     """
     if len(history) < FEWEST or not fleet.hosts or not solver_is_there():

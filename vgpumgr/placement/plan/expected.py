@@ -63,8 +63,8 @@ def _fullest(
     if full is None:
         return None
     fits = float(full.values[model.times])
-    short = model.short(full.duals) if rounds else {}
-    if short:
+    fuller = None
+    if short := model.short(full.duals) if rounds else {}:
         more = {number: load * fits * count for number, count in short.items()}
-        return _fullest(pools, groups, load, seconds, {**held, **more}, rounds - 1)
-    return (model, fits, full.duals) if fits > 0 else None
+        fuller = _fullest(pools, groups, load, seconds, {**held, **more}, rounds - 1)
+    return fuller or ((model, fits, full.duals) if fits > 0 else None)

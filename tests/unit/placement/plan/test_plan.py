@@ -15,6 +15,7 @@ from vgpumgr.placement import plan as planning
 from vgpumgr.placement.demand import demand_of
 from vgpumgr.placement.plan import Plan, Worth, fleet_program, make, make_plan
 from vgpumgr.placement.plan.classes import MOST_CLASSES, classes_of
+from vgpumgr.placement.plan.fleet_program import FleetProgram
 from vgpumgr.placement.plan.groups import group_key, groups_of
 from vgpumgr.placement.state import FleetState
 from vgpumgr.placement.table.states import StateTable
@@ -67,6 +68,19 @@ def test_a_scarce_model_does_not_keep_the_others_small() -> None:
     assert quota(plan, picky) == [0.0, 4.0]
     assert quota(plan, easy) == [32.0, 0.0]
     assert plan.fits == pytest.approx(36, abs=0.1)
+
+
+def test_where_the_rest_is_not_solved_in_time_all_count_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = FleetProgram.build
+    monkeypatch.setattr(FleetProgram, "build", lambda self: not self._held and build(self))
+    hosts = [host(f"old{n}", free_size(f"o{n}")) for n in range(8)]
+    hosts.append(host("new", free_size("n", model="L4")))
+    picky, easy = of_model("T4-4Q", "L4"), of_model("T4-4Q", "T4")
+    plan = make_plan(Fleet(hosts=tuple(hosts)), [picky] * 90 + [easy] * 210, load=1.0)
+    assert plan is not None
+    assert quota(plan, easy) == [9.33, 0.0]
 
 
 def test_those_who_need_many_vcpus_go_where_they_are() -> None:

@@ -58,15 +58,22 @@ def test_what_must_go_somewhere_keeps_its_place_there() -> None:
     assert plan.fits == pytest.approx(32, abs=0.1)
 
 
-def test_a_scarce_model_does_not_keep_the_others_small() -> None:
+def scarce() -> Plan:
     """Three of ten VMs want the one new GPU; when it is full the old ones have room for 32."""
     hosts = [host(f"old{n}", free_size(f"o{n}")) for n in range(8)]
     hosts.append(host("new", free_size("n", model="L4")))
-    picky, easy = of_model("T4-4Q", "L4"), of_model("T4-4Q", "T4")
-    plan = make_plan(Fleet(hosts=tuple(hosts)), [picky] * 90 + [easy] * 210, load=1.0)
+    plan = make_plan(Fleet(hosts=tuple(hosts)), [PICKY] * 90 + [EASY] * 210, load=1.0)
     assert plan is not None
-    assert quota(plan, picky) == [0.0, 4.0]
-    assert quota(plan, easy) == [32.0, 0.0]
+    return plan
+
+
+PICKY, EASY = of_model("T4-4Q", "L4"), of_model("T4-4Q", "T4")
+
+
+def test_a_scarce_model_does_not_keep_the_others_small() -> None:
+    plan = scarce()
+    assert quota(plan, PICKY) == [0.0, 4.0]
+    assert quota(plan, EASY) == [32.0, 0.0]
     assert plan.fits == pytest.approx(36, abs=0.1)
 
 
@@ -75,12 +82,7 @@ def test_where_the_rest_is_not_solved_in_time_all_count_alike(
 ) -> None:
     build = FleetProgram.build
     monkeypatch.setattr(FleetProgram, "build", lambda self: not self._held and build(self))
-    hosts = [host(f"old{n}", free_size(f"o{n}")) for n in range(8)]
-    hosts.append(host("new", free_size("n", model="L4")))
-    picky, easy = of_model("T4-4Q", "L4"), of_model("T4-4Q", "T4")
-    plan = make_plan(Fleet(hosts=tuple(hosts)), [picky] * 90 + [easy] * 210, load=1.0)
-    assert plan is not None
-    assert quota(plan, easy) == [9.33, 0.0]
+    assert quota(scarce(), EASY) == [9.33, 0.0]
 
 
 def test_those_who_need_many_vcpus_go_where_they_are() -> None:

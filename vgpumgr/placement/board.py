@@ -14,6 +14,7 @@ class Board:
     """One make of GPU as it is laid out: its model, its units and what it offers.
 
     ``number`` tells boards of one fleet apart. ``counted``: its vGPUs may lie on any free slots.
+    ``placed``: all of them begin at starts.
     """
 
     __slots__ = (
@@ -24,6 +25,7 @@ class Board:
         "model",
         "number",
         "offers",
+        "placed",
         "shapes",
         "units",
     )
@@ -36,6 +38,8 @@ class Board:
         self.shapes = shapes
         self.makes_whole = any(map(whole, supply.offers))
         self.counted = not any(offer.starts or offer.instance for offer in supply.offers)
+        shared = [offer for offer in supply.offers if not whole(offer)]
+        self.placed = all(offer.starts and not offer.instance for offer in shared)
         self._grids: dict[int, Grid] = {}
         self._matching: dict[Kind, tuple[Offer, ...]] = {}
 

@@ -31,15 +31,17 @@ class Taken:
     parts: tuple[Offer, ...]
     vfs: tuple[FreeVf, ...]
     known: dict[OfferKey, Verdict] | None
+    row: tuple[object, int] | None
 
 
 class GpuState:
     """One GPU: its grid, the parts placed on it in this run, and the VFs that are free.
 
-    Nothing of it changes in place, so what was before can be had back.
+    Nothing of it changes in place, so what was before can be had back. ``row`` is for a table of
+    states: itself and where it has the GPU as it is now.
     """
 
-    __slots__ = ("_known", "board", "grid", "host", "parts", "supply", "vfs")
+    __slots__ = ("_known", "board", "grid", "host", "parts", "row", "supply", "vfs")
 
     def __init__(self, host: str, supply: GpuSupply, boards: BoardBook) -> None:
         self.host = host
@@ -49,12 +51,14 @@ class GpuState:
         self.parts: tuple[Offer, ...] = ()
         self.vfs = supply.free_vfs
         self._known: dict[OfferKey, Verdict] | None = None
+        self.row: tuple[object, int] | None = None
 
     def copy(self) -> GpuState:
         """Another working copy, as this one is now."""
         copy = object.__new__(GpuState)
         copy.host, copy.supply, copy.board = self.host, self.supply, self.board
-        copy.grid, copy.parts, copy.vfs, copy._known = self.grid, self.parts, self.vfs, None
+        copy.grid, copy.parts, copy.vfs = self.grid, self.parts, self.vfs
+        copy._known, copy.row = None, self.row
         return copy
 
     @property
@@ -133,6 +137,8 @@ class GpuState:
         """It is cut up already, in the way that the offer needs."""
         if offer.instance is not None:
             return bool(self.grid.instances)
+        if not self.supply.same_size:
+            return self.used > 0
         return any(size_class == offer.size_class for size_class in self._classes())
 
     def spots(self, offer: Offer) -> tuple[Spot, ...]:
@@ -159,7 +165,7 @@ class GpuState:
 
     def take(self, offer: Offer, spot: Spot) -> Taken:
         """Use up one instance of ``offer`` at ``spot``, with the first free VF if it needs one."""
-        before = Taken(self.grid, self.parts, self.vfs, self._known)
+        before = Taken(self.grid, self.parts, self.vfs, self._known, self.row)
         self._set(self.grid.holding(offer, spot), (*self.parts, offer))
         self.vfs = self.vfs[offer.needs_vf :]
         return before
@@ -167,7 +173,7 @@ class GpuState:
     def give_back(self, before: Taken) -> None:
         """Undo a ``take``, and all that came after it."""
         self.grid, self.parts, self.vfs = before.grid, before.parts, before.vfs
-        self._known = before.known
+        self._known, self.row = before.known, before.row
 
     def hold(self, part: Assignment) -> None:
         """Use up what was answered, on the GPU as it was then."""
@@ -188,7 +194,8 @@ class GpuState:
             self.vfs = tuple(each for each in self.supply.free_vfs if each in free)
 
     def _set(self, grid: Grid, parts: tuple[Offer, ...]) -> None:
-        self.grid, self.parts, self._known = self.board.shared(grid), parts, None
+        self.grid, self.parts = self.board.shared(grid), parts
+        self._known = self.row = None
 
     def _classes(self) -> Iterator[int]:
         for usage in self.supply.usages:

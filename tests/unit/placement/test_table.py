@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import GpuSupply, Offer, Reason, Usage
+from vgpumgr.model.placement import GpuSupply, Offer, Reason, Start, Usage
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.demand import Demand, demand_of
@@ -66,6 +66,14 @@ DEMANDS = [
 ]
 
 
+def placed(units: int, *at: int) -> Offer:
+    starts = (Start(at=one, slots=tuple(range(one, one + units))) for one in at)
+    return replace(share(units), starts=tuple(starts))
+
+
+MIXED = gpu(offers=(placed(2, 0, 4, 6, 10), placed(3, 0, 9), placed(5, 0, 7), placed(12, 0)))
+
+
 def every_state(supply: GpuSupply) -> list[GpuState]:
     """All that can come to lie on the GPU by taking shares and giving them back."""
     found: dict[tuple[int, bool], GpuState] = {}
@@ -77,9 +85,9 @@ def every_state(supply: GpuSupply) -> list[GpuState]:
             found[key] = state
             for offer in supply.offers:
                 spots = judge(state, offer, 1)
-                if not isinstance(spots, Reason):
+                for spot in () if isinstance(spots, Reason) else spots:
                     after = state.copy()
-                    after.take(offer, spots[0])
+                    after.take(offer, spot)
                     todo.append(after)
     return list(found.values())
 
@@ -96,6 +104,7 @@ SUPPLIES = {
         free_slots=tuple(range(3, UNITS)),
     ),
     "slots gone": gpu(free_slots=tuple(range(4, UNITS))),
+    "mixed-size": MIXED,
     "blocked": gpu(blocked="quarantined"),
 }
 
@@ -134,6 +143,31 @@ def test_states_that_units_alone_tell_apart_take_the_closed_form(
     one_by_one = StateTable(BoardBook())
     one_by_one.row_of(every[0])
     assert one_by_one.rows == 2
+
+
+def test_placed_vgpus_that_keep_the_same_starts_free_leave_the_same_state() -> None:
+    one, other, less = (GpuState("h", MIXED, BoardBook()) for _ in range(3))
+    for state, taken in ((one, (0, 9)), (other, (10, 0)), (less, (4, 9))):
+        for offer, at in zip(MIXED.offers[:2], taken, strict=True):
+            spots = judge(state, offer, 1)
+            assert not isinstance(spots, Reason)
+            state.take(offer, next(spot for spot in spots if spot.at == at))
+    table = StateTable(BoardBook())
+    assert one.grid.free != other.grid.free
+    assert table.row_of(one) == table.row_of(other) != table.row_of(less)
+
+
+def test_a_row_knows_every_place_of_a_part() -> None:
+    table, state = StateTable(BoardBook()), GpuState("h", MIXED, BoardBook())
+    column = table.column(parts_of(wants(GpuRequest(profile="share-3")))[0])
+    row = table.row_of(state)
+    table.open_rows([row])
+    offer = MIXED.offers[1]
+    after = [state.copy() for _ in offer.starts]
+    for each, spot in zip(after, state.spots(offer), strict=True):
+        each.take(offer, spot)
+    assert table.choices(row, column) == tuple(map(table.row_of, after))
+    assert len(set(table.choices(row, column))) == 2
 
 
 def test_a_column_that_comes_later_is_filled_for_the_rows_there_are() -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from vgpumgr.model.placement import GpuSupply, Offer
 from vgpumgr.placement.geometry.masks import mask_of
 
+_REMEMBERED = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -52,6 +54,7 @@ class Shapes:
             for _, mask in self._starts
         ]
         self._number_members()
+        self._opened: dict[int, int] = {}
         self._known: dict[tuple[int, int, int | None], tuple[Opening, ...]] = {}
 
     def starts(self, offer: Offer) -> Sequence[tuple[int, int]]:
@@ -60,16 +63,27 @@ class Shapes:
 
     def openings(self, offer: Offer, free: int, slices: int | None) -> tuple[Opening, ...]:
         """The starts whose slots are all free, best first; ``slices`` None: not limited."""
-        shape = self._of[offer.profile, offer.type_id]
-        key = (shape.members, free, slices)
-        if key not in self._known:
-            self._known[key] = self._ranked(shape, free, slices)
-        return self._known[key]
+        shape, opened = self._of[offer.profile, offer.type_id], self.opened(free)
+        key = (shape.members, opened, slices)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._ranked(shape, opened, slices)
+        return found
 
     def most(self, offer: Offer, free: int) -> int | None:
         """How many of the offer's starts can be used together; None: only trying tells."""
         shape = self._of[offer.profile, offer.type_id]
-        return len(self.openings(offer, free, None)) if shape.disjoint else None
+        return (self.opened(free) & shape.members).bit_count() if shape.disjoint else None
+
+    def opened(self, free: int) -> int:
+        """The starts whose slots are all free, a bit each: all that ``free`` means to vGPUs."""
+        found = self._opened.get(free)
+        if found is None:
+            if len(self._opened) >= _REMEMBERED:
+                self._opened.clear()
+            starts = enumerate(self._starts)
+            found = self._opened[free] = sum(1 << n for n, (_, mask) in starts if not mask & ~free)
+        return found
 
     def _distinct(self, offers: Iterable[Offer]) -> list[Shape]:
         shapes: dict[tuple[object, int], Shape] = {}
@@ -88,8 +102,7 @@ class Shapes:
             shape.members = ((1 << count) - 1) << first
             first += count
 
-    def _ranked(self, shape: Shape, free: int, slices: int | None) -> tuple[Opening, ...]:
-        opened = sum(1 << n for n, (_, mask) in enumerate(self._starts) if not mask & ~free)
+    def _ranked(self, shape: Shape, opened: int, slices: int | None) -> tuple[Opening, ...]:
         left = None if slices is None else slices - shape.gpu_slices
         larger = sum(s.members for s in self._shapes if s.weight > shape.weight)
         ranked = []

@@ -38,8 +38,7 @@ class Fillings:
         for number, column in enumerate(self._columns):
             if not table.room[row, column]:
                 continue
-            first = int(table.after[row, column])
-            for after in table.choices.get((row, column), (first,)):
+            for after in table.choices(row, column):
                 rest = self._of(after)
                 if rest is None or len(found) > MOST_FILLINGS:
                     return None

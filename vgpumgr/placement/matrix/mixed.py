@@ -114,9 +114,9 @@ class MixRows:
 
     def after_one(self, row: int, column: int) -> int:
         """The same of one GPU."""
-        choices = self._table.choices.get((row, column)) if self._values else None
-        if choices is None:
+        if not self._values:
             return int(self._table.after[row, column])
+        choices = self._table.choices(row, column)
         self.catch_up()
         return max(choices, key=lambda row: self.worth[row])
 

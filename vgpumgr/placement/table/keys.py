@@ -24,15 +24,23 @@ def state_key(gpu: GpuState) -> Hashable:
         supply.same_size,
         bool(supply.passthrough_blocked),
         grid.gpu_slices,
-        grid.free.bit_count() if board.counted else grid.free,
+        _free(gpu),
         _instances(grid.instances),
         gpu.used > 0,
         gpu.whole,
-        frozenset(gpu.classes),
+        frozenset(gpu.classes) if supply.same_size else (),
         tuple(gpu.count(offer.profile) for offer in limited(board)),
         tuple(gpu.driver_left(offer) for offer in board.offers) if supply.available else (),
         min(len(gpu.vfs), _most_more(gpu)),
     )
+
+
+def _free(gpu: GpuState) -> Hashable:
+    """Of free slots only those matter at which something may begin, and how many there are."""
+    free, board = gpu.grid.free, gpu.board
+    if board.counted:
+        return free.bit_count()
+    return (free.bit_count(), board.shapes.opened(free)) if board.placed else free
 
 
 def _most_more(gpu: GpuState) -> int:

@@ -38,9 +38,9 @@ class StateTable:
 
     ``units`` are the free units as they are; ``lead[policy][row, column]`` is the packed key of
     the GPU under that policy, inf without room. Where there are several places for a part,
-    ``after`` is for the one that the rules name first, and ``choices[row, column]`` has all.
-    ``keys[row]`` is the key of a state that is not told apart by its units alone. ``room`` holds
-    for every row; the rest of columns only for rows that ``open_rows`` was asked for.
+    ``after`` is for the one that the rules name first. ``keys[row]`` is the key of a state that is
+    not told apart by its units alone. ``room`` holds for every row; the rest of columns only for
+    rows that ``open_rows`` was asked for.
     """
 
     def __init__(self, boards: BoardBook) -> None:
@@ -53,7 +53,7 @@ class StateTable:
         self.lead = {policy: np.full((64, 8), np.inf) for policy in LED}
         self._boards = boards
         self.keys: dict[int, Hashable] = {}
-        self.choices: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._choices: dict[tuple[int, int], tuple[int, ...]] = {}
         self._known: dict[Hashable, int] = {}
         self._samples: dict[int, GpuState] = {}
         self._roomed: dict[int, int] = {}
@@ -64,11 +64,9 @@ class StateTable:
 
     def row_of(self, gpu: GpuState) -> int:
         """The row of the GPU as it is now."""
-        if gpu.supply.blocked:
-            return NOTHING
-        ladder = self._ladder(gpu)
-        row = ladder.row(gpu) if ladder else None
-        return row if row is not None else self._row(gpu)
+        if gpu.row is None or gpu.row[0] is not self:
+            gpu.row = self, self._find(gpu)
+        return gpu.row[1]
 
     def row_of_supply(self, supply: GpuSupply) -> int:
         """The row of a GPU as it was found."""
@@ -92,12 +90,31 @@ class StateTable:
             if self._opened.get(row, 0) < len(self.parts) and row in self._samples:
                 self._open(row)
 
+    def choices(self, row: int, column: int) -> tuple[int, ...]:
+        """What an opened row with room may become, by place, the one that the rules name first."""
+        if row not in self._samples:
+            return (int(self.after[row, column]),)
+        found = self._choices.get((row, column))
+        if found is None:
+            gpu, part = self._samples[row], self.parts.all[column]
+            offer, spots = _first(gpu, part)
+            found = tuple(self.after_spot(gpu, offer, spot) for spot in spots)
+            self._choices[row, column] = found
+        return found
+
     def after_spot(self, gpu: GpuState, offer: Offer, spot: Spot) -> int:
         """The row that the GPU is in with one more of ``offer`` at ``spot``."""
         before = gpu.take(offer, spot)
         row = self.row_of(gpu)
         gpu.give_back(before)
         return row
+
+    def _find(self, gpu: GpuState) -> int:
+        if gpu.supply.blocked:
+            return NOTHING
+        ladder = self._ladder(gpu)
+        row = ladder.row(gpu) if ladder else None
+        return row if row is not None else self._row(gpu)
 
     def _row(self, gpu: GpuState) -> int:
         key = state_key(gpu)
@@ -135,17 +152,10 @@ class StateTable:
         self._opened[row] = len(self.parts)
 
     def _open_part(self, row: int, column: int, gpu: GpuState, part: Part) -> None:
-        for offer in gpu.matching(part.kind):
-            spots = judge(gpu, offer, part.demand.vgpus)
-            if not isinstance(spots, Reason):
-                after = [self.after_spot(gpu, offer, spot) for spot in spots]
-                self.after[row, column] = after[0]
-                if len(after) > 1:
-                    self.choices[row, column] = tuple(after)
-                for policy, lead in self.lead.items():
-                    key = KEYS[policy].gpu(gpu, offer, spots[0])
-                    lead[row, column] = packed(policy, key)
-                return
+        offer, spots = _first(gpu, part)
+        self.after[row, column] = self.after_spot(gpu, offer, spots[0])
+        for policy, lead in self.lead.items():
+            lead[row, column] = packed(policy, KEYS[policy].gpu(gpu, offer, spots[0]))
 
     # --- ladders ---
 
@@ -194,3 +204,12 @@ class StateTable:
         self.free = grown(self.free, shape[:1])
         self.units = grown(self.units, shape[:1])
         self.lead = {policy: grown(lead, shape, np.inf) for policy, lead in self.lead.items()}
+
+
+def _first(gpu: GpuState, part: Part) -> tuple[Offer, tuple[Spot, ...]]:
+    """The best offer that the GPU can make now, and its places; there must be room."""
+    for offer in gpu.matching(part.kind):
+        spots = judge(gpu, offer, part.demand.vgpus)
+        if not isinstance(spots, Reason):
+            return offer, spots
+    raise ValueError("the GPU has no room for the part")

@@ -13,9 +13,10 @@ from benchmarks.placement.pools.bound import mixed_size
 from benchmarks.placement.pools.command import main
 from benchmarks.placement.pools.experiment import FREE, Experiment
 from benchmarks.placement.pools.mixed import RULES, ByMask
-from benchmarks.placement.pools.policies import Unbounded
+from benchmarks.placement.pools.moving import Moving
+from benchmarks.placement.pools.policies import Budget, Unbounded
 from benchmarks.placement.pools.product import OnPlacer
-from benchmarks.placement.vdi import PER_HOST
+from benchmarks.placement.vdi import PER_HOST, SAVED, SHARE
 from vgpumgr.model.vm import PlacementPolicy
 
 VDI_MIXED = Experiment(
@@ -24,6 +25,7 @@ VDI_MIXED = Experiment(
     policies={
         "vgpumgr": OnPlacer(per_host=PER_HOST),
         "vgpumgr-depth-first": OnPlacer(PlacementPolicy.DEPTH_FIRST, per_host=PER_HOST),
+        "vgpumgr + 4 moves": Moving(Budget(4, SHARE, SAVED), per_host=PER_HOST),
         **{rule: ByMask(rule) for rule in RULES},
         FREE: Unbounded(mixed_size),
     },

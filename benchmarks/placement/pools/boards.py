@@ -99,6 +99,7 @@ def offers_of(board: Board) -> list[Offer]:
     return [next(o for o in board.supply.offers if o.profile == p) for p in board.profiles]
 
 
+@cache
 def starts_of(offer: Offer) -> list[int]:
     """Where it may begin, in the driver's order: masks of the slots it then takes."""
     return [mask_of(start.slots) for start in offer.starts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from benchmarks.placement.checker import InvalidPlacement
 from benchmarks.placement.curves import Picture
 from benchmarks.placement.document import text
 from benchmarks.placement.options import count, seeds, typed
-from benchmarks.placement.pools.experiment import Experiment, Job, bounds, measure_all
+from benchmarks.placement.pools.experiment import JOB, Experiment, Job, bounds, measure_all
 from benchmarks.placement.pools.summary import report, summary
 from benchmarks.placement.report import drawn
 from benchmarks.placement.run import WORKERS
@@ -42,15 +43,18 @@ def _run(experiment: Experiment, args: argparse.Namespace) -> None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.touch()
     jobs = [Job(*each) for each in product(args.mix, args.load, args.seeds, args.policy)]
-    results = []
-    for done, result in enumerate(measure_all(experiment, jobs, args.workers), start=1):
-        results.append(result)
-        print(f"{done}/{len(jobs)} {result['mix']} {result['load']:g} {result['policy']}",
-              file=sys.stderr)  # fmt: skip
+    results = _found_in(args.json, experiment, jobs) if args.resume else {}
+    missing = [job for job in jobs if job not in results]
+    found = measure_all(experiment, missing, args.workers)
+    for job, result in zip(missing, found, strict=True):
+        results[job] = result
+        print(f"{len(results)}/{len(jobs)} {job.mix} {job.load:g} {job.policy}", file=sys.stderr)
+        if args.json:
+            args.json.write_text(text(_head(experiment, _in_order(jobs, results))), "utf-8")
+    rows = _in_order(jobs, results)
     document = {
-        "name": experiment.name, "gpus": experiment.gpus, "lifetimes": experiment.lasting,
-        "warm_up": experiment.warm, "base": experiment.base, "results": results,
-        "bound": bounds(experiment, jobs), "summary": summary(results, experiment.base),
+        **_head(experiment, rows),
+        "bound": bounds(experiment, jobs), "summary": summary(rows, experiment.base),
     }  # fmt: skip
     page = list(report(document))
     print("\n".join(page))
@@ -60,6 +64,34 @@ def _run(experiment: Experiment, args: argparse.Namespace) -> None:
         args.report.mkdir(parents=True, exist_ok=True)
         page += drawn(args.report, experiment.name, _pictures(document))
         (args.report / f"{experiment.name}.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+
+
+def _head(experiment: Experiment, results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": experiment.name, "gpus": experiment.gpus, "lifetimes": experiment.lasting,
+        "warm_up": experiment.warm, "base": experiment.base, "results": results,
+    }  # fmt: skip
+
+
+def _in_order(jobs: Sequence[Job], results: Mapping[Job, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [results[job] for job in jobs if job in results]
+
+
+def _found_in(
+    file: Path | None, experiment: Experiment, jobs: Sequence[Job]
+) -> dict[Job, dict[str, Any]]:
+    """What an earlier run of the same experiment has found; raises OSError for anything else."""
+    if file is None or not file.stat().st_size:
+        return {}
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        found = {Job(*(row[key] for key in JOB)): row for row in document["results"]}
+        same = {**document, **_head(experiment, document["results"])} == document
+    except (ValueError, KeyError, TypeError):
+        same = False
+    if not same or found.keys() - set(jobs):
+        raise OSError(f"{file} has results of other runs; leave --resume out, or ask for the same")
+    return found
 
 
 def _pictures(document: Mapping[str, Any]) -> Iterator[Picture]:
@@ -92,6 +124,7 @@ def _parser(experiment: Experiment, about: str | None) -> argparse.ArgumentParse
                        metavar="LIFETIMES")  # fmt: skip
     words.add_argument("--workers", type=typed(count), default=WORKERS)
     words.add_argument("--json", type=Path, metavar="OUT")
+    words.add_argument("--resume", action="store_true", help="run only what OUT does not have")
     words.add_argument("--report", type=Path, metavar="DIR", help="a page and charts")
     return words
 

@@ -56,6 +56,10 @@ class Job:
     policy: str
 
 
+JOB = ("mix", "load", "seed", "policy")
+"""What a result says of its job, in the order of the fields."""
+
+
 def measure_all(
     experiment: Experiment, jobs: Sequence[Job], workers: int
 ) -> Iterator[dict[str, Any]]:

@@ -38,34 +38,44 @@ class ProductPool:
     """Decides by a ``Placer``; ``log`` has where each VM went, None for a refusal."""
 
     def __init__(self, board: Board, placer: Placer) -> None:
-        self._placer = placer
-        self._board = board
-        self._placed: dict[int, tuple[Placed, Step]] = {}
-        self._gpus: dict[str, dict[int, Step]] = {}
+        self.board = board
+        self.placed: dict[int, tuple[Placed, Step]] = {}
         self.moved: list[int] = []
         self.log: list[tuple[int, str | None]] = []
+        self._placer = placer
+        self._gpus: dict[str, dict[int, Step]] = {}
 
     def accept(self, number: int, part: int) -> bool:
         """See ``Pool``."""
-        request = vm(self._board.profiles[part], f"vm-{number}")
+        request = vm(self.board.profiles[part], f"vm-{number}")
         decision = self._placer.decide(request, explain=False)
         if not isinstance(decision, Placed):
             self.log.append((number, None))
             return False
+        self._put(number, part, decision)
+        self.log.append((number, decision.assignments[0].gpu))
+        return True
+
+    def move(self, number: int, target: Placed) -> None:
+        """From where it is to there."""
+        _, step = self.placed[number]
+        self.leave(number)
+        self._put(number, step.part, target)
+        self.moved.append(number)
+
+    def leave(self, number: int) -> None:
+        """See ``Pool``."""
+        decision, _ = self.placed.pop(number)
+        self._placer.release(decision)
+        del self._gpus[decision.assignments[0].gpu][number]
+
+    def _put(self, number: int, part: int, decision: Placed) -> None:
         self._placer.commit(decision)
         (assigned,) = decision.assignments
         slots = mask_of(assigned.slots) if assigned.offer.starts else 0
         step = Step(part, slots, after=0)
-        self._placed[number] = decision, step
+        self.placed[number] = decision, step
         self._gpus.setdefault(assigned.gpu, {})[number] = step
-        self.log.append((number, assigned.gpu))
-        return True
-
-    def leave(self, number: int) -> None:
-        """See ``Pool``."""
-        decision, _ = self._placed.pop(number)
-        self._placer.release(decision)
-        del self._gpus[decision.assignments[0].gpu][number]
 
     def held(self) -> Iterable[Iterable[Step]]:
         """See ``Pool``."""

@@ -62,6 +62,35 @@ def test_writes_json_page_and_charts(tmp_path: Path) -> None:
     assert (tmp_path / "mig-bimodal.svg").exists()
 
 
+def test_goes_on_where_an_earlier_run_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "mig.json"
+    words = ["--mix", "bimodal", "--load", "1.2", "--seeds", "42", "--gpus", "2", "--lasting", "1"]
+    words += ["--workers", "1", "--json", str(out), "--policy", "first-fit"]
+    assert mig(words) == 0
+    document = json.loads(out.read_text(encoding="utf-8"))
+    document["results"][0]["units_pct"] = 12.5
+    out.write_text(json.dumps(document), encoding="utf-8")
+    assert mig([*words, "vgpumgr", "--resume"]) == 0
+    results = json.loads(out.read_text(encoding="utf-8"))["results"]
+    assert [each["policy"] for each in results] == ["first-fit", "vgpumgr"]
+    assert results[0]["units_pct"] == 12.5
+
+
+@pytest.mark.parametrize("change", [{"gpus": 3}, {"results": [{}]}, {"results": None}])
+def test_does_not_write_over_what_others_found(
+    tmp_path: Path, change: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mig.json"
+    words = ["--mix", "bimodal", "--load", "1.2", "--seeds", "42", "--gpus", "2", "--lasting", "1"]
+    words += ["--workers", "1", "--json", str(out), "--policy", "first-fit"]
+    assert mig(words) == 0
+    changed = json.dumps({**json.loads(out.read_text(encoding="utf-8")), **change})
+    out.write_text(changed, encoding="utf-8")
+    assert mig([*words, "--resume"]) == 2
+    assert "leave --resume out" in capsys.readouterr().err
+    assert out.read_text(encoding="utf-8") == changed
+
+
 def test_the_optimum_leaves_out_what_is_in_the_way() -> None:
     """Into two GPUs of 7 slices each: against every choice of what to take."""
     sets, sizes = np.array([[7, 0, 0], [4, 1, 0], [1, 2, 0], [0, 0, 1]]), np.array([1, 3, 7])

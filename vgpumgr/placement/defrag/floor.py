@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,8 +50,8 @@ class Floor:
         self._undo: list[tuple[int | None, Placed, bool, Placed | None]] = []
         self._settle()
         self._rows = np.zeros(len(self.gpus), np.int64)
-        self.free = np.zeros((len(self.hosts), 2), np.int64)
-        self._refresh(range(len(self.hosts)), range(len(self.gpus)))
+        self._changed = set(range(len(self.gpus)))
+        self.free = np.array([_free(host) for host in self.hosts], np.int64).reshape(-1, 2)
 
     def host(self, name: str) -> HostState:
         """The host of that name."""
@@ -72,6 +72,11 @@ class Floor:
 
     def leads(self, column: int) -> NDArray[np.float64]:
         """How well one part fits every GPU: lower is tighter, inf without room."""
+        # Most of what is tried is taken back before anybody asks.
+        for gpu in self._changed:
+            self._rows[gpu] = self._table.row_of(self.gpus[gpu])
+        self._table.open_rows(dict.fromkeys(self._rows[gpu].item() for gpu in self._changed))
+        self._changed.clear()
         found: NDArray[np.float64] = self._table.lead[DEPTH][self._rows, column]
         return found
 
@@ -122,7 +127,8 @@ class Floor:
             commit(self.state, host, self._made(placed), demand)
         else:
             release(self.state, host, placed, demand)
-        self._refresh([host.order], self.gpus_of(placed))
+        self._changed.update(self.gpus_of(placed))
+        self.free[host.order] = _free(host)
 
     def _made(self, placed: Placed) -> Placed:
         """A GPU instance that several may share is made by whoever comes first."""
@@ -152,13 +158,9 @@ class Floor:
             for gpu in self.gpus_of(resident.placed):
                 self.on[gpu].append(number)
 
-    def _refresh(self, hosts: Iterable[int], gpus: Iterable[int]) -> None:
-        for gpu in gpus:
-            self._rows[gpu] = self._table.row_of(self.gpus[gpu])
-        self._table.open_rows(dict.fromkeys(self._rows[gpu].item() for gpu in gpus))
-        for host in hosts:
-            state = self.hosts[host]
-            self.free[host] = state.free_vcpus, state.memory_mib
+
+def _free(host: HostState) -> tuple[int, int]:
+    return host.free_vcpus, host.memory_mib
 
 
 def _most_mib(residents: Sequence[Resident]) -> list[int]:

@@ -20,13 +20,19 @@ def room(gpu: GpuState, kind: Kind, demand: Demand) -> int:
     return 1 if whole(offers[0]) else gpu.room(offers[0])
 
 
-def first_fit(gpu: GpuState, kind: Kind, demand: Demand) -> tuple[Offer, Spot] | None:
-    """The best offer for ``kind`` that the GPU can make now, and the best place for it."""
+def places(gpu: GpuState, kind: Kind, demand: Demand) -> tuple[Offer, tuple[Spot, ...]] | None:
+    """The best offer for ``kind`` that the GPU can make now, and where it may lie, best first."""
     for offer in gpu.matching(kind):
         verdict = judge(gpu, offer, demand.vgpus)
         if not isinstance(verdict, Reason):
-            return offer, verdict[0]
+            return offer, verdict
     return None
+
+
+def first_fit(gpu: GpuState, kind: Kind, demand: Demand) -> tuple[Offer, Spot] | None:
+    """The best offer for ``kind`` that the GPU can make now, and the best place for it."""
+    found = places(gpu, kind, demand)
+    return found and (found[0], found[1][0])
 
 
 def _by_trying(gpu: GpuState, kind: Kind, demand: Demand) -> int:

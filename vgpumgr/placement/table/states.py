@@ -11,14 +11,13 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 
-from vgpumgr.model.placement import GpuSupply, Offer, Reason
+from vgpumgr.model.placement import GpuSupply, Offer
 from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.geometry import Spot
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.growing import grown
 from vgpumgr.placement.policy import KEYS
-from vgpumgr.placement.room import room
-from vgpumgr.placement.rules.gpu import judge
+from vgpumgr.placement.room import first_fit, places, room
 from vgpumgr.placement.table.keys import state_key
 from vgpumgr.placement.table.ladder import Ladder, is_ladder
 from vgpumgr.placement.table.leads import BREADTH, DEPTH, packed
@@ -97,8 +96,9 @@ class StateTable:
         found = self._choices.get((row, column))
         if found is None:
             gpu, part = self._samples[row], self.parts.all[column]
-            offer, spots = _first(gpu, part)
-            found = tuple(self.after_spot(gpu, offer, spot) for spot in spots)
+            there = places(gpu, part.kind, part.demand)
+            assert there is not None, "asked for a row without room"
+            found = tuple(self.after_spot(gpu, there[0], spot) for spot in there[1])
             self._choices[row, column] = found
         return found
 
@@ -152,10 +152,11 @@ class StateTable:
         self._opened[row] = len(self.parts)
 
     def _open_part(self, row: int, column: int, gpu: GpuState, part: Part) -> None:
-        offer, spots = _first(gpu, part)
-        self.after[row, column] = self.after_spot(gpu, offer, spots[0])
+        found = first_fit(gpu, part.kind, part.demand)
+        assert found is not None, "opened a row without room"
+        self.after[row, column] = self.after_spot(gpu, *found)
         for policy, lead in self.lead.items():
-            lead[row, column] = packed(policy, KEYS[policy].gpu(gpu, offer, spots[0]))
+            lead[row, column] = packed(policy, KEYS[policy].gpu(gpu, *found))
 
     # --- ladders ---
 
@@ -204,12 +205,3 @@ class StateTable:
         self.free = grown(self.free, shape[:1])
         self.units = grown(self.units, shape[:1])
         self.lead = {policy: grown(lead, shape, np.inf) for policy, lead in self.lead.items()}
-
-
-def _first(gpu: GpuState, part: Part) -> tuple[Offer, tuple[Spot, ...]]:
-    """The best offer that the GPU can make now, and its places; there must be room."""
-    for offer in gpu.matching(part.kind):
-        spots = judge(gpu, offer, part.demand.vgpus)
-        if not isinstance(spots, Reason):
-            return offer, spots
-    raise ValueError("the GPU has no room for the part")

@@ -26,9 +26,10 @@ class Placer:
     """Decides requests one after the other. Deterministic; not thread-safe; no I/O, no clock.
 
     ``mix`` is what fragmentation is measured against; None: all that the fleet can make, alike.
-    ``plan`` adds soft quotas per class of hosts. ``values``: where there is a mix, GPUs in MIG are
-    weighed by what a pool of them will lose later, not by waste (up to a second of CPU per kind of
-    board, whenever a mix is adopted). Equal choices go by the order of the fleet, or with ``seed``
+    ``plan`` adds soft quotas per class of hosts. ``values``: GPUs in mixed-size mode are weighed
+    by the starts that are left free, and where there is a mix, those in MIG by what a pool of them
+    will lose later (up to a second of CPU per kind of board, whenever a mix is adopted), neither by
+    waste. Equal choices go by the order of the fleet, or with ``seed``
     by a permutation of it; names never matter. ``fleet`` stays as it was given.
     Raises ValueError for a policy that is none.
     """
@@ -49,9 +50,8 @@ class Placer:
         self._policy = PlacementPolicy(policy)
         self._hosts = {host.name: host for host in self._state.hosts}
         order = _order(len(fleet.hosts), seed)
-        self._values = values
-        valued = values and mix is not None
-        self._matrix = Matrix(self._state, order, self._weighted, valued=valued)
+        known = mix is not None
+        self._matrix = Matrix(self._state, order, self._weighted, valued=values, known=known)
         self._refusals = Refusals(self._state)
         if plan is not None:
             self._matrix.adopt(plan)
@@ -97,7 +97,7 @@ class Placer:
     def adopt_mix(self, mix: Mix) -> None:
         """Measure fragmentation against a newer mix from now on: every host is scored anew."""
         self._mix = mix
-        self._matrix.expect(valued=self._values)
+        self._matrix.expect()
 
     def adopt_plan(self, plan: Plan | None, *, of_what_is_free: bool = False) -> None:
         """Go by a newer plan for ``fleet``, the fleet as it was given; None: by none.

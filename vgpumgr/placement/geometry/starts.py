@@ -75,6 +75,10 @@ class Shapes:
         shape = self._of[offer.profile, offer.type_id]
         return (self.opened(free) & shape.members).bit_count() if shape.disjoint else None
 
+    def members(self, offer: Offer) -> int:
+        """The offer's starts, as bits of ``opened``."""
+        return self._of[offer.profile, offer.type_id].members
+
     def opened(self, free: int) -> int:
         """The starts whose slots are all free, a bit each: all that ``free`` means to vGPUs."""
         found = self._opened.get(free)

@@ -16,7 +16,7 @@ from vgpumgr.placement.matrix.lead import LeadPlane
 from vgpumgr.placement.matrix.least import LeastPlane
 from vgpumgr.placement.matrix.measure import fragmentation
 from vgpumgr.placement.matrix.mixed import MixRows, Weighted
-from vgpumgr.placement.matrix.pools import pool_values
+from vgpumgr.placement.matrix.pools import values_of
 from vgpumgr.placement.matrix.quotas import Quotas
 from vgpumgr.placement.matrix.standing import Standing
 from vgpumgr.placement.matrix.wants import Ints
@@ -37,7 +37,8 @@ class Matrix:
 
     ``order`` are the hosts' positions in the fleet in the order in which ties are broken; ``mix``
     is asked for when the first request of ``least-fragmentation`` comes. ``valued``: GPUs in MIG
-    are weighed by what pools of them lose later.
+    and in mixed-size mode are weighed by what their states will lose, the former where the mix is
+    ``known``, not assumed.
     """
 
     def __init__(
@@ -46,10 +47,12 @@ class Matrix:
         order: Sequence[int],
         mix: Callable[[], list[Weighted]],
         *,
-        valued: bool = False,
+        valued: bool = True,
+        known: bool = False,
     ) -> None:
         self._mix = mix
         self._valued = valued
+        self._known_mix = known
         self._boards = fleet.boards
         self._table = StateTable(fleet.boards)
         self._hosts = HostRows([fleet.hosts[position] for position in order], self._table)
@@ -99,9 +102,9 @@ class Matrix:
             if isinstance(plane, LeastPlane):
                 self._instruct(plane)
 
-    def expect(self, *, valued: bool) -> None:
-        """Ask for the mix anew."""
-        self._valued = valued
+    def expect(self) -> None:
+        """Ask for the mix anew: one that is known."""
+        self._known_mix = True
         plane = self._planes.get(_LEAST)
         if isinstance(plane, LeastPlane):
             self._expect(plane)
@@ -189,5 +192,6 @@ class Matrix:
     def _expect(self, plane: LeastPlane) -> None:
         mix = self._mix()
         hosts = self._hosts.states if self._valued else ()
-        plane.expect(MixRows(mix, self._table, pool_values(hosts, self._boards, mix)))
+        values = values_of(hosts, self._boards, mix, known=self._known_mix)
+        plane.expect(MixRows(mix, self._table, values))
         self._instruct(plane)

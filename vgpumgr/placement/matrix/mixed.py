@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vgpumgr.placement.demand import Demand
+from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.growing import grown
 from vgpumgr.placement.matrix.wants import Floats, Ints, parts_of
 from vgpumgr.placement.table.states import StateTable
@@ -29,21 +30,32 @@ Worths = Callable[[Ints], NDArray[np.float64]]
 """What GPUs in these states (rows) are worth, in thousandths of a GPU."""
 
 
+class Values(Protocol):
+    """What states of GPUs will lose."""
+
+    def of(self, key: Hashable, gpu: GpuState) -> float | None:
+        """In thousandths of a GPU, by the key of the state and a GPU in it; None: nothing is said.
+
+        Differences alone mean something.
+        """
+        ...
+
+
 class MixRows:
     """The mix against the states of the table.
 
     ``room[row, m]`` is how many parts of entry m a GPU in that state takes, ``useful[row, m]`` its
     free thousandths where that is any. ``waste[row]`` is what a GPU wastes taken by itself,
-    ``worth[row]`` what somebody else says that it is worth. Where ``values`` (by the key of a
-    state) say what a state will lose, that takes the place of its waste, and of what is said for
-    leaving little ``idle[row]``: its free thousandths, 0 where it has a value.
+    ``worth[row]`` what somebody else says that it is worth. Where ``values`` say what a state will
+    lose, that takes the place of its waste, and of what is said for leaving little ``idle[row]``:
+    its free thousandths, 0 where it has a value.
     """
 
     def __init__(
         self,
         mix: list[Weighted],
         table: StateTable,
-        values: Mapping[Hashable, float] = MappingProxyType({}),
+        values: Values | None = None,
     ) -> None:
         mix = [each for each in mix if each.demand.kinds and each.weight]
         self._table = table
@@ -92,7 +104,10 @@ class MixRows:
 
     def _take_value(self, row: int) -> None:
         """The value stands for what the state keeps entries from using that the board can make."""
-        value = self._values.get(self._table.keys.get(row))
+        key = self._table.keys.get(row)
+        if self._values is None or key is None:
+            return
+        value = self._values.of(key, self._table.sample(row))
         if value is not None:
             self.worth[row] -= value
             self.idle[row] = 0.0
@@ -107,14 +122,14 @@ class MixRows:
     def after(self, rows: Ints, columns: Ints) -> Ints:
         """What GPUs become with one more of a part, at the place that keeps the most value."""
         found: Ints = self._table.after[rows, columns].astype(np.int64)
-        if self._values:
+        if self._values is not None:
             for n, cell in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
                 found[n] = self.after_one(*cell)
         return found
 
     def after_one(self, row: int, column: int) -> int:
         """The same of one GPU."""
-        if not self._values:
+        if self._values is None:
             return int(self._table.after[row, column])
         choices = self._table.choices(row, column)
         self.catch_up()
@@ -123,7 +138,7 @@ class MixRows:
     @property
     def valued(self) -> bool:
         """Whether states have values, so that places on one GPU differ."""
-        return bool(self._values)
+        return self._values is not None
 
     def open_to(self, cpu: Ints, memory: Ints) -> Floats:
         """1 where vCPUs and memory left on a host (any shape) suffice an entry, by entry."""

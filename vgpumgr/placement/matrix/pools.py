@@ -1,20 +1,22 @@
-"""What GPUs in MIG are worth under the mix.
+"""What GPUs in MIG, and in mixed-size mode, are worth under the mix.
 
 Waste says what of a GPU is useless now; the value of its state says what will be lost because of
 it (see ``table/values.py``). Where there is a value, it takes the place of the GPU's waste. Boards
-of one size at a time have few states too, but values place worse there than waste does.
+of one size at a time have few states too, but values place worse there than waste does. In
+mixed-size mode states are too many to be listed: see ``OpenStarts``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from vgpumgr.model.placement import GpuSupply
 from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.matrix.mixed import Weighted
+from vgpumgr.placement.matrix.open_starts import OpenStarts, any_mixes
 from vgpumgr.placement.matrix.wants import parts_of
 from vgpumgr.placement.state import HostState
 from vgpumgr.placement.table.keys import state_key
@@ -22,6 +24,31 @@ from vgpumgr.placement.table.space import state_space
 from vgpumgr.placement.table.values import state_values
 
 FEW_STATES = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class StateValues:
+    """See ``Values``: of GPUs in MIG by ``listed``, in mixed-size mode by ``starts``."""
+
+    listed: Mapping[Hashable, float]
+    starts: OpenStarts
+
+    def of(self, key: Hashable, gpu: GpuState) -> float | None:
+        """See ``Values``."""
+        found = self.listed.get(key)
+        return self.starts.lost(gpu) if found is None else found
+
+
+def values_of(
+    hosts: Sequence[HostState], boards: BoardBook, mix: Sequence[Weighted], *, known: bool
+) -> StateValues | None:
+    """The values of these hosts' GPUs; None where they have none, as most have.
+
+    ``known``: somebody asks for this mix. Values of GPUs in MIG go by its shares, so one that is
+    merely assumed gives none.
+    """
+    listed = pool_values(hosts, boards, mix) if known else {}
+    return StateValues(listed, OpenStarts(mix)) if listed or any_mixes(hosts) else None
 
 
 def pool_values(

@@ -1,0 +1,68 @@
+"""What GPUs in mixed-size mode are worth: the starts at which vGPUs of the mix may still begin.
+
+A start counts as much as the vGPU that begins there takes, so a place that breaks a large one costs
+more than one that breaks small ones. What the mix says of how often each is asked for is left out
+on purpose: large vGPUs are rare in a mix and most of what is refused, and waste, which goes by
+shares, gives their places away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vgpumgr.placement.board import Board
+from vgpumgr.placement.gpu_state import GpuState
+from vgpumgr.placement.matrix.mixed import Weighted
+from vgpumgr.placement.offers import whole
+from vgpumgr.placement.state import HostState
+from vgpumgr.placement.table.states import MILLI
+
+
+class OpenStarts:
+    """For the kinds that ``mix`` asks for; which of them is not weighed."""
+
+    def __init__(self, mix: Sequence[Weighted]) -> None:
+        self._kinds = {kind for each in mix if each.weight for kind in each.demand.kinds}
+        self._known: dict[Board, dict[int, int]] = {}
+
+    def lost(self, gpu: GpuState) -> float | None:
+        """In thousandths of a GPU, 0 for an empty one; None where starts are not what counts."""
+        board = gpu.board
+        units = self._units(board) if mixes(gpu) else {}
+        if not units:
+            return None
+        every = sum(members.bit_count() * each for members, each in units.items())
+        opened = board.shapes.opened(gpu.grid.free)
+        left = sum((opened & members).bit_count() * each for members, each in units.items())
+        return MILLI * (every - left) / every
+
+    def _units(self, board: Board) -> dict[int, int]:
+        """What a vGPU takes, by the starts (bits) of all that have the same."""
+        found = self._known.get(board)
+        if found is None:
+            asked = (board.matching(kind)[:1] for kind in self._kinds)
+            shared = [offer for first in asked for offer in first if not whole(offer)]
+            found = {board.shapes.members(offer): offer.units for offer in shared}
+            self._known[board] = found
+        return found
+
+
+def mixes(gpu: GpuState) -> bool:
+    """Whether sizes may mix on the GPU, each at starts of its own."""
+    return gpu.board.placed and not gpu.supply.same_size
+
+
+def any_mixes(hosts: Sequence[HostState]) -> bool:
+    """Whether there is such a GPU on any of the hosts."""
+    seen: dict[int, bool] = {}
+    for host in hosts:
+        for supply in host.supply.gpus:
+            if supply.same_size or supply.blocked:
+                continue
+            key = id(supply.offers)
+            if key not in seen:
+                shared = [offer for offer in supply.offers if not whole(offer)]
+                seen[key] = any(offer.starts and not offer.instance for offer in shared)
+            if seen[key]:
+                return True
+    return False

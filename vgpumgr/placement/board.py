@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vgpumgr.model.placement import GpuSupply, Offer
 from vgpumgr.placement.demand import Kind
 from vgpumgr.placement.geometry import Grid, ShapeBook, Shapes
@@ -38,8 +40,7 @@ class Board:
         self.shapes = shapes
         self.makes_whole = any(map(whole, supply.offers))
         self.counted = not any(offer.starts or offer.instance for offer in supply.offers)
-        shared = [offer for offer in supply.offers if not whole(offer)]
-        self.placed = all(offer.starts and not offer.instance for offer in shared)
+        self.placed = placed(supply.offers)
         self._grids: dict[int, Grid] = {}
         self._matching: dict[Kind, tuple[Offer, ...]] = {}
 
@@ -59,6 +60,12 @@ class Board:
             self._grids.clear()
         known = self._grids.setdefault(grid.free, grid)
         return known if known.gpu_slices == grid.gpu_slices else grid
+
+
+def placed(offers: Iterable[Offer]) -> bool:
+    """Whether there are vGPUs among them, and all begin at starts."""
+    shared = [offer for offer in offers if not whole(offer)]
+    return bool(shared) and all(offer.starts and not offer.instance for offer in shared)
 
 
 class BoardBook:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpumgr.placement.board import Board
+from vgpumgr.placement.board import Board, placed
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.matrix.mixed import Weighted
 from vgpumgr.placement.offers import whole
@@ -61,8 +61,7 @@ def any_mixes(hosts: Sequence[HostState]) -> bool:
                 continue
             key = id(supply.offers)
             if key not in seen:
-                shared = [offer for offer in supply.offers if not whole(offer)]
-                seen[key] = any(offer.starts and not offer.instance for offer in shared)
+                seen[key] = placed(supply.offers)
             if seen[key]:
                 return True
     return False

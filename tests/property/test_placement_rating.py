@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.property.test_placement_churn import Scene, scenes, turns
 from vgpumgr.model.placement import Placed
@@ -18,14 +19,14 @@ from vgpumgr.placement.matrix.plane import one_by_one
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
 
-@settings(max_examples=150, deadline=None)
-@given(scenes, turns)
+@settings(max_examples=200, deadline=None)
+@given(scenes, turns, st.booleans())
 def test_a_type_scores_alike_whichever_way_it_is_rated(
-    scene: Scene, order: list[tuple[int, bool]]
+    scene: Scene, order: list[tuple[int, bool]], values: bool
 ) -> None:
     fleet, batch = scene
     batch = [replace(request, policy=None) for request in batch]
-    placer = Placer(fleet, LEAST, mix=Mix.of(batch), values=False)
+    placer = Placer(fleet, LEAST, mix=Mix.of(batch), values=values)
     for turn, (which, _) in enumerate(order):
         decision = placer.decide(replace(batch[which % len(batch)], name=f"vm-{turn}"))
         if isinstance(decision, Placed):

@@ -278,3 +278,16 @@ def test_a_mix_has_no_more_types_than_a_decision_can_look_at() -> None:
     history = [vm("T4-2Q", vcpus=n) for n in range(1000)]
     mix = Mix.of(history)
     assert len(mix.requests) == len(mix.rare) == 256
+
+
+def test_a_mix_of_what_never_fits_leaves_gpus_in_mig_without_values() -> None:
+    """Two in one VM where the driver allows one: refused, and no reason to give up."""
+    alone = tuple(replace(offer, max_per_vm=1) for offer in MIG[:3])
+    slices = GpuSupply(
+        id="g", device="g", model="A100", numa_node=None, units=UNITS, gpu_slices=7,
+        free_slots=tuple(range(UNITS)), offers=alone,
+        free_vfs=tuple(FreeVf(number=n, address=f"vf-{n}") for n in range(16)),
+    )  # fmt: skip
+    two = replace(vm("1g"), gpus=(GpuRequest(profile="1g", count=2),))
+    placer = Placer(Fleet(hosts=(host("h1", slices),)), LEAST, mix=Mix(((two, 1.0),)))
+    assert run(placer, two, vm("1g")) == ["-", "g"]

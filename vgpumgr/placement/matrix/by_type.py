@@ -47,8 +47,7 @@ class _Before:
 
 
 class ByType:
-    """``can_rate`` [types]: those with parts of one kind at most and without huge pages, where
-    places on a GPU are alike."""
+    """``can_rate`` [types]: those with parts of one kind at most and without huge pages."""
 
     def __init__(
         self, hosts: HostRows, table: StateTable, wants: Wants, mix: MixRows, room: Room
@@ -59,7 +58,7 @@ class ByType:
         self._mix = mix
         self._room = room
         kinds = np.array([len(demand.kinds) for demand in wants.demands], np.int64)
-        self.can_rate: Flags = (kinds <= 1) & (wants.pages == 0) & (not mix.valued)
+        self.can_rate: Flags = (kinds <= 1) & (wants.pages == 0)
 
     def rate(self, numbers: Sequence[int], hosts: Ints) -> Scores:
         """[types × hosts] the scores of some types on these hosts."""
@@ -135,7 +134,7 @@ class ByType:
             these = np.flatnonzero(takes)
             if len(these):
                 was = gpus[these, at]
-                after = self._table.after[was, column]
+                after = self._mix.after(was, np.full_like(was, column))
                 yield these, was[:, None], after[:, None], was
 
     def _laid_out(self, gpus: Ints, column: int, count: int) -> tuple[Ints, Ints, Ints, Ints]:
@@ -147,7 +146,9 @@ class ByType:
             room, after = self._table.room[now, column] > 0, self._table.after[now, column]
             chosen = self._least(now, after, room)
             lies &= room[every, chosen]
-            now[every, chosen] = np.where(lies, after[every, chosen], now[every, chosen])
+            there, taken = np.flatnonzero(lies), chosen[lies]
+            was = now[there, taken]
+            now[there, taken] = self._mix.after(was, np.full_like(was, column))
         these = np.flatnonzero(lies)
         self._open(now[these])
         return these, gpus[these], now[these], np.zeros(len(these), np.int64)

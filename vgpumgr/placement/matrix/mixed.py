@@ -120,12 +120,15 @@ class MixRows:
         return [n for n, kind in enumerate(self._kinds) if gpu.matching(kind)]
 
     def after(self, rows: Ints, columns: Ints) -> Ints:
-        """What GPUs become with one more of a part, at the place that keeps the most value."""
-        found: Ints = self._table.after[rows, columns].astype(np.int64)
-        if self._values is not None:
-            for n, cell in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-                found[n] = self.after_one(*cell)
-        return found
+        """What GPUs become with one more of a part, at the place that keeps the most value.
+
+        Each of them must have room for it.
+        """
+        if self._values is None:
+            return self._table.after[rows, columns].astype(np.int64)
+        cells, of = np.unique(np.stack([rows, columns]), axis=1, return_inverse=True)
+        found = [self.after_one(*cell) for cell in cells.T.tolist()]
+        return np.array(found, np.int64)[of.reshape(-1)]
 
     def after_one(self, row: int, column: int) -> int:
         """The same of one GPU."""

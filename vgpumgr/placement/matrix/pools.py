@@ -86,8 +86,8 @@ def _of_pool(gpu: GpuState, count: int, mix: Sequence[Weighted]) -> dict[Hashabl
     asked = [each for each in mix if each.weight and _held(gpu, each)]
     parts = [parts_of(each.demand)[0] for each in asked]
     space = state_space(gpu, parts, FEW_STATES) if parts else None
-    if space is None:
-        return {}
+    if space is None or not any(space.takes[0]):
+        return {}  # or nothing that is asked for ever fits
     values = state_values(space, [each.weight for each in asked], gpus=count)
     return {key: float(values[number]) for key, number in space.numbers.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from vgpumgr.model.placement import GpuSupply, Offer
 from vgpumgr.placement.demand import Kind
@@ -40,7 +40,9 @@ class Board:
         self.shapes = shapes
         self.makes_whole = any(map(whole, supply.offers))
         self.counted = not any(offer.starts or offer.instance for offer in supply.offers)
-        self.placed = placed(supply.offers)
+        shared = [offer for offer in supply.offers if not whole(offer)]
+        starts = all(offer.starts and not offer.instance for offer in shared)
+        self.placed = bool(shared) and starts
         self._grids: dict[int, Grid] = {}
         self._matching: dict[Kind, tuple[Offer, ...]] = {}
 
@@ -62,12 +64,6 @@ class Board:
         return known if known.gpu_slices == grid.gpu_slices else grid
 
 
-def placed(offers: Iterable[Offer]) -> bool:
-    """Whether there are vGPUs among them, and all begin at starts."""
-    shared = [offer for offer in offers if not whole(offer)]
-    return bool(shared) and all(offer.starts and not offer.instance for offer in shared)
-
-
 class BoardBook:
     """The boards of a fleet."""
 
@@ -75,6 +71,10 @@ class BoardBook:
         self._shapes = ShapeBook()
         self._known: dict[tuple[str, int], list[Board]] = {}
         self._count = 0
+
+    def __iter__(self) -> Iterator[Board]:
+        for known in self._known.values():
+            yield from known
 
     def of(self, supply: GpuSupply) -> Board:
         """The board of this GPU."""

@@ -191,7 +191,8 @@ class Matrix:
 
     def _expect(self, plane: LeastPlane) -> None:
         mix = self._mix()
-        hosts = self._hosts.states if self._valued else ()
-        values = values_of(hosts, self._boards, mix, known=self._known_mix)
+        values = None
+        if self._valued:
+            values = values_of(self._hosts.states, self._boards, mix, known=self._known_mix)
         plane.expect(MixRows(mix, self._table, values))
         self._instruct(plane)

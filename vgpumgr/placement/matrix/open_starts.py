@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpumgr.placement.board import Board, placed
+from vgpumgr.placement.board import Board
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.matrix.mixed import Weighted
 from vgpumgr.placement.offers import whole
-from vgpumgr.placement.state import HostState
 from vgpumgr.placement.table.states import MILLI
 
 
@@ -50,18 +49,3 @@ class OpenStarts:
 def mixes(gpu: GpuState) -> bool:
     """Whether sizes may mix on the GPU, each at starts of its own."""
     return gpu.board.placed and not gpu.supply.same_size
-
-
-def any_mixes(hosts: Sequence[HostState]) -> bool:
-    """Whether there is such a GPU on any of the hosts."""
-    seen: dict[int, bool] = {}
-    for host in hosts:
-        for supply in host.supply.gpus:
-            if supply.same_size or supply.blocked:
-                continue
-            key = id(supply.offers)
-            if key not in seen:
-                seen[key] = placed(supply.offers)
-            if seen[key]:
-                return True
-    return False

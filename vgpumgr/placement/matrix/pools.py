@@ -16,7 +16,7 @@ from vgpumgr.model.placement import GpuSupply
 from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.matrix.mixed import Weighted
-from vgpumgr.placement.matrix.open_starts import OpenStarts, any_mixes
+from vgpumgr.placement.matrix.open_starts import OpenStarts
 from vgpumgr.placement.matrix.wants import parts_of
 from vgpumgr.placement.state import HostState
 from vgpumgr.placement.table.keys import state_key
@@ -48,7 +48,8 @@ def values_of(
     merely assumed gives none.
     """
     listed = pool_values(hosts, boards, mix) if known else {}
-    return StateValues(listed, OpenStarts(mix)) if listed or any_mixes(hosts) else None
+    placed = any(board.placed for board in boards)
+    return StateValues(listed, OpenStarts(mix)) if listed or placed else None
 
 
 def pool_values(

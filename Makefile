@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-real lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
+.PHONY: help setup demo demo-down test test-thorough lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,9 +22,13 @@ demo: setup ## discover a simulated fleet, place, create, run, show the map
 demo-down: ## stop the demo's simulated fleet and forget it
 	@VGPUMGR_DEMO_DIR=$(CURDIR)/$(DEMO) examples/demo/down.sh
 
-test: setup ## the tests: unit, property, golden, contract, end to end; real libvirt and SSH where root
+test: setup ## unit, contract and golden tests, the main line end to end; real libvirt and SSH where root
 	@tools/setup.sh test
-	@tools/test.sh
+	@tools/test.sh "not thorough"
+
+test-thorough: setup ## all other tests: every command and way, properties, crashes at every step, real hosts
+	@tools/setup.sh test
+	@tools/test.sh thorough
 
 lint: setup ## ruff; ansible-lint
 	.venv/bin/ruff check .

@@ -21,6 +21,9 @@ hypothesis.settings.load_profile("vgpumgr")
 
 sqltexts.share()
 
+BREADTH = ("e2e", "faults", "guards", "property", "race", "soak", "unit/benchmarks")
+"""Of these folders ``make test`` runs what is marked ``mainline``, the rest is thorough."""
+
 _NUMBERS = count()
 
 
@@ -48,6 +51,15 @@ def pg() -> Iterator[pgserver.PgServer]:
         pytest.skip("PostgreSQL is not installed")
     with pgserver.running() as server:
         yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what ``make test`` leaves to ``make test-thorough``."""
+    wide = [Path(__file__).parent / folder for folder in BREADTH]
+    for item in items:
+        in_breadth = any(map(item.path.is_relative_to, wide))
+        if in_breadth and item.get_closest_marker("mainline") is None:
+            item.add_marker("thorough")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,9 +1,10 @@
 #!/bin/bash
-# All tests but those that need the device lab or real GPU hardware. As root, real libvirt and SSH tests run too; in CI
-# (CI=true) a test that skips itself is a failure.
+# tools/test.sh MARKERS [PYTEST WORDS]: the tests with these markers, but none that need the device lab or real GPU
+# hardware. As root, real libvirt and SSH tests run too; in CI (CI=true) a test that skips itself is a failure.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-select="not hw and not lab"
+select="not hw and not lab and $1"
+shift
 as_root=$([ "$(id -u)" -eq 0 ] && echo yes || true)
 status=0
 

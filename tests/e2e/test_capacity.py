@@ -11,6 +11,8 @@ import pytest
 
 from tests.e2e.support import Cli, host, new_cli, vm
 
+pytestmark = pytest.mark.mainline
+
 DAY_S = 86_400
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.support import Cli, host_dumps, names, new_cli
 
+pytestmark = pytest.mark.mainline
+
 VMS = "examples/demo/vms.yaml"
 LAYOUT = "examples/demo/layout.yaml"
 COUNT = 94

@@ -15,6 +15,8 @@ import yaml
 
 from tests.e2e.support import Cli, Ran, host, names, new_cli, vm
 
+pytestmark = pytest.mark.mainline
+
 LISTS = ("host list", "gpu list", "vm list", "allocation list", "operation list", "capacity")
 A100 = "A100-PCIE-80GB"
 SHAPES = {

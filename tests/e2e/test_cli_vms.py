@@ -9,6 +9,8 @@ import pytest
 
 from tests.e2e.support import Cli, host, host_dumps, names, new_cli, sim_host, vm
 
+pytestmark = pytest.mark.mainline
+
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Cli]:

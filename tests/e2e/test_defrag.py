@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.support import Cli, host, names, new_cli, vm
 
+pytestmark = pytest.mark.mainline
+
 NEW = {"kernel": "6.12.43", "libvirt": "11.3.0", "qemu": "10.0.2", "driver": "580.105.06"}
 BIG = ("--for", "T4-16Q")
 

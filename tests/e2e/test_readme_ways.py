@@ -12,6 +12,8 @@ import pytest
 
 from tests.e2e.support import Cli, interrupt, new_cli, until
 
+pytestmark = pytest.mark.mainline
+
 FENCE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 FILES = FENCE.findall(Path("README.md").read_text())
 VMS = [text for text in FILES if "kind: VM" in text]

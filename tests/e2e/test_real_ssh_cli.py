@@ -9,7 +9,7 @@ import pytest
 from tests import nshosts
 from tests.e2e.support import Cli, new_cli
 
-pytestmark = [pytest.mark.root, pytest.mark.libvirtd]
+pytestmark = [pytest.mark.mainline, pytest.mark.root, pytest.mark.libvirtd]
 
 
 @pytest.fixture(scope="module")

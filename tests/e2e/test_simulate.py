@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.support import Cli, Ran, host, new_cli, vm
 
+pytestmark = pytest.mark.mainline
+
 
 @pytest.fixture(scope="module")
 def cli() -> Iterator[Cli]:

@@ -22,6 +22,8 @@ from vgpumgr.model.domain import (
 )
 from vgpumgr.model.host import Versions
 
+pytestmark = pytest.mark.mainline
+
 VERSIONS = Versions(libvirt="9.0.0")
 PLAN = DomainPlan(
     name="desk-01",

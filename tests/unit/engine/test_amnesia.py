@@ -26,6 +26,8 @@ from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.vm import Affinity, DiskSpec, VmSpec
 from vgpumgr.store.schema import metadata
 
+pytestmark = pytest.mark.thorough
+
 SLICE = "T4-4Q"  # four of them fill a T4
 
 

@@ -19,6 +19,8 @@ from vgpumgr.engine.engine import Engine
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.vm import VmState
 
+pytestmark = pytest.mark.thorough
+
 CUT_CHANGE_AT = 4
 
 

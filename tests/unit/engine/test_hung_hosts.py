@@ -22,6 +22,8 @@ from vgpumgr.model.waits import WAITS
 from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.store import open_ledger
 
+pytestmark = pytest.mark.thorough
+
 NAMES = [f"h{number:02}" for number in range(50)]
 HUNG = {"h03", "h13", "h23", "h33", "h43"}
 SLOWEST_S = 0.7

@@ -15,6 +15,8 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.fence import Fence
 from vgpumgr.model.pool import DesktopState, Do, PoolKind
 
+pytestmark = pytest.mark.thorough
+
 MINUTE = 60.0
 
 

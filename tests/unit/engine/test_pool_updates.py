@@ -15,6 +15,8 @@ from vgpumgr.model.pool import Phase, PoolKind
 from vgpumgr.model.ports import Clock, Host
 from vgpumgr.model.vm import DiskSpec, NicSpec, VmRecord, VmState
 
+pytestmark = pytest.mark.thorough
+
 DATA = DiskSpec(size_bytes=1 << 20)
 NAME = "cad-01"
 

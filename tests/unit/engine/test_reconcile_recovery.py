@@ -16,6 +16,8 @@ from vgpumgr.model.errors import HostRefused, OutcomeUnknown
 from vgpumgr.model.journal import OperationState, TaskState
 from vgpumgr.store import SqlLedger
 
+pytestmark = pytest.mark.thorough
+
 FULL = with_disk("web", "T4-4Q")
 
 

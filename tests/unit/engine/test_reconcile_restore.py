@@ -26,6 +26,8 @@ from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
 from vgpumgr.model.vm import Affinity
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:

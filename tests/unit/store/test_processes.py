@@ -14,6 +14,8 @@ from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.journal import Reservation, StepState
 from vgpumgr.store import keeping, open_ledger
 
+pytestmark = pytest.mark.thorough
+
 SPAWN = multiprocessing.get_context("spawn")
 ROUNDS = 50
 

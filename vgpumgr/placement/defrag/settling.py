@@ -11,6 +11,12 @@ from vgpumgr.placement.defrag.clearing import Clearing
 from vgpumgr.placement.defrag.floor import Floor
 from vgpumgr.placement.defrag.seats import Seats, sit
 
+_FEW = 8
+"""So many who leave may all be seated otherwise where the tightest seats leave somebody out."""
+
+_LOOKS = 400
+"""At seats, at most, to seat them otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -44,20 +50,17 @@ class Settling:
         for number in order:
             floor.lift(number)
         unmet = tuple(each for each in chosen if not self.hold(each))
-        moved, homeless = set(order), []
-        for number in order:
-            if self.seat(number):
-                continue
-            others = self._make_way(number, moved, spare)
-            if not others:
-                homeless.append(number)
-            moved.update(others)
-            spare -= len(others)
+        lifted = floor.mark()
+        moved, homeless = self._in_turn(order, spare)
+        if homeless and len(order) <= _FEW:
+            floor.back_to(lifted)
+            if self._otherwise(order, self.seats.looks + _LOOKS):
+                moved, homeless = set(order), ()
         places = {number: at for number in moved if (at := floor.at[number])}
         floor.back_to(mark)
         for each in chosen:
             self.seats.closed[list(each.gpus)] = False
-        return Settled(places, tuple(homeless), unmet)
+        return Settled(places, homeless, unmet)
 
     def hold(self, clearing: Clearing) -> bool:
         """Keep for the goal what a clearing gives; False where it does not give it after all."""
@@ -77,6 +80,34 @@ class Settling:
         if found is not None:
             self.floor.put(found, number)
         return found is not None
+
+    def _in_turn(self, order: Sequence[int], spare: int) -> tuple[set[int], tuple[int, ...]]:
+        """Who moved, and who found nothing: each takes the tightest seat left."""
+        moved, homeless = set(order), []
+        for number in order:
+            if self.seat(number):
+                continue
+            others = self._make_way(number, moved, spare)
+            if not others:
+                homeless.append(number)
+            moved.update(others)
+            spare -= len(others)
+        return moved, tuple(homeless)
+
+    def _otherwise(self, order: Sequence[int], looks: int) -> bool:
+        """Seat everybody, some not as tightly, as long as there are looks left."""
+        if not order:
+            return True
+        floor, (number, *later) = self.floor, order
+        for placed in self.seats.of(number):
+            mark = floor.mark()
+            floor.put(placed, number)
+            if self._otherwise(later, looks):
+                return True
+            floor.back_to(mark)
+            if self.seats.looks > looks:
+                break
+        return False
 
     def _make_way(self, number: int, moved: Collection[int], spare: int) -> tuple[int, ...]:
         """At most ``spare`` who moved away for this resident, all seated; () where none can."""

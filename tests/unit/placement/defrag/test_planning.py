@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.placement.repacking.checker import check
@@ -46,10 +46,15 @@ def small(name: str, seed: int) -> Snapshot:
     return with_residents(snap, *snap.residents[:6])
 
 
-@pytest.mark.parametrize("name", ["1-D", "same-size", "host limits", "anti-affinity"])
+KINDS = ["1-D", "same-size", "host limits", "anti-affinity"]
+
+
+@pytest.mark.parametrize("name", KINDS)
 @given(seed=st.integers(0, 10_000), empty=st.integers(1, 3))
-@settings(max_examples=15, deadline=None)
+@example(seed=1364, empty=2)  # not everybody may have the tightest seat
+@settings(max_examples=15, deadline=None, derandomize=True)
 def test_no_fewer_moves_would_do(name: str, seed: int, empty: int) -> None:
+    """Of these: that there never are fewer is not promised."""
     snap = small(name, seed)
     found, least = of(snap, gpus=empty), fewest_by_force(snap, empty)
     if least is None:
@@ -58,6 +63,18 @@ def test_no_fewer_moves_would_do(name: str, seed: int, empty: int) -> None:
         assert isinstance(found, Moves)
         check(snap.fleet, snap.residents, found.moves, empty)
         assert len(found.moves) - sum(move.hop for move in found.moves) == least
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(seed=st.integers(0, 10_000), empty=st.integers(1, 3))
+@settings(max_examples=15, deadline=None)
+def test_the_fewest_is_said_only_of_those(name: str, seed: int, empty: int) -> None:
+    snap = small(name, seed)
+    found, least = of(snap, gpus=empty), fewest_by_force(snap, empty)
+    if isinstance(found, Moves):
+        assert least is not None
+        check(snap.fleet, snap.residents, found.moves, empty)
+        assert not found.fewest or len(found.moves) == least
 
 
 def fewest_by_force(snap: Snapshot, empty: int) -> int | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from vgpumgr.cli.commands.pool_connect import connect
@@ -20,14 +18,13 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.pool_items import (
-    desktop_item,
     image_text,
-    outlook_item,
-    outlook_text,
     pool_item,
     pool_text,
     session_items,
+    whole_pool,
 )
+from vgpumgr.cli.views.pool_outlook import outlook_item, outlook_text
 from vgpumgr.model.pool import MAX_DESKTOPS
 
 _COUNT = click.IntRange(0, MAX_DESKTOPS)
@@ -87,24 +84,8 @@ def list_(context: Context) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show a pool, its desktops with their users, and who waits."""
-    item = shown(context, name)
+    item = whole_pool(context.app.ledger, name)
     print_item("Pool", item, pool_text(item))
-
-
-def shown(context: Context, name: str) -> dict[str, Any]:
-    """The pool with all that belongs to it."""
-    ledger = context.app.ledger
-    found = ledger.pool(name)
-    desktops, asks = ledger.desktops(), ledger.pool_asks()
-    return {
-        **pool_item(found, desktops, asks),
-        "items": [desktop_item(each) for each in desktops if each.pool == found.id],
-        "asks": [
-            {"user": each.ask.user, "since": each.ask.since}
-            for each in asks
-            if each.pool == found.id
-        ],
-    }
 
 
 @pool.command()
@@ -183,7 +164,7 @@ def delete(context: Context, name: str, yes: bool) -> None:
     """Delete a pool that nobody uses, with its desktops; `serve` takes them away."""
     from vgpumgr.cli.questions import confirm
 
-    item = shown(context, name)
+    item = whole_pool(context.app.ledger, name)
     confirm(yes=yes)(f"delete pool {name} with {item['desktops']} desktops?")
     delete_pool(context, name)
 

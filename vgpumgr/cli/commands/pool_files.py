@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.files import source_name
 from vgpumgr.cli.output import print_item, say
-from vgpumgr.cli.views.pool_items import wish_item, wish_text
+from vgpumgr.cli.views.pool_outlook import wish_item, wish_text
 from vgpumgr.model.errors import UsageError
 
 if TYPE_CHECKING:

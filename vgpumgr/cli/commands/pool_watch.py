@@ -10,7 +10,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.interrupts import leaving_by_interrupt
-from vgpumgr.cli.views.pool_items import moved, pool_text
+from vgpumgr.cli.views.pool_items import moved, pool_text, whole_pool
 
 BEAT_S = 1.0
 
@@ -28,16 +28,10 @@ def watch(context: Context, name: str, changes: int | None) -> None:
             _lines(context, name, changes)
 
 
-def _read(context: Context, name: str) -> dict[str, Any]:
-    from vgpumgr.cli.commands.pool import shown
-
-    return shown(context, name)
-
-
 def _redraw(context: Context, name: str) -> None:
     drawn = ""
     while True:
-        text = pool_text(_read(context, name))
+        text = pool_text(whole_pool(context.app.ledger, name))
         if text != drawn:
             click.clear()
             click.echo(text)
@@ -49,7 +43,7 @@ def _lines(context: Context, name: str, most: int | None) -> None:
     before: list[dict[str, Any]] = []
     told = 0
     while most is None or told < most:
-        now = _read(context, name)["items"]
+        now = whole_pool(context.app.ledger, name)["items"]
         for line in moved(before, now):
             click.echo(line)
             told += 1

@@ -10,10 +10,9 @@ from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.pool import DesktopRecord, PastSession, PoolAsk, PoolRecord
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.use_cases.pool import Outlook, Wish
+    from vgpumgr.model.ports.ledger.pools import Pools
 
 Item = dict[str, Any]
 
@@ -68,6 +67,21 @@ def desktop_item(row: DesktopRecord) -> Item:
     }
 
 
+def whole_pool(ledger: Pools, name: str) -> Item:
+    """The JSON of a pool with its desktops and who waits. Raises NotFound."""
+    found = ledger.pool(name)
+    desktops, asks = ledger.desktops(), ledger.pool_asks()
+    return {
+        **pool_item(found, desktops, asks),
+        "items": [desktop_item(each) for each in desktops if each.pool == found.id],
+        "asks": [
+            {"user": each.ask.user, "since": each.ask.since}
+            for each in asks
+            if each.pool == found.id
+        ],
+    }
+
+
 def pool_text(item: Item) -> str:
     """A pool with its desktops and who waits."""
     head = fields(
@@ -115,61 +129,9 @@ def image_text(item: Item) -> str:
     return f"{item['image']} ({rollout['image']}: {rollout['phase']}{why})"
 
 
-def outlook_item(name: str, found: Outlook) -> Item:
-    """The JSON of a pool's next turn."""
-    turn = found.turn
-    return {
-        "name": name,
-        "counts": to_plain(turn.counts),
-        "waits": [{"user": user, "why": why} for user, why in found.waits.items()],
-        "warnings": to_plain(turn.warnings),
-        "refused": found.refused,
-        "actions": [
-            {"do": str(each.do), "desktop": each.desktop, "user": each.user, "why": each.why}
-            for each in turn.actions
-        ],
-    }
-
-
-def outlook_text(item: Item) -> str:
-    """Counts, warnings, who waits and why, and what the next turn would do."""
-    counts = item["counts"]
-    startable = f"{counts['startable']} more could be started now"
-    head = f"{counted(counts['wanted'], 'desktop')} wanted: " + ", ".join(
-        f"{counts[each]} {each}" for each in ("used", "spare", "coming", "broken")
-    )
-    lines = [f"{head}; {startable}"]
-    lines += [f"warning: {each['text']}" for each in item["warnings"]]
-    if item["refused"]:
-        lines.append(f"no room: {item['refused']}")
-    lines += [f"waits: {each['user']}: {each['why']}" for each in item["waits"]]
-    rows = [[f"  {each['do']}", each["desktop"], each["why"]] for each in item["actions"]]
-    return "\n".join([*lines, "next turn:", table(rows) if rows else "  nothing to do"])
-
-
 def session_items(sessions: Sequence[PastSession]) -> list[Item]:
     """The JSON of sessions."""
     return [{"name": each.desktop, **to_plain(each)} for each in sessions]
-
-
-def wish_item(wishes: Sequence[Wish]) -> Item:
-    """The JSON of what a file changes of pools."""
-    return {
-        "name": "pools",
-        "changes": sum(each.any for each in wishes),
-        "pools": [to_plain(each) for each in wishes],
-    }
-
-
-def wish_text(wishes: Sequence[Wish]) -> str:
-    """A line for each pool and each change of it."""
-    lines: list[str] = []
-    for each in wishes:
-        verb = "create" if each.new else "change" if each.changes else "unchanged"
-        lines.append(f"{verb}  pool {each.pool}")
-        lines += [f"  {change}" for change in each.changes]
-        lines += [f"  warning: {warning}" for warning in each.warnings]
-    return "\n".join(lines)
 
 
 def moved(before: Sequence[Item], after: Sequence[Item]) -> list[str]:

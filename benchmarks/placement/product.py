@@ -16,7 +16,7 @@ from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement.bulk import place_bulk
 from vgpumgr.placement.learning import Learning
 from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.plan import Plan
+from vgpumgr.placement.plan import NoPlan, Plan
 
 NO_LIMIT = 1e9
 """A quota that is never used up."""
@@ -35,10 +35,10 @@ class Ingredients:
     prices: bool = True
     quotas: bool = True
 
-    def of(self, plan: Plan | None) -> Plan | None:
+    def of(self, plan: Plan | NoPlan) -> Plan | NoPlan:
         """What is left of the plan."""
-        if plan is None or not (self.prices or self.quotas):
-            return None
+        if isinstance(plan, NoPlan):
+            return plan
         prices = plan.prices if self.prices else ()
         quotas = plan.quotas if self.quotas else np.full_like(plan.quotas, NO_LIMIT)
         return replace(plan, prices=prices, quotas=quotas)

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.vdi.scene import BAD
 from vgpumgr.model.placement import Fleet, Placed
-from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.model.vm import DEFAULT_POLICY, VmSpec
 from vgpumgr.placement import Placer
 from vgpumgr.placement.startable import startable
 
@@ -46,7 +46,7 @@ class Hosts:
     """GPUs, placed on by the product's ``Placer``; what is held goes by the desktop's name."""
 
     def __init__(self, fleet: Fleet, seed: int) -> None:
-        self._placer = Placer(fleet, PlacementPolicy.DEPTH_FIRST)
+        self._placer = Placer(fleet, DEFAULT_POLICY)
         self._random = np.random.default_rng((seed, 2))
         self._held: dict[str, Placed] = {}
         self._startable: dict[str, int] = {}

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from benchmarks.placement.mixed_fleet import a40, l40s
 from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply
 from vgpumgr.model.pool import Entitlement, Naming, PoolSpec, Schedule, Size, UpdatePolicy
-from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
+from vgpumgr.model.vm import GpuRequest, NumaPolicy, VmSpec
 
 ZONE = "Europe/Berlin"
 A40_HOSTS, L40S_HOSTS, GPUS_PER_HOST = 40, 66, 2
@@ -70,7 +70,7 @@ def _pool(name: str, profile: str, vcpus: int, memory_mib: int, most: int) -> Po
         image=f"{name}@{GOOD}",
         desktop=VmSpec(
             name=name, vcpus=vcpus, memory_mib=memory_mib, gpus=(GpuRequest(profile=profile),),
-            numa=NumaPolicy.NONE, policy=PlacementPolicy.DEPTH_FIRST,
+            numa=NumaPolicy.NONE,
         ),
         naming=Naming(f"{name}-", 4),
         size=Size(min=0, spare=2, max=most),

@@ -25,7 +25,7 @@ from tests.e2e.support import (
 )
 
 LATENCY_S = "0.08"
-VMS = vm("a", "T4-2Q", replicas=4, disks=[{"size": "1GiB"}])
+VMS = vm("a", "T4-2Q", replicas=4, disks=[{"size": "1GiB"}], policy="breadth-first")
 
 
 @pytest.fixture

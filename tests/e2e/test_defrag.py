@@ -26,7 +26,7 @@ def fleet() -> Iterator[Cli]:
 @pytest.fixture
 def cli(fleet: Cli) -> Iterator[Cli]:
     """One VM with a quarter of a GPU on each of the four."""
-    documents = [vm(name, "T4-4Q") for name in ("a", "b", "c", "d")]
+    documents = [vm(name, "T4-4Q", policy="breadth-first") for name in ("a", "b", "c", "d")]
     fleet.ok("apply", "-f", fleet.documents(*documents))
     assert sorted(where(fleet).values()) == ["h1", "h1", "h2", "h2"]
     yield fleet

@@ -19,7 +19,7 @@ def cli() -> Iterator[Cli]:
     """Two hosts with a T4 each, and a VM on each."""
     with new_cli() as found:
         found.sim_up(host("one", ("T4", 1)), host("two", ("T4", 1)))
-        web = vm("web", "T4-4Q", replicas=2, disks=[{"size": "1GiB"}])
+        web = vm("web", "T4-4Q", replicas=2, disks=[{"size": "1GiB"}], policy="breadth-first")
         found.ok("apply", "-f", found.documents(web))
         yield found
 

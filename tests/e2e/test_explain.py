@@ -20,8 +20,8 @@ def cli() -> Iterator[Cli]:
             host("two", ("T4", 1)),
             host("three", ("A40", 1)),
         )
-        half = {"vcpus": 1, "memory": "1GiB"}
-        found.ok("apply", "-f", found.documents(vm("a", "T4-8Q", **half), vm("b", "T4-8Q", **half)))
+        halves = [vm(name, "T4-8Q", policy="breadth-first") for name in ("a", "b")]
+        found.ok("apply", "-f", found.documents(*halves))
         yield found
 
 

@@ -20,8 +20,9 @@ def test_vms_of_an_order_are_decided_together_where_gpus_are_not_to_be_spread(
     with new_cli() as cli:
         cli.sim_up(host("h0", ("T4", 2), cpus=6), host("h1", ("T4", 2), cpus=8))
         wanted = order(cli)
+        monkeypatch.setenv("VGPUMGR_POLICY", "breadth-first")
         assert "1 cannot be placed" in cli.fails(5, "plan", "-f", wanted).out
-        monkeypatch.setenv("VGPUMGR_POLICY", "least-fragmentation")
+        monkeypatch.delenv("VGPUMGR_POLICY")
         assert "0 cannot be placed" in cli.ok("plan", "-f", wanted).out
         cli.ok("apply", "-f", wanted)
         on = {each["name"]: each["host"] for each in cli.items("vm", "list")}

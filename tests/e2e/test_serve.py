@@ -108,7 +108,9 @@ def status(cli: Cli) -> dict[str, Any]:
 def killed_apply(cli: Cli, replicas: int) -> None:
     """An apply whose process is killed in the middle; the hosts stay slow."""
     slow(cli, "0.15")
-    apply = cli.process("apply", "-f", cli.documents(vm("web", "T4-2Q", replicas=replicas)))
+    apply = cli.process(
+        "apply", "-f", cli.documents(vm("web", "T4-2Q", replicas=replicas, policy="breadth-first"))
+    )
     until(lambda: how_many(cli) >= 2, "a few VMs run")
     apply.kill()
     finish(apply)
@@ -131,7 +133,7 @@ def test_what_a_killed_apply_left_is_finished_at_once(cli: Cli) -> None:
 
 
 def test_after_a_power_cut_of_a_host_its_vms_run_again_with_the_same_mdevs(cli: Cli) -> None:
-    cli.ok("apply", "-f", cli.documents(vm("web", "T4-2Q", replicas=4)))
+    cli.ok("apply", "-f", cli.documents(vm("web", "T4-2Q", replicas=4, policy="breadth-first")))
     before, devices = running(cli), mdevs(cli)
     with serving(cli, "--interval", "2") as served:
         until(lambda: (cli.state / "serve.json").exists(), "it serves")
@@ -147,7 +149,7 @@ def test_a_host_that_hangs_does_not_delay_the_recovery_of_another(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VGPUMGR_CALL_TIMEOUT_S", "300")
-    cli.ok("apply", "-f", cli.documents(vm("web", "T4-2Q", replicas=4)))
+    cli.ok("apply", "-f", cli.documents(vm("web", "T4-2Q", replicas=4, policy="breadth-first")))
     before = running(cli)
     with serving(cli, "--interval", "2") as served:
         until(lambda: (cli.state / "serve.json").exists(), "it serves")

@@ -17,7 +17,7 @@ def cli() -> Iterator[Cli]:
     with new_cli() as found:
         found.sim_up(host("one", ("T4", 1)), host("two", ("T4", 1)))
         found.ok("apply", "-f", found.documents(vm("desk", "T4-8Q", affinity={"hosts": ["one"]})))
-        found.ok("apply", "-f", found.documents(vm("free", "T4-8Q")))
+        found.ok("apply", "-f", found.documents(vm("free", "T4-8Q", policy="breadth-first")))
         yield found
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 from vgpumgr.app.config_sources import MIX, home, sources
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.size import parse_bytes
-from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy
 
 MAX_NUMBER = 1e6
 DEFAULT_LANES = 32
@@ -40,7 +40,7 @@ class Config:
 
     ledger: str
     state_dir: Path
-    policy: PlacementPolicy = PlacementPolicy.BREADTH_FIRST
+    policy: PlacementPolicy = DEFAULT_POLICY
     connect_timeout_s: float = 10.0
     call_timeout_s: float = 30.0
     ssh_config: Path | None = None
@@ -114,7 +114,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
 
 def _policy(setting: _Setting | None) -> PlacementPolicy:
     if setting is None:
-        return PlacementPolicy.BREADTH_FIRST
+        return DEFAULT_POLICY
     if setting.text not in list(PlacementPolicy):
         setting.refuse("policy", "is not a policy", next=" or ".join(PlacementPolicy))
     return PlacementPolicy(setting.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from vgpumgr.model.history import Answer, RequestRecord
 from vgpumgr.model.placement import Decision, Fleet
@@ -13,20 +14,26 @@ from vgpumgr.placement import Mix, place
 from vgpumgr.placement.joint import Solver
 from vgpumgr.placement.learning import FIRST_MIX, REMEMBERED
 from vgpumgr.placement.mix import made_by
-from vgpumgr.placement.plan import Plan, make_plan
+from vgpumgr.placement.plan import NoPlan, Plan, make_plan
 
 _LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
-# Decides requests one after the other, each using up supply for the next.
-Place = Callable[[Fleet, Sequence[VmSpec]], tuple[Decision, ...]]
+
+class Place(Protocol):
+    """Decides requests, each using up supply for the others."""
+
+    def __call__(
+        self, fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+    ) -> tuple[Decision, ...]:
+        """A decision for each request; VMs of ``kept`` take their places before them."""
+
 
 Weights = tuple[tuple[VmSpec, float], ...]
 
 # How far back requests tell what will come.
 HISTORY_S = 30 * 86_400.0
-# A plan is made in the way of a decision, so its program may take no longer each time that it is
-# solved (twice, mostly), and it serves for so long.
-PLAN_TAKES_S, PLAN_LASTS_S = 1.0, 3_600.0
+# A plan serves for so long; where none could be made, that is tried again after so long.
+PLAN_LASTS_S, NO_PLAN_LASTS_S = 3_600.0, 60.0
 # What was asked for is read anew after so long: twenty thousand requests take most of a second.
 HISTORY_LASTS_S = 60.0
 # A declared mix stands for as many requests.
@@ -39,6 +46,14 @@ class Outlook:
 
     mix: Mix | None = None
     plan: Plan | None = None
+    missing: NoPlan | None = None
+
+    @property
+    def warning(self) -> str:
+        """That there is no plan where one would do good; empty otherwise."""
+        if self.missing is None or not self.missing.is_a_loss:
+            return ""
+        return f"VMs are placed without a plan of what is expected: {self.missing}"
 
 
 def _nothing() -> Weights:
@@ -48,16 +63,17 @@ def _nothing() -> Weights:
 class Expected:
     """The declared mix, else the requests of the last 30 days. Keeps the plan that it made last.
 
-    ``declared`` is asked for when a mix is first needed. ``solver`` is what orders that do not fit
-    one by one are tried with.
+    ``latest`` is what decisions went by last. ``declared`` is asked for when a mix is first needed.
+    ``solver`` is what orders that do not fit one by one are tried with.
     """
 
     def __init__(
         self, declared: Callable[[], Weights] = _nothing, solver: Solver | None = None
     ) -> None:
         self.solver = solver
+        self.latest = Outlook()
         self._declared = declared
-        self._plan: Plan | None = None
+        self._plan: Plan | NoPlan = NoPlan.TOO_FEW
         self._made_at: float | None = None
         self._asked: list[VmSpec] = []
         self._read_at: float | None = None
@@ -74,10 +90,15 @@ class Expected:
     def outlook(self, ledger: Ledger, now: float, fleet: Fleet) -> Outlook:
         """Mix and plan for a fleet as it is now (Unix seconds)."""
         mix, history = self._mix(self._declared() or None, ledger, now, fleet)
-        if self._made_at is None or now - self._made_at > PLAN_LASTS_S:
-            self._plan = make_plan(fleet, history, seconds=PLAN_TAKES_S)
+        if self._is_due(now):
+            self._plan = make_plan(fleet, history)
             self._made_at = now
-        return Outlook(mix, self._plan)
+        self.latest = _outlook(mix, self._plan)
+        return self.latest
+
+    def _is_due(self, now: float) -> bool:
+        lasts = PLAN_LASTS_S if isinstance(self._plan, Plan) else NO_PLAN_LASTS_S
+        return self._made_at is None or now - self._made_at > lasts
 
     def _mix(
         self, declared: Weights | None, ledger: Ledger, now: float, fleet: Fleet
@@ -94,16 +115,25 @@ class Expected:
         return (Mix.of(history) if len(history) >= FIRST_MIX else None), history
 
 
+def _outlook(mix: Mix | None, plan: Plan | NoPlan) -> Outlook:
+    if isinstance(plan, Plan):
+        return Outlook(mix, plan)
+    return Outlook(mix, missing=plan)
+
+
 def placing(policy: PlacementPolicy, expected: Expected, ledger: Ledger, now: float) -> Place:
     """``placement.place`` by the policy, which goes by what is expected where that matters."""
 
-    def decide(fleet: Fleet, requests: Sequence[VmSpec]) -> tuple[Decision, ...]:
+    def decide(
+        fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+    ) -> tuple[Decision, ...]:
         if all((each.policy or policy) is not _LEAST for each in requests):
-            return place(fleet, requests, policy)
+            return place(fleet, requests, policy, kept=kept)
         found = expected.outlook(ledger, now, fleet)
         return place(
-            fleet, requests, policy, mix=found.mix, plan=found.plan, solver=expected.solver
-        )
+            fleet, requests, policy,
+            kept=kept, mix=found.mix, plan=found.plan, solver=expected.solver,
+        )  # fmt: skip
 
     return decide
 

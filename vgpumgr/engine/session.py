@@ -19,7 +19,7 @@ from vgpumgr.model.errors import NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, Fleet
 from vgpumgr.model.ports import Clock, Fencing, Host, Hosts, Lanes, Ledger
-from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy, VmSpec
 from vgpumgr.model.waits import WAITS, Waits
 
 Progress = Callable[[VmOutcome], None]
@@ -44,7 +44,7 @@ class Session:
     lanes: Lanes
     clock: Clock
     new_uuid: Callable[[], str]
-    policy: PlacementPolicy = PlacementPolicy.BREADTH_FIRST
+    policy: PlacementPolicy = DEFAULT_POLICY
     expected: Expected = field(default_factory=Expected)
     waits: Waits = WAITS
     fencing: Fencing = field(default_factory=NoFencing)
@@ -98,10 +98,14 @@ class Session:
         """One reading of the ledger."""
         return read_view(self.ledger)
 
-    def place(self, fleet: Fleet, requests: Sequence[VmSpec]) -> tuple[Decision, ...]:
-        """Decide all of them, each using up supply for the next; nothing is reserved."""
+    def place(
+        self, fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+    ) -> tuple[Decision, ...]:
+        """Decide all of them, each using up supply for the next, ``kept`` first; nothing is
+        reserved.
+        """
         decide = placing(self.policy, self.expected, self.ledger, self.clock.now())
-        return decide(fleet, requests)
+        return decide(fleet, requests, kept=kept)
 
     def host(self, name: str) -> Host:
         """The enrolled host of that name; NotFound suggests near names."""

@@ -14,7 +14,7 @@ from functools import partial
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.placement.mix import Mix
 from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.plan import FEWEST, Plan, make_plan
+from vgpumgr.placement.plan import FEWEST, NoPlan, Plan, make_plan
 
 FIRST_MIX = 10
 """Requests before the first mix: fewer tell less than what the fleet can make."""
@@ -45,7 +45,7 @@ class Learning:
         self._seen.append(request)
         self._note(1)
 
-    def due(self) -> Callable[[], Plan | None] | None:
+    def due(self) -> Callable[[], Plan | NoPlan] | None:
         """The making of a newer plan, when one is due; each is given out once.
 
         It takes seconds and touches nothing of the Placer: call it in a thread, or (it can be
@@ -55,9 +55,9 @@ class Learning:
             return None
         return partial(make_plan, self._placer.fleet, tuple(self._seen))
 
-    def adopt(self, plan: Plan | None) -> None:
-        """Go by this plan; None (it could not be made) leaves the one there is."""
-        if plan is not None:
+    def adopt(self, plan: Plan | NoPlan) -> None:
+        """Go by this plan; where none could be made, by the one there is."""
+        if isinstance(plan, Plan):
             self._placer.adopt_plan(plan)
 
     def catch_up(self) -> None:

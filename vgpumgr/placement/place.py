@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from vgpumgr.model.placement import Decision, Fleet, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
@@ -25,6 +25,7 @@ def place(
     requests: Sequence[VmSpec],
     policy: PlacementPolicy,
     *,
+    kept: Sequence[VmSpec] = (),
     mix: Mix | None = None,
     plan: Plan | None = None,
     solver: Solver | None = None,
@@ -34,16 +35,21 @@ def place(
     Requests are placed in the order given, with ``least-fragmentation`` each type spread evenly
     over it (see ``bulk.py``). When some do not fit, all are tried once more with the largest first
     (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
-    own policy wins over ``policy``; ``mix`` and ``plan`` matter to ``least-fragmentation`` alone
-    (see ``Placer``). Where some still do not fit, ``solver`` (see ``joint``) is asked for a way to
-    place more, if every request goes by ``least-fragmentation``. The same input gives the same
-    decisions, as long as the solver does.
+    own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
+    they find one, and all requests go beside them. ``mix`` and ``plan`` matter to
+    ``least-fragmentation`` alone (see ``Placer``). Where some still do not fit, ``solver`` (see
+    ``joint``) is asked for a way to place more, if every request goes by ``least-fragmentation``
+    and nothing is kept. The same input gives the same decisions, as long as the solver does.
     """
-    found = _one_by_one(fleet, requests, policy, mix, plan)
-    if solver is not None and _may_be_solved(requests, found, policy):
+
+    def empty() -> Placer:
+        return _beside(Placer(fleet, policy, mix=mix, plan=plan), kept)
+
+    found = _one_by_one(fleet, requests, policy, empty)
+    if solver is not None and not kept and _may_be_solved(requests, found, policy):
         places = improved(fleet, requests, found, solver)
         if len(places) > _placed(found):
-            found = _completed(Placer(fleet, policy, mix=mix, plan=plan), requests, places)
+            found = _completed(empty(), requests, places)
     return tuple(found[index] for index in range(len(requests)))
 
 
@@ -51,18 +57,17 @@ def _one_by_one(
     fleet: Fleet,
     requests: Sequence[VmSpec],
     policy: PlacementPolicy,
-    mix: Mix | None,
-    plan: Plan | None,
+    placer: Callable[[], Placer],
 ) -> Decisions:
-    """In the better one of two orders."""
+    """In the better one of two orders, each by a ``placer`` of its own."""
     order = evenly(requests) if policy is _LEAST else list(range(len(requests)))
-    found = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, order)
+    found = _in_order(placer(), requests, order)
     if _placed(found) == len(requests):
         return found
     largest_first = _largest_first(fleet, requests)
     if largest_first == order:
         return found
-    again = _in_order(Placer(fleet, policy, mix=mix, plan=plan), requests, largest_first)
+    again = _in_order(placer(), requests, largest_first)
     return again if _placed(again) > _placed(found) else found
 
 
@@ -80,6 +85,11 @@ def _completed(
         placer.commit(placed)
     rest = [index for index in range(len(requests)) if index not in places]
     return {**places, **_in_order(placer, requests, rest)}
+
+
+def _beside(placer: Placer, kept: Sequence[VmSpec]) -> Placer:
+    _in_order(placer, kept, range(len(kept)))
+    return placer
 
 
 def _in_order(placer: Placer, requests: Sequence[VmSpec], order: Sequence[int]) -> Decisions:

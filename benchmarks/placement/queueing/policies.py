@@ -88,6 +88,7 @@ class Ours:
 
 
 def _plan(fleet: object, past: object) -> object:
-    from vgpumgr.placement.plan import make_plan
+    from vgpumgr.placement.plan import Plan, make_plan
 
-    return make_plan(fleet, past)
+    plan = make_plan(fleet, past)
+    return plan if isinstance(plan, Plan) else None

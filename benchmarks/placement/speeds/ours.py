@@ -13,7 +13,7 @@ from benchmarks.placement.speeds.stopwatch import Stopwatch, rss_mib
 from vgpumgr.model.placement import Fleet, Placed
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.plan import make_plan
+from vgpumgr.placement.plan import Plan, make_plan
 
 RACK = 40
 
@@ -26,7 +26,8 @@ def ours(
     memory = {"fleet": rss_mib()}
     solving, starting, cold, ahead = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
     with solving.running():
-        plan = make_plan(fleet, past)
+        made = make_plan(fleet, past)
+    plan = made if isinstance(made, Plan) else None
     with starting.running():
         policy = PlacementPolicy.LEAST_FRAGMENTATION
         placer = Placer(fleet, policy, mix=Mix.of(past), plan=plan, seed=1)

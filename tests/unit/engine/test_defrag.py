@@ -18,9 +18,10 @@ from vgpumgr.model.defrag import Empty, Goal, How, Moves, NoMoves, Room
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.placement import Fleet, HostSupply
-from vgpumgr.model.vm import Affinity
+from vgpumgr.model.vm import Affinity, PlacementPolicy
 from vgpumgr.placement.defrag import without
 
+BREADTH = PlacementPolicy.BREADTH_FIRST
 CREATE = "/sys/class/mdev_bus/mtty/mdev_supported_types/mtty-2/create"
 CUT = GpuLayout(vfs=VFS_MAX)
 MIG = GpuLayout(mig=True, vfs=VFS_MAX)
@@ -107,7 +108,7 @@ def test_devices_of_others_stay_and_room_is_made_around_them(
         root = SimMachine(found.world.sim.hosts[name])
         for number in range(11):
             root.write(CREATE, str(UUID(int=number + 1)))
-    found.world.apply(vm("a", "mtty-1"), vm("b", "mtty-1"))
+    found.world.apply(*(vm(name, "mtty-1", policy=BREADTH) for name in ("a", "b")))
     assert sorted(found.where().values()) == ["h1", "h2"]
     stuck = found.plan(Empty(gpus=1)).found
     assert isinstance(stuck, NoMoves)
@@ -126,7 +127,7 @@ def test_a_seat_that_somebody_took_meanwhile_ends_it_and_nothing_moves(
     made: list[Bench], tmp_path: Path
 ) -> None:
     found = bench(made, tmp_path, "T4")
-    found.world.apply(vm("a", "T4-8Q"), vm("b", "T4-8Q"))
+    found.world.apply(*(vm(name, "T4-8Q", policy=BREADTH) for name in ("a", "b")))
     plan = found.plan(Empty(gpus=1))
     assert isinstance(plan.found, Moves)
     [move] = plan.found.moves

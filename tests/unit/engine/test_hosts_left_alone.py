@@ -94,7 +94,7 @@ def test_what_a_look_shows_after_it_was_left_is_not_kept(
 ) -> None:
     engine = threaded(world, least_s=0.1, times=1.0)
     planned = engine.plan([vm("web")])
-    assert [action.host for action in planned.actions] == ["h1"]
+    assert [action.host for action in planned.actions] == ["h3"], "it needs no GPU"
     door.set()
     assert isinstance(engine.lanes, ThreadLanes)
     while engine.lanes.hanging():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.fakes import FakeHost
@@ -14,8 +16,8 @@ from vgpumgr.engine.outlook import HISTORY_S, Expected, asked
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.model.history import Answer, RequestRecord
 from vgpumgr.model.placement import Fleet
-from vgpumgr.model.vm import VmSpec
-from vgpumgr.placement.plan import Plan
+from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.placement.plan import NoPlan, Plan, fleet_program
 
 
 @pytest.fixture
@@ -79,15 +81,39 @@ def test_the_declared_mix_wins(world: World) -> None:
     assert [(spec.gpus[0].profile, weight) for spec, weight in mix.requests] == [("T4-2Q", 3.0)]
 
 
-def test_a_plan_is_made_once_an_hour(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
+PLAN = Plan({}, {}, np.zeros((0, 0)), (), 1.0)
 
-    def make_plan(_fleet: Fleet, history: list[VmSpec], *, seconds: float) -> Plan | None:
-        made.append(len(history))
-        return None
+
+@pytest.mark.parametrize(
+    ("found", "times"),
+    [
+        (PLAN, [0.0, 3601.0]),
+        (NoPlan.UNSOLVED, [0.0, 61.0, 3599.0]),
+    ],
+)
+def test_a_plan_serves_for_an_hour_and_a_missing_one_is_made_soon(
+    world: World, monkeypatch: pytest.MonkeyPatch, found: Plan | NoPlan, times: list[float]
+) -> None:
+    made: list[float] = []
+    now = 0.0
+
+    def make_plan(_fleet: Fleet, _history: list[VmSpec]) -> Plan | NoPlan:
+        made.append(now)
+        return found
 
     monkeypatch.setattr(outlook, "make_plan", make_plan)
     expected = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
-    for now in (0.0, 3599.0, 3602.0):
+    for now in (0.0, 59.0, 61.0, 3599.0, 3601.0):
         expected.outlook(world.ledger, now, fleet(world))
-    assert made == [1000, 1000]
+    assert made == times
+
+
+def test_that_a_plan_is_missing_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
+    world.engine = replace(world.engine, expected=mix, policy=PlacementPolicy.LEAST_FRAGMENTATION)
+    assert world.engine.plan([vm("web", "T4-2Q")]).warnings == ()
+    monkeypatch.setattr(fleet_program, "MOST_ARCS", 1)
+    mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
+    world.engine = replace(world.engine, expected=mix)
+    [said] = world.engine.plan([vm("web", "T4-2Q")]).warnings
+    assert "without a plan" in said and "too large" in said

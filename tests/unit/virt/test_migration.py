@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import libvirt
@@ -190,14 +191,21 @@ def test_cancelling_nothing_is_no_error_and_failing_to_cancel_is() -> None:
 
 
 DOMAIN = (
-    "<domain type='test'><name>a</name><memory unit='MiB'>64</memory><vcpu>2</vcpu>"
+    "<domain type='test'><name>a</name><uuid>6f1c5e4e-8f8e-4d6b-9f29-0f5f1f0c7b01</uuid>"
+    "<memory unit='MiB'>64</memory><vcpu>2</vcpu>"
     "<os><type>hvm</type></os>{cpu}</domain>"
 )
 
 
+NODE = "<node><cpu><mhz>6000</mhz><model>i686</model><active>16</active></cpu></node>"
+
+
 @pytest.fixture
-def domains() -> LibvirtDomains:
-    found = LibvirtDomains(libvirt.open("test:///default"))
+def domains(tmp_path: Path) -> LibvirtDomains:
+    """A test driver of its own: ``test:///default`` is one for the whole process."""
+    config = tmp_path / "node.xml"
+    config.write_text(NODE)
+    found = LibvirtDomains(libvirt.open(f"test://{config}"))
     found.define(DOMAIN.format(cpu=""))
     return found
 

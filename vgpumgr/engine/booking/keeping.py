@@ -40,10 +40,16 @@ def placing_beside(place: Place, ledger: Ledger, now: float, *, but: Collection[
     """``place``, but what bookings need at ``now`` is taken first, except of pools with these
     ids: what is placed is theirs.
     """
-    kept = [each for each in _kept(ledger, now) if each.pool.id not in but]
-    if not kept:
+    booked = [each for each in _kept(ledger, now) if each.pool.id not in but]
+    if not booked:
         return place
-    return lambda fleet, requests: _beside(place, fleet, requests, kept)
+
+    def beside(
+        fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+    ) -> tuple[Decision, ...]:
+        return _beside(place, fleet, requests, booked, kept)
+
+    return beside
 
 
 def booked_desktops(ledger: Ledger, now: float) -> list[VmSpec]:
@@ -73,15 +79,19 @@ def _kept(ledger: Ledger, now: float) -> list[Kept]:
 
 
 def _beside(
-    place: Place, fleet: Fleet, requests: Sequence[VmSpec], kept: Sequence[Kept]
+    place: Place,
+    fleet: Fleet,
+    requests: Sequence[VmSpec],
+    booked: Sequence[Kept],
+    kept: Sequence[VmSpec],
 ) -> tuple[Decision, ...]:
     """Those that would fit without what is kept are told of it; a refusal stays true."""
-    stand_ins = [each for one in kept for each in one.desktops]
-    decided = place(fleet, [*stand_ins, *requests])[len(stand_ins) :]
+    stand_ins = [each for one in booked for each in one.desktops]
+    decided = place(fleet, requests, kept=[*kept, *stand_ins])
     if all(isinstance(each, Placed) for each in decided):
         return decided
-    free = place(fleet, requests)
-    reasons = tuple(Reason(code=BOOKED, host="", text=each.words) for each in kept)
+    free = place(fleet, requests, kept=kept)
+    reasons = tuple(Reason(code=BOOKED, host="", text=each.words) for each in booked)
     return tuple(
         replace(one, reasons=reasons)
         if isinstance(one, NotPlaced) and isinstance(without, Placed)

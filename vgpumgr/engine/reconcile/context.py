@@ -33,9 +33,12 @@ class HostMemory:
 
 @dataclass(slots=True)
 class QueueMemory:
-    """What a process remembers of the queue between its turns: for whom room is kept, and where."""
+    """What a process remembers of the queue between its turns: for whom room is kept, and where;
+    and what it said that placement lacks.
+    """
 
     kept: tuple[Reservation, ...] = ()
+    lacking: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class EventKind(StrEnum):
     QUEUE_WAITS = "queue-waits"
     QUEUE_PREEMPTED = "queue-preempted"
     QUEUE_ENDED = "queue-ended"
+    PLAN_MISSING = "plan-missing"
     DESKTOP_READY = "desktop-ready"
     DESKTOP_FAILED = "desktop-failed"
     POOL_WARNS = "pool-warns"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vgpumgr.engine.reconcile.context import Shared
+from vgpumgr.engine.reconcile.context import QueueMemory, Shared
 from vgpumgr.engine.reconcile.events import Emit, Event, EventKind, task_event
 from vgpumgr.engine.reconcile.lanes import Lane
 from vgpumgr.engine.session import Session
@@ -28,7 +28,15 @@ def take(session: Session, lane: Lane, shared: Shared, emit: Emit) -> bool:
     for each in worked.failed:
         shared.patience.failed(each)
     _tell(worked, emit)
+    _tell_lacking(session.expected.latest.warning, shared.queue, emit)
     return worked.any
+
+
+def _tell_lacking(warning: str, memory: QueueMemory, emit: Emit) -> None:
+    """Once each time that it begins, or is another."""
+    if warning and warning != memory.lacking:
+        emit(Event(kind=EventKind.PLAN_MISSING, text=warning))
+    memory.lacking = warning
 
 
 def _tell(worked: queue.Worked, emit: Emit) -> None:

@@ -55,7 +55,15 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
     if planned.unplaced and session.stop.is_set():
         # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
         raise Interrupted("interrupted", why="nothing was changed yet")
+    if said := _lacking(session, planned):
+        planned = replace(planned, warnings=(*planned.warnings, said))
     return planned, view
+
+
+def _lacking(session: Session, planned: Plan) -> str:
+    """What decisions had to do without, where any was made; empty as a rule."""
+    decided = any(action.kind is ActionKind.CREATE for action in planned.actions)
+    return session.expected.latest.warning if decided or planned.unplaced else ""
 
 
 def _names(desired: Sequence[VmSpec]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from vgpumgr.model.vm.allocation import Allocation, AllocationState, InstancePart
 from vgpumgr.model.vm.record import VmPlace, VmRecord, VmState
 from vgpumgr.model.vm.spec import (
+    DEFAULT_POLICY,
     NAME,
     Affinity,
     CloudInit,
@@ -16,6 +17,7 @@ from vgpumgr.model.vm.spec import (
 )
 
 __all__ = [
+    "DEFAULT_POLICY",
     "NAME",
     "Affinity",
     "Allocation",

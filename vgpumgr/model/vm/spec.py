@@ -36,6 +36,10 @@ class PlacementPolicy(StrEnum):
     LEAST_FRAGMENTATION = "least-fragmentation"
 
 
+DEFAULT_POLICY = PlacementPolicy.LEAST_FRAGMENTATION
+"""Where nobody chose: it gives out the most before it refuses (docs/placement-figures.md)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
     """``count`` GPU parts, optionally only on a GPU of ``model`` or through one ``framework``.

@@ -4,8 +4,8 @@ Worked out off the hot path, from the fleet and a history of requests; needs hig
 """
 
 from vgpumgr.placement.plan.make import FEWEST, make_plan
-from vgpumgr.placement.plan.plan import Plan
+from vgpumgr.placement.plan.plan import NoPlan, Plan
 from vgpumgr.placement.plan.quotas import Tally, penalty
 from vgpumgr.placement.plan.worth import Worth
 
-__all__ = ["FEWEST", "Plan", "Tally", "Worth", "make_plan", "penalty"]
+__all__ = ["FEWEST", "NoPlan", "Plan", "Tally", "Worth", "make_plan", "penalty"]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vgpumgr.placement.plan.fleet_program import FleetProgram
 from vgpumgr.placement.plan.groups import Group
+from vgpumgr.placement.plan.plan import NoPlan
 from vgpumgr.placement.plan.pools import Pools
 
 Floats = NDArray[np.float64]
@@ -35,16 +36,16 @@ class Expected:
 
 
 def expected(
-    pools: Pools, groups: Sequence[Group], *, load: float, seconds: float
-) -> Expected | None:
-    """None where the program is too large, or was not solved in time (``seconds`` for each)."""
-    found = _fullest(pools, groups, load, seconds)
-    if found is None:
-        return None
+    pools: Pools, groups: Sequence[Group], *, load: float, effort: int
+) -> Expected | NoPlan:
+    """NoPlan where the program is too large, or ``effort`` did not solve it (for each time)."""
+    found = _fullest(pools, groups, load, effort)
+    if isinstance(found, NoPlan):
+        return found
     model, fits, duals = found
-    even = model.program.solve(seconds, fix=[(model.times, load * fits)], free=[model.times])
+    even = model.program.solve(effort, fix=[(model.times, load * fits)], free=[model.times])
     if even is None:
-        return None
+        return NoPlan.UNSOLVED
     taken = model.taken(even.values)
     return Expected(taken, model.prices(duals), float(taken.sum()) / load)
 
@@ -53,18 +54,22 @@ def _fullest(
     pools: Pools,
     groups: Sequence[Group],
     load: float,
-    seconds: float,
+    effort: int,
     held: Mapping[int, float] = MappingProxyType({}),
     rounds: int = MOST_ROUNDS,
-) -> tuple[FleetProgram, float, Floats] | None:
-    """The program, how many times what grows in it fits, and the duals; None: not at all."""
+) -> tuple[FleetProgram, float, Floats] | NoPlan:
+    """The program, how many times what grows in it fits, and the duals."""
     model = FleetProgram(pools, groups, held)
-    full = model.program.solve(seconds, free=model.spare) if model.build() else None
+    if not model.build():
+        return NoPlan.TOO_LARGE
+    full = model.program.solve(effort, free=model.spare)
     if full is None:
-        return None
+        return NoPlan.UNSOLVED
     fits = float(full.values[model.times])
-    fuller = None
+    fuller: tuple[FleetProgram, float, Floats] | NoPlan = NoPlan.NO_ROOM
     if short := model.short(full.duals) if rounds else {}:
         more = {number: load * fits * count for number, count in short.items()}
-        fuller = _fullest(pools, groups, load, seconds, {**held, **more}, rounds - 1)
-    return fuller or ((model, fits, full.duals) if fits > 0 else None)
+        fuller = _fullest(pools, groups, load, effort, {**held, **more}, rounds - 1)
+    if isinstance(fuller, NoPlan) and fits > 0:
+        return model, fits, full.duals
+    return fuller

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,21 @@ from vgpumgr.placement.plan.groups import GroupKey
 from vgpumgr.placement.table.parts import Part
 
 Floats = NDArray[np.float64]
+
+
+class NoPlan(StrEnum):
+    """Why there is no plan."""
+
+    TOO_FEW = "too few requests were made yet"
+    NO_ROOM = "nothing of what was asked for fits the fleet"
+    NO_SOLVER = "highspy is not installed (extra lp)"
+    TOO_LARGE = "its program is too large for this fleet"
+    UNSOLVED = "its program was not solved with the effort that it may cost"
+
+    @property
+    def is_a_loss(self) -> bool:
+        """A plan would do good here; the others leave nothing to plan, or were chosen."""
+        return self in {NoPlan.TOO_LARGE, NoPlan.UNSOLVED}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -61,14 +61,17 @@ class Program:
         return len(self._rows) - 1
 
     def solve(
-        self, seconds: float, *, fix: Sequence[tuple[int, float]] = (), free: Sequence[int] = ()
+        self, effort: int, *, fix: Sequence[tuple[int, float]] = (), free: Sequence[int] = ()
     ) -> Solution | None:
         """By interior point, to the middle of the best face: no crossover. None: not solved.
 
-        ``fix`` sets columns to a value, ``free`` takes their costs away.
+        ``effort`` bounds the iterations times the non-zero coefficients: work that is counted,
+        so that a busy machine gives the same answer. ``fix`` sets columns to a value, ``free``
+        takes their costs away.
         """
-        highs = _highs(seconds)
-        highs.passModel(self._model(fix, free))
+        model = self._model(fix, free)
+        highs = _highs(max(1, effort // max(1, len(model.a_matrix_.value_))))
+        highs.passModel(model)
         highs.run()
         if highs.modelStatusToString(highs.getModelStatus()) != "Optimal":
             return None
@@ -97,12 +100,12 @@ class Program:
         return model
 
 
-def _highs(seconds: float) -> Any:
+def _highs(iterations: int) -> Any:
     highspy: Any = import_module("highspy")
     highs = highspy.Highs()
     for option in (
         ("output_flag", False), ("solver", "ipm"), ("run_crossover", "off"), ("threads", 1),
-        ("parallel", "off"), ("time_limit", seconds),
+        ("parallel", "off"), ("ipm_iteration_limit", iterations),
     ):  # fmt: skip
         highs.setOptionValue(*option)
     return highs

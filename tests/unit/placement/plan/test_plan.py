@@ -13,7 +13,7 @@ from vgpumgr.model.placement import Fleet, FreeVf, GpuSupply
 from vgpumgr.model.vm import Affinity, GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement import plan as planning
 from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.plan import Plan, Worth, fleet_program, make, make_plan
+from vgpumgr.placement.plan import NoPlan, Plan, Worth, fleet_program, make, make_plan
 from vgpumgr.placement.plan.classes import MOST_CLASSES, classes_of
 from vgpumgr.placement.plan.fleet_program import FleetProgram
 from vgpumgr.placement.plan.groups import group_key, groups_of
@@ -111,7 +111,7 @@ def test_prices_say_what_a_part_keeps_others_from() -> None:
     """Of 4 and 12 GiB in equal numbers, every GPU takes one of each: together they are a GPU."""
     fleet = Fleet(hosts=tuple(host(f"h{n}", free_size(f"g{n}")) for n in range(10)))
     twelve = replace(vm(), gpus=(GpuRequest(memory_mib=12 * 1024),))
-    assert make_plan(fleet, [vm("T4-4Q"), twelve] * 100) is not None
+    assert make_plan(fleet, [vm("T4-4Q"), twelve] * 100) is not NoPlan.NO_ROOM
     plan = make_plan(fleet, [vm("T4-8Q"), vm("T4-4Q"), vm("T4-4Q")] * 100)
     assert plan is not None
     assert prices(plan) == {"T4-8Q": 500, "T4-4Q": 250}
@@ -180,18 +180,20 @@ FLEET = Fleet(hosts=(host("h", free_size("a")),))
 
 
 def test_there_is_no_plan_without_history_hosts_or_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert make_plan(FLEET, [vm("T4-4Q")] * (make.FEWEST - 1)) is None
-    assert make_plan(Fleet(hosts=()), [vm("T4-4Q")] * 500) is None
-    assert make_plan(FLEET, [vm("no-such")] * 500) is None
+    assert make_plan(FLEET, [vm("T4-4Q")] * (make.FEWEST - 1)) is NoPlan.TOO_FEW
+    assert make_plan(Fleet(hosts=()), [vm("T4-4Q")] * 500) is NoPlan.NO_ROOM
+    assert make_plan(FLEET, [vm("no-such")] * 500) is NoPlan.NO_ROOM
     monkeypatch.setattr(make, "solver_is_there", lambda: False)
-    assert make_plan(FLEET, [vm("T4-4Q")] * 500) is None
+    assert make_plan(FLEET, [vm("T4-4Q")] * 500) is NoPlan.NO_SOLVER
 
 
-def test_a_program_too_large_or_too_slow_is_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_costs_too_much_is_no_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     history = [vm("T4-4Q"), vm("T4-2Q")] * 100
-    assert make_plan(FLEET, history, seconds=0.0) is None
+    assert make_plan(FLEET, history, effort=0) is NoPlan.UNSOLVED
     monkeypatch.setattr(fleet_program, "MOST_ARCS", 3)
-    assert make_plan(FLEET, history) is None
+    assert make_plan(FLEET, history) is NoPlan.TOO_LARGE
 
 
 def test_requests_for_named_hosts_are_not_steered() -> None:
@@ -215,5 +217,5 @@ def test_hosts_nearly_alike_are_one_class_where_there_would_be_too_many() -> Non
 
 def test_the_public_names() -> None:
     assert set(planning.__all__) == {
-        "FEWEST", "Plan", "Tally", "Worth", "make_plan", "penalty",
+        "FEWEST", "NoPlan", "Plan", "Tally", "Worth", "make_plan", "penalty",
     }  # fmt: skip

@@ -23,3 +23,13 @@ def test_a_vm_without_a_gpu_leaves_hosts_with_gpus_alone() -> None:
         cli.sim_up(host("gpus", ("T4", 1)), host("plain"))
         cli.ok("apply", "-f", cli.documents(vm("licence-server")))
         assert [each["host"] for each in cli.items("vm", "list")] == ["plain"]
+
+
+def test_a_part_by_size_takes_no_whole_gpu_of_many_times_the_size() -> None:
+    with new_cli() as cli:
+        cli.sim_up(host("hgx", ("H100-SXM5-80GB", 8)), host("vdi", ("A40", 1)))
+        layout = {"kind": "Layout", "name": "vfs", "hosts": ["vdi"], "gpus": [{"vfs": "max"}]}
+        cli.ok("layout", "apply", "-f", cli.documents(layout), "-y")
+        asked = vm("any", gpus=[{"memory": "12GiB", "framework": "any"}])
+        cli.ok("apply", "-f", cli.documents(asked))
+        assert [each["profile"] for each in cli.items("allocation", "list")] == ["A40-12Q"]

@@ -23,6 +23,20 @@ def rank(offer: Offer) -> Rank:
     return offer.memory_mib, whole(offer), series, offer.instance is not None
 
 
+GIVEN_AWAY = 4.0
+"""GPU that a VM gets beyond what it asked for costs so many times its size: what is idle may still
+be of use to somebody, and a mix says that of little where it knows few who ask."""
+
+
+def surplus(offer: Offer, kind: Kind) -> float:
+    """What giving the offer costs beyond what was asked for, per thing that it takes: 0 for parts
+    by name.
+    """
+    if kind.profile or offer.memory_mib <= kind.memory_mib:
+        return 0.0
+    return GIVEN_AWAY * (1.0 - kind.memory_mib / offer.memory_mib)
+
+
 def matching(offers: tuple[Offer, ...], kind: Kind) -> tuple[Offer, ...]:
     """The offers of that name, or with that much memory, through the wanted framework."""
     found = [offer for offer in named(offers, kind) if kind.framework in (None, offer.framework)]

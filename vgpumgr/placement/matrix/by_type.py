@@ -34,6 +34,11 @@ def scored(
     return score
 
 
+_Way = tuple[Ints, Ints, Ints, Ints, Floats]
+"""Which of the hosts, states of some of their GPUs before and after, the states that count as cut,
+and what is taken beyond what was asked for."""
+
+
 class _Before:
     """Hosts as they are: ``gpus`` in order, and what of them is free, and useful to whom."""
 
@@ -86,22 +91,31 @@ class ByType:
         after = self._mix.after(was, np.full_like(was, column))
         before = _Before(self._hosts, self._mix, np.array([host]))
         only = np.zeros_like(was)
-        scores = self._score(number, before, only, was[:, None], after[:, None], was)
+        surplus = self._table.surplus[was, column]
+        scores = self._score(number, before, only, was[:, None], after[:, None], was, surplus)
         return was.tolist(), scores.tolist()
 
     def _best(self, number: int, before: _Before, hosts: Ints) -> Scores:
         """The best that the type can make of some of the hosts."""
         if not self._wants.has_parts[number]:
             none = np.zeros((len(hosts), 1), np.int64)
-            return self._score(number, before, hosts, none, none, none[:, 0])
+            nothing = np.zeros(len(hosts))
+            return self._score(number, before, hosts, none, none, none[:, 0], nothing)
         best = np.full(len(hosts), NEVER)
-        for these, was, after, taken in self._ways(number, before.gpus[hosts]):
-            scores = self._score(number, before, hosts[these], was, after, taken)
+        for these, was, after, taken, surplus in self._ways(number, before.gpus[hosts]):
+            scores = self._score(number, before, hosts[these], was, after, taken, surplus)
             best[these] = np.maximum(best[these], scores)
         return np.where(best == NEVER, UNKNOWN, best)
 
     def _score(
-        self, number: int, hosts: _Before, these: Ints, was: Ints, after: Ints, taken: Ints
+        self,
+        number: int,
+        hosts: _Before,
+        these: Ints,
+        was: Ints,
+        after: Ints,
+        taken: Ints,
+        surplus: Floats,
     ) -> Scores:
         """Of some of the hosts, as ``_ways`` says them."""
         mix, wants = self._mix, self._wants
@@ -117,12 +131,11 @@ class ByType:
         held = np.where(room >= mix.need, useful, 0.0) * mix.weight
         free, idle = hosts.free[these] + change(mix.free), hosts.idle[these] + change(mix.idle)
         gain = np.einsum("hm,hm->h", open_to, held) - hosts.held[these]
-        gain = gain + change(mix.worth) + (hosts.free[these] - free)
+        gain = gain + change(mix.worth) + (hosts.free[these] - free) - surplus
         return scored(self._hosts, mix, gain, idle, left, taken)
 
-    def _ways(self, number: int, gpus: Ints) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Which of the hosts, states of some of their GPUs before and after, and the states that
-        count as cut: for one part every state that takes it, for several one way."""
+    def _ways(self, number: int, gpus: Ints) -> Iterator[_Way]:
+        """For one part every state that takes it, for several one way."""
         column, count = self._wants.bundles[number][0]
         if count > 1:
             yield self._laid_out(gpus, column, count)
@@ -135,28 +148,30 @@ class ByType:
             if len(these):
                 was = gpus[these, at]
                 after = self._mix.after(was, np.full_like(was, column))
-                yield these, was[:, None], after[:, None], was
+                yield these, was[:, None], after[:, None], was, self._table.surplus[was, column]
 
-    def _laid_out(self, gpus: Ints, column: int, count: int) -> tuple[Ints, Ints, Ints, Ints]:
+    def _laid_out(self, gpus: Ints, column: int, count: int) -> _Way:
         """Part by part where it wastes least, the fullest of those; see ``several``."""
         now, every = gpus.copy(), np.arange(len(gpus))
-        lies = np.ones(len(gpus), np.bool_)
+        lies, extra = np.ones(len(gpus), np.bool_), np.zeros(len(gpus))
         for _ in range(count):
             self._open(now)
             room, after = self._table.room[now, column] > 0, self._table.after[now, column]
-            chosen = self._least(now, after, room)
+            surplus = self._table.surplus[now, column]
+            chosen = self._least(now, after, room, surplus)
             lies &= room[every, chosen]
             there, taken = np.flatnonzero(lies), chosen[lies]
             was = now[there, taken]
+            extra[there] += surplus[there, taken]
             now[there, taken] = self._mix.after(was, np.full_like(was, column))
         these = np.flatnonzero(lies)
         self._open(now[these])
-        return these, gpus[these], now[these], np.zeros(len(these), np.int64)
+        return these, gpus[these], now[these], np.zeros(len(these), np.int64), extra[these]
 
-    def _least(self, now: Ints, after: Ints, room: Flags) -> Ints:
+    def _least(self, now: Ints, after: Ints, room: Flags, surplus: Floats) -> Ints:
         """By host the GPU with the least loss, of those the fullest, of those the first state."""
         mix = self._mix
-        loss = mix.waste[after] - mix.waste[now] - mix.worth[after] + mix.worth[now]
+        loss = mix.waste[after] - mix.waste[now] - mix.worth[after] + mix.worth[now] + surplus
         among = room
         for each in (loss, mix.free[now], now):
             key = np.where(among, each, np.inf)

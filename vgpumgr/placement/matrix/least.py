@@ -7,6 +7,7 @@ from collections.abc import Container
 import numpy as np
 
 from vgpumgr.model.placement import Offer
+from vgpumgr.placement.demand import Demand
 from vgpumgr.placement.fit import Fit, find_fit
 from vgpumgr.placement.geometry import Spot
 from vgpumgr.placement.gpu_state import GpuState
@@ -17,6 +18,7 @@ from vgpumgr.placement.matrix.quotas import Quotas
 from vgpumgr.placement.matrix.standing import Standing
 from vgpumgr.placement.matrix.wants import Ints, Wants
 from vgpumgr.placement.matrix.wasting import WasteRater
+from vgpumgr.placement.offers import surplus
 from vgpumgr.placement.plan.groups import group_key
 from vgpumgr.placement.policy import Key, Keys
 from vgpumgr.placement.table.states import StateTable
@@ -74,7 +76,7 @@ class LeastPlane(Plane):
     def _fit(self, number: int, host: int) -> Fit | None:
         demand, state = self.wants.demands[number], self.hosts.states[host]
         if demand.parts != 1:
-            return find_fit(state, demand, self._keys)
+            return find_fit(state, demand, self._keys_of(demand))
         rows, scores = self._rater.ways(number, host)
         if not self.hosts.intricate[host]:
             at = self.hosts.rows[host].tolist().index(rows[scores.index(max(scores))])
@@ -106,10 +108,29 @@ class LeastPlane(Plane):
                 found.setdefault((row, gpu.numa_node), gpu)
         return list(found.values())
 
+    def _keys_of(self, demand: Demand) -> Keys:
+        """By loss, and what a part by size takes beyond what was asked for."""
+        if all(kind.profile for kind in demand.kinds):
+            return self._keys
+
+        def costing(gpu: GpuState, offer: Offer, spot: Spot) -> Key:
+            loss, *ties = self._loss(gpu, offer, spot)
+            after = self.table.after_spot(gpu, offer, spot)
+            taken = self.table.free[self.table.row_of(gpu)] - self.table.free[after]
+            return (loss + _surplus(demand, offer) * float(taken), *ties)
+
+        return Keys(costing, _same, places=self._mix.valued)
+
     def _loss(self, gpu: GpuState, offer: Offer, spot: Spot) -> Key:
         before, after = self.table.row_of(gpu), self.table.after_spot(gpu, offer, spot)
         self._mix.catch_up()
         return self._mix.loss(before, after)
+
+
+def _surplus(demand: Demand, offer: Offer) -> float:
+    """Of what the offer takes, for the part of the demand that it answers best."""
+    by_size = [surplus(offer, kind) for kind in demand.kinds if not kind.profile]
+    return min(by_size, default=0.0)
 
 
 def _same(_host: object) -> Key:

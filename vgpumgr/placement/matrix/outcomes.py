@@ -38,7 +38,7 @@ class Outcomes:
     there twice. Result 0 is the host as it is; ``free[result]`` is in thousandths of a GPU,
     ``useful[result, m]`` how much of that helps entry m of the mix, times its weight,
     ``worth[result]`` what its GPUs gain in worth, and ``idle[result]`` what is free of GPUs whose
-    states have no value of their own.
+    states have no value of their own. ``surplus[n]`` is what choice n takes beyond what was asked.
     """
 
     types: Ints
@@ -49,6 +49,7 @@ class Outcomes:
     useful: Floats
     worth: Floats
     idle: Floats
+    surplus: Floats
 
 
 class Deriving:
@@ -81,11 +82,16 @@ class Deriving:
             gpus,
             np.repeat(np.array(states, np.int64), lengths),
             np.concatenate([np.zeros(0, np.int64), *(each.after for each in ways)]),
-            np.array(list(laid.values()), np.int64).reshape(-1, len(gpus)),
+            np.array([now for now, _ in laid.values()], np.int64).reshape(-1, len(gpus)),
         )
+        surplus = np.zeros(len(rows))
+        end = runs[len(ways)]
+        columns = self._wants.columns[np.concatenate([*types])[:end], 0]
+        surplus[:end] = self._table.surplus[rows[:end], columns]
+        surplus[len(surplus) - len(laid) :] = [extra for _, extra in laid.values()]
         return Outcomes(
             np.concatenate(types), rows, np.concatenate([*results, self._none, last]), runs,
-            *measured,
+            *measured, surplus,
         )  # fmt: skip
 
     def ways(self, row: int) -> Ways:

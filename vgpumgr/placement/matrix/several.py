@@ -12,8 +12,8 @@ from vgpumgr.placement.table.states import StateTable
 Bundle = tuple[tuple[int, int], ...]
 """Columns of the table, each with how many parts."""
 
-Laid = list[int]
-"""The states of all GPUs of a host afterwards."""
+Laid = tuple[list[int], float]
+"""The states of all GPUs of a host afterwards, and what was taken beyond what was asked for."""
 
 
 def laid_out(gpus: Ints, wants: Wants, table: StateTable, mix: MixRows) -> dict[int, Laid]:
@@ -32,14 +32,15 @@ def laid_out(gpus: Ints, wants: Wants, table: StateTable, mix: MixRows) -> dict[
 
 
 def _laid_out(rows: list[int], bundle: Bundle, table: StateTable, mix: MixRows) -> Laid | None:
-    now = list(rows)
+    now, extra = list(rows), 0.0
     for column, count in bundle:
         for _ in range(count):
             best = _best(now, column, table, mix)
             if best is None:
                 return None
+            extra += float(table.surplus[now[best], column])
             now[best] = mix.after_one(now[best], column)
-    return now
+    return now, extra
 
 
 def _best(rows: list[int], column: int, table: StateTable, mix: MixRows) -> int | None:
@@ -51,5 +52,10 @@ def _best(rows: list[int], column: int, table: StateTable, mix: MixRows) -> int 
     table.open_rows(fit)
     if len(fit) > 1:
         mix.catch_up()
-        fit = {min(fit, key=lambda row: mix.loss(row, int(table.after[row, column])))}
+        fit = {min(fit, key=lambda row: _loss(row, column, table, mix))}
     return rows.index(fit.pop())
+
+
+def _loss(row: int, column: int, table: StateTable, mix: MixRows) -> tuple[float, float, int]:
+    loss, free, same = mix.loss(row, int(table.after[row, column]))
+    return loss + float(table.surplus[row, column]), free, same

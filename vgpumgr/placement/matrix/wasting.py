@@ -85,5 +85,5 @@ class WasteRater:
         # The same kernel as for many hosts, for the same last bit.
         before = np.einsum("m,m->", mix.open_to(cpu, memory), found.useful[0])
         freed = found.free[0] - found.free[found.results]
-        gain = useful - before + found.worth[found.results] + freed
+        gain = useful - before + found.worth[found.results] + freed - found.surplus
         return scored(hosts, mix, gain, found.idle[found.results], left, found.rows)

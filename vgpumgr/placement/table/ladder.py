@@ -15,7 +15,7 @@ from vgpumgr.model.placement import Offer
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement.board import Board
 from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.offers import whole
+from vgpumgr.placement.offers import surplus, whole
 from vgpumgr.placement.table.keys import limited
 from vgpumgr.placement.table.leads import BREADTH, packed
 from vgpumgr.placement.table.parts import Part
@@ -23,6 +23,7 @@ from vgpumgr.placement.table.parts import Part
 MOST_UNITS = 4096
 
 Numbers = NDArray[np.int64]
+Shares = NDArray[np.float64]
 
 
 class Ladder:
@@ -60,17 +61,22 @@ class Ladder:
             return self.empty if free == self.board.units else None
         return None if free and gpu.whole else self.first + free
 
-    def fill(self, part: Part) -> tuple[Numbers, Numbers]:
-        """How many of the part fit by row, and the row after the first of them."""
+    def fill(self, part: Part) -> tuple[Numbers, Numbers, Shares]:
+        """How many of the part fit by row, the row after the first of them, and how much of what
+        that takes was not asked for (of all that it takes).
+        """
         offers = [each for each in self.board.matching(part.kind) if self._makes(each, part)]
         room = np.zeros(self.board.units + 2, np.int64)
-        after = np.zeros_like(room)
+        after, extra = np.zeros_like(room), np.zeros(len(room))
         if len(offers) == 1 and not whole(offers[0]):
             room = self.free() // offers[0].units
             after = np.where(room > 0, self.first + self.free() - offers[0].units, 0)
+            extra[room > 0] = surplus(offers[0], part.kind)
         else:
-            self._step_by_step(offers, room, after)
-        return room, after
+            taken = self._step_by_step(offers, room, after)
+            for row, offer in taken.items():
+                extra[row] = surplus(offer, part.kind)
+        return room, after, extra
 
     def lead(self, policy: PlacementPolicy) -> NDArray[np.float64]:
         """The packed key of a GPU by row."""
@@ -89,7 +95,8 @@ class Ladder:
             for n, (free, goes) in enumerate(keys)
         ]
 
-    def _step_by_step(self, offers: list[Offer], room: Numbers, after: Numbers) -> None:
+    def _step_by_step(self, offers: list[Offer], room: Numbers, after: Numbers) -> dict[int, Offer]:
+        taken: dict[int, Offer] = {}
         for row, free in enumerate(self.free().tolist()):
             empty = row == len(room) - 1
             for offer in offers:
@@ -100,7 +107,9 @@ class Ladder:
                 if left >= 0:
                     after[row] = self.first + left
                     room[row] = 1 + (0 if whole(offer) else room[left])
+                    taken[row] = offer
                     break
+        return taken
 
     def _makes(self, offer: Offer, part: Part) -> bool:
         return self.goes_whole if whole(offer) else part.demand.vgpus <= offer.max_per_vm

@@ -16,6 +16,7 @@ from vgpumgr.placement.board import BoardBook
 from vgpumgr.placement.geometry import Spot
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.growing import grown
+from vgpumgr.placement.offers import surplus
 from vgpumgr.placement.policy import KEYS
 from vgpumgr.placement.room import first_fit, places, room
 from vgpumgr.placement.table.keys import state_key
@@ -36,10 +37,11 @@ class StateTable:
     """``room[row, column]``, ``after[row, column]`` (a row), ``free[row]`` in thousandths of a GPU.
 
     ``units`` are the free units as they are; ``lead[policy][row, column]`` is the packed key of
-    the GPU under that policy, inf without room. Where there are several places for a part,
-    ``after`` is for the one that the rules name first. ``keys[row]`` is the key of a state that is
-    not told apart by its units alone. ``room`` holds for every row; the rest of columns only for
-    rows that ``open_rows`` was asked for.
+    the GPU under that policy, inf without room. ``surplus[row, column]`` is what more than was
+    asked for a part by size takes there, as it costs. Where there are several places for a
+    part, ``after`` is for the one that the rules name first. ``keys[row]`` is the key of a state
+    that is not told apart by its units alone. ``room`` holds for every row; the rest of columns
+    only for rows that ``open_rows`` was asked for.
     """
 
     def __init__(self, boards: BoardBook) -> None:
@@ -50,6 +52,7 @@ class StateTable:
         self.free = np.zeros(64, np.float64)
         self.units = np.zeros(64, np.int64)
         self.lead = {policy: np.full((64, 8), np.inf) for policy in LED}
+        self.surplus = np.zeros((64, 8), np.float64)
         self._boards = boards
         self.keys: dict[int, Hashable] = {}
         self._choices: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -154,7 +157,9 @@ class StateTable:
     def _open_part(self, row: int, column: int, gpu: GpuState, part: Part) -> None:
         found = first_fit(gpu, part.kind, part.demand)
         assert found is not None, "opened a row without room"
-        self.after[row, column] = self.after_spot(gpu, *found)
+        after = self.after[row, column] = self.after_spot(gpu, *found)
+        extra = surplus(found[0], part.kind)
+        self.surplus[row, column] = extra * (self.free[row] - self.free[after])
         for policy, lead in self.lead.items():
             lead[row, column] = packed(policy, KEYS[policy].gpu(gpu, *found))
 
@@ -183,7 +188,9 @@ class StateTable:
 
     def _fill_ladder(self, ladder: Ladder, column: int, part: Part) -> None:
         rows = slice(ladder.first, ladder.end)
-        self.room[rows, column], self.after[rows, column] = ladder.fill(part)
+        room, after, extra = ladder.fill(part)
+        self.room[rows, column], self.after[rows, column] = room, after
+        self.surplus[rows, column] = extra * (self.free[rows] - self.free[after])
         for policy, lead in self.lead.items():
             lead[rows, column] = np.where(self.room[rows, column] > 0, ladder.lead(policy), np.inf)
 
@@ -202,6 +209,7 @@ class StateTable:
         shape = self.rows, len(self.parts)
         self.room = grown(self.room, shape)
         self.after = grown(self.after, shape)
+        self.surplus = grown(self.surplus, shape)
         self.free = grown(self.free, shape[:1])
         self.units = grown(self.units, shape[:1])
         self.lead = {policy: grown(lead, shape, np.inf) for policy, lead in self.lead.items()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import highspy
 import pytest
 
 from tests.e2e.support import host, new_cli, vm
+from vgpumgr.placement.plan import fleet_program
 
 pytestmark = pytest.mark.mainline
 
@@ -33,3 +35,33 @@ def test_a_part_by_size_takes_no_whole_gpu_of_many_times_the_size() -> None:
         asked = vm("any", gpus=[{"memory": "12GiB", "framework": "any"}])
         cli.ok("apply", "-f", cli.documents(asked))
         assert [each["profile"] for each in cli.items("allocation", "list")] == ["A40-12Q"]
+
+
+def test_that_placement_lacks_its_plan_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGPUMGR_MIX", "[{gpus: [{profile: T4-4Q}]}]")
+    monkeypatch.setenv("VGPUMGR_POLICY", "least-fragmentation")
+    with new_cli() as cli:
+        cli.sim_up(host("one", ("T4", 1)))
+        wanted = cli.documents(vm("a", "T4-4Q"))
+        assert "without a plan" not in cli.ok("plan", "-f", wanted).out
+        monkeypatch.setattr(fleet_program, "MOST_ARCS", 1)
+        assert "without a plan" in cli.ok("plan", "-f", wanted).out
+
+
+def test_no_clock_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine gives the answers of an idle one: what it costs is counted."""
+    options: dict[str, object] = {}
+
+    class Highs(highspy.Highs):
+        def setOptionValue(self, name, value):  # noqa: N802
+            options[name] = value
+            return super().setOptionValue(name, value)
+
+    monkeypatch.setattr(highspy, "Highs", Highs)
+    monkeypatch.setenv("VGPUMGR_MIX", "[{gpus: [{profile: T4-4Q}]}]")
+    monkeypatch.setenv("VGPUMGR_POLICY", "least-fragmentation")
+    with new_cli() as cli:
+        cli.sim_up(host("one", ("T4", 1)))
+        cli.ok("plan", "-f", cli.documents(vm("a", "T4-4Q")))
+    assert options, "the plan was made"
+    assert "time_limit" not in options

@@ -49,7 +49,7 @@ class Plan:
     """All actions in the order of the file, what could not be placed, what waits for room, and what
     is as wanted.
 
-    ``warnings`` name hosts that could not be read.
+    ``warnings`` name hosts that could not be read, ``notes`` are what else is worth knowing.
     """
 
     actions: tuple[Action, ...] = ()
@@ -57,6 +57,7 @@ class Plan:
     unchanged: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     waiting: tuple[QueuedVm, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def entering(self) -> tuple[VmSpec, ...]:

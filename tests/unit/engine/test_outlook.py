@@ -111,9 +111,9 @@ def test_a_plan_serves_for_an_hour_and_a_missing_one_is_made_soon(
 def test_that_a_plan_is_missing_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     world.engine = replace(world.engine, expected=mix, policy=PlacementPolicy.LEAST_FRAGMENTATION)
-    assert world.engine.plan([vm("web", "T4-2Q")]).warnings == ()
+    assert world.engine.plan([vm("web", "T4-2Q")]).notes == ()
     monkeypatch.setattr(fleet_program, "MOST_ARCS", 1)
     mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     world.engine = replace(world.engine, expected=mix)
-    [said] = world.engine.plan([vm("web", "T4-2Q")]).warnings
+    [said] = world.engine.plan([vm("web", "T4-2Q")]).notes
     assert "without a plan" in said and "too large" in said

@@ -76,6 +76,7 @@ def plan_item(plan: Plan) -> dict[str, Any]:
         ],
         "unchanged": list(plan.unchanged),
         "warnings": list(plan.warnings),
+        "notes": list(plan.notes),
     }
 
 
@@ -97,6 +98,7 @@ def plan_text(plan: Plan) -> str:
         f"{len(plan.actions)} to change, {len(plan.unplaced)} cannot be placed, {waiting}"
         f"{len(plan.unchanged)} as wanted"
     )
+    lines += [f"note: {note}" for note in plan.notes]
     return "\n".join(lines)
 
 

@@ -56,7 +56,7 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
         # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
         raise Interrupted("interrupted", why="nothing was changed yet")
     if said := _lacking(session, planned):
-        planned = replace(planned, warnings=(*planned.warnings, said))
+        planned = replace(planned, notes=(*planned.notes, said))
     return planned, view
 
 

@@ -178,7 +178,7 @@ class GpuState:
     def hold(self, part: Assignment) -> None:
         """Use up what was answered, on the GPU as it was then."""
         slots, at = mask_of(part.slots), part.start
-        spot = self.grid.spot_of(part.offer, slots, at, makes=part.make_instance)
+        spot = self.grid.spot_of(part.offer, slots, at)
         self._set(self.grid.holding(part.offer, spot), (*self.parts, part.offer))
         if part.vf in self.vfs:
             at = self.vfs.index(part.vf)

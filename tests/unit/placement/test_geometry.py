@@ -24,7 +24,7 @@ from vgpumgr.model.placement import (
     Usage,
 )
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
-from vgpumgr.placement import headroom, place
+from vgpumgr.placement import Placer, headroom, place
 
 BREADTH, DEPTH = PlacementPolicy.BREADTH_FIRST, PlacementPolicy.DEPTH_FIRST
 
@@ -190,19 +190,34 @@ def test_an_existing_instance_is_used_and_it_is_the_drivers_choice_lowest_id_fir
     assert [part.slots for part in parts] == [(3,), (1,), (0,), (6,)]
 
 
-def test_vgpus_share_an_instance_only_at_one_size_and_up_to_its_number() -> None:
-    def shared(name: str, units: int, most: int) -> Offer:
-        offer = mig("4g.20gb", 5, 4, 4, 0, 4)
-        assert offer.instance is not None
-        return replace(
-            offer,
-            profile=name,
-            type_id=name,
-            units=units,
-            size_class=units,
-            instance=replace(offer.instance, per_instance=most),
-        )
+def shared(name: str, units: int, most: int) -> Offer:
+    offer = mig("4g.20gb", 5, 4, 4, 0, 4)
+    assert offer.instance is not None
+    return replace(
+        offer,
+        profile=name,
+        type_id=name,
+        units=units,
+        size_class=units,
+        instance=replace(offer.instance, per_instance=most),
+    )
 
+
+def test_vgpus_of_one_instance_are_held_in_any_order() -> None:
+    """Who made the instance may leave first, or be put back last: it stays with who is in it."""
+    fleet = Fleet(hosts=(host(replace(A100, offers=(shared("half", 2, 2),), gpu_slices=8)),))
+    first, second = place(fleet, vms("half", "half"), DEPTH)
+    assert isinstance(first, Placed) and isinstance(second, Placed)
+    assert [each.assignments[0].make_instance for each in (first, second)] == [True, False]
+    placer = Placer(fleet, DEPTH)
+    placer.commit(second)
+    placer.commit(first)
+    again = placer.decide(vms("half")[0])
+    assert isinstance(again, Placed)
+    assert again.assignments[0].start == 4
+
+
+def test_vgpus_share_an_instance_only_at_one_size_and_up_to_its_number() -> None:
     gpu = replace(A100, offers=(shared("half", 2, 2), shared("quarter", 1, 3)), gpu_slices=8)
     parts = put([gpu], "half", "quarter", "half", "quarter", "quarter")
     assert [(part.start, part.slots) for part in parts] == [

@@ -60,15 +60,17 @@ class Grid:
             instances[position] = instances[position].holding(offer, spot.slots)
         return Grid(self.shapes, free, self.gpu_slices, tuple(instances))
 
-    def spot_of(self, offer: Offer, slots: int, at: int | None, *, makes: bool) -> Spot:
-        """The spot that was answered as these slots, in a new GPU instance or not."""
+    def spot_of(self, offer: Offer, slots: int, at: int | None) -> Spot:
+        """The spot that was answered as these slots: in the GPU instance that is there, else in a
+        new one. Who lives in an instance may be held again before who made it.
+        """
         if offer.instance is None:
             return Spot(slots, at)
-        if makes:
-            taken = next(mask for start, mask in self.shapes.starts(offer) if start == at)
-            return Spot(slots, at, makes=taken)
         fits = (n for n, each in enumerate(self.instances) if each.offers(offer, slots, at))
-        return Spot(slots, at, instance=next(fits))
+        if (there := next(fits, None)) is not None:
+            return Spot(slots, at, instance=there)
+        taken = next(mask for start, mask in self.shapes.starts(offer) if start == at)
+        return Spot(slots, at, makes=taken)
 
     def releasing(self, offer: Offer, slots: int, at: int | None) -> Grid:
         """The grid without a vGPU that lay on ``slots``, in the GPU instance at ``at`` if any.

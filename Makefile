@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-thorough lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
+.PHONY: help setup demo demo-down test test-thorough lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -72,6 +72,10 @@ bench-placement-orders: setup ## orders placed as a whole, beside CP-SAT; benchm
 
 bench-placement-speed: setup ## decisions of every rule on 100 to 50,000 hosts, beside two rivals; build/placement
 	$(PY) -m benchmarks.placement.speed --json build/placement/speed.json $(ARGS)
+
+release-check: ## the README's two commands in a bare Debian 12 and a bare Debian 13, as root; a quarter of an hour
+	@tools/setup.sh release
+	@for release in 12 13; do tools/bare-check.sh $$release demo test || exit 1; done
 
 golden: setup ## rewrite golden files; review the diff
 	VGPUMGR_REWRITE_GOLDEN=1 .venv/bin/pytest tests/golden tests/unit -q -k golden

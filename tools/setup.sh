@@ -1,5 +1,5 @@
 #!/bin/bash
-# Set-up for a fresh Debian 12 or 13. Usage: setup.sh demo|test|lab
+# Set-up for a fresh Debian 12 or 13. Usage: setup.sh demo|test|lab|release
 # Says what it does; does nothing that is done already. Packages come from the mirror the machine already uses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,8 @@ case "${1:-demo}" in
   demo) packages="python3 python3-venv python3-dev gcc libc6-dev pkg-config libvirt-dev libvirt0" ;;
   test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf openssh-server iproute2 iptables sudo postgresql" ;;
   lab) packages="$(grep -v '^#' tests/lab/packages.txt | tr '\n' ' ')" ;;
-  *) echo "usage: tools/setup.sh demo|test|lab" >&2; exit 2 ;;
+  release) packages="mmdebstrap" ;;
+  *) echo "usage: tools/setup.sh demo|test|lab|release" >&2; exit 2 ;;
 esac
 
 as_root=""

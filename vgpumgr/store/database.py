@@ -15,6 +15,7 @@ from sqlalchemy.pool import StaticPool
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store import server
 from vgpumgr.store.faults import locked, told
+from vgpumgr.store.identity import same_file
 from vgpumgr.store.line import Line
 from vgpumgr.store.locks import locks_folder
 
@@ -89,16 +90,24 @@ def file_database(path: str, busy_timeout_s: float) -> Database:
     )
     line = Line(locks_folder(Path(path)))
     reads, writes = _sqlite(engine)
+    require_same = same_file(Path(path))
+
+    @contextmanager
+    def reads_of_it() -> Iterator[Connection]:
+        require_same()
+        with reads() as connection:
+            yield connection
 
     @contextmanager
     def writes_in_line() -> Iterator[Connection]:
         with line.turn(busy_timeout_s) as is_ours:
             if not is_ours:
                 raise locked(path)
+            require_same()
             with writes() as connection:
                 yield connection
 
-    return Database(engine, path, reads=reads, writes=writes_in_line)
+    return Database(engine, path, reads=reads_of_it, writes=writes_in_line)
 
 
 def memory_database(where: str) -> Database:

@@ -18,6 +18,7 @@ from vgpumgr.store.claims import Claims
 from vgpumgr.store.copying import clear, copy_all, is_fresh
 from vgpumgr.store.database import Database
 from vgpumgr.store.faults import Damaged
+from vgpumgr.store.locks import FileLocks, locks_folder
 from vgpumgr.store.opening import claims_of, open_database
 from vgpumgr.store.opening.address import file_path
 from vgpumgr.store.schema import meta, operation
@@ -47,7 +48,7 @@ def restore_ledger(
             file = file_path(url)
             if file is None:
                 raise
-            aside = restore.move_aside(file)
+            aside = _move_aside(file)
         done = _restore(url, source, Stamp(by, time.time()), why)
     return Restored(rows=done.rows, epoch=done.epoch, kept=aside)
 
@@ -113,6 +114,19 @@ def _move(
         rows=sum(rows for rows, _ in copied.values()),
         epoch=epoch,
     )
+
+
+def _move_aside(file: Path) -> Path:
+    """Out of the way with a file that is no ledger any more, once nobody works with it.
+
+    The locks stay where they are: whoever waits for one meets the ledger that comes next.
+    """
+    claims = FileLocks(locks_folder(file))
+    try:
+        restore.require_nobody(claims)
+        return restore.move_aside(file)
+    finally:
+        claims.close()
 
 
 def _restore(url: str | Path, source: Database, stamp: Stamp, why: str) -> Restored:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from vgpumgr.model.errors import LedgerError
-from vgpumgr.store.claims import new_worker
+from vgpumgr.store.claims import lost, new_worker
 
 
 def locks_folder(ledger: Path) -> Path:
@@ -44,12 +44,7 @@ class FileLocks:
         with self._guard:
             if name in self._held:
                 return True
-            if not self._path(name).exists():
-                return False
-            descriptor = self._locked(name)
-            if descriptor is not None:
-                self._let_go(name, descriptor)
-            return descriptor is None
+            return _is_locked(self._path(name))
 
     def held(self) -> frozenset[str]:
         """What this process holds."""
@@ -63,7 +58,14 @@ class FileLocks:
         return tuple(each for each in sorted(names) if each not in mine and self.is_held(each))
 
     def require(self) -> None:
-        """Nothing to check: the kernel takes no lock from a process that lives."""
+        """ClaimLost where a lock's file is gone from its place: another may hold a new one there.
+
+        Otherwise the kernel takes no lock from a process that lives.
+        """
+        with self._guard:
+            for name, descriptor in self._held.items():
+                if not _is_at(descriptor, self._path(name)):
+                    raise lost(f"the lock {self._path(name)} was removed or replaced")
 
     def release(self, name: str) -> None:
         """Let go of one name; one that is not held is no error."""
@@ -109,6 +111,27 @@ def _lock(path: Path) -> int | None:
         if _is_at(descriptor, path):
             return descriptor
         os.close(descriptor)
+
+
+def _is_locked(path: Path) -> bool:
+    """Does a live process hold the lock of the file there? Nothing is written."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise LedgerError(
+            f"{path.name} cannot be looked at",
+            why=f"{error.strerror}: {error.filename}",
+            next=f"ls -ld {path.parent}",
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

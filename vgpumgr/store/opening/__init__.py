@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from vgpumgr.store.claims import Claims
 from vgpumgr.store.database import Database, file_database
+from vgpumgr.store.identity import require_one_name
 from vgpumgr.store.locks import FileLocks, locks_folder
 from vgpumgr.store.migrate import Migration, migrate
 from vgpumgr.store.opening.address import file_path
@@ -56,6 +57,7 @@ def migrate_ledger(url: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -
     if path is None:
         database = open_server(str(url), busy_timeout_s, create=False)
     elif path.exists():
+        require_one_name(path)
         database = file_database(str(path), busy_timeout_s)
     else:
         raise none_yet(str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
@@ -13,13 +14,17 @@ HOW = "set ledger: to a file path, or to postgresql://USER@HOST/DATABASE"
 
 
 def file_path(url: str | Path) -> Path | None:
-    """The ledger's file, or None where a server keeps it."""
+    """The ledger's file, without symbolic links on the way; None where a server keeps it."""
     if isinstance(url, Path) or "://" not in url:
-        return Path(url).expanduser().absolute()
+        return _real(Path(url).expanduser())
     parsed = parse(url)
     if parsed.get_backend_name() == "sqlite":
-        return Path(parsed.database or "").absolute()
+        return _real(Path(parsed.database or ""))
     return None
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def parse(url: str) -> URL:

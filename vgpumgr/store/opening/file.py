@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.database import Database, file_database
+from vgpumgr.store.identity import require_one_name
 from vgpumgr.store.migrate import Migration, migrate
 from vgpumgr.store.opening.tables import create_tables, empty_view, new_fleet, version
 from vgpumgr.store.publish import publish
@@ -17,11 +18,15 @@ Migrated = Callable[[Migration], None]
 
 
 def open_file(path: Path, patience_s: float, migrated: Migrated, *, create: bool) -> Database:
-    """The database in a file. With ``create`` a missing one is made, an older one migrated."""
+    """The database in a file. With ``create`` a missing one is made, an older one migrated.
+
+    Conflict for a file of several names.
+    """
     if not path.exists():
         if not create:
             return empty_view(str(path))
         _make(path, patience_s)
+    require_one_name(path)
     database = file_database(str(path), patience_s)
     if create:
         _migrate_older(database, path, migrated)

@@ -1,0 +1,77 @@
+"""Which file a ledger is: one file with one name, however its path is spelled.
+
+SQLite's log, the claims and the line of writers lie beside the file, found by its name. Two names
+of one file would have two of each, and two workers would never meet. A symbolic link and another
+path of the folder (a bind mount of it) lead to the same name; a hard link and a bind mount of the
+file alone do not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from vgpumgr.model.errors import ClaimLost, Conflict
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def require_one_name(path: Path) -> None:
+    """Conflict where the file has another name too, or is a mount of its own."""
+    found = path.stat()
+    names = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
+    if names > 1:
+        raise Conflict(
+            f"the ledger {path} is one file under {names} names",
+            why="its log and its locks lie beside a name: who used the other would not meet them",
+            next=f"find {path.parent} -xdev -samefile {path}   (remove all names but one)",
+        )
+    if _is_mount(path):
+        raise Conflict(
+            f"the ledger {path} is mounted as a single file",
+            why="its log and its locks lie beside it, outside of the mount",
+            next=f"umount {path}, and mount the folder that the ledger is in",
+        )
+
+
+def same_file(path: Path) -> Callable[[], None]:
+    """A check for later: ClaimLost once another file lies at the path, or none."""
+    there = _identity(path)
+
+    def require() -> None:
+        if there is not None and _identity(path) != there:
+            raise ClaimLost(
+                "the ledger's file was replaced while this process worked with it",
+                why=f"{path} is not the file that was opened",
+                next="the same command again; then vgpumgr operation list",
+            )
+
+    return require
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_mount(path: Path) -> bool:
+    """Is something mounted on the file itself? Not known where the kernel does not tell."""
+    try:
+        lines = _MOUNTS.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    return any(_place(line) == os.fspath(path) for line in lines)
+
+
+def _place(line: str) -> str:
+    """Where a mount is (the fifth field, with blanks and backslashes escaped in octal)."""
+    fields = line.split()
+    place = fields[4] if len(fields) > 4 else ""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), place)

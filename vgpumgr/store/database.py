@@ -18,6 +18,7 @@ from vgpumgr.store.faults import locked, told
 from vgpumgr.store.identity import same_file
 from vgpumgr.store.line import Line
 from vgpumgr.store.locks import locks_folder
+from vgpumgr.store.log import Log
 
 _WRITES = "vgpumgr_writes"
 
@@ -87,10 +88,12 @@ def file_database(path: str, busy_timeout_s: float) -> Database:
         URL.create("sqlite", database=path),
         connect_args={"timeout": busy_timeout_s},
         max_overflow=-1,
+        hide_parameters=True,
     )
     line = Line(locks_folder(Path(path)))
     reads, writes = _sqlite(engine)
     require_same = same_file(Path(path))
+    log = Log(engine)
 
     @contextmanager
     def reads_of_it() -> Iterator[Connection]:
@@ -106,6 +109,8 @@ def file_database(path: str, busy_timeout_s: float) -> Database:
             require_same()
             with writes() as connection:
                 yield connection
+                log.owes(connection)
+            log.clear()
 
     return Database(engine, path, reads=reads_of_it, writes=writes_in_line)
 
@@ -126,6 +131,7 @@ def _sqlite(engine: Engine) -> tuple[Begin, Begin]:
     def prepare(connection: Any, _: object) -> None:
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode = WAL").close()
+        connection.execute("PRAGMA secure_delete = ON").close()
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
 

@@ -18,6 +18,7 @@ from vgpumgr.store.schema import allocation, gpu, meta, unit, vm
 from vgpumgr.store.statements import ALLOCATIONS, GIVE_BACK, VMS, Move
 from vgpumgr.store.taking import insert_allocations
 from vgpumgr.store.vms import vm_row
+from vgpumgr.store.withholding import withhold
 
 # Databases bound the parameters of one statement.
 _AT_ONCE = 5000
@@ -99,6 +100,7 @@ def _forget(connection: Connection, ids: Iterable[str], stamp: Stamp) -> None:
         ALLOCATIONS[AllocationState.RELEASED].run(connection, values)
         if VMS[VmState.DELETED].run(connection, values) != 1:
             raise StaleGeneration(f"VM {id_} changed since it was looked at", next=_AGAIN)
+        withhold(connection, vm, vm.c.id == id_)
 
 
 _AGAIN = "vgpumgr store thaw"

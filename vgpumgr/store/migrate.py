@@ -41,7 +41,24 @@ def migrate(database: Database, path: Path | None) -> Migration:
         for version in range(before, SCHEMA_VERSION):
             STEPS[version](connection)
         connection.execute(update(meta).values(schema_version=SCHEMA_VERSION))
+    if path is not None:
+        wipe(path)
     return Migration(before=before, after=SCHEMA_VERSION, backup=backup)
+
+
+def wipe(path: Path) -> None:
+    """Write the file anew without what was deleted from it, and empty its log."""
+    try:
+        with told(str(path)), _plain(path) as file:
+            file.exec_driver_sql("VACUUM")
+            file.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    except LedgerError as error:
+        raise LedgerError(
+            f"the ledger {path} is in today's schema, but its file was not written anew: "
+            "what was deleted from it may still be read there",
+            why=f"{error.message}: {error.why}",
+            next=f"{error.next}; then vgpumgr store migrate",
+        ) from error
 
 
 def _back_up(path: Path, version: int) -> Path:

@@ -40,6 +40,7 @@ from vgpumgr.store.statements import (
     Move,
     Values,
 )
+from vgpumgr.store.withholding import withhold
 
 Item = TypeVar("Item")
 
@@ -135,6 +136,8 @@ def _vm_states(
         for number in _refused(connection, VMS[state], values):
             id_ = str(values[number]["in_vm"])
             raise _illegal(connection, vm, vm.c.id == id_, f"VM {id_}", state)
+        if state is VmState.DELETED:
+            withhold(connection, vm, vm.c.id.in_([each["in_vm"] for each in values]))
 
 
 def _runs(connection: Connection, named: Iterable[tuple[str, TaskMoved]], stamp: Stamp) -> None:

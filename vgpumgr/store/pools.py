@@ -14,6 +14,7 @@ from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import dump, load, printable
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import booking, pool, pool_ask
+from vgpumgr.store.withholding import withhold
 
 Row = dict[str, Any]
 
@@ -52,6 +53,7 @@ def put_pool(connection: Connection, record: PoolRecord, stamp: Stamp) -> None:
     else:
         _insert(connection, record, values)
     if record.closed_at is not None:
+        withhold(connection, pool, pool.c.id == record.id)
         _close_asks(connection, stamp, pool_ask.c.pool == record.id)
     write(connection, stamp, [_told(record)])
 

@@ -16,6 +16,7 @@ from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import dump, load, printable
 from vgpumgr.store.near import not_found
 from vgpumgr.store.schema import queue
+from vgpumgr.store.withholding import withhold
 
 Row = dict[str, Any]
 
@@ -63,6 +64,8 @@ def move(connection: Connection, moves: Iterable[QueueMoved], stamp: Stamp) -> N
                 why=f"entry {each.entry} is not {each.before} any more",
                 next=_AGAIN,
             )
+        if each.state not in OPEN:
+            withhold(connection, queue, queue.c.id == each.entry)
         write(connection, stamp, [_told(each.state, name, each.why)])
 
 

@@ -32,6 +32,7 @@ from vgpumgr.store.schema import gpu, host, operation, request, step, task, vm
 from vgpumgr.store.taking import AGAIN, check_slots, insert_allocations, some
 from vgpumgr.store.vm_changes import change_vms
 from vgpumgr.store.vms import vm_row
+from vgpumgr.store.withholding import withheld
 
 Row = dict[str, Any]
 
@@ -67,7 +68,7 @@ def refuse(connection: Connection, refused: Sequence[RequestRecord]) -> None:
             "at": each.at,
             "vm": each.vm,
             "outcome": Answer.REFUSED.value,
-            "spec": dump(each.spec),
+            "spec": withheld(dump(each.spec)),
             "reasons": dump(each.explanation),
         }
         for each in refused
@@ -146,7 +147,7 @@ def _keep_requests(connection: Connection, vms: list[Row], at: float) -> None:
             "at": at,
             "vm": each["name"],
             "outcome": Answer.PLACED.value,
-            "spec": each["spec"],
+            "spec": withheld(str(each["spec"])),
             "reasons": "[]",
             "vm_id": each["id"],
         }

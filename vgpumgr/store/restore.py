@@ -27,6 +27,7 @@ from vgpumgr.store.migrate import migrate
 from vgpumgr.store.opening.tables import refuse_newer, schema_version
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, operation
 from vgpumgr.store.soundness import damages
+from vgpumgr.store.withholding import owe
 
 _PATIENCE_S = 15.0
 
@@ -66,6 +67,7 @@ def restore(
         saved = None if is_fresh(present) else write_backup(present, _free(kept)).path
         highest = max(_epoch(backup), _epoch(present))
         clear(present)
+        owe(present)
         copied = copy_all(backup, present)
         present.execute(update(operation).values(worker=""))
         present.execute(update(meta).values(frozen_why="", frozen_at=None))

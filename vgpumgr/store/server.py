@@ -41,6 +41,7 @@ def server_engine(url: URL, patience_s: float) -> Engine:
     engine = create_engine(
         url,
         max_overflow=-1,
+        hide_parameters=True,
         pool_pre_ping=True,  # a server that was restarted left dead ones in the pool
         connect_args={
             "connect_timeout": 10,

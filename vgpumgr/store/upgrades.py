@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, column, select, table, true
+
+from vgpumgr.store.withholding import rewrite, withhold
 
 
 def _vfs_and_layouts(connection: Connection) -> None:
@@ -131,6 +133,20 @@ def _desktops(connection: Connection) -> None:
         step(connection)
 
 
+def _withheld(connection: Connection) -> None:
+    """Version 7: cloud-init text lives as long as its VM, queue entry or pool."""
+    request = table("request", column("id"), column("spec"))
+    withhold(connection, request, true())
+    for name, closed in (("vm", "deleted_at"), ("queue", "closed_at"), ("pool", "closed_at")):
+        rows = table(name, column("id"), column("spec"), column(closed))
+        withhold(connection, rows, rows.c[closed].is_not(None))
+    step = table("step", *map(column, ("task", "seq", "kind", "args")))
+    seeds = select(step).where(step.c.kind == "CreateSeed")
+    for row in connection.execute(seeds).all():
+        it = (step.c.task == row.task) & (step.c.seq == row.seq)
+        rewrite(connection, step, it, "args", row.args)
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -140,5 +156,6 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         3: _trail_and_freeze,
         4: _queue_and_quotas,
         5: _desktops,
+        6: _withheld,
     }
 )

@@ -13,6 +13,7 @@ from vgpumgr.model.vm import VmRecord, VmSpec
 from vgpumgr.store.codec import dump, load
 from vgpumgr.store.schema import vm
 from vgpumgr.store.vms import vm_row
+from vgpumgr.store.withholding import owe
 
 Row = dict[str, Any]
 
@@ -46,6 +47,8 @@ def _change(connection: Connection, record: VmRecord) -> Row:
         )
     values["generation"] = row.generation + 1
     connection.execute(_CHANGE, {"in_vm": record.id, **values})
+    if record.spec.cloud_init is not None:
+        owe(connection)
     return {
         "event": f"vm.{record.state}" if record.state.value != row.state else "vm.changed",
         "vm": record.name,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.simworld import SimWorld, host, vm
+from vgpumgr.engine.steps import volume
+from vgpumgr.engine.steps.seed import build_seed
 from vgpumgr.model.vm import CloudInit
 from vgpumgr.spec import load
 
@@ -15,24 +17,31 @@ HEAD = "apiVersion: vgpumgr/v1\nkind: VM\nname: a\n"
 TEXT = "hostname: {{ name }}\nmotd: {{host}} of {{ tenant }}"
 
 
-def seed_text(world: SimWorld) -> str:
-    [operation] = world.ledger.operations()
-    [task] = world.ledger.tasks(operation.id)
-    [step] = [each for each in task.steps if each.kind == "CreateSeed"]
-    return json.dumps(step.args["cloud_init"])
+@pytest.fixture
+def seeds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What seeds are made of, as they are made."""
+    made: list[dict[str, Any]] = []
+
+    def build(**given: Any) -> bytes:
+        made.append(given)
+        return build_seed(**given)
+
+    monkeypatch.setattr(volume, "build_seed", build)
+    return made
 
 
 @pytest.mark.parametrize(
-    ("template", "expected"), [(True, "hostname: desk\\nmotd: h1 of cad"), (False, "{{ name }}")]
+    ("template", "expected"), [(True, "hostname: desk\nmotd: h1 of cad"), (False, "{{ name }}")]
 )
 def test_names_are_put_in_where_that_is_asked_for(
-    tmp_path: Path, template: bool, expected: str
+    tmp_path: Path, seeds: list[dict[str, Any]], template: bool, expected: str
 ) -> None:
     world = SimWorld(tmp_path, host("T4"))
     world.engine.refresh()
     asked = CloudInit(user_data=TEXT, template=template)
     world.apply(vm("desk", cloud_init=asked, tenant="cad"))
-    assert expected in seed_text(world)
+    [seed] = seeds
+    assert expected in seed["user_data"]
     assert world.ledger.vm("desk").spec.cloud_init == asked
     world.close()
 

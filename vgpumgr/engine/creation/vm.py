@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vgpumgr.engine.creation.allocations import allocate
 from vgpumgr.engine.creation.domain import domain_xml
@@ -17,12 +17,11 @@ from vgpumgr.engine.steps import (
     StartDomain,
     Step,
 )
+from vgpumgr.engine.steps.seed import filled
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.placement import Placed
-from vgpumgr.model.template import fill
 from vgpumgr.model.vm import (
     Allocation,
-    CloudInit,
     VmRecord,
     VmState,
 )
@@ -72,10 +71,10 @@ def _steps(
             plan=plan,
             instance_id=vm.id,
             hostname=spec.name,
-            cloud_init=_filled(spec.cloud_init, vm),
+            cloud_init=text.withheld(),
         )
         for plan in seed
-        if spec.cloud_init
+        if (text := filled(vm)) is not None
     )
     xml = domain_xml(vm, allocations, site)
     return (
@@ -84,18 +83,4 @@ def _steps(
         *seeds,
         DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=site.autostarts(spec)),
         StartDomain(name=spec.name, vm_id=vm.id),
-    )
-
-
-def _filled(seed: CloudInit, vm: VmRecord) -> CloudInit:
-    """The seed's text with what the VM is put in, where that is asked for."""
-    if not seed.template:
-        return seed
-    values = {"name": vm.name, "host": vm.host, "tenant": vm.spec.tenant}
-
-    def filled(text: str | None) -> str | None:
-        return None if text is None else fill(text, values)
-
-    return replace(
-        seed, user_data=filled(seed.user_data), network_config=filled(seed.network_config)
     )

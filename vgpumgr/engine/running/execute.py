@@ -89,7 +89,12 @@ def _task(session: Session, records: Mapping[str, HostRecord], task: TaskRecord)
     if refused is not None:
         return outcome_of(task, task.state, refused)
     hosts = {name: session.hosts.open(records[name]) for name in task.hosts}
-    around = Around(session.clock, session.stop, lambda text: session.tell(f"{task.vm}: {text}"))
+    around = Around(
+        session.clock,
+        session.stop,
+        lambda text: session.tell(f"{task.vm}: {text}"),
+        session.ledger.vm,
+    )
     started = TaskRun(session.ledger, hosts, around, task)
     return started.undo(task.error) if task.state is TaskState.UNDOING else started.forward()
 

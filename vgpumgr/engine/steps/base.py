@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.errors import NotFound, VgpumgrError
 from vgpumgr.model.observed import Observed
 from vgpumgr.model.ports import Clock, Host
+from vgpumgr.model.vm import VmRecord
 
 # A long step tells how far it is once per so much of the whole.
 TOLD_EVERY = 0.05
@@ -22,13 +23,20 @@ class UndoNotPossible(VgpumgrError):
     code = "operation.no-undo"
 
 
+def _no_ledger(name: str) -> VmRecord:
+    raise NotFound(f"there is no ledger here to read VM {name} from")
+
+
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a long step has around it: the time, whether the user wants to stop, whom to tell."""
+    """What a long step has around it: the time, whether the user wants to stop, whom to tell, and
+    the ledger's record of a VM by its name.
+    """
 
     clock: Clock
     stop: threading.Event
     tell: Callable[[str], None]
+    vm: Callable[[str], VmRecord] = _no_ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import BytesIO
 
 from pycdlib import PyCdlib
+
+from vgpumgr.model.template import fill
+from vgpumgr.model.vm import CloudInit, VmRecord
 
 _LABEL = "cidata"
 # cloud-init takes a seed only with user-data and meta-data in it; this one asks for nothing.
@@ -47,3 +51,16 @@ def _iso(files: dict[str, bytes]) -> bytes:
     iso.write_fp(out)
     iso.close()
     return out.getvalue()
+
+
+def filled(vm: VmRecord) -> CloudInit | None:
+    """The seed's text with what the VM is put in, where that is asked for; None without a seed."""
+    seed = vm.spec.cloud_init
+    if seed is None or not seed.template:
+        return seed
+    values = {"name": vm.name, "host": vm.host, "tenant": vm.spec.tenant}
+
+    def of(text: str | None) -> str | None:
+        return None if text is None else fill(text, values)
+
+    return replace(seed, user_data=of(seed.user_data), network_config=of(seed.network_config))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr import domainxml
-from vgpumgr.engine.steps.base import Step
-from vgpumgr.engine.steps.seed import build_seed
+from vgpumgr.engine.steps.base import Around, Step
+from vgpumgr.engine.steps.seed import build_seed, filled
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.observed import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import CloudInit
+from vgpumgr.model.vm import CloudInit, VmRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,10 @@ class CreateVolume(Step):
 
 @dataclass(frozen=True, slots=True)
 class CreateSeed(Step):
-    """Make the cloud-init seed volume and fill it."""
+    """Make the cloud-init seed volume and fill it.
+
+    The journal outlives the VM, so the step holds a digest: the text is read from the VM's record.
+    """
 
     atomic: ClassVar[bool] = False
 
@@ -64,24 +68,35 @@ class CreateSeed(Step):
         return _look(host, self.plan.pool, self.plan.name)
 
     def act(self, host: Host, clock: Clock) -> None:
+        """It needs the VM's record: :meth:`within`."""
+        self.within(host, Around(clock, threading.Event(), lambda _: None))
+
+    def within(self, host: Host, around: Around) -> None:
         """Create it and upload; a volume of that name that we did not make is refused."""
+        image = self._image(around.vm(self.hostname))
         refuse_foreign(host, self.plan.pool, self.plan.name)
         host.storage.create(self.plan.pool, domainxml.volume(self.plan))
-        host.storage.upload(self.plan.pool, self.plan.name, seed_image(self))
+        host.storage.upload(self.plan.pool, self.plan.name, image)
 
     def undo(self, host: Host) -> None:
         """Delete it."""
         host.storage.delete(self.plan.pool, self.plan.name)
 
-
-def seed_image(step: CreateSeed) -> bytes:
-    """The NoCloud ISO of a seed step."""
-    return build_seed(
-        instance_id=step.instance_id,
-        hostname=step.hostname,
-        user_data=step.cloud_init.user_data,
-        network_config=step.cloud_init.network_config,
-    )
+    def _image(self, vm: VmRecord) -> bytes:
+        """The NoCloud ISO of the text that the step was planned with; Conflict for any other."""
+        text = filled(vm)
+        if vm.id != self.instance_id or text is None or text.withheld() != self.cloud_init:
+            raise Conflict(
+                f"the cloud-init text of {vm.name} is not what its seed was planned with",
+                why="the VM was changed since",
+                next="vgpumgr operation list --open",
+            )
+        return build_seed(
+            instance_id=vm.id,
+            hostname=vm.name,
+            user_data=text.user_data,
+            network_config=text.network_config,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from vgpumgr.model.vm.spec import (
     NumaPolicy,
     PlacementPolicy,
     VmSpec,
+    seed_digest,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "VmRecord",
     "VmSpec",
     "VmState",
+    "seed_digest",
 ]

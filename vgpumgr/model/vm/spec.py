@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -88,12 +90,27 @@ class NicSpec:
 class CloudInit:
     """Text of a NoCloud seed. None leaves the file out (meta-data is always made). With
     ``template`` names in the text stand for what the VM is (:mod:`vgpumgr.model.template`).
+    ``digest`` stands for text that is kept no longer (:meth:`withheld`); empty where it is there.
     """
 
     user_data: str | None = None
     network_config: str | None = None
     pool: str = "default"
     template: bool = False
+    digest: str = ""
+
+    def withheld(self) -> CloudInit:
+        """The same with a digest for its text: what may be kept for longer than the VM."""
+        if self.user_data is None and self.network_config is None:
+            return self
+        digest = seed_digest(self.user_data, self.network_config)
+        return CloudInit(pool=self.pool, template=self.template, digest=digest)
+
+
+def seed_digest(user_data: str | None, network_config: str | None) -> str:
+    """What stands for a seed's text where the text may not be kept: ``sha256:…``."""
+    text = json.dumps([user_data, network_config])
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from vgpumgr.store.claims import Claims
 from vgpumgr.store.database import Database, file_database
 from vgpumgr.store.identity import require_one_name
 from vgpumgr.store.locks import FileLocks, locks_folder
-from vgpumgr.store.migrate import Migration, migrate
+from vgpumgr.store.migrate import Migration, migrate, wipe
 from vgpumgr.store.opening.address import file_path
 from vgpumgr.store.opening.file import Migrated, open_file
 from vgpumgr.store.opening.server import open_server
@@ -63,6 +63,9 @@ def migrate_ledger(url: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -
         raise none_yet(str(path))
     try:
         refuse_newer(version(database), database.where)
-        return migrate(database, path)
+        done = migrate(database, path)
+        if path is not None and done.before == done.after:
+            wipe(path)
+        return done
     finally:
         database.close()

@@ -30,9 +30,10 @@ def restore(config: Config, path: Path, confirm: Callable[[BackupFacts], None]) 
 
 def check(config: Config) -> Check:
     """Every problem of the ledger."""
+    from vgpumgr.engine.steps import from_record
     from vgpumgr.store import keeping
 
-    return keeping.check(config.ledger)
+    return keeping.check(config.ledger, from_record)
 
 
 def move(source: str, target: str) -> Moved:

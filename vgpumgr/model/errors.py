@@ -20,6 +20,7 @@ VgpumgrError                1  failure
 ├── OutcomeUnknown          1  a call was cut: look, never assume
 ├── LedgerError             1
 │   ├── DatabaseFault       1  the database fails, whatever is asked of it
+│   │   └── Damaged         1  it, or a row of it, is not what was written
 │   ├── ClaimLost           1  another process may work on what this one had claimed
 │   └── Superseded          1  a host has heard from a later epoch of this ledger
 └── Interrupted           130
@@ -187,6 +188,12 @@ class LedgerError(VgpumgrError):
 
 class DatabaseFault(LedgerError):
     """The database itself fails (full, locked, gone), whatever is asked of it."""
+
+
+class Damaged(DatabaseFault):
+    """The ledger is not whole: its file is no database, or a row is not what was written."""
+
+    code = "ledger.damaged"
 
 
 class ClaimLost(LedgerError):

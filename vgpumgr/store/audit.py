@@ -6,7 +6,6 @@ A change of many rows is recorded by the database itself, from the rows as they 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,8 @@ from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.audit import AuditRecord
 from vgpumgr.model.journal import LAYOUT, OF_HOSTS, OF_IMAGES
-from vgpumgr.store.codec import printable
+from vgpumgr.store.codec import load_list, printable
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import allocation, audit, gpu, layout, operation, step, task, vm
 
 
@@ -192,9 +192,11 @@ def list_audit(
         query = query.where(audit.c.operation.startswith(operation, autoescape=True))
     if event:
         query = query.where(audit.c.event.startswith(event, autoescape=True))
-    return tuple(_record(row) for row in connection.execute(query))
+    return tuple(record_of(row) for row in connection.execute(query))
 
 
-def _record(row: Any) -> AuditRecord:
+@decodes(audit)
+def record_of(row: Any) -> AuditRecord:
+    """The record of a whole row."""
     values = dict(row._mapping)
-    return AuditRecord(**{**values, "units": tuple(json.loads(values["units"]))})
+    return AuditRecord(**{**values, "units": tuple(load_list(values["units"]))})

@@ -58,8 +58,19 @@ def decoded(kind: type[T], data: object) -> T:
 
 
 def load_mapping(text: str) -> dict[str, object]:
-    """A JSON object as it is."""
-    return cast("dict[str, object]", json.loads(text))
+    """A JSON object as it is; ValueError for anything else."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")  # noqa: TRY004 - as for any other text
+    return cast("dict[str, object]", found)
+
+
+def load_list(text: str) -> list[Any]:
+    """A JSON array as it is; ValueError for anything else."""
+    found = json.loads(text)
+    if not isinstance(found, list):
+        raise ValueError("not an array")  # noqa: TRY004 - as for any other text
+    return found
 
 
 def printable(text: str) -> str:
@@ -116,6 +127,8 @@ def _dataclass(kind: Any) -> Decoder:
     converted = [(name, decode) for name, decode in decoders.items() if decode]
 
     def build(data: dict[str, Any]) -> Any:
+        if type(data) is not dict:
+            raise TypeError(f"{data!r:.40} is no {kind.__name__}")
         values = {name: data[name] for name in decoders if name in data}
         for name, decode in converted:
             if name in values:

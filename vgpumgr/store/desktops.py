@@ -14,6 +14,7 @@ from vgpumgr.model.pool import Desktop, DesktopRecord, DesktopState, Do, PastSes
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import dump, load, printable
 from vgpumgr.store.pools import end_ask
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import desktop, pool_session
 
 Row = dict[str, Any]
@@ -26,23 +27,26 @@ def list_desktops(connection: Connection, names: Sequence[str] = ()) -> tuple[De
     query = select(desktop).where(_OPEN).order_by(desktop.c.name)
     if names:
         query = query.where(desktop.c.name.in_(sorted(names)))
-    return tuple(_desktop(row) for row in connection.execute(query))
+    return tuple(desktop_of(row) for row in connection.execute(query))
 
 
 def list_sessions(connection: Connection, pool_id: str, limit: int) -> tuple[PastSession, ...]:
     """Who was on which desktop of a pool, the last one first."""
     query = select(pool_session).where(pool_session.c.pool == pool_id)
     newest = query.order_by(pool_session.c.since.desc(), pool_session.c.id).limit(limit)
-    return tuple(
-        PastSession(
-            desktop=row.name,
-            user=row.user_name,
-            since=row.since,
-            booking=row.booking,
-            why=row.why,
-            closed_at=row.closed_at,
-        )
-        for row in connection.execute(newest)
+    return tuple(session_of(row) for row in connection.execute(newest))
+
+
+@decodes(pool_session)
+def session_of(row: Any) -> PastSession:
+    """The session of a whole row."""
+    return PastSession(
+        desktop=row.name,
+        user=row.user_name,
+        since=row.since,
+        booking=row.booking,
+        why=row.why,
+        closed_at=row.closed_at,
     )
 
 
@@ -79,7 +83,7 @@ def _before(connection: Connection, record: DesktopRecord) -> DesktopRecord | No
     """The row as it is, locked; None where it is not what was read."""
     same = (desktop.c.id == record.id) & (desktop.c.generation == record.generation)
     row = connection.execute(select(desktop).where(same, _OPEN).with_for_update()).one_or_none()
-    return _desktop(row) if row is not None else None
+    return desktop_of(row) if row is not None else None
 
 
 def _insert(connection: Connection, row: Row) -> bool:
@@ -170,7 +174,9 @@ def _values(record: DesktopRecord) -> Row:
     }
 
 
-def _desktop(row: Any) -> DesktopRecord:
+@decodes(desktop)
+def desktop_of(row: Any) -> DesktopRecord:
+    """The desktop of a whole row."""
     return DesktopRecord(
         id=row.id,
         pool=row.pool,

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from vgpumgr.model.errors import DatabaseFault, LedgerError
+from vgpumgr.model.errors import Damaged, DatabaseFault, LedgerError
 from vgpumgr.store.server_faults import AGAIN, Words, server_words
 
-_RESTORE = "vgpumgr store restore BACKUP"
+RESTORE = "vgpumgr store restore BACKUP"
 
 _LOCKED = (
     "the ledger is locked by another process",
@@ -29,16 +29,19 @@ _KNOWN: tuple[tuple[str, Words], ...] = (
      "ls -l {where}")),
     ("is locked", _LOCKED),
     ("not a database", ("the ledger is not a database",
-     "{where} is damaged or belongs to another program", _RESTORE)),
+     "{where} is damaged or belongs to another program", RESTORE)),
+    ("could not decode to utf-8", ("damaged: text in the ledger", "{where} holds text that is none",
+     RESTORE)),
     ("malformed", ("the ledger is damaged", "SQLite calls {where} malformed",
-     _RESTORE)),
+     RESTORE)),
     ("unable to open", ("the ledger cannot be opened",
      "{where} or its folder is not readable and writable for this user", "ls -ld {where}")),
 )  # fmt: skip
 
 
-class Damaged(DatabaseFault):
-    """The file is no database any more, or not all of it."""
+def damaged(what: str, why: str) -> Damaged:
+    """The error of a row that cannot be read."""
+    return Damaged(f"damaged: {what} in the ledger", why=why, next=RESTORE)
 
 
 class TryAgain(DatabaseFault):
@@ -80,7 +83,7 @@ def explain(error: SQLAlchemyError, where: str) -> LedgerError:
     message, why, next_ = words
     if message in AGAIN:
         kind = TryAgain
-    elif next_ == _RESTORE:
+    elif next_ == RESTORE:
         kind = Damaged
     return kind(message, why=why.format(where=where), next=next_.format(where=where))
 

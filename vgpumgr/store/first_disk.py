@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.vm import DiskMode, DiskSpec, VmSpec
 from vgpumgr.store.audit import Stamp, of_vms
-from vgpumgr.store.codec import dump, load
+from vgpumgr.store.codec import dump, load, load_list
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import vm
 
 _REIMAGED = of_vms("vm.reimaged", vm.c.id == bindparam("in_vm"))
@@ -21,14 +22,20 @@ def put_first_disk(
 ) -> None:
     """Write the volume that was made into the VM's spec and volumes, in the place of its first."""
     it = vm.c.id == vm_id
-    row = connection.execute(select(vm.c.spec, vm.c.volumes).where(it).with_for_update()).one()
-    spec = load(VmSpec, row.spec)
-    values = {
-        "spec": dump(replace(spec, disks=(_disk(made), *spec.disks[1:]))),
-        "volumes": dump([(made.pool, made.name), *json.loads(row.volumes)[1:]]),
-    }
-    connection.execute(update(vm).where(it).values(**values))
+    row = connection.execute(
+        select(vm.c.id, vm.c.spec, vm.c.volumes).where(it).with_for_update()
+    ).one()
+    connection.execute(update(vm).where(it).values(**_with(row, made)))
     connection.execute(_REIMAGED, {"in_task": task, "in_vm": vm_id, **stamp.values})
+
+
+@decodes(vm)
+def _with(row: Any, made: VolumePlan) -> dict[str, str]:
+    spec = load(VmSpec, row.spec)
+    return {
+        "spec": dump(replace(spec, disks=(_disk(made), *spec.disks[1:]))),
+        "volumes": dump([(made.pool, made.name), *load_list(row.volumes)[1:]]),
+    }
 
 
 def _disk(made: VolumePlan) -> DiskSpec:

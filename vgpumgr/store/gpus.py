@@ -11,6 +11,7 @@ from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.store.facts import load_gpu
 from vgpumgr.store.recognise import Known
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import MEMORY, gpu, host, unit
 
 _ENROLLED = select(host.c.name).where(host.c.removed_at.is_(None))
@@ -33,10 +34,12 @@ _OF_HOST = _EVERY.where(gpu.c.host == bindparam("in_host"))
 def list_gpus(connection: Connection, name: str | None) -> tuple[GpuRecord, ...]:
     """GPUs of enrolled hosts (of one with ``name``), by host and device."""
     query = _EVERY if name is None else _OF_HOST
-    return tuple(_gpu(row) for row in connection.execute(query, {"in_host": name}))
+    return tuple(gpu_of(row) for row in connection.execute(query, {"in_host": name}))
 
 
-def _gpu(row: Any) -> GpuRecord:
+@decodes(gpu)
+def gpu_of(row: Any) -> GpuRecord:
+    """The GPU of a row of the columns that lists read."""
     return GpuRecord(
         id=row.id,
         host=row.host,
@@ -87,6 +90,7 @@ def known_gpus(connection: Connection, facts: HostFacts) -> tuple[Known, ...]:
     return tuple(_known(row, held.get(row.id, 0)) for row in rows)
 
 
+@decodes(gpu)
 def _known(row: Any, held_slots: int) -> Known:
     return Known(
         id=row.id,

@@ -11,7 +11,8 @@ from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.history import Answer, Holding, RequestRecord
 from vgpumgr.model.placement import Reason
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.store.codec import decoded, load
+from vgpumgr.store.codec import decoded, load, load_list
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import allocation, request
 
 
@@ -22,10 +23,12 @@ def list_requests(
     query = select(request).where(request.c.at >= since).order_by(request.c.id.desc()).limit(limit)
     if vm:
         query = query.where(request.c.vm == vm)
-    return tuple(_request(row) for row in connection.execute(query))
+    return tuple(request_of(row) for row in connection.execute(query))
 
 
-def _request(row: Any) -> RequestRecord:
+@decodes(request)
+def request_of(row: Any) -> RequestRecord:
+    """The request of a whole row."""
     return RequestRecord(
         vm=row.vm,
         at=row.at,
@@ -40,18 +43,32 @@ def _explanation(vm: str, said: Any) -> Explanation | None:
     if not said:
         return None
     if isinstance(said, list):
-        reasons = tuple(Reason(code="", host="", text=str(text)) for text in said)
+        reasons = tuple(Reason(code="", host="", text=_sentence(text)) for text in said)
         return Explanation(vm=vm, host=None, reasons=reasons)
     return decoded(Explanation, said)
+
+
+def _sentence(text: Any) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r:.40} is no sentence")  # noqa: TRY004 - as for any other text
+    return text
 
 
 def list_holdings(connection: Connection) -> tuple[Holding, ...]:
     """Everything that allocations hold or ever held, the oldest first."""
     columns = allocation.c
     query = select(
-        columns.gpu, columns.profile, columns.slots, columns.created_at, columns.released_at
+        columns.id,
+        columns.gpu,
+        columns.profile,
+        columns.slots,
+        columns.created_at,
+        columns.released_at,
     ).order_by(columns.created_at, columns.id)
-    return tuple(
-        Holding(gpu=gpu, profile=profile, units=len(json.loads(slots)), since=since, until=until)
-        for gpu, profile, slots, since, until in connection.execute(query)
-    )
+    return tuple(_holding(row) for row in connection.execute(query))
+
+
+@decodes(allocation)
+def _holding(row: Any) -> Holding:
+    _, gpu, profile, slots, since, until = row
+    return Holding(gpu=gpu, profile=profile, units=len(load_list(slots)), since=since, until=until)

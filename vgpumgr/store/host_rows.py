@@ -8,6 +8,8 @@ from typing import Any
 
 from vgpumgr.model.host import HostRecord
 from vgpumgr.store.codec import decoded, dump
+from vgpumgr.store.rows import decodes
+from vgpumgr.store.schema import host
 
 # What has a column of its own, or is what a look found; all else is what an operator sets.
 _COLUMNS = frozenset({"name", "address", "generation", "facts", "observed_at", "last_error"})
@@ -19,6 +21,7 @@ def settings(record: HostRecord) -> str:
     return dump({name: getattr(record, name) for name in _SETTINGS})
 
 
+@decodes(host)
 def from_row(row: Any) -> HostRecord:
     """The value of a row of ``host``."""
     columns = {

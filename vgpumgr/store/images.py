@@ -13,6 +13,7 @@ from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
 from vgpumgr.model.journal import Reservation
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import printable
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import image, image_copy, task
 
 Row = dict[str, Any]
@@ -32,8 +33,8 @@ def list_images(connection: Connection) -> tuple[ImageRecord, ...]:
     """Every image by name and age, with the copies that are not gone."""
     copies: dict[str, list[ImageCopy]] = {}
     for row in connection.execute(_COPIES):
-        copies.setdefault(row.image, []).append(_copy(row))
-    return tuple(_image(row, copies.get(row.id, ())) for row in connection.execute(_IMAGES))
+        copies.setdefault(row.image, []).append(copy_of(row))
+    return tuple(image_of(row, copies.get(row.id, ())) for row in connection.execute(_IMAGES))
 
 
 def retire_image(connection: Connection, id_: str, stamp: Stamp) -> None:
@@ -119,11 +120,15 @@ def _told(state: CopyState | str, host: str, pool: str, of: Any) -> Row:
     return {"event": f"image.copy-{CopyState(state)}", "host": host, "detail": detail}
 
 
-def _image(row: Any, copies: Iterable[ImageCopy]) -> ImageRecord:
+@decodes(image)
+def image_of(row: Any, copies: Iterable[ImageCopy]) -> ImageRecord:
+    """The image of a whole row, with its copies."""
     return ImageRecord(**row._mapping, copies=tuple(copies))
 
 
-def _copy(row: Any) -> ImageCopy:
+@decodes(image_copy)
+def copy_of(row: Any) -> ImageCopy:
+    """The copy of a whole row."""
     return ImageCopy(
         id=row.id,
         image=row.image,

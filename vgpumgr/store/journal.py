@@ -17,6 +17,7 @@ from vgpumgr.model.journal import (
 )
 from vgpumgr.store.codec import dump, load_mapping, printable
 from vgpumgr.store.near import not_found
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import operation, step, task
 from vgpumgr.store.statements import is_one_of
 
@@ -42,7 +43,7 @@ def list_operations(
     query = _OPEN if open_only else _EVERY
     if since is not None:
         query = query.where(operation.c.ended_at.is_(None) | (operation.c.ended_at > since))
-    return tuple(_operation(row) for row in connection.execute(query))
+    return tuple(operation_of(row) for row in connection.execute(query))
 
 
 def get_operation(connection: Connection, operation_id: str) -> OperationRecord:
@@ -60,10 +61,12 @@ def get_operation(connection: Connection, operation_id: str) -> OperationRecord:
     if len(found) != 1:
         known = connection.execute(select(operation.c.id)).scalars()
         raise not_found("operation", operation_id, known)
-    return _operation(found[0])
+    return operation_of(found[0])
 
 
-def _operation(row: Any) -> OperationRecord:
+@decodes(operation)
+def operation_of(row: Any) -> OperationRecord:
+    """The operation of a whole row."""
     return OperationRecord(
         id=row.id,
         kind=row.kind,
@@ -95,12 +98,14 @@ def list_tasks(connection: Connection, operation_id: str) -> tuple[TaskRecord, .
     steps: dict[str, list[StepRecord]] = {}
     which = {"in_operation": operation_id}
     for row in connection.execute(_STEPS, which):
-        steps.setdefault(row.task, []).append(_step(row))
+        steps.setdefault(row.task, []).append(step_of(row))
     rows = connection.execute(_TASKS, which)
-    return tuple(_task(row, tuple(steps.get(row.id, ()))) for row in rows)
+    return tuple(task_of(row, tuple(steps.get(row.id, ()))) for row in rows)
 
 
-def _task(row: Any, steps: tuple[StepRecord, ...]) -> TaskRecord:
+@decodes(task)
+def task_of(row: Any, steps: tuple[StepRecord, ...]) -> TaskRecord:
+    """The task of a whole row, with its steps."""
     return TaskRecord(
         id=row.id,
         operation=row.operation,
@@ -131,7 +136,9 @@ def task_row(record: TaskRecord, position: int) -> dict[str, object]:
     }
 
 
-def _step(row: Any) -> StepRecord:
+@decodes(step)
+def step_of(row: Any) -> StepRecord:
+    """The step of a whole row."""
     return StepRecord(
         seq=row.seq,
         kind=row.kind,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from vgpumgr.model.errors import Conflict, LedgerError
+from vgpumgr.model.errors import Conflict, Damaged, LedgerError
 from vgpumgr.model.freeze import Freeze
 from vgpumgr.model.keeping import Backup, BackupFacts, Check, Moved, Problem, Restored
 from vgpumgr.store import audit, backup, freeze, restore
@@ -17,10 +17,10 @@ from vgpumgr.store.audit import Stamp
 from vgpumgr.store.claims import Claims
 from vgpumgr.store.copying import clear, copy_all, is_fresh
 from vgpumgr.store.database import Database
-from vgpumgr.store.faults import Damaged
 from vgpumgr.store.locks import FileLocks, locks_folder
 from vgpumgr.store.opening import claims_of, open_database
 from vgpumgr.store.opening.address import file_path
+from vgpumgr.store.row_soundness import StepReader
 from vgpumgr.store.schema import meta, operation
 from vgpumgr.store.soundness import open_operations, problems
 
@@ -53,12 +53,16 @@ def restore_ledger(
     return Restored(rows=done.rows, epoch=done.epoch, kept=aside)
 
 
-def check(url: str | Path) -> Check:
-    """Look at everything, change nothing; LedgerError when it cannot be read at all."""
+def check(url: str | Path, read_step: StepReader | None = None) -> Check:
+    """Look at everything, change nothing; LedgerError when it cannot be read at all.
+
+    ``read_step`` reads a step as whoever runs it would.
+    """
     with _opened(url, create=False) as (database, claims), database.read() as connection:
         _require_one(database)
+        is_worked_on = lambda each: claims.is_held(f"operation:{each}")  # noqa: E731
+        found = tuple(problems(connection, is_worked_on, read_step))
         row = connection.execute(select(meta)).one()
-        found = tuple(problems(connection, lambda each: claims.is_held(f"operation:{each}")))
         frozen = freeze.frozen(connection)
         return Check(
             where=database.where,

@@ -11,6 +11,7 @@ from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.layout import GpuLayout, LayoutRecord
 from vgpumgr.store.audit import Stamp, of_layouts
 from vgpumgr.store.codec import dump, load
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import gpu, host, layout, task
 from vgpumgr.store.statements import Move
 
@@ -27,10 +28,12 @@ _OF_HOST = _EVERY.where(layout.c.host == bindparam("in_host"))
 def list_layouts(connection: Connection, name: str | None = None) -> tuple[LayoutRecord, ...]:
     """The layout last applied to each GPU of the enrolled hosts (or of one), by host and device."""
     query = _EVERY if name is None else _OF_HOST
-    return tuple(_layout(row) for row in connection.execute(query, {"in_host": name}))
+    return tuple(layout_of(row) for row in connection.execute(query, {"in_host": name}))
 
 
-def _layout(row: Any) -> LayoutRecord:
+@decodes(layout)
+def layout_of(row: Any) -> LayoutRecord:
+    """The layout of a whole row."""
     return LayoutRecord(
         gpu=row.gpu,
         host=row.host,

@@ -7,6 +7,7 @@ guests and takes no more.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, select, update
 
@@ -16,6 +17,7 @@ from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import audit
 from vgpumgr.store.audit import Stamp
 from vgpumgr.store.codec import printable
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import allocation, gpu, vm
 
 _MARKS = {
@@ -69,11 +71,16 @@ def deleted(connection: Connection, ids: Collection[str]) -> frozenset[str]:
 
 
 def _state(connection: Connection, gpu_id: str) -> GpuState:
-    query = select(gpu.c.state).where(gpu.c.id == gpu_id).with_for_update()
-    found = connection.execute(query).scalar()
+    query = select(gpu.c.id, gpu.c.state).where(gpu.c.id == gpu_id).with_for_update()
+    found = connection.execute(query).one_or_none()
     if found is None:
         raise NotFound(f"there is no GPU {gpu_id}", next="vgpumgr gpu list")
-    return GpuState(found)
+    return _state_of(found)
+
+
+@decodes(gpu)
+def _state_of(row: Any) -> GpuState:
+    return GpuState(row.state)
 
 
 def _set_state(

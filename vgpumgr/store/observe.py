@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -18,6 +19,7 @@ from vgpumgr.store.facts import dump_gpu, without_detail
 from vgpumgr.store.gpus import known_gpus, new_gpu_id
 from vgpumgr.store.hosts import get_host
 from vgpumgr.store.recognise import Known, recognise
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import gpu, host
 from vgpumgr.store.statements import Move
 from vgpumgr.store.supply import gpu_supply, host_supply
@@ -60,7 +62,7 @@ def observe(
 
 
 _IS_HOST = (host.c.name == bindparam("in_host")) & host.c.removed_at.is_(None)
-_OLD = select(host.c.supply, host.c.facts).where(_IS_HOST).with_for_update()
+_OLD = select(host.c.id, host.c.name, host.c.supply, host.c.facts).where(_IS_HOST).with_for_update()
 _KEEP = (
     update(host)
     .where(_IS_HOST)
@@ -75,7 +77,7 @@ def _keep_host(
     if old is None:
         get_host(connection, facts.host)  # NotFound, with near names
         return
-    _tell_boot(connection, facts, old.facts, stamp)
+    _tell_boot(connection, facts, old, stamp)
     supply = host_supply(facts, fleet)
     connection.execute(
         _KEEP,
@@ -89,12 +91,17 @@ def _keep_host(
     )
 
 
-def _tell_boot(connection: Connection, facts: HostFacts, old: str | None, stamp: Stamp) -> None:
+def _tell_boot(connection: Connection, facts: HostFacts, old: Any, stamp: Stamp) -> None:
     """A boot takes what a host had in memory: it is told, although nobody changed anything."""
-    before = json.loads(old)["boot_id"] if old else facts.boot_id
+    before = _boot(old) if old.facts else facts.boot_id
     if before != facts.boot_id:
         told = {"event": "host.booted", "host": facts.host, "detail": f"boot {facts.boot_id}"}
         write(connection, stamp, [told])
+
+
+@decodes(host)
+def _boot(row: Any) -> str:
+    return str(json.loads(row.facts)["boot_id"])
 
 
 def _add(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
@@ -11,8 +10,9 @@ from sqlalchemy.exc import IntegrityError
 from vgpumgr.model.errors import NotFound, StaleGeneration
 from vgpumgr.model.pool import Ask, Booking, PoolAsk, PoolRecord, PoolSpec, Rollout
 from vgpumgr.store.audit import Stamp, write
-from vgpumgr.store.codec import dump, load, printable
+from vgpumgr.store.codec import dump, load, load_list, printable
 from vgpumgr.store.near import not_found
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import booking, pool, pool_ask
 from vgpumgr.store.withholding import withhold
 
@@ -25,7 +25,7 @@ _BOOKINGS = select(booking).where(booking.c.closed_at.is_(None)).order_by(bookin
 
 def list_pools(connection: Connection) -> tuple[PoolRecord, ...]:
     """Pools that there are, by name."""
-    return tuple(_pool(row) for row in connection.execute(_POOLS))
+    return tuple(pool_of(row) for row in connection.execute(_POOLS))
 
 
 def get_pool(connection: Connection, name: str) -> PoolRecord:
@@ -65,18 +65,15 @@ def raise_pool(connection: Connection, record: PoolRecord) -> None:
 
 def list_asks(connection: Connection) -> tuple[PoolAsk, ...]:
     """Who waits for a desktop, the longest first."""
-    return tuple(
-        PoolAsk(
-            id=row.id,
-            pool=row.pool,
-            ask=Ask(
-                user=row.user_name,
-                since=row.since,
-                groups=frozenset(json.loads(row.user_groups)),
-            ),
-        )
-        for row in connection.execute(_ASKS)
-    )
+    return tuple(ask_of(row) for row in connection.execute(_ASKS))
+
+
+@decodes(pool_ask)
+def ask_of(row: Any) -> PoolAsk:
+    """The wait of a whole row."""
+    groups = frozenset(load_list(row.user_groups))
+    ask = Ask(user=row.user_name, since=row.since, groups=groups)
+    return PoolAsk(id=row.id, pool=row.pool, ask=ask)
 
 
 def enter_ask(connection: Connection, wanted: PoolAsk, stamp: Stamp) -> None:
@@ -108,16 +105,19 @@ def end_ask(connection: Connection, pool_id: str, user: str, stamp: Stamp) -> bo
 
 def list_bookings(connection: Connection) -> tuple[Booking, ...]:
     """Bookings that were not cancelled, by when they begin."""
-    return tuple(
-        Booking(
-            id=row.id,
-            group=row.user_group,
-            profile=row.profile,
-            count=row._mapping["count"],
-            start=row.starts_at,
-            end=row.ends_at,
-        )
-        for row in connection.execute(_BOOKINGS)
+    return tuple(booking_of(row) for row in connection.execute(_BOOKINGS))
+
+
+@decodes(booking)
+def booking_of(row: Any) -> Booking:
+    """The booking of a whole row."""
+    return Booking(
+        id=row.id,
+        group=row.user_group,
+        profile=row.profile,
+        count=row._mapping["count"],
+        start=row.starts_at,
+        end=row.ends_at,
     )
 
 
@@ -178,7 +178,9 @@ def _told(record: PoolRecord) -> Row:
     return {"event": f"pool.{state}", "detail": f"{record.name}: {mood}{rollout}"}
 
 
-def _pool(row: Any) -> PoolRecord:
+@decodes(pool)
+def pool_of(row: Any) -> PoolRecord:
+    """The pool of a whole row."""
     return PoolRecord(
         id=row.id,
         spec=load(PoolSpec, row.spec),

@@ -15,6 +15,7 @@ from vgpumgr.model.vm import VmSpec, VmState
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import dump, load, printable
 from vgpumgr.store.near import not_found
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import queue
 from vgpumgr.store.withholding import withhold
 
@@ -28,7 +29,7 @@ def list_queue(connection: Connection, names: Collection[str] = ()) -> tuple[Que
     """What waits or runs, the longest first; of ``names`` what is closed, too."""
     wanted = or_(_OPEN, queue.c.name.in_(sorted(names))) if names else _OPEN
     query = select(queue).where(wanted).order_by(queue.c.since, queue.c.name, queue.c.id)
-    return tuple(_entry(row) for row in connection.execute(query))
+    return tuple(entry_of(row) for row in connection.execute(query))
 
 
 def enter(connection: Connection, entries: Sequence[QueueEntry], stamp: Stamp) -> None:
@@ -127,7 +128,9 @@ def _told(state: QueueState, name: str, why: str) -> Row:
     return {"event": f"queue.{state}", "vm": name, "detail": why}
 
 
-def _entry(row: Any) -> QueueEntry:
+@decodes(queue)
+def entry_of(row: Any) -> QueueEntry:
+    """The queue entry of a whole row."""
     return QueueEntry(
         id=row.id,
         vm=load(VmSpec, row.spec),

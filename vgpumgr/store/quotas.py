@@ -20,6 +20,7 @@ from vgpumgr.model.journal import Reservation
 from vgpumgr.model.quota import Amount, Excess, Quota
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import dump, load
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import quota
 from vgpumgr.store.tenants import held
 
@@ -33,7 +34,7 @@ _RAISE = (
 
 def list_quotas(connection: Connection) -> tuple[Quota, ...]:
     """Every tenant's quota, by tenant."""
-    return tuple(_quota(row) for row in connection.execute(_EVERY))
+    return tuple(quota_of(row) for row in connection.execute(_EVERY))
 
 
 def set_quota(connection: Connection, wanted: Quota, stamp: Stamp) -> None:
@@ -83,5 +84,7 @@ def _excess(limited: Quota, before: Amount, after: Amount | None) -> tuple[Exces
     return limited.exceeded_by(before, (after or Amount()) - before)
 
 
-def _quota(row: Any) -> Quota:
+@decodes(quota)
+def quota_of(row: Any) -> Quota:
+    """The quota of a whole row."""
     return replace(load(Quota, row.limits), tenant=row.tenant)

@@ -15,6 +15,7 @@ from vgpumgr.store.codec import load_mapping
 from vgpumgr.store.image_soundness import image_problems
 from vgpumgr.store.pool_soundness import pool_problems
 from vgpumgr.store.queue_soundness import queue_problems
+from vgpumgr.store.row_soundness import StepReader, stored_otherwise, unreadable
 from vgpumgr.store.schema import MEMORY, VF, allocation, gpu, operation, task, unit, vm
 
 _OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
@@ -23,9 +24,19 @@ _RESTORE = "vgpumgr store restore BACKUP"
 _REPORT = "vgpumgr drift, then vgpumgr store restore BACKUP if the hosts agree with it"
 
 
-def problems(connection: Connection, is_worked_on: Callable[[str], bool]) -> Iterator[Problem]:
-    """Every problem of a ledger of today's schema. ``is_worked_on`` asks about an operation."""
+def problems(
+    connection: Connection,
+    is_worked_on: Callable[[str], bool],
+    read_step: StepReader | None = None,
+) -> Iterator[Problem]:
+    """Every problem of a ledger of today's schema. ``is_worked_on`` asks about an operation,
+    ``read_step`` reads a step. Rows that cannot be read are not held against others.
+    """
     yield from damages(connection)
+    broken = [*stored_otherwise(connection)] or [*unreadable(connection, read_step)]
+    if broken:
+        yield from broken
+        return
     yield from _promises(connection)
     yield from _units(connection)
     yield from _holders(connection)

@@ -12,6 +12,7 @@ from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.ticket import Ticket, TicketMoved, TicketState
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import printable
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import ticket
 
 Row = dict[str, Any]
@@ -29,7 +30,7 @@ def list_tickets(connection: Connection, ids: Collection[str] = ()) -> tuple[Tic
     """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
     wanted = or_(_OPEN, ticket.c.id.in_(sorted(ids))) if ids else _OPEN
     query = select(ticket).where(wanted).order_by(ticket.c.asked_at, ticket.c.id)
-    return tuple(_ticket(row) for row in connection.execute(query))
+    return tuple(ticket_of(row) for row in connection.execute(query))
 
 
 def ask(connection: Connection, asked: Ticket, stamp: Stamp) -> None:
@@ -66,6 +67,8 @@ def _told(state: TicketState, name: str, detail: str) -> Row:
     return {"event": f"ticket.{state}", "vm": name, "detail": detail}
 
 
-def _ticket(row: Any) -> Ticket:
+@decodes(ticket)
+def ticket_of(row: Any) -> Ticket:
+    """The ticket of a whole row."""
     found = {name: getattr(row, name) for name in _NAMES}
     return Ticket(**{**found, "state": TicketState(row.state)})

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, select, update
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.vm import VmRecord, VmSpec
 from vgpumgr.store.codec import dump, load
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import vm
 from vgpumgr.store.vms import vm_row
 from vgpumgr.store.withholding import owe
@@ -59,6 +60,7 @@ def _change(connection: Connection, record: VmRecord) -> Row:
     }
 
 
+@decodes(vm)
 def _as_today(row: Any) -> str:
     """The spec as it would be written now: an older vgpumgr left out what it did not know."""
     return dump(load(VmSpec, row.spec))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,8 +18,9 @@ from vgpumgr.model.vm import (
     VmSpec,
     VmState,
 )
-from vgpumgr.store.codec import dump, load
+from vgpumgr.store.codec import dump, load, load_list
 from vgpumgr.store.near import not_found
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import allocation, queue, vm
 
 _VM = select(
@@ -74,6 +74,7 @@ def get_vm(connection: Connection, name: str) -> VmRecord:
     return vm_of(row)
 
 
+@decodes(vm)
 def vm_of(row: Any) -> VmRecord:
     """The VM of a row of ``OPEN_VMS``."""
     id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at, *rest = row
@@ -86,8 +87,8 @@ def vm_of(row: Any) -> VmRecord:
         running=running,
         generation=generation,
         numa_node=numa_node,
-        cpus=tuple(json.loads(cpus)),
-        volumes=tuple((pool, name) for pool, name in json.loads(volumes)),
+        cpus=tuple(load_list(cpus)),
+        volumes=tuple((pool, name) for pool, name in load_list(volumes)),
         created_at=created_at,
         moving_to=place(to),
         definition=definition,
@@ -147,6 +148,7 @@ def list_allocations(
     return tuple(allocation_of(row) for row in connection.execute(query))
 
 
+@decodes(allocation)
 def allocation_of(row: Any) -> Allocation:
     """The allocation of a whole row."""
     extra = load(_Extra, row.extra)
@@ -159,10 +161,10 @@ def allocation_of(row: Any) -> Allocation:
         profile=row.profile,
         framework=row.framework,
         device=row.device,
-        slots=tuple(json.loads(row.slots)),
+        slots=tuple(load_list(row.slots)),
         type_id=row.type_id,
         parent=row.parent,
-        companions=tuple(json.loads(row.companions)),
+        companions=tuple(load_list(row.companions)),
         vf=extra.vf,
         instance=extra.instance,
         placement_id=extra.placement_id,

@@ -23,6 +23,7 @@ from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomai
 from vgpumgr.engine.steps.removing import ForgetLayout, LeaveFleet, RemoveHelper
 from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteReplaced, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
+from vgpumgr.model.errors import Damaged
 from vgpumgr.model.journal import StepRecord
 
 __all__ = [
@@ -141,5 +142,12 @@ def settles(record: StepRecord) -> bool:
 
 
 def from_record(record: StepRecord) -> Step | Between:
-    """The step that a journal record describes."""
-    return from_plain(_KINDS[record.kind], record.args)
+    """The step that a journal record describes; Damaged for a record that nobody wrote."""
+    try:
+        return from_plain(_KINDS[record.kind], record.args)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise Damaged(
+            f"damaged: step {record.seq} ({record.kind}) of an operation in the ledger",
+            why=f"{type(error).__name__}: {error}",
+            next="vgpumgr store restore BACKUP",
+        ) from error

@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, Integer, MetaData, Text
+from typing import Any
+
+from sqlalchemy import Column, Float, Integer, MetaData, Text, TypeDecorator
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeEngine
+
+from vgpumgr.store.faults import damaged
 
 metadata = MetaData()
+
+
+class Number(TypeDecorator[Any]):
+    """Numbers only: SQLite gives back whatever somebody put into the column."""
+
+    impl = Integer
+    cache_ok = True
+
+    def __init__(self, column: str) -> None:
+        super().__init__()
+        self.column = column
+
+    def process_result_value(self, value: Any, dialect: object) -> Any:
+        """The number; Damaged for what is none."""
+        if value is None or isinstance(value, int | float):
+            return value
+        raise damaged(f"a row's {self.column}", f"it is {value!r:.40}, which is no number")
+
+
+class Moment(Number):
+    """Unix seconds."""
+
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """A double on every database."""
+        return dialect.type_descriptor(Float(53))
 
 
 def text(name: str, *, server_default: str | None = None, index: bool = False) -> Column[str]:
@@ -19,14 +52,14 @@ def optional(name: str) -> Column[str | None]:
 
 def integer(name: str) -> Column[int]:
     """A number that is always there."""
-    return Column(name, Integer, nullable=False)
+    return Column(name, Number(name), nullable=False)
 
 
 def time(name: str) -> Column[float]:
     """Unix seconds."""
-    return Column(name, Float(53), nullable=False)
+    return Column(name, Moment(name), nullable=False)
 
 
 def end(name: str) -> Column[float | None]:
     """Unix seconds; NULL while the row is open."""
-    return Column(name, Float(53))
+    return Column(name, Moment(name))

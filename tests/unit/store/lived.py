@@ -1,0 +1,38 @@
+"""A ledger in which every table has a row, and every column that may be NULL has a value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.unit.store import test_images as images
+from tests.unit.store import test_layouts as layouts
+from tests.unit.store import test_pools as pools
+from tests.unit.store import test_tickets as tickets
+from tests.unit.store.test_queue import entry
+from tests.unit.store.values import allocation, refused, start, vm
+from vgpumgr.model.image import CopyState
+from vgpumgr.model.pool import Ask, Booking, PoolAsk
+from vgpumgr.model.quota import Quota
+from vgpumgr.model.vm import VmPlace
+
+
+def every_table(path: Path) -> None:
+    """Make the ledger."""
+    ledger, _ = pools.ledger_with(str(path), "cad-01")
+    gpu = ledger.gpus()[0]
+    desk = vm("desk", id="vm-desk", moving_to=VmPlace(host="h2"), cpus=(1, 2))
+    ledger.reserve(start(allocation(desk, gpu, [0, 1]), vms=[desk]))
+    ledger.refuse([refused("no", at=1.5)])
+    ledger.reserve(layouts.applied(ledger, ledger.gpus()[0]))
+    ledger.reserve(replace(start(vms=[vm("b")]), queued=(entry("waits"),)))
+    ledger.set_quota(Quota(tenant="render", vms=1))
+    ledger.take_desktops([pools.on(ledger.desktops()[0], pools.ADA)])
+    ledger.ask_desktop(PoolAsk(id="a-1", pool="p-1", ask=Ask(user="eve", since=9.0)))
+    ledger.book(
+        Booking(id="b-1", group="staff", profile="T4-4Q", count=1, start=10.0, end=20.0), "default"
+    )
+    images.begin(ledger, "o-image", images.COPY, images=(images.IMAGE,))
+    images.end(ledger, "o-image-c-1", CopyState.THERE)
+    ledger.ask_ticket(tickets.asked())
+    ledger.close()

@@ -28,7 +28,8 @@ Begin = Callable[[], AbstractContextManager[Connection]]
 class Database:
     """An engine with two doors: :meth:`read` sees one snapshot, :meth:`write` is durable.
 
-    ``where`` names the file or server in messages. ``frozen`` is why nothing may be written.
+    ``where`` names the file or server in messages. ``frozen`` is why nothing may be written,
+    ``absent`` says that there is no ledger there at all.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Database:
         self.engine = engine
         self.where = where
         self.frozen = frozen
+        self.absent = False
         self._reads = reads
         self._writes = writes
         # One writer at a time: threads wait in line here, which is quicker than the database's.
@@ -116,10 +118,22 @@ def file_database(path: str, busy_timeout_s: float) -> Database:
 
 
 def memory_database(where: str) -> Database:
-    """An SQLite database that lives in this process only."""
-    engine = create_engine("sqlite://", poolclass=StaticPool)
+    """An SQLite database that lives in this process only; its threads share one connection."""
+    engine = create_engine(
+        "sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}
+    )
     reads, writes = _sqlite(engine)
-    return Database(engine, where, reads=reads, writes=writes)
+    lock = threading.Lock()
+
+    def one_at_a_time(begin: Begin) -> Begin:
+        @contextmanager
+        def turn() -> Iterator[Connection]:
+            with lock, begin() as connection:
+                yield connection
+
+        return turn
+
+    return Database(engine, where, reads=one_at_a_time(reads), writes=one_at_a_time(writes))
 
 
 def _sqlite(engine: Engine) -> tuple[Begin, Begin]:

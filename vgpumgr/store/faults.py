@@ -25,8 +25,9 @@ _KNOWN: tuple[tuple[str, Words], ...] = (
     ("disk i/o error", ("the ledger's disk refused a read or write",
      "the file system is full, over quota or failing; nothing of this change was kept",
      "df -h {where}; dmesg")),
-    ("readonly database", ("the ledger is read-only", "this user may not write {where}",
-     "ls -l {where}")),
+    ("readonly database", ("the ledger is read-only",
+     "this user may not write {where}, or nobody may on its file system",
+     "ls -l {where}; findmnt -T {where}")),
     ("is locked", _LOCKED),
     ("not a database", ("the ledger is not a database",
      "{where} is damaged or belongs to another program", RESTORE)),
@@ -35,13 +36,18 @@ _KNOWN: tuple[tuple[str, Words], ...] = (
     ("malformed", ("the ledger is damaged", "SQLite calls {where} malformed",
      RESTORE)),
     ("unable to open", ("the ledger cannot be opened",
-     "{where} or its folder is not readable and writable for this user", "ls -ld {where}")),
+     "{where}, its folder or its file system is not readable and writable for this user",
+     "ls -ld {where}; findmnt -T {where}")),
 )  # fmt: skip
 
 
 def damaged(what: str, why: str) -> Damaged:
     """The error of a row that cannot be read."""
     return Damaged(f"damaged: {what} in the ledger", why=why, next=RESTORE)
+
+
+class Unwritable(DatabaseFault):
+    """The file, its folder or its disk does not take what has to be written."""
 
 
 class TryAgain(DatabaseFault):
@@ -52,6 +58,16 @@ class OutcomeFault(DatabaseFault):
     """The connection broke at COMMIT: whether it was kept is not known."""
 
     code = "ledger.outcome-unknown"
+
+
+_UNWRITABLE = frozenset(
+    {
+        "the ledger's disk is full",
+        "the ledger's disk refused a read or write",
+        "the ledger is read-only",
+        "the ledger cannot be opened",
+    }
+)
 
 
 @contextmanager
@@ -85,6 +101,8 @@ def explain(error: SQLAlchemyError, where: str) -> LedgerError:
         kind = TryAgain
     elif next_ == RESTORE:
         kind = Damaged
+    elif message in _UNWRITABLE:
+        kind = Unwritable
     return kind(message, why=why.format(where=where), next=next_.format(where=where))
 
 

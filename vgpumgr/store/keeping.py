@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from vgpumgr.model.errors import Conflict, Damaged, LedgerError
+from vgpumgr.model.errors import Conflict, Damaged
 from vgpumgr.model.freeze import Freeze
 from vgpumgr.model.keeping import Backup, BackupFacts, Check, Moved, Problem, Restored
 from vgpumgr.store import audit, backup, freeze, restore
@@ -20,6 +20,7 @@ from vgpumgr.store.database import Database
 from vgpumgr.store.locks import FileLocks, locks_folder
 from vgpumgr.store.opening import claims_of, open_database
 from vgpumgr.store.opening.address import file_path
+from vgpumgr.store.opening.tables import none_yet
 from vgpumgr.store.row_soundness import StepReader
 from vgpumgr.store.schema import meta, operation
 from vgpumgr.store.soundness import open_operations, problems
@@ -163,5 +164,5 @@ def _opened(url: str | Path, *, create: bool) -> Iterator[tuple[Database, Claims
 
 
 def _require_one(database: Database) -> None:
-    if isinstance(database.frozen, LedgerError):
-        raise database.frozen
+    if database.absent:
+        raise none_yet(database.where)

@@ -14,7 +14,7 @@ from vgpumgr.engine.running.outcome import Outcome, VmOutcome, operation_state
 from vgpumgr.engine.running.run import TaskRun, outcome_of
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import Around
-from vgpumgr.model.errors import HostUnreachable
+from vgpumgr.model.errors import DatabaseFault, HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import (
     FINAL_TASKS,
@@ -23,6 +23,8 @@ from vgpumgr.model.journal import (
     TaskRecord,
     TaskState,
 )
+
+_NAMED = 20
 
 
 def run(
@@ -34,8 +36,32 @@ def run(
     """Run every unfinished task of an operation, or ``only`` those of these VMs, and close it.
 
     One lane per host; hosts that share a task share a lane. Once ``session.stop`` is set the
-    running host call ends, and nothing new begins.
+    running host call ends, and nothing new begins. A database that fails meanwhile (a full disk)
+    leaves the operation open: the error names it, and what is reserved in it.
     """
+    try:
+        return _run(session, operation, tasks, only)
+    except DatabaseFault as error:
+        raise _left_open(error, operation, tasks) from error
+
+
+def _left_open(error: DatabaseFault, operation: str, tasks: Sequence[TaskRecord]) -> DatabaseFault:
+    names = list(dict.fromkeys(task.vm for task in tasks))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    short = operation[:8]
+    return type(error)(
+        f"{error.message}; operation {short} stays open",
+        why=f"{error.why}; {', '.join(names[:_NAMED])}{more}: what is reserved for it stays so",
+        next=f"{error.next}; then vgpumgr operation resume {short}, or operation undo {short}",
+    )
+
+
+def _run(
+    session: Session,
+    operation: str,
+    tasks: Sequence[TaskRecord],
+    only: Collection[str] | None,
+) -> Outcome:
     records = {host.name: host for host in session.ledger.hosts()}
     left = [
         task

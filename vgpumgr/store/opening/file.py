@@ -8,8 +8,10 @@ from pathlib import Path
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.database import Database, file_database
+from vgpumgr.store.faults import Unwritable
 from vgpumgr.store.identity import require_one_name
 from vgpumgr.store.migrate import Migration, migrate
+from vgpumgr.store.opening.still import still_view
 from vgpumgr.store.opening.tables import create_tables, empty_view, new_fleet, version
 from vgpumgr.store.publish import publish
 from vgpumgr.store.schema import SCHEMA_VERSION
@@ -20,7 +22,8 @@ Migrated = Callable[[Migration], None]
 def open_file(path: Path, patience_s: float, migrated: Migrated, *, create: bool) -> Database:
     """The database in a file. With ``create`` a missing one is made, an older one migrated.
 
-    Conflict for a file of several names.
+    Conflict for a file of several names. Without ``create`` it can be read on a full or read-only
+    disk.
     """
     if not path.exists():
         if not create:
@@ -30,6 +33,21 @@ def open_file(path: Path, patience_s: float, migrated: Migrated, *, create: bool
     database = file_database(str(path), patience_s)
     if create:
         _migrate_older(database, path, migrated)
+        return database
+    return _readable(database, path)
+
+
+def _readable(database: Database, path: Path) -> Database:
+    """The same where it can be read as it is; else a view of it that needs no writing."""
+    try:
+        with database.read() as connection:
+            connection.exec_driver_sql("PRAGMA schema_version")
+    except Unwritable as error:
+        database.close()
+        return still_view(path, error)
+    except LedgerError:
+        database.close()
+        raise
     return database
 
 

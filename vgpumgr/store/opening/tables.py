@@ -30,6 +30,7 @@ def empty_view(where: str) -> Database:
     with database.write() as connection:
         create_tables(connection, fleet_id="")
     database.frozen = none_yet(where)
+    database.absent = True
     return database
 
 

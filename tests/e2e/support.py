@@ -32,7 +32,7 @@ from vgpumgr.sim.client import SimHosts
 
 DEADLINE_S = 120.0
 # A host remembers for good which epoch it has seen, and until the next boot what a guest had.
-REMEMBERED = ("file:/var/lib/vgpumgr/epoch", "file:/run/")
+REMEMBERED = ("file:/var/lib/vgpumgr/epochs/", "file:/run/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +216,6 @@ def host_dumps(cli: Cli) -> list[dict[str, Any]]:
         with sim_host(cli, name) as found:
             probed = to_plain(found.probe())
         on_disk = {key: text for (of, key), text in kept.items() if of == name and text is not None}
-        del probed["epoch"]  # a host remembers the highest that ever spoke to it
+        del probed["epochs"]  # a host remembers the highest that ever spoke to it
         dumps.append({**probed, "kept": on_disk})
     return dumps

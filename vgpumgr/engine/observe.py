@@ -109,7 +109,8 @@ class Round:
             if not self._before[host].last_error:
                 self._ledger.observation_failed(host, silence(seconds))
         seen = {host: facts for host, (facts, _) in kept.items()}
-        notice(self._ledger, tuple(seen.values()))
+        # A cordoned host is set aside: what it says is believed of itself alone.
+        notice(self._ledger, [f for h, f in seen.items() if not self._before[h].cordoned])
         return Observation(seen, failed, tuple(line for _, line in kept.values() if line), silent)
 
     def _tell(self, host: str, error: str) -> None:

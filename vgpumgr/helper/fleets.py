@@ -24,7 +24,7 @@ def leave(system: System, fleet: str) -> None:
 
 
 def _forget_all(system: System) -> None:
-    for folder in (state.CLAIMS, state.FLEETS, state.FOLDER):
+    for folder in (state.CLAIMS, state.FLEETS, state.EPOCHS, state.FOLDER):
         if system.exists(folder):
             for name in system.list(folder):
                 state.remove(system, f"{folder}/{name}")

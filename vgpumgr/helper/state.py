@@ -7,7 +7,8 @@ from vgpumgr.helper.system import System
 
 FOLDER = "/var/lib/vgpumgr"
 CLAIMS = f"{FOLDER}/claims"
-EPOCH = f"{FOLDER}/epoch"
+EPOCH = f"{FOLDER}/epoch"  # one for all fleets: read where an older helper left it
+EPOCHS = f"{FOLDER}/epochs"
 KVM = f"{FOLDER}/kvm.json"
 FLEETS = f"{FOLDER}/fleets"
 

@@ -97,9 +97,10 @@ class HostFacts:
     """Everything one probe read. Parts that could not be read are named in ``unknown``.
 
     ``stopping``: it is being shut down, and powers its guests off. ``fabric`` is None where no
-    Fabric Manager answers in a mode that has partitions. ``epoch`` is
-    the highest that the host has seen of any controller, 0 on one that saw none; it is what the
-    host remembers of us, not how it is, so two probes that differ in it alone are equal.
+    Fabric Manager answers in a mode that has partitions. ``epochs`` are
+    the highest that the host has seen of each fleet's controllers, None where that was not read;
+    ``epoch`` is what a helper said that kept one for all fleets. They are what the host remembers
+    of us, not how it is, so two probes that differ in them alone are equal.
     """
 
     host: str
@@ -121,9 +122,14 @@ class HostFacts:
     foreign_mdev_definitions: tuple[str, ...] = ()
     cpu_model: str = ""
     fabric: FabricFacts | None = None
+    epochs: Mapping[str, int] | None = field(default=None, compare=False)
     epoch: int | None = field(default=None, compare=False)
     stopping: bool = False
     unknown: tuple[UnknownPart, ...] = ()
+
+    def epoch_of(self, fleet: str) -> int | None:
+        """The highest epoch that it has seen of a fleet, 0 for none; None: that was not read."""
+        return self.epoch if self.epochs is None else self.epochs.get(fleet, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

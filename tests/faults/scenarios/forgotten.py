@@ -58,7 +58,8 @@ def _blank(place: Place) -> None:
         host.domains.undefine(name)
     for unit in host.system.list(state.CLAIMS):
         host.system.remove(f"{state.CLAIMS}/{unit}")
-    host.system.remove(state.EPOCH)
+    for fleet in host.system.list(state.EPOCHS):
+        host.system.remove(f"{state.EPOCHS}/{fleet}")
 
 
 def _noticed() -> Scenario:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +244,9 @@ def test_every_host_must_answer_or_be_left_out_and_cordoned(world: SimWorld) -> 
     assert [each.name for each in world.ledger.vms()] == ["here"]
     world.sim.host("h2").faults.unreachable = False
     world.engine.refresh()
+    assert world.ledger.frozen() is None, "what a cordoned host says is believed of itself alone"
+    world.ledger.update_host(replace(world.ledger.host("h2"), cordoned=False))
+    world.engine.refresh()
     assert "there" in (world.ledger.frozen() or NOTHING).why
 
 
@@ -319,7 +322,8 @@ def blank(world: SimWorld, name: str) -> None:
     system = world.sim.host(name).system
     for unit in system.list(state.CLAIMS):
         system.remove(f"{state.CLAIMS}/{unit}")
-    system.remove(state.EPOCH)
+    for fleet in system.list(state.EPOCHS):
+        system.remove(f"{state.EPOCHS}/{fleet}")
 
 
 # -- the evidence itself -------------------------------------------------------------------------
@@ -344,6 +348,10 @@ def domain(vm_id: str, generation: int, fleet: str = "f") -> DomainFacts:
         ({"epoch": 3}, False),
         ({"epoch": None}, False),
         ({"epoch": 4}, True),
+        ({"epochs": {"f": 3}, "epoch": 9}, False),
+        ({"epochs": {"f": 4}}, True),
+        ({"epochs": {"another": 9}}, False),
+        ({"epochs": {"f": 10**9}}, False),
         ({"claims": (claim("a"),)}, False),
         ({"claims": (claim("a", 2),)}, True),
         ({"claims": (claim("b"),)}, True),

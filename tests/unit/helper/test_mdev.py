@@ -61,7 +61,7 @@ def test_the_claim_is_durable_before_the_device_is_made(host: FakeHost) -> None:
     done(host, "mdev_create", **CREATE)
     changes = [path for _, path in host.log]
     assert changes == [
-        "/var/lib/vgpumgr/epoch",
+        "/var/lib/vgpumgr/epochs/fleet-1",
         CLAIM_FILE,
         "/sys/class/mdev_bus/mtty/mdev_supported_types/mtty-2/create",
     ]
@@ -206,7 +206,7 @@ def test_a_device_of_another_hand_is_never_touched(host: FakeHost, verb: str) ->
     host.log.clear()
     args = CREATE if verb == "mdev_create" else {"uuid": UUID, "claim": CLAIM}
     assert refused(host, verb, **args)["code"] == "claim-mismatch"
-    assert host.log == [("store", "/var/lib/vgpumgr/epoch")]
+    assert host.log == [("store", "/var/lib/vgpumgr/epochs/fleet-1")]
     assert done(host, "mdev_look", uuid=UUID)["type"] == "mtty-1"
 
 
@@ -231,7 +231,7 @@ def test_a_claim_that_is_not_ours_is_never_touched(
     removal = {"uuid": UUID, "claim": CLAIM, **presented}
     assert refused(host, "mdev_remove", **removal)["code"] == "claim-mismatch"
     assert refused(host, "mdev_create", **{**CREATE, **presented})["code"] == "claim-mismatch"
-    assert host.log == []
+    assert [path for _, path in host.log if "/epochs/" not in path] == []
     assert host.files[CLAIM_FILE] == before
     assert done(host, "mdev_look", uuid=UUID)["exists"] is exists
 
@@ -345,13 +345,13 @@ def test_a_lower_epoch_changes_nothing(host: FakeHost) -> None:
 
 def test_a_higher_epoch_is_remembered_before_anything_else(host: FakeHost) -> None:
     done(host, "mdev_create", epoch=5, **CREATE)
-    assert host.log[0] == ("store", "/var/lib/vgpumgr/epoch")
-    assert done(host, "probe")["epoch"] == 5
+    assert host.log[0] == ("store", "/var/lib/vgpumgr/epochs/fleet-1")
+    assert done(host, "probe")["epochs"] == {"fleet-1": 5}
     assert done(host, "mdev_remove", epoch=6, uuid=UUID, claim=CLAIM) == {"exists": False}
-    assert done(host, "probe")["epoch"] == 6
+    assert done(host, "probe")["epochs"] == {"fleet-1": 6}
 
 
 def test_a_damaged_epoch_stops_every_change(host: FakeHost) -> None:
-    host.files["/var/lib/vgpumgr/epoch"] = "vier\n"
+    host.files["/var/lib/vgpumgr/epochs/fleet-1"] = "vier\n"
     assert refused(host, "mdev_create", **CREATE)["code"] == "unknown"
     assert host.log == []

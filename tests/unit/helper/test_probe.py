@@ -86,7 +86,7 @@ def test_the_machine(host: FakeHost) -> None:
         "iommu": True,
         "kvm": False,
         "root": True,
-        "epoch": 0,
+        "epochs": {},
         "bridges": ["br0"],
         "mdevctl": ["83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"],
         "claims": [],
@@ -233,7 +233,7 @@ def test_nvml_is_not_asked_where_nvidias_driver_holds_nothing(host: FakeHost) ->
         "/sys/bus/pci/devices",
         "/etc/mdevctl.d",
         "/var/lib/vgpumgr/claims",
-        "/var/lib/vgpumgr/epoch",
+        "/var/lib/vgpumgr/epochs",
         "/dev/kvm",
     ],
 )

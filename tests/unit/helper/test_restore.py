@@ -281,7 +281,7 @@ def test_vgpus_wait_for_their_vf(host: NvidiaHost) -> None:
 
 def test_no_epoch_stops_a_boot(host: NvidiaHost) -> None:
     claim(host, vfs=4)
-    host.files["/var/lib/vgpumgr/epoch"] = "99\n"
+    host.files["/var/lib/vgpumgr/epochs/fleet-1"] = "99\n"
     assert restore(host)["failed"] == []
 
 

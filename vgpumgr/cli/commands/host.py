@@ -95,6 +95,8 @@ def probe(context: Context, names: tuple[str, ...]) -> None:
     observation = app.engine.refresh(names)
     for name in sorted(observation.facts):
         say(f"{name}: {probe_summary(app.writable_ledger.host(name))}")
+    for line in observation.set_aside:
+        say(line)
     _fail(observation)
 
 

@@ -25,7 +25,7 @@ COLUMNS = (
 @click.command()
 @click.option("--apply", "apply_", is_flag=True, help="Take it in and lift the freeze.")
 @click.option(
-    "--without", multiple=True, metavar="HOST", help="Do without this host; it is cordoned."
+    "--without", multiple=True, metavar="HOST", help="Ask this host nothing; it is cordoned."
 )
 @click.option(
     "--forget",
@@ -47,7 +47,7 @@ def thaw(
     context.app.require_hosts()
     engine = context.app.engine
     if not apply_:
-        _show(engine.thaw_plan(forget=forget), without)
+        _show(engine.thaw_plan(without=without, forget=forget), without)
         return
     confirm(yes=yes)("Take in what the hosts know, and allocate again?")
     done = engine.thaw(without=without, forget=forget)
@@ -67,6 +67,8 @@ def _show(found: Thaw, without: tuple[str, ...]) -> None:
     silent = [host for host in found.missing if host not in without]
     flags = "".join(f" --without {host}" for host in (*without, *silent))
     say(f"next: vgpumgr store thaw --apply{flags}")
+    if not flags:
+        say("      without a host that is not to be believed: --without HOST; it is cordoned then")
 
 
 def _print(found: Thaw) -> None:

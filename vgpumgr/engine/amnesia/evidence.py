@@ -16,6 +16,9 @@ from vgpumgr.model.host import ClaimFacts, HostFacts
 
 _LAYOUT = claim_units.layout("")
 
+FARTHEST = 1_000
+"""Epochs by which a ledger can be behind: each is a take-over or a restore since its backup."""
+
 
 def ids(seen: Iterable[HostFacts], fleet: str) -> dict[str, set[str]]:
     """What the ledger must be asked for: ids of ``vms``, ``allocations`` and ``gpus``."""
@@ -35,9 +38,15 @@ def evidence(seen: Iterable[HostFacts], known: Remembered) -> tuple[str, ...]:
     return tuple(line for facts in seen for line in (*_epoch(facts, known), *things(facts, known)))
 
 
+def leaps(seen: int | None, epoch: int) -> bool:
+    """Is what a host has seen of our epoch so far ahead that no controller of ours was there?"""
+    return seen is not None and seen > epoch + FARTHEST
+
+
 def _epoch(facts: HostFacts, known: Remembered) -> Iterator[str]:
-    if facts.epoch is not None and facts.epoch > known.epoch:
-        yield f"{facts.host} has seen epoch {facts.epoch}, the ledger is at {known.epoch}"
+    seen = facts.epoch_of(known.fleet)
+    if seen is not None and seen > known.epoch and not leaps(seen, known.epoch):
+        yield f"{facts.host} has seen epoch {seen}, the ledger is at {known.epoch}"
 
 
 def things(facts: HostFacts, known: Remembered) -> Iterator[str]:

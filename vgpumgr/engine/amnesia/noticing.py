@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from vgpumgr.engine.amnesia import reinstalled
-from vgpumgr.engine.amnesia.evidence import evidence, ids
+from vgpumgr.engine.amnesia.evidence import evidence, ids, leaps
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.freeze import Remembered
 from vgpumgr.model.host import HostFacts, HostRecord
@@ -34,13 +34,25 @@ def _why(lines: tuple[str, ...]) -> str:
 
 
 def set_aside(ledger: Ledger, before: HostRecord, facts: HostFacts) -> str:
-    """Cordon a host that was installed anew since its last look, and say so; empty for any other.
+    """Cordon a host that was installed anew since its last look, or that says what cannot be of our
+    epoch, and say so; empty for any other.
 
     Nothing is freed. ``before`` was read before this probe.
     """
-    if before.facts is None or before.facts.epoch == 0 or facts.epoch != 0:
+    fleet = ledger.fleet_id()
+    if leaps(seen := facts.epoch_of(fleet), ledger.epoch()):
+        if before.cordoned:
+            return ""
+        _cordon(ledger, before.name)
+        return (
+            f"{before.name} was set aside: it says that it has seen epoch {seen} of this fleet, "
+            f"which is at {ledger.epoch()}: somebody else wrote that there; as root on "
+            f"{before.name}: rm /var/lib/vgpumgr/epochs/{fleet}, then "
+            f"vgpumgr host uncordon {before.name}"
+        )
+    if before.facts is None or before.facts.epoch_of(fleet) == 0 or facts.epoch_of(fleet) != 0:
         return ""
-    gone = reinstalled.lost(facts, ledger.allocations(), ledger.fleet_id())
+    gone = reinstalled.lost(facts, ledger.allocations(), fleet)
     if not gone:
         return ""
     _cordon(ledger, before.name)

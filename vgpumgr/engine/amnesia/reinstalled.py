@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.vm import Allocation, AllocationState
 
-_TELLING = frozenset({"epoch", "claims", "helper"})
+_TELLING = frozenset({"epoch", "epochs", "claims", "helper"})
 _MADE = frozenset({AllocationState.ACTIVE, AllocationState.ORPHANED})
 
 
 def lost(facts: HostFacts, held: Iterable[Allocation], fleet: str) -> tuple[Allocation, ...]:
     """The allocations that a host has forgotten; () for one that remembers, or cannot be read."""
-    if facts.epoch != 0 or _TELLING & {each.part.split(" ")[0] for each in facts.unknown}:
+    if facts.epoch_of(fleet) != 0 or _TELLING & {each.part.split(" ")[0] for each in facts.unknown}:
         return ()
     if any(claim.fleet == fleet for claim in facts.claims):
         return ()

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.amnesia import forgetting
-from vgpumgr.engine.amnesia.evidence import things
+from vgpumgr.engine.amnesia.evidence import leaps, things
 from vgpumgr.engine.amnesia.learning import Learning, Line, Sight
 from vgpumgr.engine.amnesia.noticing import recall
 from vgpumgr.engine.amnesia.reading import read
+from vgpumgr.engine.observe import Observation
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, PartlyDone
@@ -39,9 +40,14 @@ class Thaw:
         return tuple(line for line in self.lines if line.conflict)
 
 
-def plan(session: Session, forget: Collection[str] = ()) -> Thaw:
-    """Probe every host and compare. Nothing is taken in; an older ledger is frozen by the look."""
-    observed = session.refresh([host.name for host in session.ledger.hosts()])
+def plan(session: Session, forget: Collection[str] = (), without: Collection[str] = ()) -> Thaw:
+    """Probe every host but those ``without`` which it is to be done, and compare. Nothing is taken
+    in; an older ledger is frozen by the look.
+    """
+    for name in without:
+        session.ledger.host(name)
+    names = [host.name for host in session.ledger.hosts() if host.name not in without]
+    observed = session.refresh(names) if names else Observation()
     view, seen = session.view(), observed.facts
     missing = {host: error.message for host, error in observed.failed.items()}
     missing |= {h: "it could not be read in full" for h, f in seen.items() if forgetting.unread(f)}
@@ -56,7 +62,8 @@ def plan(session: Session, forget: Collection[str] = ()) -> Thaw:
     )
     learning = Learning(sight, _forgotten(view, seen, missing, forget))
     truth = learning.truth()
-    highest = max((facts.epoch or 0 for facts in seen.values()), default=0)
+    told = [facts.epoch_of(known.fleet) or 0 for facts in seen.values()]
+    highest = max((epoch for epoch in told if not leaps(epoch, known.epoch)), default=0)
     return Thaw(
         frozen=session.ledger.frozen(),
         lines=tuple(sorted(learning.lines, key=lambda line: line.host)),
@@ -70,15 +77,14 @@ def plan(session: Session, forget: Collection[str] = ()) -> Thaw:
 def thaw(session: Session, *, without: Collection[str] = (), forget: Collection[str] = ()) -> Thaw:
     """Take in what hosts know; when the ledger knows all of it, lift the freeze in a new epoch.
 
-    HostUnreachable for a host that did not answer and is not among ``without``, which are
-    cordoned. PartlyDone, still frozen, where something could not be taken in.
+    Hosts ``without`` which it is done are not asked, and cordoned: what they say does not freeze
+    the ledger again. HostUnreachable for another host that did not answer. PartlyDone, still
+    frozen, where something could not be taken in.
     """
-    for name in without:
-        session.ledger.host(name)
-    found = plan(session, forget)
+    found = plan(session, forget, without)
     if found.frozen is None:
         raise Conflict("the ledger is not frozen", next="vgpumgr store thaw   (without --apply)")
-    _require_answers(found, without)
+    _require_answers(found)
     if found.truth != HostsTruth():
         session.ledger.take_in(found.truth)
     _require_known(session, found)
@@ -114,9 +120,8 @@ def _elsewhere(vm_id: str, seen: Mapping[str, HostFacts]) -> Iterator[str]:
                 yield f"domain {domain.name} on {facts.host}"
 
 
-def _require_answers(found: Thaw, without: Collection[str]) -> None:
-    silent = {host: why for host, why in found.missing.items() if host not in without}
-    if silent:
+def _require_answers(found: Thaw) -> None:
+    if silent := found.missing:
         first = next(iter(silent))
         raise HostUnreachable(
             f"{counted(len(silent), 'host')} did not tell what is known there",

@@ -12,6 +12,7 @@ from vgpumgr.model import claim_units
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.drift import Drift, DriftKind
 from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.host import ClaimFacts
 
 
 def drifts(side: Side) -> Iterator[Drift]:
@@ -57,8 +58,8 @@ def _mdevs(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator
     for mdev in side.facts.mdevs:
         if mdev.parent in parents and _is_foreign(side, mdev.uuid, claim_units.mdev(mdev.uuid)):
             what = f"mdev {mdev.uuid} ({names.get(mdev.type_id, mdev.type_id)})"
-            user = _user(mdev.uuid, strangers)
-            yield _drift(side, gpu, mdev.uuid, _used(what, user), mdev_away(mdev.uuid))
+            unit = claim_units.mdev(mdev.uuid)
+            yield _device(side, gpu, mdev.uuid, unit, what, mdev_away(mdev.uuid), strangers)
 
 
 def _vgpus(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
@@ -67,8 +68,8 @@ def _vgpus(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator
         type_id = vf.vendor.type_id if vf.vendor else None
         if type_id and _is_foreign(side, vf.address, claim_units.pci(vf.address)):
             what = f"a vGPU ({names.get(str(type_id), type_id)}) on VF {vf.address}"
-            user = _user(vf.address, strangers)
-            yield _drift(side, gpu, vf.address, _used(what, user), vgpu_away(vf.address))
+            unit = claim_units.pci(vf.address)
+            yield _device(side, gpu, vf.address, unit, what, vgpu_away(vf.address), strangers)
 
 
 def _functions(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
@@ -82,9 +83,31 @@ def _functions(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iter
             yield _drift(side, gpu, address, _used(address, user), way_out)
         for claim in side.facts.claims:
             if claim.unit == claim_units.pci(address):
-                what = f"{address}, claimed by fleet {claim.fleet} for {claim.vm},"
-                way_out = f"cat {FOLDER}/{claim.unit}.json   (it says whose it is)"
-                yield _drift(side, gpu, address, what, way_out)
+                yield _drift(side, gpu, address, _claimed(address, claim), _whose(claim))
+
+
+def _device(
+    side: Side,
+    gpu: GpuRecord,
+    device: str,
+    unit: str,
+    what: str,
+    away: str,
+    strangers: list[DomainFacts],
+) -> Drift:
+    """Another fleet's device is that fleet's; one of nobody can be taken away by hand."""
+    claim = next((each for each in side.facts.claims if each.unit == unit), None)
+    if claim is not None:
+        return _drift(side, gpu, device, _claimed(what, claim), _whose(claim))
+    return _drift(side, gpu, device, _used(what, _user(device, strangers)), away)
+
+
+def _claimed(what: str, claim: ClaimFacts) -> str:
+    return f"{what}, claimed by fleet {claim.fleet} for {claim.vm},"
+
+
+def _whose(claim: ClaimFacts) -> str:
+    return f"cat {FOLDER}/{claim.unit}.json   (it says whose it is)"
 
 
 def _is_foreign(side: Side, device: str, unit: str) -> bool:

@@ -59,9 +59,9 @@ class Upkeep(Session):
         """End the moves that were cut, whoever began them."""
         return defrag.go_on(self)
 
-    def thaw_plan(self, *, forget: Sequence[str] = ()) -> thawing.Thaw:
-        """Probe every host, and say what they know that the ledger does not."""
-        return thawing.plan(self, forget)
+    def thaw_plan(self, *, without: Sequence[str] = (), forget: Sequence[str] = ()) -> thawing.Thaw:
+        """Probe every host but some, and say what they know that the ledger does not."""
+        return thawing.plan(self, forget, without)
 
     def thaw(self, *, without: Sequence[str] = (), forget: Sequence[str] = ()) -> thawing.Thaw:
         """Take that in, and allocate again in a new epoch; see :func:`thawing.thaw`."""

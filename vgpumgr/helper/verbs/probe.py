@@ -25,7 +25,7 @@ _MACHINE = {
     "memory_mib": machine.memory_mib,
     "iommu": machine.iommu,
     "kvm": kvm.remembered,
-    "epoch": epoch.current,
+    "epochs": epoch.every,
 }
 
 

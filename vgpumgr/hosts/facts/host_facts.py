@@ -59,6 +59,7 @@ def assemble(
         foreign_mdev_definitions=probe.texts("mdevctl"),
         cpu_model=probe.text("cpu_model"),
         fabric=_fabric(probe.maybe_child("fabric")),
+        epochs=_epochs(probe.maybe_child("epochs")),
         epoch=probe.maybe_number("epoch"),
         stopping=probe.flag("stopping"),
         unknown=tuple(
@@ -66,6 +67,10 @@ def assemble(
             for each in probe.objects("unknown")
         ),
     )
+
+
+def _epochs(told: Answer | None) -> dict[str, int] | None:
+    return None if told is None else {fleet: told.number(fleet) for fleet in told.names()}
 
 
 def _numa(node: Answer) -> NumaNode:

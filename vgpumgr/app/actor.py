@@ -17,6 +17,17 @@ def actor() -> str:
     return f"{user}@{machine()}"
 
 
+def uid_at_work() -> int:
+    """Whose other programs work with what this process gets: the user behind sudo, or our own.
+
+    Root may say of itself who it works for; nobody else is asked.
+    """
+    behind = os.environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and behind.isascii() and behind.isdigit():
+        return int(behind)
+    return os.geteuid()
+
+
 def machine() -> str:
     """This machine's name."""
     return socket.gethostname()

@@ -20,7 +20,8 @@ class Ticket:
     """One ticket. Times are Unix seconds.
 
     ``user`` is whom it is for, ``machine`` where it was asked for: its ``address`` is of no use
-    elsewhere. ``key`` and ``answer`` are public keys, the asker's and `serve`'s: what they make of
+    elsewhere. ``uid`` is the asker's there: whose programs may connect (None: one from before there
+    was a uid). ``key`` and ``answer`` are public keys, the asker's and `serve`'s: what they make of
     them together, the password, is written nowhere. ``why`` says why it was closed; ``code`` is
     set where that was an error, and ``next`` what helps.
     """
@@ -32,6 +33,7 @@ class Ticket:
     machine: str
     key: str
     asked_at: float
+    uid: int | None = None
     state: TicketState = TicketState.ASKED
     address: str = ""
     answer: str = ""
@@ -60,12 +62,13 @@ class TicketMoved:
 @dataclass(frozen=True, slots=True)
 class DoorSeen:
     """How a door stands: ``sent`` counts the bytes that came from the viewer; ``ended`` says why it
-    is closed, and is empty while it is not.
+    is closed, and is empty while it is not; ``strangers`` counts other users who were turned away.
     """
 
     connected: bool = False
     sent: int = 0
     ended: str = ""
+    strangers: int = 0
 
 
 def desk_name(machine: str) -> str:

@@ -147,6 +147,11 @@ def _withheld(connection: Connection) -> None:
         rewrite(connection, step, it, "args", row.args)
 
 
+def _askers(connection: Connection) -> None:
+    """Version 8: whose programs may connect by a ticket."""
+    connection.exec_driver_sql("ALTER TABLE ticket ADD COLUMN uid BIGINT")
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -157,5 +162,6 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         4: _queue_and_quotas,
         5: _desktops,
         6: _withheld,
+        7: _askers,
     }
 )

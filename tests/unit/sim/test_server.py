@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests import strangers
 from vgpumgr import domainxml
 from vgpumgr.model.domain import DomainPlan, DomainState, MdevHostdev, Ownership, PciHostdev
 from vgpumgr.model.errors import (
@@ -229,6 +230,24 @@ def test_a_folder_that_others_may_enter_is_refused(monkeypatch: pytest.MonkeyPat
         folder.chmod(0o755)
         with pytest.raises(NotPermitted):
             wire.socket_path(Path(runtime) / "sim")
+
+
+@pytest.mark.root
+def test_another_users_folder_or_link_in_its_place_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In /tmp anybody can be there first."""
+    place = Path("/tmp", f"vgpumgr-{4_000_000_000}")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)
+    for squat in ("os.mkdir(p, 0o777)", "os.symlink('/', p)", "os.symlink('/nowhere', p)"):
+        strangers.said(f"p = {str(place)!r}\n{squat}")
+        assert os.path.lexists(place)
+        try:
+            with pytest.raises(NotPermitted, match="not a folder of ours alone"):
+                wire.socket_path(tmp_path)
+        finally:
+            place.unlink() if place.is_symlink() else place.rmdir()
 
 
 def test_a_long_runtime_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -50,11 +50,13 @@ class FakeDoor:
 class FakeDoors:
     made: list[FakeDoor] = field(default_factory=list)
     error: Exception | None = None
+    uids: list[int | None] = field(default_factory=list)
 
-    def open(self, console: Stream, key: str) -> Door:
+    def open(self, console: Stream, key: str, uid: int | None = None) -> Door:
         if self.error is not None:
             console.close()
             raise self.error
+        self.uids.append(uid)
         self.made.append(FakeDoor(console))
         return self.made[-1]
 
@@ -97,7 +99,7 @@ class Scene:
         self.clock.desk = self.desk
 
     def connect(self, name: str = "desk", machine: str = "here", timeout_s: float = 5.0) -> Ticket:
-        wish = Wish(user="ann", machine=machine, key="key of ann", timeout_s=timeout_s)
+        wish = Wish(user="ann", machine=machine, key="key of ann", timeout_s=timeout_s, uid=1001)
         return connect(self.world.engine, name, wish)
 
     def row(self) -> Ticket:
@@ -134,6 +136,7 @@ def test_who_asks_gets_an_address_and_a_key(scene: Scene) -> None:
         TicketState.OPEN, "127.0.0.1:5900", "key of serve",
     )  # fmt: skip
     assert scene.world.host.calls[-1] == ("console", ("desk", scene.world.vm("desk").id))
+    assert scene.doors.uids == [1001], "for programs of who asked"
     told = [record.event for record in scene.world.ledger.audit(event="ticket")]
     assert told == ["ticket.open", "ticket.asked"]
 
@@ -179,6 +182,15 @@ def test_a_ticket_nobody_uses_expires(scene: Scene) -> None:
     assert scene.row().why == "nobody connected within 60 s"
     assert scene.left == []
     assert scene.world.host.consoles[0].closed
+
+
+def test_who_else_tried_is_told(scene: Scene) -> None:
+    scene.open()
+    scene.connect()
+    scene.doors.made[0].seen = DoorSeen(strangers=3)
+    scene.clock.time += OPEN_S
+    scene.desk.round()
+    assert scene.row().why.endswith("; connections of other users, turned away: 3")
 
 
 def test_a_connection_lasts_longer_than_its_ticket_waited(scene: Scene) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpumgr.app.actor import machine
+from vgpumgr.app.actor import machine, uid_at_work
 from vgpumgr.app.tickets.secret import Half
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.ticketing import asking
@@ -33,6 +33,12 @@ def connect(session: Session, name: str, user: str, timeout_s: float) -> Given:
     """A ticket to a VM's console; see ``engine.ticketing.asking``."""
     addresses = guest_addresses(session, session.ledger.vm(name))
     half = Half()
-    wish = asking.Wish(user=user, machine=machine(), key=half.public, timeout_s=timeout_s)
+    wish = asking.Wish(
+        user=user,
+        machine=machine(),
+        key=half.public,
+        timeout_s=timeout_s,
+        uid=uid_at_work(),
+    )
     ticket = asking.connect(session, name, wish)
     return Given(ticket, half.password(ticket.answer), addresses)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from contextlib import suppress
 
 from vgpumgr.app.tickets import rfb
+from vgpumgr.app.tickets.peer import peer_uid
 from vgpumgr.app.tickets.secret import Half
 from vgpumgr.hosts.deadline import DEADLINES
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable
 from vgpumgr.model.ports import Door, Stream
 from vgpumgr.model.ticket import DoorSeen
 
-# Every local user can reach the loopback: so many may try, and each of them once.
+# So many wrong passwords close a door; so many viewers may be at it at once, each for so long (its
+# user types the password meanwhile).
 TRIES = 4
+AT_ONCE = 4
+ADMIT_S = 60.0
+_BACKLOG = 64
+_ROOT = 0
+_AGAIN_S = 0.1
 _PIECE = 64 << 10
 
 
@@ -24,15 +32,18 @@ class LoopbackDoors:
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
 
-    def open(self, console: Stream, key: str) -> Door:
-        """A door on 127.0.0.1, at a port that is free; without one the console is closed."""
+    def open(self, console: Stream, key: str, uid: int | None = None) -> Door:
+        """A door on 127.0.0.1, at a port that is free; without one the console is closed.
+
+        Viewers are the programs of ``uid`` (None: of our own user) and of root, and no others.
+        """
         try:
-            return self._open(console, key)
+            return self._open(console, key, os.geteuid() if uid is None else uid)
         except BaseException:
             console.close()
             raise
 
-    def _open(self, console: Stream, key: str) -> Door:
+    def _open(self, console: Stream, key: str, uid: int) -> Door:
         half = Half()
         password = half.password(key)
         with DEADLINES.within(self._timeout_s, console.close) as deadline:
@@ -41,23 +52,32 @@ class LoopbackDoors:
             except OSError as error:
                 kind = DeadlineExceeded if deadline.fired else HostUnreachable
                 raise kind("the console does not answer", why=str(error)) from error
-        return LoopbackDoor(console, password, half.public)
+        return LoopbackDoor(console, password, half.public, frozenset({_ROOT, uid}))
 
 
 class LoopbackDoor:
-    """Fulfils ``ports.Door``."""
+    """Fulfils ``ports.Door``. ``allowed`` are the uids whose programs may be viewers.
 
-    def __init__(self, console: Stream, password: str, answer: str) -> None:
+    The port is ours until the end: where it were free, any local user could listen on it and carry
+    the handshake of the viewer who knows the password here.
+    """
+
+    def __init__(
+        self, console: Stream, password: str, answer: str, allowed: frozenset[int]
+    ) -> None:
         self.answer = answer
         self._console = console
         self._password = password
+        self._allowed = allowed
         self._lock = threading.Lock()
-        self._viewers: list[socket.socket] = []
+        self._over = threading.Event()
+        self._at_the_door: set[socket.socket] = set()
+        self._strangers = 0
         self._failed = 0
         self._joined: socket.socket | None = None
         self._sent = 0
         self._ended = ""
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=TRIES)
+        self._listener = _listener()
         host, port = self._listener.getsockname()
         self.address = f"{host}:{port}"
         for work in (self._accept, self._back):
@@ -66,36 +86,45 @@ class LoopbackDoor:
     def look(self) -> DoorSeen:
         """How it stands."""
         with self._lock:
-            return DoorSeen(self._joined is not None, self._sent, self._ended)
+            return DoorSeen(self._joined is not None, self._sent, self._ended, self._strangers)
 
     def close(self) -> None:
         """Let nobody in any more, and part who is joined."""
         self._end("it was closed")
 
     def _accept(self) -> None:
-        with suppress(OSError):  # the listener is closed when one is in, or at the end
-            for _ in range(TRIES):
+        while not self._over.is_set():
+            try:
                 viewer, _ = self._listener.accept()
-                with self._lock:
-                    self._viewers.append(viewer)
-                    is_late = self._joined is not None or bool(self._ended)
-                if is_late:
-                    _shut(viewer)
-                    break
+            except OSError:  # it is the end, or no file can be opened now
+                self._over.wait(_AGAIN_S)
+                continue
+            if self._may_try(viewer):
                 threading.Thread(target=self._meet, args=(viewer,), daemon=True).start()
-        _shut(self._listener)
+            else:
+                _shut(viewer)
+
+    def _may_try(self, viewer: socket.socket) -> bool:
+        ours = _uid(viewer) in self._allowed
+        with self._lock:
+            self._strangers += not ours
+            full = len(self._at_the_door) >= AT_ONCE
+            if not ours or full or self._joined is not None or self._ended:
+                return False
+            self._at_the_door.add(viewer)
+            return True
 
     def _meet(self, viewer: socket.socket) -> None:
-        try:
+        knows: bool | None = None
+        with DEADLINES.within(ADMIT_S, lambda: _wake(viewer)), suppress(OSError):
             knows = rfb.admit(viewer, self._password)
-        except OSError:
-            knows = False
         if knows and self._let_in(viewer):
             self._join(viewer)
             return
         _shut(viewer)
         with self._lock:
-            self._failed += 1
+            self._at_the_door.discard(viewer)
+            self._failed += knows is False
             last = self._failed == TRIES
         if last:
             self._end(f"{TRIES} connections came, none of them with the password")
@@ -106,9 +135,9 @@ class LoopbackDoor:
             if self._joined is not None or self._ended:
                 return False
             self._joined = viewer
-            others = [each for each in self._viewers if each is not viewer]
-        for each in (self._listener, *others):
-            _shut(each)
+            others = self._at_the_door - {viewer}
+        for each in others:
+            _wake(each)
         return True
 
     def _join(self, viewer: socket.socket) -> None:
@@ -131,14 +160,43 @@ class LoopbackDoor:
             if self._ended:
                 return
             self._ended = why
-            viewers = list(self._viewers)
+            viewers = list(self._at_the_door)
+        self._over.set()
         for each in (self._listener, *viewers):
             _shut(each)
         self._console.close()
 
 
-def _shut(sock: socket.socket) -> None:
-    """Wake whoever waits on it, then close it."""
+def _listener() -> socket.socket:
+    """At a free port of 127.0.0.1, which nobody else can bind while it is open.
+
+    Not by ``socket.create_server``: its SO_REUSEADDR shares a port with any other user who asks.
+    """
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.bind(("127.0.0.1", 0))
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _uid(viewer: socket.socket) -> int | None:
+    """Whose program it is; None, which nobody is, where the kernel does not say."""
+    try:
+        return peer_uid(viewer)
+    except OSError:
+        return None
+
+
+def _wake(sock: socket.socket) -> None:
+    """Whoever waits on it goes on, and finds its end."""
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
+
+
+def _shut(sock: socket.socket) -> None:
+    """Wake whoever waits on it, then close it."""
+    _wake(sock)
     sock.close()

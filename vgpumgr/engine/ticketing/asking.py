@@ -22,12 +22,15 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Who wants to connect: ``user`` at ``machine``, whose public key is ``key``."""
+    """Who wants to connect: ``user`` at ``machine``, whose public key is ``key`` and whose programs
+    there run as ``uid``.
+    """
 
     user: str
     machine: str
     key: str
     timeout_s: float
+    uid: int | None = None
 
 
 def connect(session: Session, name: str, wish: Wish) -> Ticket:
@@ -50,6 +53,7 @@ def connect(session: Session, name: str, wish: Wish) -> Ticket:
         user=wish.user,
         machine=wish.machine,
         key=wish.key,
+        uid=wish.uid,
         asked_at=session.clock.now(),
     )
     session.ledger.ask_ticket(asked)

@@ -129,7 +129,7 @@ class Desk:
         if vm.id != ticket.vm_id:
             raise Conflict(f"{vm.name} is another VM by now", next=f"vgpumgr vm connect {vm.name}")
         console = self._session.host(vm.host).console(vm.name, vm.id)
-        door = self._doors.open(console, ticket.key)
+        door = self._doors.open(console, ticket.key, ticket.uid)
         if lane.stop.is_set():
             door.close()
             raise Interrupted("vgpumgr serve has ended")
@@ -168,7 +168,7 @@ class Desk:
                 self._used(ticket)
         elif now >= held.until:
             held.door.close()
-            self._close(ticket, None, f"nobody connected within {self._open_s:g} s")
+            self._close(ticket, None, _unused(self._open_s, seen.strangers))
 
     def _connected(self, ticket: Ticket) -> Ticket:
         connected = TicketState.CONNECTED
@@ -203,3 +203,9 @@ class Desk:
 
     def _tell(self, kind: EventKind, ticket: Ticket, text: str) -> None:
         self._emit(Event(kind=kind, vm=ticket.vm, text=text))
+
+
+def _unused(open_s: float, strangers: int) -> str:
+    """Why a ticket is over that nobody used; others who tried are named."""
+    others = f"; connections of other users, turned away: {strangers}" if strangers else ""
+    return f"nobody connected within {open_s:g} s{others}"

@@ -29,9 +29,10 @@ class Door(Protocol):
 class Doors(Protocol):
     """Makes doors."""
 
-    def open(self, console: Stream, key: str) -> Door:
+    def open(self, console: Stream, key: str, uid: int | None = None) -> Door:
         """A door to a console, which is the door's from now on, for the holder of ``key``; where it
-        cannot be made the console is closed.
+        cannot be made the console is closed. Only programs of ``uid`` (None: our own) and of root
+        are let in.
 
         HostRefused where no VNC server is behind it, or one that wants a password of its own.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Index, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Table, Text
 
 from vgpumgr.store.schema.columns import end, metadata, text, time
 from vgpumgr.store.schema.promises import vm
@@ -26,6 +26,7 @@ ticket = Table(
     text("code"),
     text("why"),
     text("next"),
+    Column("uid", BigInteger),
 )
 Index(
     "ticket_open",

@@ -26,7 +26,8 @@ BARE = HostRecord(name="h1", address="sim://h1")
         (0, "Chassis Power is off\n"),
         (2, "Status: OFF\n"),
         (0, "Status: OFF"),
-        (0, "checking …\nOff\n\n"),
+        (0, "\n  bmc2: Off\r\n"),
+        (0, "outlet 7 is off"),
     ],
 )
 def test_off(code: int, answer: str) -> None:
@@ -45,6 +46,17 @@ def test_off(code: int, answer: str) -> None:
         (0, "off the record: it is on"),
         (0, "turned-off"),
         (0, "off."),
+        (0, "On\nOff"),
+        (0, "Status: ON\nStatus: OFF\n"),
+        (0, "checking …\nOff\n"),
+        (0, "On\rOff"),
+        (0, "On\u2028Off"),
+        (0, "feed 1: on, feed 2: off"),
+        (0, "feed 1: off, feed 2: off"),
+        (0, "power isn't off"),
+        (0, "unknown, or off"),
+        (0, "was off"),
+        (2, "Error: failed to connect; assuming OFF"),
     ],
 )
 def test_not_off(code: int | None, answer: str) -> None:

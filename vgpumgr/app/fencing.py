@@ -68,9 +68,9 @@ def _proof(host: str, ran: Ran) -> Proof:
 
 
 def words(ran: Ran) -> str:
-    """What a program said, in one line."""
-    lines = ran.out.strip().splitlines()
-    said = repr(lines[-1].strip()[:200]) if lines else "nothing"
+    """What a program said, in one line: all of it, for all of it counts."""
+    out = ran.out.strip()
+    said = repr(out[:200]) if out else "nothing"
     if ran.code is None:
         return f"nothing: {ran.why}"
     return said if ran.code == 0 else f"{said} (exit {ran.code}{f', {ran.why}' if ran.why else ''})"

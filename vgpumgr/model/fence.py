@@ -31,14 +31,25 @@ class Proof:
 
 
 def says_off(code: int | None, answer: str) -> bool:
-    """Exit code 0 or 2, and ``off`` as the last word, in any case; not after ``not``.
+    """Exit code 0 or 2, and one line with one word on the state: ``off``, in any case, at its end.
 
-    ``Chassis Power is off`` (ipmitool), ``Status: OFF`` (fence agents).
+    ``Chassis Power is off`` (ipmitool), ``Status: OFF`` (fence agents). Everything else is unknown,
+    and so no proof: two lines (a server with two feeds, of which one is on), a line that speaks of
+    more than one thing, or that says ``not off``.
     """
-    words = answer.lower().split()
-    return code in SAID_OFF and words[-1:] == ["off"] and words[-2:-1] != ["not"]
+    lines = answer.strip().splitlines()
+    if code not in SAID_OFF or len(lines) != 1:
+        return False
+    line = lines[0].lower()
+    return _TELLING.findall(line) == ["off"] and line.split()[-1] == "off"
 
 
+# Words on a state, or on whether it is known. A line with any of them beside ``off`` is no proof.
+_TELLING = re.compile(
+    r"\b(off|on|up|down|active|alive|standby|sleeping|suspended|half|partly|partially|mixed|some|was"
+    r"|before|last|pending|soon|not|no|never|isn.t|cannot|can.t|unknown|error|failed|failure|timeout"
+    r"|or|and|but)\b"
+)
 _SECRET = re.compile(r"(pass(word|wd|phrase)?|passw|secret|token)=.+|--?(pass(word|wd)?)$", re.I)
 _CREDENTIALS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 

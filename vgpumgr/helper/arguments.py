@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from vgpumgr.helper.errors import BAD_ARGUMENT, HelperError
+from vgpumgr.helper.files import TEMPORARY
 
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -89,6 +90,14 @@ def file_name(args: Mapping[str, Any], name: str) -> str:
 def identifier(args: Mapping[str, Any], name: str) -> str:
     """An id that the ledger made."""
     return _matching(args, name, _ID, "no id of letters, digits and -_.:")
+
+
+def fleet(args: Mapping[str, Any]) -> str:
+    """A fleet's id, which is a file's name: never one of a write that is under way."""
+    value = identifier(args, "fleet")
+    if value.endswith(TEMPORARY):
+        bad("fleet", f"an id that ends with {TEMPORARY}")
+    return value
 
 
 def number(args: Mapping[str, Any], name: str) -> int:

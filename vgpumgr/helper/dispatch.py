@@ -16,6 +16,7 @@ from vgpumgr.helper import (
     errors,
     layout_args,
     layout_claims,
+    pci,
     vgpu_args,
 )
 from vgpumgr.helper.call import Call
@@ -66,10 +67,12 @@ def _controlled(run: Callable[[Call], Answer], *takes: str) -> Verb:
 
 
 def _partitioning(run: Callable[[Call], Answer], *takes: str) -> Verb:
-    """A change of a GPU's partitioning: never against another fleet's layout."""
+    """A change of a GPU's partitioning, of no other device's, never against another's layout."""
 
     def checked(call: Call) -> Answer:
         layout_claims.ours(call)
+        if pci.exists(call.system, call.args["gpu"]):
+            pci.require_gpu(call.system, call.args["gpu"])
         return run(call)
 
     return _controlled(checked, "gpu", *takes)
@@ -158,7 +161,7 @@ def _answer(request: object, system: System) -> Answer:
 
 def _change(verb: Verb, request: Mapping[str, Any], call: Call) -> Answer:
     if verb.controlled:
-        fleet, number = arguments.identifier(request, "fleet"), arguments.number(request, "epoch")
+        fleet, number = arguments.fleet(request), arguments.number(request, "epoch")
         call = Call(call.system, call.args, fleet, number)
     if not call.system.root():
         raise HelperError(errors.NOT_PERMITTED, "changes need root", "the helper runs without sudo")

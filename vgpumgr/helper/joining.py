@@ -43,7 +43,7 @@ def joined(request: Mapping[str, Any], system: System) -> tuple[Answer, socket.s
         if not isinstance(args, dict):
             raise HelperError(BAD_ARGUMENT, "argument 'args' is no object")
         arguments.known(args, console.TAKES)
-        made.append(console.attach(Call(system, args, arguments.identifier(request, "fleet"))))
+        made.append(console.attach(Call(system, args, arguments.fleet(request))))
         return {}
 
     answer = answered(work)

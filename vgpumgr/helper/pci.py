@@ -9,6 +9,11 @@ from vgpumgr.helper.system import System
 DRIVERS = "/sys/bus/pci/drivers"
 VFIO = "vfio-pci"
 
+# PCI classes: 03 display controllers; 1200 processing accelerators.
+GPU_CLASSES = ("03", "1200")
+# What may share a slot with such a function and belongs to it: HD audio, USB, its type-C port.
+SIBLING_CLASSES = ("0403", "0c03", "0c80")
+
 _BRIDGE = "0604"
 _VF_LINK = "virtfn"
 # What a byte that is no text becomes; a function that fell off the bus reads 0xff everywhere.
@@ -87,6 +92,33 @@ def physical(system: System, address: str) -> str | None:
 def kind(system: System, address: str) -> str:
     """Its class as six hexadecimal digits: ``030200``."""
     return sysfs.text(system, f"{path(address)}/class").removeprefix("0x")
+
+
+def is_gpu(system: System, address: str) -> bool:
+    """Whether it is a display controller, a processing accelerator or a VF of one."""
+    board = physical(system, address) or address
+    return kind(system, board).startswith(GPU_CLASSES)
+
+
+def require_gpu(system: System, address: str) -> None:
+    """Refuse everything else: disks, network cards, bridges are never ours to touch."""
+    if not is_gpu(system, address):
+        why = (
+            f"its PCI class is {kind(system, address)}; this program changes display controllers "
+            "(03), processing accelerators (1200) and their VFs, and nothing else"
+        )
+        raise HelperError(errors.REFUSED, f"{address} is no GPU", why)
+
+
+def require_sibling(system: System, address: str, gpu: str) -> None:
+    """Refuse what is no part of a GPU's own board: another function of its slot, of a few kinds."""
+    same_slot = address.rpartition(".")[0] == gpu.rpartition(".")[0]
+    if not same_slot or not kind(system, address).startswith(SIBLING_CLASSES):
+        why = (
+            f"its PCI class is {kind(system, address)}; HD audio (0403), USB (0c03) and type-C "
+            f"(0c80) functions in the slot of {gpu} go with it, and nothing else"
+        )
+        raise HelperError(errors.REFUSED, f"{address} does not belong to {gpu}", why)
 
 
 def group_members(system: System, address: str) -> tuple[str, ...]:

@@ -172,6 +172,8 @@ class SimulatedHost:
         self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
         self._moves = SimMoves(self.kernel, self._domains, self._storage)
         consoles = Consoles(self._domains)
+        for path, text in node.pool_files(self.host).items():
+            self.kernel.tree.text(path, text)
         self.system = SimSystem(self.kernel, self._storage.head, self._storage.pieces, consoles)
         if self.host.kvm:
             # Done on a real host when the helper is installed.

@@ -208,6 +208,14 @@ class FakeHost(System):
             self.files[f"{path}/native"] = driver
         return path
 
+    def add_pool(self, path: str, kind: str = "dir") -> None:
+        """A storage pool that libvirt knows."""
+        name = path.strip("/").replace("/", "-") or "all"
+        self.files[f"/etc/libvirt/storage/{name}.xml"] = (
+            f"<!-- made by libvirt -->\n<pool type='{kind}'><name>{name}</name>"
+            f"<target><path>{path}</path></target></pool>\n"
+        )
+
     def add_driver(self, name: str) -> None:
         self.files[f"{PCI}/drivers/{name}/."] = ""
         self.hooks[f"{PCI}/drivers/{name}/unbind"] = self._unbind

@@ -15,6 +15,7 @@ CONTENT = b"0123456789abc"
 @pytest.fixture
 def host() -> FakeHost:
     made = FakeHost()
+    made.add_pool("/pool")
     made.images = {"/pool/a.img": CONTENT, "/pool/empty": b"", "/etc/shadow": b"secret"}
     return made
 

@@ -387,6 +387,7 @@ def test_forget_refuses_while_a_claim_is_left_and_then_removes_every_trace(host:
 
 
 def test_an_image_is_read_inside_its_pool_only(host: FakeHost) -> None:
+    host.add_pool("/pool")
     host.images["/pool/a.img"] = b"\x00" * 4096
     host.images["/pool/b.img"] = b"KDMV" + b"\x00" * 4096
     seen = done(host, "image_inspect", path="/pool/a.img", pool_path="/pool")

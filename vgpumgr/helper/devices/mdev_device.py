@@ -9,7 +9,7 @@ import errno
 import posixpath
 from typing import Any
 
-from vgpumgr.helper import errors, poll, sysfs, wanted
+from vgpumgr.helper import errors, pci, poll, sysfs, wanted
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.nvidia import vf_files, vgpu_instance, vgpu_params
 from vgpumgr.helper.system import System
@@ -46,6 +46,8 @@ def require_type(system: System, want: dict[str, Any]) -> None:
     parent, kind = want["parent"], want["type"]
     if not system.exists(f"{PARENTS}/{parent}"):
         raise HelperError(errors.NOT_FOUND, f"no mdev parent {parent}", f"not in {PARENTS}")
+    if pci.exists(system, parent):
+        pci.require_gpu(system, parent)
     folder = _type_folder(parent, kind)
     if not system.exists(folder):
         offered = ", ".join(system.list(posixpath.dirname(folder)))

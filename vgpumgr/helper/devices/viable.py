@@ -21,9 +21,17 @@ def check(system: System, address: str, companions: tuple[str, ...]) -> None:
         if not pci.exists(system, function):
             raise HelperError(errors.NOT_FOUND, f"no PCI function {function}", "not on the bus")
     _check_group(system, functions)
+    check_kind(system, address, companions)
     for function in functions:
         _check_function(system, function)
     check_idle(system, address)
+
+
+def check_kind(system: System, address: str, companions: tuple[str, ...]) -> None:
+    """A GPU, and with it the functions of its own board."""
+    pci.require_gpu(system, address)
+    for each in companions:
+        pci.require_sibling(system, each, address)
 
 
 def check_unclaimed(system: System, unit: str, functions: tuple[str, ...]) -> None:

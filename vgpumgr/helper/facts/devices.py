@@ -9,18 +9,14 @@ from vgpumgr.helper.nvidia import vf_files
 from vgpumgr.helper.parts import Parts
 from vgpumgr.helper.system import System
 
-# PCI classes: 03 display controllers; 1200 processing accelerators.
-_CLASSES = ("03", "1200")
-# What may share a slot with a display function and belongs to it: HD audio, USB, its type-C port.
-_SIBLINGS = ("0403", "0c03", "0c80")
-
 
 def addresses(system: System) -> list[str]:
     """The functions of interest; OSError where one cannot be told."""
     return [
         address
         for address in system.list(sysfs.PCI_DEVICES)
-        if pci.kind(system, address).startswith(_CLASSES) and not pci.physical(system, address)
+        if pci.kind(system, address).startswith(pci.GPU_CLASSES)
+        and not pci.physical(system, address)
     ]
 
 
@@ -29,7 +25,7 @@ def gather(system: System, parts: Parts) -> list[dict[str, Any]]:
     found = []
     for address in parts.read("devices", system.list, sysfs.PCI_DEVICES) or ():
         kind = parts.read(f"devices {address} class", pci.kind, system, address)
-        if kind and kind.startswith(_CLASSES) and not _is_vf(system, address, parts):
+        if kind and kind.startswith(pci.GPU_CLASSES) and not _is_vf(system, address, parts):
             found.append(_device(system, address, kind, parts))
     return found
 
@@ -89,7 +85,7 @@ def _siblings(system: System, address: str) -> list[dict[str, Any]]:
     return [
         {"address": name, "class": kind, "driver": pci.driver(system, name)}
         for name, kind in found.items()
-        if name != address and kind.startswith(_SIBLINGS)
+        if name != address and kind.startswith(pci.SIBLING_CLASSES)
     ]
 
 

@@ -60,14 +60,16 @@ def adopt_vgpu(call: Call) -> dict[str, Any]:
 def adopt_vfio(call: Call) -> dict[str, Any]:
     """The ``vfio_adopt`` verb: functions that are on vfio-pci; the next guest's reset is due."""
     system, address = call.system, arguments.pci(call.args, "address")
-    functions = (address, *arguments.pci_list(call.args, "with"))
+    companions = arguments.pci_list(call.args, "with")
+    functions = (address, *companions)
     for each in functions:
         if not pci.exists(system, each) or pci.driver(system, each) != pci.VFIO:
             found = pci.driver(system, each) if pci.exists(system, each) else "no such function"
             raise _differs(each, f"on {pci.VFIO}", found or "no driver")
+    viable.check_kind(system, address, companions)
     viable.check_unclaimed(system, pci.unit_of(address), functions)
-    main, *companions = (_as_found(system, each) for each in functions)
-    want = {"kind": wanted.VFIO, **main, "with": companions}
+    main, *others = (_as_found(system, each) for each in functions)
+    want = {"kind": wanted.VFIO, **main, "with": others}
     presented = _claim(call, pci.unit_of(address), want)
     holder = vfio.holder_of(presented.allocation, presented.generation)
     reset.given(system, functions, holder)

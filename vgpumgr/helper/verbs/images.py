@@ -1,4 +1,6 @@
-"""Volumes, read without following links: ``image_inspect`` (the first MiB) and ``file_digest``."""
+"""Volumes of libvirt's storage pools, read without following links: ``image_inspect`` (the first
+MiB) and ``file_digest``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 from vgpumgr.helper import arguments, errors
 from vgpumgr.helper.call import Call
 from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.facts import image
+from vgpumgr.helper.facts import image, storage_pools
 
 _NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EINVAL, errno.EISDIR)
 
@@ -39,7 +41,12 @@ def digest(call: Call) -> dict[str, Any]:
 
 
 def _named(call: Call) -> tuple[str, str]:
-    return arguments.path(call.args, "path"), arguments.path(call.args, "pool_path")
+    """The path and its pool; as root we read for others what libvirt calls a pool, and no more."""
+    path, pool = arguments.path(call.args, "path"), arguments.path(call.args, "pool_path")
+    if call.system.root() and pool not in storage_pools.folders(call.system):
+        why = f"no pool in {storage_pools.DEFINED} or {storage_pools.ACTIVE} has that target"
+        raise HelperError(errors.REFUSED, f"{pool} is no storage pool of libvirt's", why)
+    return path, pool
 
 
 @contextlib.contextmanager

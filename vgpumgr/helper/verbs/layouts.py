@@ -61,6 +61,7 @@ def make(system: System, want: dict[str, Any]) -> None:
 def _require_there(system: System, gpu: str) -> None:
     if not pci.exists(system, gpu):
         raise HelperError(errors.NOT_FOUND, f"no PCI function {gpu}", "not on the bus")
+    pci.require_gpu(system, gpu)
 
 
 def _vfs(system: System, want: dict[str, Any]) -> None:

@@ -46,10 +46,23 @@ def node_xml(host: SimHost) -> bytes:
         network = _named(node, "network", name)
         etree.SubElement(network, "bridge", name=f"virbr{index}")
     for name in host.pools:
-        pool = _named(node, "pool", name)
-        pool.set("type", "dir")
-        etree.SubElement(etree.SubElement(pool, "target"), "path").text = pool_path(name)
+        _pool(node, name)
     return etree.tostring(node)
+
+
+def pool_files(host: SimHost) -> dict[str, str]:
+    """libvirt's own definitions of the pools, by path, as the helper reads them."""
+    pools = ((name, _pool(etree.Element("none"), name)) for name in host.pools)
+    return {
+        f"/etc/libvirt/storage/{name}.xml": etree.tostring(pool).decode() for name, pool in pools
+    }
+
+
+def _pool(node: etree._Element, name: str) -> etree._Element:
+    pool = _named(node, "pool", name)
+    pool.set("type", "dir")
+    etree.SubElement(etree.SubElement(pool, "target"), "path").text = pool_path(name)
+    return pool
 
 
 def _named(node: etree._Element, kind: str, name: str) -> etree._Element:

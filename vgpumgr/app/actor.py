@@ -17,15 +17,13 @@ def actor() -> str:
     return f"{user}@{machine()}"
 
 
-def uid_at_work() -> int:
-    """Whose other programs work with what this process gets: the user behind sudo, or our own.
-
-    Root may say of itself who it works for; nobody else is asked.
+def uids_at_work() -> tuple[int, ...]:
+    """Whose other programs work with what this process gets: our own user's, and behind sudo those
+    of who typed it.
     """
     behind = os.environ.get("SUDO_UID", "")
-    if os.geteuid() == 0 and behind.isascii() and behind.isdigit():
-        return int(behind)
-    return os.geteuid()
+    typed = (int(behind),) if behind.isascii() and behind.isdigit() else ()
+    return tuple(dict.fromkeys((os.geteuid(), *typed)))
 
 
 def machine() -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from vgpumgr import checks
 from vgpumgr.app.composition import App
 from vgpumgr.app.examination import examination, look
+from vgpumgr.app.keeping import exposed
 from vgpumgr.engine.running.membership import is_worked_on, not_finished
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
@@ -31,7 +32,7 @@ def examine(app: App) -> tuple[Finding, ...]:
         hosts = app.ledger.hosts()
     except VgpumgrError as error:
         return (Finding(check="ledger", mark=Mark.BAD, text=error.message, next=error.next),)
-    findings = [_ledger(app)]
+    findings = [_ledger(app), *_exposed(app)]
     findings += _operations(app)
     if not hosts:
         findings.append(
@@ -56,6 +57,14 @@ def _ledger(app: App) -> Finding:
         return Finding(check="ledger", mark=Mark.OK, text=app.config.ledger)
     text = f"frozen, nothing is allocated: {frozen.why}"
     return Finding(check="ledger", mark=Mark.BAD, text=text, next="vgpumgr store thaw")
+
+
+def _exposed(app: App) -> Iterator[Finding]:
+    """Ways that the file system leaves to other users of this machine."""
+    for each in exposed(app.config):
+        yield Finding(
+            check="ledger", mark=Mark.BAD, text=f"{each.what} ({each.why})", next=each.next
+        )
 
 
 def _operations(app: App) -> Iterator[Finding]:

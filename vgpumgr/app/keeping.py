@@ -11,7 +11,7 @@ from vgpumgr.model.errors import UsageError
 
 if TYPE_CHECKING:
     from vgpumgr.app.config import Config
-    from vgpumgr.model.keeping import Backup, BackupFacts, Check, Moved, Restored
+    from vgpumgr.model.keeping import Backup, BackupFacts, Check, Moved, Problem, Restored
 
 
 def back_up(config: Config, path: Path) -> Backup:
@@ -34,6 +34,13 @@ def check(config: Config) -> Check:
     from vgpumgr.store import keeping
 
     return keeping.check(config.ledger, from_record)
+
+
+def exposed(config: Config) -> tuple[Problem, ...]:
+    """How others on this machine can get at the ledger."""
+    from vgpumgr.store import keeping
+
+    return keeping.exposed(config.ledger)
 
 
 def move(source: str, target: str) -> Moved:

@@ -20,8 +20,8 @@ class Ticket:
     """One ticket. Times are Unix seconds.
 
     ``user`` is whom it is for, ``machine`` where it was asked for: its ``address`` is of no use
-    elsewhere. ``uid`` is the asker's there: whose programs may connect (None: one from before there
-    was a uid). ``key`` and ``answer`` are public keys, the asker's and `serve`'s: what they make of
+    elsewhere. ``uids`` are the asker's there: whose programs may connect (none: of `serve`'s own
+    user). ``key`` and ``answer`` are public keys, the asker's and `serve`'s: what they make of
     them together, the password, is written nowhere. ``why`` says why it was closed; ``code`` is
     set where that was an error, and ``next`` what helps.
     """
@@ -33,7 +33,7 @@ class Ticket:
     machine: str
     key: str
     asked_at: float
-    uid: int | None = None
+    uids: tuple[int, ...] = ()
     state: TicketState = TicketState.ASKED
     address: str = ""
     answer: str = ""

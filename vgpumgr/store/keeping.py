@@ -17,6 +17,7 @@ from vgpumgr.store.audit import Stamp
 from vgpumgr.store.claims import Claims
 from vgpumgr.store.copying import clear, copy_all, is_fresh
 from vgpumgr.store.database import Database
+from vgpumgr.store.exposure import exposures
 from vgpumgr.store.locks import FileLocks, locks_folder
 from vgpumgr.store.opening import claims_of, open_database
 from vgpumgr.store.opening.address import file_path
@@ -72,8 +73,14 @@ def check(url: str | Path, read_step: StepReader | None = None) -> Check:
             epoch=row.epoch,
             frozen=frozen,
             open_operations=open_operations(connection),
-            problems=(*_frozen(frozen), *found),
+            problems=(*_frozen(frozen), *exposed(url), *found),
         )
+
+
+def exposed(url: str | Path) -> tuple[Problem, ...]:
+    """How others on this machine can get at the ledger; a server's is its own affair."""
+    file = file_path(url)
+    return () if file is None else tuple(exposures(file))
 
 
 def move_ledger(source: str | Path, target: str | Path, *, by: str) -> Moved:

@@ -36,7 +36,8 @@ def list_tickets(connection: Connection, ids: Collection[str] = ()) -> tuple[Tic
 def ask(connection: Connection, asked: Ticket, stamp: Stamp) -> None:
     """Add one."""
     values = {name: getattr(asked, name) for name in _NAMES}
-    connection.execute(insert(ticket), [{**values, "state": asked.state.value}])
+    uids = ",".join(str(each) for each in asked.uids)
+    connection.execute(insert(ticket), [{**values, "state": asked.state.value, "uids": uids}])
     write(connection, stamp, [_told(asked.state, asked.vm, f"for {asked.user}")])
 
 
@@ -71,4 +72,5 @@ def _told(state: TicketState, name: str, detail: str) -> Row:
 def ticket_of(row: Any) -> Ticket:
     """The ticket of a whole row."""
     found = {name: getattr(row, name) for name in _NAMES}
-    return Ticket(**{**found, "state": TicketState(row.state)})
+    uids = tuple(int(each) for each in row.uids.split(",") if each)
+    return Ticket(**{**found, "state": TicketState(row.state), "uids": uids})

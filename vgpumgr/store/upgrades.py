@@ -149,7 +149,7 @@ def _withheld(connection: Connection) -> None:
 
 def _askers(connection: Connection) -> None:
     """Version 8: whose programs may connect by a ticket."""
-    connection.exec_driver_sql("ALTER TABLE ticket ADD COLUMN uid BIGINT")
+    connection.exec_driver_sql("ALTER TABLE ticket ADD COLUMN uids TEXT NOT NULL DEFAULT ''")
 
 
 # Version a step starts from → the step, in words that both databases know. A step once shipped

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,11 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
+from vgpumgr import app
 from vgpumgr.app.bootstrap.collection import PLAYBOOK, collection_folder
 from vgpumgr.app.bootstrap.variables import OF_THE_PLAYBOOK
 from vgpumgr.app.bootstrap.workplace import Workplace
 
 FOLDER = collection_folder()
+APP = Path(app.__file__).parent
 ROLES = sorted(path.name for path in (FOLDER / "roles").iterdir())
 KEYWORDS = {
     "always", "become", "block", "changed_when", "check_mode", "delegate_to", "environment",
@@ -86,3 +90,43 @@ def test_the_unit_comes_before_libvirt_and_never_stops_it() -> None:
     assert "Before=libvirtd.service virtqemud.service libvirt-guests.service" in unit
     assert "RequiredBy=" not in unit and "Type=oneshot" in unit
     assert "ExecStart=/usr/local/lib/vgpumgr/vgpumgr-helper --restore" in unit
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [
+        (FOLDER / "roles/boot_restore/files/vgpumgr-restore.service", 5.0),
+        (APP / "vgpumgr-serve.service", 2.0),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_units_have_what_they_need_and_no_more(unit: Path, most: float) -> None:
+    assert unit.exists(), "it is shipped"
+    said = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)
+    assert found is not None, said
+    assert float(found[1]) <= most, "exposed"
+    wrong = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stderr
+    lines = [line for line in wrong.splitlines() if "is not executable" not in line]
+    assert lines == []
+
+
+def test_the_restore_unit_keeps_what_restoring_needs() -> None:
+    """sysfs, modules, devices, the programs that hold a GPU, and its own state."""
+    unit = (FOLDER / "roles/boot_restore/files/vgpumgr-restore.service").read_text()
+    forbidden = ("ProtectKernelTunables=yes", "ProtectKernelModules=yes", "PrivateDevices=yes")
+    assert not [each for each in forbidden if each in unit]
+    assert not [each for each in ("ProtectClock=yes", "DevicePolicy=", "User=") if each in unit]
+    assert "CAP_SYS_MODULE" in unit and "CAP_SYS_PTRACE" in unit and "CAP_SYS_ADMIN" in unit
+    assert "ReadWritePaths=/run -/var/lib/vgpumgr" in unit

@@ -21,7 +21,7 @@ def ledger(url: str) -> SqlLedger:
     return made
 
 
-def asked(id_: str = "t1", at: float = 10.0, uid: int | None = 4294967294) -> Ticket:
+def asked(id_: str = "t1", at: float = 10.0, uids: tuple[int, ...] = (0, 4294967294)) -> Ticket:
     return Ticket(
         id=id_,
         vm_id="vm-desk",
@@ -30,21 +30,21 @@ def asked(id_: str = "t1", at: float = 10.0, uid: int | None = 4294967294) -> Ti
         machine="here",
         key="her key",
         asked_at=at,
-        uid=uid,
+        uids=uids,
     )
 
 
 def test_a_tickets_life_is_kept(ledger: SqlLedger) -> None:
     ledger.ask_ticket(asked())
-    ledger.ask_ticket(asked("t0", 5.0, uid=None))
-    assert ledger.tickets() == (asked("t0", 5.0, uid=None), asked())
+    ledger.ask_ticket(asked("t0", 5.0, uids=()))
+    assert ledger.tickets() == (asked("t0", 5.0, uids=()), asked())
     opened = TicketMoved(ticket="t1", before=ASKED, state=OPEN, address="127.0.0.1:1", answer="key")
     ledger.move_tickets([opened])
     closed = TicketMoved(
         ticket="t1", before=OPEN, state=CLOSED, code="deadline", why="nobody came", next="again"
     )
     ledger.move_tickets([closed])
-    assert ledger.tickets() == (asked("t0", 5.0, uid=None),)
+    assert ledger.tickets() == (asked("t0", 5.0, uids=()),)
     [found] = [each for each in ledger.tickets(["t1"]) if each.id == "t1"]
     assert found.opened_at is not None and found.closed_at is not None
     assert replace(found, opened_at=None, closed_at=None) == replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,13 +50,13 @@ class FakeDoor:
 class FakeDoors:
     made: list[FakeDoor] = field(default_factory=list)
     error: Exception | None = None
-    uids: list[int | None] = field(default_factory=list)
+    uids: list[Collection[int]] = field(default_factory=list)
 
-    def open(self, console: Stream, key: str, uid: int | None = None) -> Door:
+    def open(self, console: Stream, key: str, uids: Collection[int] = ()) -> Door:
         if self.error is not None:
             console.close()
             raise self.error
-        self.uids.append(uid)
+        self.uids.append(uids)
         self.made.append(FakeDoor(console))
         return self.made[-1]
 
@@ -99,7 +99,9 @@ class Scene:
         self.clock.desk = self.desk
 
     def connect(self, name: str = "desk", machine: str = "here", timeout_s: float = 5.0) -> Ticket:
-        wish = Wish(user="ann", machine=machine, key="key of ann", timeout_s=timeout_s, uid=1001)
+        wish = Wish(
+            user="ann", machine=machine, key="key of ann", timeout_s=timeout_s, uids=(1001, 0)
+        )
         return connect(self.world.engine, name, wish)
 
     def row(self) -> Ticket:
@@ -136,7 +138,7 @@ def test_who_asks_gets_an_address_and_a_key(scene: Scene) -> None:
         TicketState.OPEN, "127.0.0.1:5900", "key of serve",
     )  # fmt: skip
     assert scene.world.host.calls[-1] == ("console", ("desk", scene.world.vm("desk").id))
-    assert scene.doors.uids == [1001], "for programs of who asked"
+    assert scene.doors.uids == [(1001, 0)], "for programs of who asked"
     told = [record.event for record in scene.world.ledger.audit(event="ticket")]
     assert told == ["ticket.open", "ticket.asked"]
 

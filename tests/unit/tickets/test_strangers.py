@@ -142,7 +142,9 @@ def test_strangers_spoil_no_ticket(scene: Scene) -> None:
 def test_a_ticket_is_for_its_askers_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The asker and `serve` may be two users."""
     given = doors.LoopbackDoors.open
-    monkeypatch.setattr(doors.LoopbackDoors, "open", lambda *args: given(*args, uid=strangers.UID))
+    monkeypatch.setattr(
+        doors.LoopbackDoors, "open", lambda *args: given(*args, uids=(strangers.UID,))
+    )
     scene = Scene()
     try:
         assert strangers.said(CONNECT, port(scene), "1").startswith("RFB")
@@ -226,12 +228,12 @@ def test_an_ipv6_program_that_speaks_ipv4_is_found() -> None:
 
 
 def test_behind_sudo_is_who_typed_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vgpumgr.app.actor import uid_at_work
+    from vgpumgr.app.actor import uids_at_work
 
     monkeypatch.setenv("SUDO_UID", "1000")
-    assert uid_at_work() == 1000
+    assert uids_at_work() == (0, 1000)
     monkeypatch.setattr("os.geteuid", lambda: 1001)
-    assert uid_at_work() == 1001, "sudo from root to somebody else"
-    monkeypatch.undo()
-    monkeypatch.setenv("SUDO_UID", "somebody")
-    assert uid_at_work() == 0
+    assert uids_at_work() == (1001, 1000), "sudo to a user of the service's, or to a shell of his"
+    for nonsense in ("1001", "", "somebody", "-1"):
+        monkeypatch.setenv("SUDO_UID", nonsense)
+        assert uids_at_work() == (1001,)

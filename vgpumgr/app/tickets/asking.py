@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpumgr.app.actor import machine, uid_at_work
+from vgpumgr.app.actor import machine, uids_at_work
 from vgpumgr.app.tickets.secret import Half
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.ticketing import asking
@@ -38,7 +38,7 @@ def connect(session: Session, name: str, user: str, timeout_s: float) -> Given:
         machine=machine(),
         key=half.public,
         timeout_s=timeout_s,
-        uid=uid_at_work(),
+        uids=uids_at_work(),
     )
     ticket = asking.connect(session, name, wish)
     return Given(ticket, half.password(ticket.answer), addresses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 
 from vgpumgr.app.tickets import rfb
@@ -32,18 +33,18 @@ class LoopbackDoors:
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
 
-    def open(self, console: Stream, key: str, uid: int | None = None) -> Door:
+    def open(self, console: Stream, key: str, uids: Collection[int] = ()) -> Door:
         """A door on 127.0.0.1, at a port that is free; without one the console is closed.
 
-        Viewers are the programs of ``uid`` (None: of our own user) and of root, and no others.
+        Viewers are the programs of ``uids`` (none: of our own user) and of root, and no others.
         """
         try:
-            return self._open(console, key, os.geteuid() if uid is None else uid)
+            return self._open(console, key, frozenset({_ROOT, *(uids or (os.geteuid(),))}))
         except BaseException:
             console.close()
             raise
 
-    def _open(self, console: Stream, key: str, uid: int) -> Door:
+    def _open(self, console: Stream, key: str, allowed: frozenset[int]) -> Door:
         half = Half()
         password = half.password(key)
         with DEADLINES.within(self._timeout_s, console.close) as deadline:
@@ -52,7 +53,7 @@ class LoopbackDoors:
             except OSError as error:
                 kind = DeadlineExceeded if deadline.fired else HostUnreachable
                 raise kind("the console does not answer", why=str(error)) from error
-        return LoopbackDoor(console, password, half.public, frozenset({_ROOT, uid}))
+        return LoopbackDoor(console, password, half.public, allowed)
 
 
 class LoopbackDoor:

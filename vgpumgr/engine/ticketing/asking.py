@@ -23,14 +23,14 @@ _POLL_S = 0.1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """Who wants to connect: ``user`` at ``machine``, whose public key is ``key`` and whose programs
-    there run as ``uid``.
+    there run as one of ``uids``.
     """
 
     user: str
     machine: str
     key: str
     timeout_s: float
-    uid: int | None = None
+    uids: tuple[int, ...] = ()
 
 
 def connect(session: Session, name: str, wish: Wish) -> Ticket:
@@ -53,7 +53,7 @@ def connect(session: Session, name: str, wish: Wish) -> Ticket:
         user=wish.user,
         machine=wish.machine,
         key=wish.key,
-        uid=wish.uid,
+        uids=wish.uids,
         asked_at=session.clock.now(),
     )
     session.ledger.ask_ticket(asked)

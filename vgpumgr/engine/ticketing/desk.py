@@ -129,7 +129,7 @@ class Desk:
         if vm.id != ticket.vm_id:
             raise Conflict(f"{vm.name} is another VM by now", next=f"vgpumgr vm connect {vm.name}")
         console = self._session.host(vm.host).console(vm.name, vm.id)
-        door = self._doors.open(console, ticket.key, ticket.uid)
+        door = self._doors.open(console, ticket.key, ticket.uids)
         if lane.stop.is_set():
             door.close()
             raise Interrupted("vgpumgr serve has ended")

@@ -12,7 +12,7 @@ from vgpumgr.hosts.runner import Completed
 from vgpumgr.hosts.ssh.auth import authenticate
 from vgpumgr.hosts.ssh.channel import ExecChannel
 from vgpumgr.hosts.ssh.handshake import Dial, dial, shown_keys, verified
-from vgpumgr.hosts.ssh.hostkey import known_fingerprints
+from vgpumgr.hosts.ssh.hostkey import KnownKeys, known_keys
 from vgpumgr.hosts.ssh.sshconfig import SshTarget
 from vgpumgr.model.errors import HostUnreachable
 
@@ -132,14 +132,19 @@ def through(
 ) -> SshConnection | None:
     """The chain of jump hosts. Their keys must be in known_hosts: nothing is accepted unseen."""
     for jump in jumps:
-        via = SshConnection(
-            jump,
-            known_fingerprints(jump.known_as),
-            timeout_s=timeout_s,
-            advice=f"ssh {jump.user}@{jump.host}   (once, to put its key into known_hosts)",
-            via=via,
-        )
+        known = known_keys(jump.known_as)
+        advice = _advice(jump, known)
+        via = SshConnection(jump, known.accepted, timeout_s=timeout_s, advice=advice, via=via)
     return via
+
+
+def _advice(jump: SshTarget, known: KnownKeys) -> str:
+    if known.authorities and not known.accepted:
+        return (
+            f"{known.authorities[0]}: @cert-authority is not supported here; put the key of "
+            f"{jump.host} itself into known_hosts: ssh-keyscan -p {jump.port} {jump.host}"
+        )
+    return f"ssh {jump.user}@{jump.host}   (once, to put its key into known_hosts)"
 
 
 def public_key(

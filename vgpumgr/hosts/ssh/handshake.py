@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import paramiko
 
-from vgpumgr.hosts.ssh.hostkey import fingerprint_of
+from vgpumgr.hosts.ssh.hostkey import fingerprint_of, known_keys
 from vgpumgr.hosts.ssh.sshconfig import SshTarget
 from vgpumgr.model.errors import HostKeyChanged, HostUnreachable
 
@@ -20,6 +20,25 @@ _KEY_FAMILIES = (
     ("ssh-ed25519",),
     ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
     ("rsa-sha2-512", "rsa-sha2-256"),
+)
+
+# How paramiko says that a host has no key of the types that we asked for.
+_NO_SUCH_KEY = "no acceptable host key"
+
+# What we speak: nothing with SHA-1 or MD5 in it, no 3DES, no CBC. All are in Debian 11's sshd.
+_CIPHERS = (
+    *("aes256-gcm@openssh.com", "aes128-gcm@openssh.com"),
+    *("aes256-ctr", "aes192-ctr", "aes128-ctr"),
+)
+_MACS = (
+    *("hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com"),
+    *("hmac-sha2-256", "hmac-sha2-512"),
+)
+_EXCHANGES = (
+    *("mlkem768x25519-sha256", "curve25519-sha256", "curve25519-sha256@libssh.org"),
+    *("ecdh-sha2-nistp256", "ecdh-sha2-nistp384", "ecdh-sha2-nistp521"),
+    *("diffie-hellman-group16-sha512", "diffie-hellman-group18-sha512"),
+    *("diffie-hellman-group-exchange-sha256", "diffie-hellman-group14-sha256"),
 )
 
 Dial = Callable[[], "socket.socket | paramiko.Channel"]
@@ -58,6 +77,7 @@ def shown_keys(target: SshTarget, dialled: Dial, timeout_s: float) -> tuple[str,
         if transport is not None:
             found.append(fingerprint_of(transport.get_remote_server_key()))
             transport.close()
+            _require_not_revoked(target, found[-1])
     if not found:
         raise HostUnreachable(f"{target} has no host key of a type that we know")
     return tuple(found)
@@ -68,7 +88,8 @@ def verified(
 ) -> paramiko.Transport:
     """A transport to a host that proved to have one of the pinned keys; not authenticated yet.
 
-    HostKeyChanged, with ``advice`` on what to do, when it showed none of them.
+    HostKeyChanged, with ``advice`` on what to do, when it showed none of them, or one that a
+    known_hosts file revokes.
     """
     seen: list[str] = []
     for family in _KEY_FAMILIES:
@@ -76,10 +97,11 @@ def verified(
         if transport is None:
             continue
         shown = fingerprint_of(transport.get_remote_server_key())
-        if shown in pins:
+        if shown in pins and shown not in known_keys(target.known_as).revoked:
             transport.set_keepalive(KEEPALIVE_S)
             return transport
         transport.close()
+        _require_not_revoked(target, shown)
         seen.append(shown)
     raise HostKeyChanged(
         f"the SSH key of {target.host} is not the pinned one",
@@ -97,13 +119,19 @@ def _negotiated(
     transport = paramiko.Transport(sock)
     transport.banner_timeout = transport.auth_timeout = transport.channel_timeout = timeout_s
     try:
-        known = [each for each in family if each in transport.get_security_options().key_types]
-        transport.get_security_options().key_types = known
+        _restrict(transport, family)
         transport.start_client(timeout=timeout_s)
         _require_keys(transport, timeout_s)
-    except paramiko.ssh_exception.IncompatiblePeer:
+    except paramiko.ssh_exception.IncompatiblePeer as error:
         transport.close()
-        return None
+        if _NO_SUCH_KEY in str(error):
+            return None
+        raise HostUnreachable(
+            f"{target} and we have no safe SSH algorithm in common",
+            why=f"{error}; 3DES, CBC, MD5 and SHA-1 are not spoken here",
+            next="on the host, as root: sshd -T | grep -E '^(ciphers|macs|kexalgorithms)', and "
+            "mend /etc/ssh/sshd_config",
+        ) from error
     except (OSError, EOFError, paramiko.SSHException) as error:
         transport.close()
         raise HostUnreachable(
@@ -112,6 +140,26 @@ def _negotiated(
             next=f"ssh -v -p {target.port} {target.user}@{target.host}",
         ) from error
     return transport
+
+
+def _restrict(transport: paramiko.Transport, family: tuple[str, ...]) -> None:
+    """Host keys of this family, and our algorithms, as far as paramiko has them."""
+    options = transport.get_security_options()
+    options.key_types = [each for each in family if each in options.key_types]
+    options.ciphers = [each for each in _CIPHERS if each in options.ciphers]
+    options.digests = [each for each in _MACS if each in options.digests]
+    options.kex = [each for each in _EXCHANGES if each in options.kex]
+
+
+def _require_not_revoked(target: SshTarget, shown: str) -> None:
+    where = known_keys(target.known_as).revoked.get(shown)
+    if where:
+        raise HostKeyChanged(
+            f"the SSH key of {target.host} is revoked",
+            why=f"it shows {shown}, which {where} marks @revoked",
+            next="give the host new keys (there: ssh-keygen -A, the old ones moved away), then: "
+            "vgpumgr host trust NAME --fingerprint SHA256:…",
+        )
 
 
 def _require_keys(transport: paramiko.Transport, timeout_s: float) -> None:

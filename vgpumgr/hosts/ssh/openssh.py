@@ -54,6 +54,7 @@ def _block(name: str, target: SshTarget, more: dict[str, str]) -> str:
         "BatchMode": "yes",
         "StrictHostKeyChecking": "yes",
         "UpdateHostKeys": "no",
+        "MACs": "-*sha1*,*md5*,umac-64*",
         "ServerAliveInterval": "15",
         **more,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from vgpumgr.model.ports.stream import Stream
@@ -29,9 +30,9 @@ class Door(Protocol):
 class Doors(Protocol):
     """Makes doors."""
 
-    def open(self, console: Stream, key: str, uid: int | None = None) -> Door:
+    def open(self, console: Stream, key: str, uids: Collection[int] = ()) -> Door:
         """A door to a console, which is the door's from now on, for the holder of ``key``; where it
-        cannot be made the console is closed. Only programs of ``uid`` (None: our own) and of root
+        cannot be made the console is closed. Only programs of ``uids`` (none: our own) and of root
         are let in.
 
         HostRefused where no VNC server is behind it, or one that wants a password of its own.

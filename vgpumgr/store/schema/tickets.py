@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Table, Text
+from sqlalchemy import Column, ForeignKey, Index, Table, Text
 
 from vgpumgr.store.schema.columns import end, metadata, text, time
 from vgpumgr.store.schema.promises import vm
@@ -26,7 +26,7 @@ ticket = Table(
     text("code"),
     text("why"),
     text("next"),
-    Column("uid", BigInteger),
+    text("uids", server_default=""),
 )
 Index(
     "ticket_open",

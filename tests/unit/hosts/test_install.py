@@ -150,6 +150,7 @@ def test_a_look_tells_what_is_there_and_whose(root: Path) -> None:
     install(root)
     (root / "state" / "fleets").mkdir(parents=True)
     (root / "state" / "fleets" / "one").touch()
+    (root / "state" / "fleets" / "two.tmp").touch()  # a mark whose writing was cut
     digest = hashlib.sha256(bundle()).hexdigest()
     there = {"helper": True, "bundle": digest, "fleets": ["one"], "state": True}
     assert look(root) == {"ok": True, "why": "", **there}

@@ -53,9 +53,14 @@ def look(order: dict[str, Any]) -> dict[str, Any]:
     return {
         "helper": folder.exists(),
         "bundle": digest.read_text().strip() if digest.exists() else "",
-        "fleets": sorted(each.name for each in fleets.iterdir()) if fleets.exists() else [],
+        "fleets": _marks(fleets) if fleets.exists() else [],
         "state": state.exists(),
     }
+
+
+def _marks(fleets: Path) -> list[str]:
+    """Of whole marks: the helper writes each beside its place first, and may be cut meanwhile."""
+    return sorted(each.name for each in fleets.iterdir() if each.suffix != ".tmp")
 
 
 def remove(order: dict[str, Any]) -> None:

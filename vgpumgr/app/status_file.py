@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -44,7 +45,12 @@ class StatusFile:
     def _write(self, status: Status, *, running: bool) -> None:
         self._last = status
         text = json.dumps({**self._head, "running": running, **to_plain(status)}, indent=1)
-        draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        # A name that nobody foresees, and never what is there: the folder may be shared.
+        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
         with suppress(OSError):
-            draft.write_text(text)
-            draft.replace(self._path)
+            try:
+                with draft.open("x") as stream:
+                    stream.write(text)
+                draft.replace(self._path)
+            except OSError:
+                draft.unlink(missing_ok=True)

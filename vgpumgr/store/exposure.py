@@ -6,6 +6,8 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from vgpumgr.model.keeping import Problem
@@ -22,24 +24,27 @@ def exposures(path: Path) -> Iterator[Problem]:
     hosts. Its group may read it.
     """
     real = path.resolve()
-    for name in _BESIDE:
-        yield from _of_file(real.with_name(real.name + name))
-    if real.exists():
+    files = [(each, each.stat()) for each in _files(real) if each.exists()]
+    yield from _of_files([each for each in files if each[1].st_mode & (_READERS | _WRITERS)])
+    for each, found in files:
+        yield from _of_owner(each, found)
+    if files:
         yield from _of_folder(real.parent)
 
 
-def _of_file(path: Path) -> Iterator[Problem]:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return
-    ways = " and ".join(
-        word for word, bits in (("read", _READERS), ("change", _WRITERS)) if found.st_mode & bits
-    )
-    mend = f"chmod 600 {shlex.quote(str(path))}"
-    if ways:
-        yield _problem(f"others may {ways} {path}", found, mend)
-    yield from _of_owner(path, found)
+def _files(real: Path) -> tuple[Path, ...]:
+    return tuple(real.with_name(real.name + each) for each in _BESIDE)
+
+
+def _of_files(exposed: list[tuple[Path, os.stat_result]]) -> Iterator[Problem]:
+    """One word for all: SQLite gives the others the mode of the first."""
+    if exposed:
+        bits = reduce(or_, (found.st_mode for _, found in exposed))
+        ways = " and ".join(
+            word for word, way in (("read", _READERS), ("change", _WRITERS)) if bits & way
+        )
+        mend = shlex.join(["chmod", "600", *(str(path) for path, _ in exposed)])
+        yield _problem(f"others may {ways} {exposed[0][0]}", exposed[0][1], mend)
 
 
 def _of_folder(folder: Path) -> Iterator[Problem]:

@@ -106,9 +106,10 @@ class LoopbackDoor:
                 _shut(viewer)
 
     def _may_try(self, viewer: socket.socket) -> bool:
-        ours = _uid(viewer) in self._allowed
+        uid = _uid(viewer)
+        ours = uid in self._allowed
         with self._lock:
-            self._strangers += not ours
+            self._strangers += uid is not None and not ours
             full = len(self._at_the_door) >= AT_ONCE
             if not ours or full or self._joined is not None or self._ended:
                 return False

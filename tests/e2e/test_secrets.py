@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.support import Cli, finish, host, names, new_cli, until, vm
+from vgpumgr.store.schema import SCHEMA_VERSION
 
 SECRET = "correct-horse-battery"
 SHORT = {"user_data": f"#cloud-config\npassword: {SECRET}\n", "network_config": f"psk: {SECRET}\n"}
@@ -169,7 +170,7 @@ def test_an_older_ledger_is_cleaned_when_it_is_migrated(cli: Cli) -> None:
             "UPDATE host SET last_error = ?", (SECRET * 2000,)
         )  # was there, and is free now
         raw.execute("UPDATE host SET last_error = ''")
-        raw.execute("UPDATE meta SET schema_version = 6")
+        raw.execute("UPDATE meta SET schema_version = ?", (SCHEMA_VERSION - 1,))
     assert columns(cli) == ["request.spec", "step.args", "vm.spec"]
     cli("store", "migrate")
     for older in cli.state.glob("ledger.sqlite.schema-*"):

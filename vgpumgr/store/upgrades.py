@@ -133,8 +133,13 @@ def _desktops(connection: Connection) -> None:
         step(connection)
 
 
+def _askers(connection: Connection) -> None:
+    """Version 7: whose programs may connect by a ticket."""
+    connection.exec_driver_sql("ALTER TABLE ticket ADD COLUMN uids TEXT NOT NULL DEFAULT ''")
+
+
 def _withheld(connection: Connection) -> None:
-    """Version 7: cloud-init text lives as long as its VM, queue entry or pool."""
+    """Version 8: cloud-init text lives as long as its VM, queue entry or pool."""
     request = table("request", column("id"), column("spec"))
     withhold(connection, request, true())
     for name, closed in (("vm", "deleted_at"), ("queue", "closed_at"), ("pool", "closed_at")):
@@ -147,11 +152,6 @@ def _withheld(connection: Connection) -> None:
         rewrite(connection, step, it, "args", row.args)
 
 
-def _askers(connection: Connection) -> None:
-    """Version 8: whose programs may connect by a ticket."""
-    connection.exec_driver_sql("ALTER TABLE ticket ADD COLUMN uids TEXT NOT NULL DEFAULT ''")
-
-
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -161,7 +161,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         3: _trail_and_freeze,
         4: _queue_and_quotas,
         5: _desktops,
-        6: _withheld,
-        7: _askers,
+        6: _askers,
+        7: _withheld,
     }
 )

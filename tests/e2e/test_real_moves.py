@@ -28,6 +28,8 @@ from vgpumgr.model.domain import (
     DomainState,
     Hostdev,
     MdevHostdev,
+    NumaSeat,
+    NumaShare,
     Ownership,
     PciHostdev,
 )
@@ -114,7 +116,21 @@ def save_image(xml: str) -> bytes:
     return struct.pack("=16s19I", b"LibvirtQemudSave", 2, len(body), 1, *[0] * 16) + body
 
 
-def complaint(host: nshosts.NamespaceHost, hostdevs: tuple[Hostdev, ...], **moved: Any) -> str:
+ONE_NODE = NumaSeat(shares=(NumaShare(node=0, cpus=(0, 1)),), strict=True)
+TWO_CELLS = NumaSeat(
+    shares=(
+        NumaShare(node=0, cpus=(0,), vcpus=(0,), memory_mib=32),
+        NumaShare(node=0, cpus=(1,), vcpus=(1,), memory_mib=32),
+    )
+)
+
+
+def complaint(
+    host: nshosts.NamespaceHost,
+    hostdevs: tuple[Hostdev, ...],
+    was: NumaSeat = ONE_NODE,
+    **moved: Any,
+) -> str:
     """What libvirt says of the moved XML in place of the original; nothing when it takes it."""
     plan = DomainPlan(
         name=VM,
@@ -124,7 +140,7 @@ def complaint(host: nshosts.NamespaceHost, hostdevs: tuple[Hostdev, ...], **move
         accelerator="tcg",
         firmware="bios",
         cpus=(0, 1),
-        numa_node=0,
+        seat=was,
         hostdevs=hostdevs,
         ownership=OWNER,
     )
@@ -151,7 +167,11 @@ def test_libvirt_takes_other_devices_and_other_pinning_for_the_same_guest(
     host = fleet.hosts[0]
     mdev, vf = (MdevHostdev(uuid=UUIDS[0]),), (PciHostdev(address=VF),)
     assert complaint(host, mdev, devices=dict([UUIDS])) == ""
-    assert complaint(host, mdev, devices=dict([UUIDS]), cpus=(1, 0), numa_node=0) == ""
+    assert complaint(host, mdev, devices=dict([UUIDS]), cpus=(1, 0), seat=ONE_NODE) == ""
+    there = NumaSeat(shares=(NumaShare(node=0, cpus=(1,)),))
+    assert complaint(host, mdev, devices=dict([UUIDS]), seat=there) == ""
+    for seat in (None, TWO_CELLS, there):
+        assert complaint(host, mdev, TWO_CELLS, devices=dict([UUIDS]), seat=seat) == ""
     assert complaint(host, vf, devices={VF: OTHER_VF}) == ""
     if libvirt.getVersion() < 11_000_000:
         said = complaint(host, mdev, devices={UUIDS[0]: VF})

@@ -32,7 +32,8 @@ class GivenDevice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
     """``kind`` is the hypervisor (``kvm``), ``pins`` the host CPU of every vCPU (empty: not every
-    one is pinned to one), ``numa_node`` where all memory must come from.
+    one is pinned to one), ``numa_node`` where all memory must come from, ``preferred_node`` where
+    it comes from as long as there is some.
 
     ``nics`` has None for one that a spec cannot say. ``console``: a VNC server shows its screen;
     ``password``: it has one, which libvirt does not show. ``agent``: it has a channel for a guest
@@ -48,6 +49,7 @@ class Described:
     nics: tuple[NicSpec | None, ...] = ()
     pins: tuple[int, ...] = ()
     numa_node: int | None = None
+    preferred_node: int | None = None
     hugepage_kib: int | None = None
     console: bool = False
     password: bool = False
@@ -69,6 +71,7 @@ def described(xml: str) -> Described:
         nics=tuple(map(_nic, domain.iterfind("devices/interface"))),
         pins=_pins(domain, vcpus),
         numa_node=_number(_attribute(domain, "numatune/memory[@mode='strict']", "nodeset")),
+        preferred_node=_number(_attribute(domain, "numatune/memory[@mode='preferred']", "nodeset")),
         hugepage_kib=_hugepage_kib(domain),
         console=domain.find("devices/graphics[@type='vnc']") is not None,
         password=domain.find("devices/graphics[@passwd]") is not None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from vgpumgr.domainxml import devices, ownership
+from vgpumgr.domainxml import devices, numa, ownership
 from vgpumgr.domainxml.since import knows
 from vgpumgr.domainxml.template import Tree, template
 from vgpumgr.model.domain import DomainPlan, PciHostdev
@@ -37,6 +37,7 @@ def _check(plan: DomainPlan) -> None:
         f"firmware {plan.firmware!r}: uefi or bios": plan.firmware not in {"uefi", "bios"},
         "vcpus and memory must be positive": plan.vcpus < 1 or plan.memory_mib < 1,
         "one host CPU per vCPU, or none": len(plan.cpus) not in {0, plan.vcpus},
+        "its NUMA cells are not all of it": not _adds_up(plan),
         f"display on {displays} vGPUs: at most one": displays > 1,
         "a display on a vGPU needs graphics": displays > 0 and not plan.graphics,
         "a function follows one that is not there": not _followed(plan) <= _addresses(plan),
@@ -44,6 +45,15 @@ def _check(plan: DomainPlan) -> None:
     for problem, found in problems.items():
         if found:
             raise ValueError(f"domain {plan.name!r}: {problem}")
+
+
+def _adds_up(plan: DomainPlan) -> bool:
+    """Every vCPU and every MiB lies in one of the shares, where there are several."""
+    shares = plan.seat.shares if plan.seat else ()
+    vcpus = sorted(vcpu for share in shares for vcpu in share.vcpus)
+    memory = sum(share.memory_mib for share in shares)
+    whole = vcpus == list(range(plan.vcpus)) and memory == plan.memory_mib
+    return len(shares) < 2 or (whole and all(share.vcpus for share in shares))
 
 
 def _followed(plan: DomainPlan) -> set[str]:
@@ -61,10 +71,6 @@ def _memory(tree: Tree, plan: DomainPlan) -> None:
         tree.drop("memoryBacking")
     else:
         tree.set("memoryBacking/hugepages/page/@size", plan.hugepage_kib)
-    if plan.numa_node is None:
-        tree.drop("numatune")
-    else:
-        tree.set("numatune/memory/@nodeset", plan.numa_node)
 
 
 def _cpu(tree: Tree, plan: DomainPlan, libvirt: str) -> None:
@@ -73,10 +79,9 @@ def _cpu(tree: Tree, plan: DomainPlan, libvirt: str) -> None:
     if plan.accelerator == "tcg":
         tree.set("@type", "qemu")
         _emulated_cpu(tree, libvirt)
-    for vcpu, cpu in enumerate(plan.cpus):
-        tree.add("cputune", "vcpupin", vcpu=vcpu, cpuset=cpu)
-    if not plan.cpus:
-        tree.drop("cputune")
+    if plan.seat and len(plan.seat.shares) > 1:
+        numa.add_cells(tree.root, plan.seat.shares)
+    numa.seat_domain(tree.root, plan.seat, plan.cpus)
 
 
 def _emulated_cpu(tree: Tree, libvirt: str) -> None:
@@ -105,7 +110,7 @@ def _pci_window(tree: Tree, plan: DomainPlan, libvirt: str) -> None:
     if plan.mmio64_mib > 0:
         tree.set(f"{root}/pcihole64", plan.mmio64_mib * 1024)
     else:
-        tree.drop(root)
+        tree.drop(f"{root}/pcihole64")
     passthrough = plan.accelerator == "kvm" and knows(libvirt, "cpu/maxphysaddr")
     if plan.mmio64_mib <= 0 or not passthrough:
         tree.drop("cpu/maxphysaddr")
@@ -118,6 +123,10 @@ def _devices(tree: Tree, plan: DomainPlan, libvirt: str) -> None:
         tree.append("devices", devices.nic(nic))
     for hostdev in devices.hostdevs(plan.hostdevs, libvirt):
         tree.append("devices", hostdev)
+    if plan.hostdevs:
+        tree.set("devices/memballoon/@model", "none")
+    if not knows(libvirt, "watchdog itco"):
+        tree.drop("devices/watchdog")
     if plan.graphics:
         _graphics(tree, shown_by_gpu=any(devices.shows(p, libvirt) for p in plan.hostdevs))
     if plan.agent:

@@ -41,14 +41,17 @@ def parse(xml: str) -> DomainFacts:
     )
 
 
-def memory_bytes(memory: etree._Element | None) -> int:
-    """What a ``<memory>`` element says; 0 without one, ValueError for an unknown unit."""
+def memory_bytes(memory: etree._Element | None, number: str | None = None) -> int:
+    """What a ``<memory>`` element says; 0 without one, ValueError for an unknown unit.
+
+    ``number`` stands for its text where an attribute has the number.
+    """
     if memory is None:
         return 0
     unit = memory.get("unit", "KiB")
     if unit not in _UNIT_BYTES:
         raise ValueError(f"memory in {unit!r}")
-    return int(memory.text or "0") * _UNIT_BYTES[unit]
+    return int((memory.text if number is None else number) or "0") * _UNIT_BYTES[unit]
 
 
 def _devices(domain: etree._Element) -> Iterator[str]:

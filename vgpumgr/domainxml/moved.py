@@ -9,10 +9,11 @@ from lxml import etree
 
 from vgpumgr.domainxml import ownership as mark
 from vgpumgr.domainxml.facts import pci_address
+from vgpumgr.domainxml.numa import seat_domain, unseat_domain
 from vgpumgr.domainxml.template import clean
 from vgpumgr.domainxml.xml import untrusted
 from vgpumgr.model.address import PciAddress
-from vgpumgr.model.domain import Ownership
+from vgpumgr.model.domain import NumaSeat, Ownership
 
 
 def moved(
@@ -22,13 +23,14 @@ def moved(
     files: Mapping[str, str],
     ownership: Ownership,
     cpus: Sequence[int] = (),
-    numa_node: int | None = None,
+    seat: NumaSeat | None = None,
 ) -> str:
     """The same domain in its new seat; for the live XML and for the persistent one.
 
     ``devices`` maps each host device it has now (mdev UUID or PCI address) to the one it gets,
     ``files`` the paths of disks that lie elsewhere there. ``cpus`` are the host CPUs to pin to,
-    one per vCPU, or empty; ``numa_node`` binds memory there.
+    one per vCPU, or empty; ``seat`` is where it lies on the NUMA nodes there. NUMA cells of the
+    guest stay as they are, each bound to a node of the seat.
 
     Only what the guest does not see is changed: the host's side of devices and disks, pinning, our
     mark. The rest is what libvirt holds a live migration to (``virDomainDefCheckABIStability``),
@@ -42,15 +44,8 @@ def moved(
     mark.rewrite(domain, ownership)
     _devices(domain, devices)
     _disks(domain, files)
-    _unpin(domain)
-    vcpu = domain.find("vcpu")
-    if vcpu is None:
-        raise ValueError("a domain without vCPUs")
-    vcpu.attrib.pop("cpuset", "")
-    if cpus:
-        _pin(_cputune(domain, vcpu), int(vcpu.text or "1"), cpus)
-    if numa_node is not None:
-        vcpu.addnext(_numatune(numa_node))
+    unseat_domain(domain)
+    seat_domain(domain, seat, cpus)
     return etree.tostring(domain, encoding="unicode") + "\n"
 
 
@@ -120,33 +115,3 @@ def _disks(domain: etree._Element, files: Mapping[str, str]) -> None:
     for source in domain.iterfind("devices/disk//source[@file]"):
         path = source.get("file", "")
         source.set("file", clean(files.get(path, path)))
-
-
-def _unpin(domain: etree._Element) -> None:
-    """Host CPUs and nodes are numbers of the host it leaves; other tuning stays."""
-    for each in domain.findall("numatune"):
-        domain.remove(each)
-    for tuning in domain.findall("cputune"):
-        for each in tuning.findall("*[@cpuset]"):
-            tuning.remove(each)
-
-
-def _numatune(node: int) -> etree._Element:
-    numatune = etree.Element("numatune")
-    etree.SubElement(numatune, "memory", mode="strict", nodeset=str(node))
-    return numatune
-
-
-def _cputune(domain: etree._Element, vcpu: etree._Element) -> etree._Element:
-    found = domain.find("cputune")
-    if found is None:
-        found = etree.Element("cputune")
-        vcpu.addnext(found)
-    return found
-
-
-def _pin(cputune: etree._Element, vcpus: int, cpus: Sequence[int]) -> None:
-    if len(cpus) != vcpus:
-        raise ValueError(f"{len(cpus)} host CPUs for {vcpus} vCPUs")
-    for vcpu, cpu in enumerate(cpus):
-        etree.SubElement(cputune, "vcpupin", vcpu=str(vcpu), cpuset=str(cpu))

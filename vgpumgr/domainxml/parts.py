@@ -68,15 +68,23 @@ def _tuning(domain: etree._Element) -> Iterator[tuple[str, str]]:
     if domain.find("memoryBacking/hugepages") is not None:
         page = domain.find("memoryBacking/hugepages/page")
         yield "huge pages", "default" if page is None else f"{page.get('size')}{page.get('unit')}"
-    if (memory := domain.find("numatune/memory")) is not None:
+    if (memory := domain.find("numatune/memory")) is not None and memory.get("mode") != "preferred":
         yield "NUMA node", memory.get("nodeset", "")
-    if pins := domain.findall("cputune/vcpupin"):
+    if pins := list(_pins(domain)):
         text = ", ".join(f"{pin.get('vcpu')} on {pin.get('cpuset')}" for pin in pins)
         yield "CPU pinning", text
     if has_agent(domain):
         yield "agent", "yes"
     if (arguments := domain.find(_QEMU_ARGUMENTS)) is not None:
         yield "QEMU arguments", " ".join(str(each.get("value", "")) for each in arguments)
+
+
+def _pins(domain: etree._Element) -> Iterator[etree._Element]:
+    """vCPUs pinned one by one; which CPUs those of a NUMA cell roam on follows from the host."""
+    spans = domain.find("numatune/memnode") is not None
+    for pin in domain.iterfind("cputune/vcpupin"):
+        if not spans or (pin.get("cpuset") or "").isdecimal():
+            yield pin
 
 
 def _numbered(found: Iterator[tuple[str, str]]) -> dict[str, str]:

@@ -30,16 +30,31 @@ def validate(xml: str, schema_dir: Path = SCHEMA_DIR, *, libvirt: str = "") -> V
     What ``libvirt``, a host's version, knows is no problem where the schema here is an older one.
     """
     domain = untrusted(xml, "domain")
-    if knows(libvirt, "hostdev pci display"):
-        for hostdev in domain.iterfind("devices/hostdev[@type='pci']"):
-            hostdev.attrib.pop("display", "")
-            hostdev.attrib.pop("ramfb", "")
+    _drop_newer(domain, libvirt)
     with _LOCK:
         schema = _compiled(schema_dir)
         if schema is None:
             return Validation(checked=False)
         schema.validate(domain)
         return Validation(tuple(f"line {e.line}: {e.message}" for e in schema.error_log))
+
+
+def without_newer(xml: str, libvirt: str) -> str:
+    """The domain less what that libvirt knows and the one of this machine may not."""
+    domain = untrusted(xml, "domain")
+    _drop_newer(domain, libvirt)
+    return etree.tostring(domain, encoding="unicode") + "\n"
+
+
+def _drop_newer(domain: etree._Element, libvirt: str) -> None:
+    if knows(libvirt, "hostdev pci display"):
+        for hostdev in domain.iterfind("devices/hostdev[@type='pci']"):
+            hostdev.attrib.pop("display", "")
+            hostdev.attrib.pop("ramfb", "")
+    if knows(libvirt, "watchdog itco"):
+        for devices in domain.iterfind("devices"):
+            for watchdog in devices.findall("watchdog[@model='itco']"):
+                devices.remove(watchdog)
 
 
 @cache

@@ -7,6 +7,7 @@ _SINCE = {
     "cpu mode=maximum": (7, 1, 0),
     "os/firmware/feature": (7, 2, 0),
     "cpu/maxphysaddr": (8, 7, 0),
+    "watchdog itco": (9, 1, 0),
     "vendor driver of a VF": (9, 7, 0),
     "hostdev pci display": (10, 3, 0),
 }

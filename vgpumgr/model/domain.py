@@ -108,12 +108,41 @@ class DomainNic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumaShare:
+    """What of a domain lies on one NUMA node of its host: vCPUs by number, memory in MiB.
+
+    ``cpus`` are the node's own CPUs; empty: not known, and vCPUs may run anywhere.
+    """
+
+    node: int
+    cpus: tuple[int, ...] = ()
+    vcpus: tuple[int, ...] = ()
+    memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaSeat:
+    """Where a domain lies on its host: one share, or several, each a NUMA cell of the guest.
+
+    ``strict``: its memory comes from there and from nowhere else; otherwise from there first.
+    """
+
+    shares: tuple[NumaShare, ...]
+    strict: bool = False
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs of all its nodes."""
+        return tuple(sorted({cpu for share in self.shares for cpu in share.cpus}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DomainPlan:
     """All that a domain's XML is made from. Memory in MiB.
 
     ``accelerator`` is ``kvm`` or ``tcg``. ``cpus`` are the host CPUs to pin to, one per vCPU, or
-    empty; ``numa_node`` binds memory there. ``mmio64_mib`` > 0 asks for a PCI window large enough
-    for the GPU's BARs (NVIDIA AI Enterprise 6.x, MMIO table).
+    empty; ``seat`` is where it lies on the host's NUMA nodes, None: anywhere. ``mmio64_mib`` > 0
+    asks for a PCI window large enough for the GPU's BARs (NVIDIA AI Enterprise 6.x, MMIO table).
     """
 
     name: str
@@ -128,7 +157,7 @@ class DomainPlan:
     graphics: bool = False
     agent: bool = False
     cpus: tuple[int, ...] = ()
-    numa_node: int | None = None
+    seat: NumaSeat | None = None
     hugepage_kib: int | None = None
     mmio64_mib: int = 0
     ownership: Ownership

@@ -15,7 +15,7 @@ import yaml
 from vgpumgr import domainxml
 from vgpumgr.domainxml.schema import SCHEMA_DIR
 from vgpumgr.model.codec import from_plain
-from vgpumgr.model.domain import DomainPlan, MdevHostdev, PciHostdev
+from vgpumgr.model.domain import DomainPlan, MdevHostdev, NumaSeat, NumaShare, PciHostdev
 from vgpumgr.model.host import Versions
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -94,6 +94,26 @@ def test_a_real_libvirt_starts_it_with_a_large_pci_window_and_graphics(firmware)
     asked = domainxml.render(plan, versions)
     [kept] = define([asked], "--start")
     assert domainxml.differences(asked, kept) == ()
+
+
+@pytest.mark.libvirtd
+@pytest.mark.root
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_real_libvirt_starts_it_with_guest_cells_and_memory_bound_to_a_node(strict):
+    plan, versions = case("tcg")
+    shares = (
+        NumaShare(node=0, cpus=(0,), vcpus=(0,), memory_mib=96),
+        NumaShare(node=0, cpus=(0,), vcpus=(1, 2), memory_mib=160),
+    )
+    seat = NumaSeat(shares=shares, strict=strict)
+    plan = replace(plan, hostdevs=(), vcpus=3, memory_mib=256, seat=seat, cpus=())
+    alone = NumaSeat(shares=(NumaShare(node=0, cpus=(0,)),), strict=strict)
+    asked = [
+        domainxml.render(each, versions) for each in (plan, replace(plan, seat=alone, name="one"))
+    ]
+    asked[1] = asked[1].replace(plan.uuid, plan.uuid[:-1] + "f")
+    for sent, kept in zip(asked, define(asked, "--start"), strict=True):
+        assert domainxml.differences(sent, kept) == ()
 
 
 def test_every_device_ends_in_the_facts_read_back():

@@ -13,6 +13,8 @@ from vgpumgr.model.domain import (
     DomainPlan,
     Hostdev,
     MdevHostdev,
+    NumaSeat,
+    NumaShare,
     Ownership,
     PciHostdev,
 )
@@ -23,6 +25,18 @@ FIRST, SECOND = "4b20d080-1b54-4048-85b3-a6a62d165c01", "4b20d080-1b54-4048-85b3
 VF, OTHER_VF = "0000:41:00.4", "0001:c1:02.7"
 HERE = Ownership(fleet="f", vm="web", vm_id="v-1", generation=3, allocations=("a-1",))
 THERE = replace(HERE, generation=4, allocations=("a-2", "a-3"))
+
+
+ON_0, ON_1 = (
+    NumaSeat(shares=(NumaShare(node=node, cpus=cpus),), strict=True)
+    for node, cpus in ((0, (0, 1, 2, 3)), (1, (4, 5, 6, 7)))
+)
+SPREAD = NumaSeat(
+    shares=(
+        NumaShare(node=0, cpus=(0, 1, 2, 3), vcpus=(0,), memory_mib=512),
+        NumaShare(node=1, cpus=(4, 5, 6, 7), vcpus=(1,), memory_mib=512),
+    )
+)
 
 
 def rendered(*devices: Hostdev, **fields: Any) -> str:
@@ -51,16 +65,16 @@ def test_a_domain_moved_is_the_one_that_would_be_made_there() -> None:
         PciHostdev(address=OTHER_VF),
         ownership=THERE,
         cpus=(6, 7),
-        numa_node=1,
+        seat=ON_1,
         disks=(disk,),
     )
-    here = rendered(MdevHostdev(uuid=FIRST), PciHostdev(address=VF), cpus=(0, 1), numa_node=0)
+    here = rendered(MdevHostdev(uuid=FIRST), PciHostdev(address=VF), cpus=(0, 1), seat=ON_0)
     got = moved(
         here,
         devices={FIRST: SECOND, VF: OTHER_VF},
         files={"/pool/disk.qcow2": "/other/disk.qcow2"},
         cpus=(6, 7),
-        numa_node=1,
+        seat=ON_1,
     )
     assert domainxml.differences(there, got) == ()
     assert domainxml.differences(got, there) == ()
@@ -68,7 +82,7 @@ def test_a_domain_moved_is_the_one_that_would_be_made_there() -> None:
 
 
 def test_pinning_that_the_target_does_not_ask_for_is_gone() -> None:
-    got = moved(rendered(cpus=(0, 1), numa_node=0))
+    got = moved(rendered(cpus=(0, 1), seat=ON_0))
     assert domainxml.differences(rendered(ownership=THERE), got) == ()
     assert "vcpupin" not in got
     assert "numatune" not in got
@@ -155,3 +169,25 @@ def test_a_nic_on_a_vf_is_not_moved() -> None:
     )
     with pytest.raises(ValueError, match="interface"):
         moved(rendered().replace("</devices>", nic), devices={VF: OTHER_VF})
+
+
+def test_cells_of_the_guest_stay_and_are_bound_to_nodes_there() -> None:
+    other = NumaSeat(shares=(replace(SPREAD.shares[0], node=4), replace(SPREAD.shares[1], node=5)))
+    got = moved(rendered(seat=SPREAD), seat=other)
+    assert domainxml.differences(rendered(seat=other, ownership=THERE), got) == ()
+    assert domainxml.differences(got, rendered(seat=other, ownership=THERE)) == ()
+
+
+def test_cells_of_the_guest_come_together_on_one_node() -> None:
+    got = moved(rendered(seat=SPREAD), seat=ON_1)
+    assert got.count("<cell ") == 2
+    assert got.count('mode="strict" nodeset="1"') == 2
+    assert 'cpuset="4-7"' in got
+    assert "vcpupin" not in got
+
+
+def test_a_guest_without_cells_is_bound_to_no_memory_where_its_seat_has_two_nodes() -> None:
+    got = moved(rendered(seat=ON_0), seat=SPREAD)
+    assert "numatune" not in got
+    assert 'cpuset="0-7"' in got
+    assert "<cell" not in got

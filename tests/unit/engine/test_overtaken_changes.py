@@ -53,7 +53,7 @@ def test_what_was_stopped_since_stays_off(tmp_path: Path, ends: str) -> None:
             world.engine.resume(operation.id)
         found = world.host.domains_by_name["desk"]
         assert (found.state, world.vm("desk").running) == (DomainState.SHUTOFF, False), at
-        assert "<vcpu>4</vcpu>" in world.host.xml_by_name["desk"].replace(' placement="static"', "")
+        assert ">4</vcpu>" in world.host.xml_by_name["desk"]
         assert world.settled()
         world.close()
         if not killed:

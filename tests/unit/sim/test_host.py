@@ -29,6 +29,8 @@ from vgpumgr.model.domain import (
     DomainNic,
     DomainState,
     MdevHostdev,
+    NumaSeat,
+    NumaShare,
     PciHostdev,
 )
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
@@ -198,8 +200,42 @@ def test_memory_runs_out(host: Host) -> None:
     host.domains.start("other")
 
 
+def on_node(node: int, *, strict: bool = True) -> NumaSeat:
+    return NumaSeat(shares=(NumaShare(node=node),), strict=strict)
+
+
+def test_memory_of_a_preferred_node_runs_over_into_another(host: Host) -> None:
+    near = on_node(1, strict=False)
+    define(host, replace(PLAN, memory_mib=3072, hugepage_kib=1 << 20, seat=near))
+    host.domains.start("vm")
+    pages = [node.hugepages_free[1 << 20] for node in host.probe().numa]
+    assert pages == [4, 1]
+    more = replace(PLAN, memory_mib=2048, hugepage_kib=1 << 20, seat=near)
+    define(host, named(more, "other", 2))
+    host.domains.start("other")
+    assert [node.hugepages_free[1 << 20] for node in host.probe().numa] == [3, 0]
+
+
+def test_each_cell_of_a_guest_has_its_memory_from_its_node(host: Host) -> None:
+    shares = (
+        NumaShare(node=0, cpus=(0, 1, 2, 3), vcpus=(0,), memory_mib=1024),
+        NumaShare(node=1, cpus=(4, 5, 6, 7), vcpus=(1,), memory_mib=3072),
+    )
+    spread = replace(
+        PLAN, vcpus=2, memory_mib=4096, hugepage_kib=1 << 20, seat=NumaSeat(shares=shares)
+    )
+    define(host, spread)
+    host.domains.start("vm")
+    assert [node.hugepages_free[1 << 20] for node in host.probe().numa] == [3, 1]
+    host.domains.destroy("vm")
+    nowhere = replace(shares[1], node=7)
+    define(host, replace(spread, seat=NumaSeat(shares=(shares[0], nowhere))))
+    refused(HostRefused, "NUMA node 7", lambda: host.domains.start("vm"))
+    assert [node.hugepages_free[1 << 20] for node in host.probe().numa] == [4, 4]
+
+
 def test_memory_of_one_node_runs_out(host: Host) -> None:
-    define(host, replace(PLAN, memory_mib=20 * 1024, numa_node=1))
+    define(host, replace(PLAN, memory_mib=20 * 1024, seat=on_node(1)))
     refused(HostRefused, "Cannot allocate memory", lambda: host.domains.start("vm"))
 
 
@@ -208,10 +244,10 @@ def test_huge_pages_are_taken_and_given_back(host: Host) -> None:
         return [node.hugepages_free[1 << 20] for node in host.probe().numa]
 
     assert free() == [4, 4]
-    define(host, replace(PLAN, memory_mib=3072, hugepage_kib=1 << 20, numa_node=1))
+    define(host, replace(PLAN, memory_mib=3072, hugepage_kib=1 << 20, seat=on_node(1)))
     host.domains.start("vm")
     assert free() == [4, 1]
-    other = named(replace(PLAN, hugepage_kib=1 << 20, numa_node=1), "other", 2)
+    other = named(replace(PLAN, hugepage_kib=1 << 20, seat=on_node(1)), "other", 2)
     define(host, other)
     refused(HostRefused, "backing store", lambda: host.domains.start("other"))
     host.domains.destroy("vm")
@@ -226,7 +262,7 @@ def test_a_page_size_that_the_host_has_not_is_refused(host: Host) -> None:
 def test_cpus_and_nodes_must_exist(host: Host) -> None:
     define(host, replace(PLAN, cpus=(0, 8)))
     refused(HostRefused, "no CPU 8", lambda: host.domains.start("vm"))
-    define(host, replace(PLAN, numa_node=2))
+    define(host, replace(PLAN, seat=on_node(2)))
     refused(HostRefused, "NUMA node 2", lambda: host.domains.start("vm"))
 
 

@@ -133,7 +133,8 @@ def _described(domain: DomainFacts, xml: str) -> tuple[VmSpec, tuple[int, ...], 
     console = made and described.console and not spec.display
     agent = made and described.agent
     spec = replace(spec, autostart=domain.autostart, console=console, agent=agent)
-    return spec, described.pins, described.numa_node
+    node = described.preferred_node if described.numa_node is None else described.numa_node
+    return spec, described.pins, node
 
 
 def _with_volumes(record: VmRecord, disks: Iterable[MadeDisk]) -> VmRecord:

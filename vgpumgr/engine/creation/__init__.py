@@ -2,7 +2,8 @@
 but for the ids, which come from the caller."""
 
 from vgpumgr.engine.creation.allocations import allocate
-from vgpumgr.engine.creation.domain import bound_node, domain_xml, ownership
+from vgpumgr.engine.creation.domain import domain_xml, ownership
+from vgpumgr.engine.creation.seat import numa_seat
 from vgpumgr.engine.creation.site import Site, autostarts, volume_path
 from vgpumgr.engine.creation.vm import Creation, create
 from vgpumgr.engine.creation.volumes import Attached, attached, new_first_volume
@@ -14,10 +15,10 @@ __all__ = [
     "allocate",
     "attached",
     "autostarts",
-    "bound_node",
     "create",
     "domain_xml",
     "new_first_volume",
+    "numa_seat",
     "ownership",
     "volume_path",
 ]

@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from vgpumgr import domainxml, gpu
 from vgpumgr.engine.creation.adopted import adopted_xml
+from vgpumgr.engine.creation.seat import numa_seat
 from vgpumgr.engine.creation.site import Site, volume_path
 from vgpumgr.engine.creation.volumes import attached
 from vgpumgr.model.domain import (
@@ -20,7 +21,6 @@ from vgpumgr.model.gpu import Framework
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.vm import (
     Allocation,
-    NumaPolicy,
     VmRecord,
     VmSpec,
 )
@@ -51,7 +51,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) ->
         graphics=spec.display or spec.console,
         agent=spec.agent,
         cpus=vm.cpus,
-        numa_node=bound_node(vm),
+        seat=numa_seat(vm, allocations, site),
         hugepage_kib=spec.hugepage_kib,
         mmio64_mib=_mmio64_mib(allocations, site),
         ownership=mark,
@@ -69,13 +69,6 @@ def ownership(vm: VmRecord, allocations: Iterable[Allocation], fleet: str) -> Ow
         generation=vm.generation,
         allocations=tuple(allocation.id for allocation in allocations),
     )
-
-
-def bound_node(vm: VmRecord) -> int | None:
-    """The NUMA node that its memory must come from; None where it may come from any."""
-    spec = vm.spec
-    bound = bool(vm.cpus) or spec.hugepage_kib is not None or spec.numa is NumaPolicy.REQUIRE
-    return vm.numa_node if bound else None
 
 
 def mac_address(vm_id: str, number: int) -> str:

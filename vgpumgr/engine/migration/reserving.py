@@ -11,8 +11,8 @@ from vgpumgr.engine.creation import (
     Site,
     allocate,
     autostarts,
-    bound_node,
     domain_xml,
+    numa_seat,
     ownership,
 )
 from vgpumgr.engine.creation.sites import Sites
@@ -172,7 +172,7 @@ def _seat(move: _Move) -> dict[str, Any]:
         "files": {disk.path: disk.target_path for disk in move.plan.disks},
         "ownership": ownership(move.vm, move.new, move.site.fleet),
         "cpus": move.vm.cpus,
-        "numa_node": bound_node(move.vm),
+        "seat": numa_seat(move.vm, move.new, move.site),
     }
 
 

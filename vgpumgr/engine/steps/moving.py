@@ -12,7 +12,7 @@ from vgpumgr.engine.steps.base import Around, Between, UndoNotPossible
 from vgpumgr.engine.steps.domain import find_ours
 from vgpumgr.engine.steps.power import OFF
 from vgpumgr.engine.steps.watching import watched
-from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
+from vgpumgr.model.domain import DomainFacts, DomainState, NumaSeat, Ownership
 from vgpumgr.model.errors import (
     DeadlineExceeded,
     HostRefused,
@@ -47,7 +47,7 @@ class MoveDomain(Between):
     allocations: tuple[Allocation, ...] = ()
     copied: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
-    numa_node: int | None = None
+    seat: NumaSeat | None = None
     timeout_s: float | None = None
 
     @property
@@ -135,7 +135,7 @@ class MoveDomain(Between):
             files=self.files,
             ownership=self.ownership,
             cpus=self.cpus,
-            numa_node=self.numa_node,
+            seat=self.seat,
         )
 
 

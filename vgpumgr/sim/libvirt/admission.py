@@ -62,9 +62,17 @@ class _Start:
             raise self._refused(
                 f"unable to set CPU affinity: Invalid argument (the host has no CPU {min(missing)})"
             )
-        nodes = self._needs.nodes - {node.id for node in self._kernel.memory.nodes}
-        if nodes:
-            raise self._refused(f"unsupported configuration: NUMA node {min(nodes)} is unavailable")
+        there = {node.id for node in self._kernel.memory.nodes}
+        for piece in self._needs.memory:
+            if nodes := piece.nodes - there:
+                raise self._refused(
+                    f"unsupported configuration: NUMA node {min(nodes)} is unavailable"
+                )
+            if not piece.strict and len(piece.nodes) > 1:
+                raise self._refused(
+                    "internal error: NUMA memory tuning in 'preferred' mode "
+                    "only supports single node"
+                )
 
     def check_network(self) -> None:
         for network in self._needs.networks:
@@ -162,10 +170,16 @@ class _Start:
                 f"hugepages: Unable to find any usable hugetlbfs mount for {huge} KiB"
             )
         try:
-            self._kernel.memory.take(
-                facts.name, facts.memory_mib, huge=huge is not None, nodes=self._needs.nodes
-            )
+            for piece in self._needs.memory:
+                self._kernel.memory.take(
+                    facts.name,
+                    piece.mib,
+                    huge=huge is not None,
+                    nodes=piece.nodes,
+                    strict=piece.strict,
+                )
         except OSError as error:
+            self._kernel.memory.give_back(facts.name)
             what = "unable to map backing store for" if huge else "cannot set up"
             raise self._refused(
                 f"internal error: qemu: {what} guest RAM: Cannot allocate memory", "ENOMEM"

@@ -40,7 +40,7 @@ class SimDomains(KnownDomains):
     def define(self, xml: str) -> str:
         """Define, validated by libvirt's schema and parser, and return the XML as kept."""
         needs = validated(self._kernel.host, xml)
-        read_back = self._libvirt().domains.define(xml, validate=False)
+        read_back = self._libvirt().domains.define(self.told(xml), validate=False)
         if not needs.facts.uuid:
             xml, needs = read_back, read_needs(read_back)
         name = needs.facts.name

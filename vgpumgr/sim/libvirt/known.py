@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 
 from vgpumgr import virt
+from vgpumgr.domainxml.schema import without_newer
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.durable import Durable
 from vgpumgr.sim.kernel import Kernel
@@ -45,7 +46,11 @@ class KnownDomains:
     def replay(self, libvirt: virt.Libvirt) -> None:
         """Define all domains in a fresh connection."""
         for domain in self._domains.values():
-            libvirt.domains.define(domain.xml, validate=False)
+            libvirt.domains.define(self.told(domain.xml), validate=False)
+
+    def told(self, xml: str) -> str:
+        """What the test driver, which may be an older libvirt than the host's, is told of it."""
+        return without_newer(xml, self._kernel.host.versions.libvirt)
 
     def named(self, key: str) -> str:
         """The name of the domain of that UUID; ``key`` itself where none has it."""
@@ -79,7 +84,7 @@ class KnownDomains:
         if domain.running:
             why = f"operation failed: domain '{name}' is already active"
             raise HostRefused(doing, why=why)
-        self._libvirt().domains.define(xml, validate=False)
+        self._libvirt().domains.define(self.told(xml), validate=False)
         self._domains[name] = domain
         try:
             self.power_on(domain, xml, needs)

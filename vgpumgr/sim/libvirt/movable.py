@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vgpumgr.domainxml.numa import bitmap
 from vgpumgr.model.migration import LiveMove
 from vgpumgr.sim.drivers.mdev_parents import Sample
 from vgpumgr.sim.kernel import Kernel
@@ -62,6 +63,7 @@ def other_guest(here: Needs, there: Needs, libvirt: str) -> str:
         ("domain name", here.facts.name, there.facts.name),
         ("domain vCPU max", here.facts.vcpus, there.facts.vcpus),
         ("domain max memory", here.facts.memory_mib, there.facts.memory_mib),
+        ("NUMA cells", _cells(here), _cells(there)),
         ("domain hostdev device count", len(here.kinds), len(there.kinds)),
         ("domain disk count", len(here.disks), len(there.disks)),
     ]
@@ -72,6 +74,12 @@ def other_guest(here: Needs, there: Needs, libvirt: str) -> str:
         if ours != theirs:
             return f"unsupported configuration: Target {what} {theirs} does not match source {ours}"
     return ""
+
+
+def _cells(needs: Needs) -> str:
+    """The guest's cells as the check compares them: which node is behind one is the host's."""
+    cells = [each for each in needs.memory if each.vcpus]
+    return "; ".join(f"{bitmap(each.vcpus)}: {each.mib} MiB" for each in cells) or "none"
 
 
 def refused_disks(needs: Needs, move: LiveMove) -> str:

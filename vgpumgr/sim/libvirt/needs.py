@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lxml import etree
 
 from vgpumgr import domainxml
+from vgpumgr.domainxml.facts import memory_bytes
+from vgpumgr.domainxml.numa import numbers_of
 from vgpumgr.domainxml.parts import has_agent
 from vgpumgr.domainxml.xml import untrusted
 from vgpumgr.model.address import PciAddress
@@ -26,18 +28,32 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPiece:
+    """Some of a domain's memory: from ``nodes`` alone where ``strict``, else from there first.
+
+    ``vcpus`` are those of the guest's cell; empty where the guest has no cells.
+    """
+
+    mib: int
+    nodes: frozenset[int] = frozenset()
+    strict: bool = True
+    vcpus: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """``facts`` as domainxml reads them, and the rest that a start depends on.
 
     ``managed`` are the PCI functions that libvirt is to bind by itself, ``kinds`` its host devices'
     kinds (``mdev``, ``pci``) in order, ``cpu_mode`` and ``cpu_model`` what its ``<cpu>`` says,
-    ``agent`` whether there is a channel for a guest agent.
+    ``agent`` whether there is a channel for a guest agent. ``memory`` is where its memory comes
+    from, in one piece or by cells of the guest.
     """
 
     facts: DomainFacts
     kvm: bool
     huge_kib: int | None
-    nodes: frozenset[int]
+    memory: tuple[MemoryPiece, ...]
     cpus: frozenset[int]
     disks: tuple[Disk, ...]
     networks: tuple[str, ...]
@@ -58,8 +74,8 @@ def read_needs(xml: str) -> Needs:
         facts=domainxml.parse(xml),
         kvm=domain.get("type") == "kvm",
         huge_kib=_huge_kib(domain),
-        nodes=_numbers(domain, "numatune/memory[@mode='strict']", "nodeset"),
-        cpus=_numbers(domain, "cputune/*", "cpuset"),
+        memory=tuple(_memory(domain)),
+        cpus=_numbers(domain, "cputune/*", "cpuset") | _numbers(domain, "vcpu", "cpuset"),
         disks=tuple(_disks(domain)),
         networks=tuple(name for each in sources if (name := each.get("network"))),
         bridges=tuple(name for each in sources if (name := each.get("bridge"))),
@@ -99,19 +115,26 @@ def _managed(domain: etree._Element) -> Iterator[str]:
         yield str(PciAddress(*parts))
 
 
+def _memory(domain: etree._Element) -> Iterator[MemoryPiece]:
+    """libvirt's own rule: a cell's memory is bound by its ``<memnode>``, else by ``<memory>``."""
+    whole = domain.find("numatune/memory")
+    nodes = {each.get("cellid"): each for each in domain.iterfind("numatune/memnode")}
+    cells = domain.findall("cpu/numa/cell")
+    for cell in cells:
+        mib = memory_bytes(cell, cell.get("memory", "0")) >> 20
+        piece = _piece(mib, nodes.get(cell.get("id"), whole))
+        yield replace(piece, vcpus=numbers_of(cell.get("cpus", "")))
+    if not cells:
+        yield _piece(-(-memory_bytes(domain.find("memory")) // 2**20), whole)
+
+
+def _piece(mib: int, tuning: etree._Element | None) -> MemoryPiece:
+    if tuning is None or not tuning.get("nodeset"):
+        return MemoryPiece(mib=mib)
+    nodes = numbers_of(tuning.get("nodeset", ""))
+    return MemoryPiece(mib=mib, nodes=nodes, strict=tuning.get("mode", "strict") == "strict")
+
+
 def _numbers(domain: etree._Element, where: str, attribute: str) -> frozenset[int]:
     texts = (each.get(attribute) for each in domain.iterfind(where))
-    return frozenset(number for text in texts if text for number in _bitmap(text))
-
-
-def _bitmap(text: str) -> set[int]:
-    """libvirt's ``0-3,^2,8``."""
-    numbers: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.strip().removeprefix("^").partition("-")
-        named = range(int(first), int(last or first) + 1)
-        if part.strip().startswith("^"):
-            numbers.difference_update(named)
-        else:
-            numbers.update(named)
-    return numbers
+    return frozenset(number for text in texts if text for number in numbers_of(text))

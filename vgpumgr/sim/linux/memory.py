@@ -50,16 +50,28 @@ class Memory:
             for node in range(nodes)
         ]
 
-    def take(self, owner: str, mib: int, *, huge: bool, nodes: Collection[int] = ()) -> None:
-        """Give a domain its memory, from ``nodes`` only where named; ENOMEM when it is short."""
-        allowed = [node for node in self.nodes if not nodes or node.id in nodes]
+    def take(
+        self,
+        owner: str,
+        mib: int,
+        *,
+        huge: bool,
+        nodes: Collection[int] = (),
+        strict: bool = True,
+    ) -> None:
+        """Give a domain memory, or more of it; ENOMEM when it is short.
+
+        From ``nodes`` only where they are named; not ``strict``: from there first.
+        """
+        allowed = [node for node in self.nodes if not nodes or not strict or node.id in nodes]
         wanted = -(-mib // MIB_PER_PAGE) if huge else mib
         free = {node.id: node.free_pages if huge else node.free_mib for node in allowed}
         if wanted > sum(free.values()):
             raise refusal(errno.ENOMEM)
-        for node in sorted(allowed, key=lambda each: -free[each.id]):
+        for node in sorted(allowed, key=lambda each: (each.id not in nodes, -free[each.id])):
             part = min(wanted, free[node.id])
-            (node.used_pages if huge else node.used_mib)[owner] = part
+            used = node.used_pages if huge else node.used_mib
+            used[owner] = used.get(owner, 0) + part
             wanted -= part
 
     def give_back(self, owner: str) -> None:

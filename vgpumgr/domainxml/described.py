@@ -13,6 +13,8 @@ from vgpumgr.domainxml.xml import untrusted
 from vgpumgr.model.vm import NicSpec
 
 _QEMU_ARGUMENTS = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
+# x86's default, where the kernel's command line names no other (default_hugepagesz).
+X86_HUGEPAGE_KIB = 2048
 _PAGE_KIB = {"b": 0, "KiB": 1, "k": 1, "MiB": 1 << 10, "M": 1 << 10, "GiB": 1 << 20, "G": 1 << 20}
 
 
@@ -37,7 +39,8 @@ class Described:
 
     ``nics`` has None for one that a spec cannot say. ``console``: a VNC server shows its screen;
     ``password``: it has one, which libvirt does not show. ``agent``: it has a channel for a guest
-    agent. ``arguments``: it gives QEMU arguments of its own.
+    agent. ``default_pages``: huge pages of whatever size is the host's default. ``arguments``: it
+    gives QEMU arguments of its own.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Described:
     numa_node: int | None = None
     preferred_node: int | None = None
     hugepage_kib: int | None = None
+    default_pages: bool = False
     console: bool = False
     password: bool = False
     agent: bool = False
@@ -73,6 +77,7 @@ def described(xml: str) -> Described:
         numa_node=_number(_attribute(domain, "numatune/memory[@mode='strict']", "nodeset")),
         preferred_node=_number(_attribute(domain, "numatune/memory[@mode='preferred']", "nodeset")),
         hugepage_kib=_hugepage_kib(domain),
+        default_pages=_has_default_pages(domain),
         console=domain.find("devices/graphics[@type='vnc']") is not None,
         password=domain.find("devices/graphics[@passwd]") is not None,
         agent=has_agent(domain),
@@ -118,6 +123,11 @@ def _pins(domain: etree._Element, vcpus: int) -> tuple[int, ...]:
 
 
 _PINS = "cputune/vcpupin"
+
+
+def _has_default_pages(domain: etree._Element) -> bool:
+    pages = domain.find("memoryBacking/hugepages")
+    return pages is not None and pages.find("page") is None
 
 
 def _hugepage_kib(domain: etree._Element) -> int | None:

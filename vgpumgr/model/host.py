@@ -97,7 +97,8 @@ class HostFacts:
     """Everything one probe read. Parts that could not be read are named in ``unknown``.
 
     ``stopping``: it is being shut down, and powers its guests off. ``fabric`` is None where no
-    Fabric Manager answers in a mode that has partitions. ``epochs`` are
+    Fabric Manager answers in a mode that has partitions. ``hugepage_kib`` is the size of a huge
+    page where none is named, None where the host does not tell. ``epochs`` are
     the highest that the host has seen of each fleet's controllers, None where that was not read;
     ``epoch`` is what a helper said that kept one for all fleets. They are what the host remembers
     of us, not how it is, so two probes that differ in them alone are equal.
@@ -121,6 +122,7 @@ class HostFacts:
     bridges: tuple[str, ...] = ()
     foreign_mdev_definitions: tuple[str, ...] = ()
     cpu_model: str = ""
+    hugepage_kib: int | None = None
     fabric: FabricFacts | None = None
     epochs: Mapping[str, int] | None = field(default=None, compare=False)
     epoch: int | None = field(default=None, compare=False)

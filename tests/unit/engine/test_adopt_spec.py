@@ -51,10 +51,19 @@ def test_a_nic_that_a_spec_cannot_say_leaves_all_to_the_definition() -> None:
 
 
 @pytest.mark.parametrize("name", ["virt-install-pci.xml", "virt-install-vf-and-pf.xml"])
-def test_what_libvirt_binds_by_itself_is_refused_with_the_way_out(name: str) -> None:
-    found = spec_of(read(name))
-    assert isinstance(found, tuple)
-    assert all("virsh edit it to managed='no'" in each for each in found)
+def test_what_libvirt_binds_by_itself_is_known(name: str) -> None:
+    found = read(name)
+    assert all(each.managed for each in found.devices)
+    assert isinstance(spec_of(found), VmSpec)
+
+
+def test_huge_pages_without_a_size_are_of_the_hosts_default() -> None:
+    found = domainxml.described(TUNED.replace("<page size='2' unit='M'/>", ""))
+    plain = replace(PLAIN, default_pages=found.default_pages, hugepage_kib=found.hugepage_kib)
+    for size in (2048, 1 << 20):
+        spec = spec_of(plain, size)
+        assert isinstance(spec, VmSpec)
+        assert spec.hugepage_kib == size
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,28 @@ def test_the_machine(host: FakeHost) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("stray", "named"),
+    [
+        ("/etc/mdevctl.d/notes.txt", "mdevctl notes.txt"),
+        ("/etc/mdevctl.d/mtty/README", "mdevctl mtty/README"),
+    ],
+)
+def test_a_stray_file_beside_definitions_is_named_and_loses_none(
+    host: FakeHost, stray: str, named: str
+) -> None:
+    host.files[stray] = "see the wiki\n"
+    seen = done(host, "probe")
+    assert seen["mdevctl"] == ["83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"]
+    assert [each["part"] for each in seen["unknown"]] == [named]
+
+
+@pytest.mark.parametrize("kib", [2048, 1048576])
+def test_the_size_of_huge_pages_where_none_is_named(host: FakeHost, kib: int) -> None:
+    host.files["/proc/meminfo"] = f"MemTotal:       65536000 kB\nHugepagesize:    {kib} kB\n"
+    assert done(host, "probe").get("hugepage_kib") == kib
+
+
 def test_bridges_of_the_iommu_group_are_no_endpoints_of_it() -> None:
     devices = done(gpu_host(), "probe")["devices"]
     assert devices[0]["group_devices"] == [GPU, AUDIO]

@@ -94,6 +94,52 @@ def test_a_filter_of_boards_that_nobody_knows_is_no_rule_for_every_gpu() -> None
     assert found.left_out == ("device-filter 0x123410DE: no board of the catalogue",)
 
 
+def with_filter(wanted: str) -> foreign.Imported | str:
+    """What a file with this device-filter says, or why it is refused."""
+    text = (
+        f'version: v1\nvgpu-configs: {{a: [{{device-filter: "{wanted}", devices: all, '
+        "vgpu-devices: {A16-4Q: 1}}]}\n"
+    )
+    try:
+        return foreign.read(text, "f.yaml")
+    except SpecError as error:
+        return str(error.problems[0].message)
+
+
+def test_a_filter_with_a_subsystem_names_the_one_board_of_several() -> None:
+    found = with_filter("0x25B610DE:0x14A910DE")
+    assert not isinstance(found, str), found
+    assert found.layout is not None
+    assert found.layout.rules[0].models == ("A16",)
+    other = with_filter("0x25B610DE:0x157E10DE")
+    assert not isinstance(other, str), other
+    assert other.layout is None
+    assert "A16-4Q: no GPU here makes these" in other.left_out
+
+
+def test_a_filter_with_a_subsystem_that_is_no_boards_is_told() -> None:
+    found = with_filter("0x25B610DE:0x000110DE")
+    assert not isinstance(found, str), found
+    said = "device-filter 0x25B610DE:0x000110DE: no board of the catalogue"
+    assert (found.layout, found.left_out[0]) == (None, said)
+
+
+def test_a_filter_with_one_of_several_subsystems_of_a_board_tells_that_a_layout_means_all() -> None:
+    text = (
+        'version: v1\nmig-configs: {a: [{device-filter: "0x20B510DE:0x153310DE", devices: all, '
+        "mig-enabled: true, mig-devices: {1g.10gb: 7}}]}\n"
+    )
+    found = foreign.read(text, "f.yaml")
+    assert found.layout is not None
+    assert found.layout.rules[0].models == ("A100-PCIE-80GB",)
+    assert "means every A100-PCIE-80GB, 1 other subsystem of it included" in found.left_out[0]
+
+
+@pytest.mark.parametrize("wanted", ["0x25B610DE:", ":0x14A910DE", "0x25B610DE:1:2"])
+def test_half_a_filter_is_refused(wanted: str) -> None:
+    assert "must be a PCI id like" in str(with_filter(wanted))
+
+
 def test_a_board_of_the_filter_that_cannot_do_it_is_told_with_the_reason() -> None:
     text = (
         "version: v1\nmig-configs: {a: [{device-filter: ['0x20B510DE', '0x20B710DE'], "

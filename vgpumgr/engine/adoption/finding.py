@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vgpumgr.domainxml import Described
+from vgpumgr.domainxml.described import X86_HUGEPAGE_KIB
 from vgpumgr.engine.adoption.candidate import Candidate, Loose
 from vgpumgr.engine.adoption.checks import Surroundings
 from vgpumgr.engine.adoption.naming import fault_of
-from vgpumgr.engine.adoption.parts import parts_of
+from vgpumgr.engine.adoption.parts import is_of_gpu, parts_of
 from vgpumgr.engine.adoption.spec import spec_of
 from vgpumgr.engine.drift.advice import mdev_away, vgpu_away
 from vgpumgr.engine.layouts import export
@@ -77,8 +78,10 @@ def _candidate(
     if isinstance(read, str):
         return replace(plain, why=(*_state(domain), f"its definition {read}"))
     xml, described = read
-    parts, lacking = parts_of(domain, around)
-    spec, other = spec_of(described), _other_devices(domain, described)
+    managed = {each.device for each in described.devices if each.managed}
+    parts, lacking = parts_of(domain, around, managed)
+    spec = spec_of(described, around.facts.hugepage_kib or X86_HUGEPAGE_KIB)
+    other = _other_devices(domain, described, around)
     why = (*_state(domain), *(spec if isinstance(spec, tuple) else ()), *other, *lacking)
     if not isinstance(spec, VmSpec):
         return replace(plain, why=why)
@@ -104,10 +107,15 @@ def _state(domain: DomainFacts) -> Iterator[str]:
         yield f"it is {domain.state}: resume it, or power it off"
 
 
-def _other_devices(domain: DomainFacts, described: Described) -> Iterator[str]:
-    """What runs must be what starts next time, or nobody knows what it holds."""
-    defined = {device.device for device in described.devices}
-    if different := defined ^ set(domain.devices):
+def _other_devices(
+    domain: DomainFacts, described: Described, around: Surroundings
+) -> Iterator[str]:
+    """What runs must be what starts next time, or nobody knows what it holds. A NIC's VF may come
+    from a pool of libvirt's, another one at each start.
+    """
+    different = {device.device for device in described.devices} ^ set(domain.devices)
+    different = {each for each in different if is_of_gpu(each, domain, around)}
+    if different:
         names = ", ".join(sorted(different))
         yield f"it runs with other devices than it is defined with: {names}"
 

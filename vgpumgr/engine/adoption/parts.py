@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from vgpumgr import catalog
@@ -18,16 +18,22 @@ from vgpumgr.model.vm import InstancePart
 
 
 def parts_of(
-    domain: DomainFacts, around: Surroundings
+    domain: DomainFacts, around: Surroundings, managed: Container[str] = ()
 ) -> tuple[tuple[FoundPart, ...], tuple[str, ...]]:
     """Its GPU parts in their order, and every reason why one of them cannot be taken over.
 
-    A device that is on no GPU of ours (a NIC, a disk) is none of our business, and stays.
+    ``managed`` are the functions that libvirt binds and gives back by itself. A device that is on
+    no GPU of ours (a NIC, a disk) is none of our business: it stays as it is, managed or not.
     """
     found: list[FoundPart] = []
     why: list[str] = []
     following = _siblings(domain, around)
     for device in domain.devices:
+        if device in managed and is_of_gpu(device, domain, around):
+            why.append(
+                f"libvirt binds {device} by itself at every start: virsh edit it to managed='no'"
+            )
+            continue
         if device in following:
             continue
         try:
@@ -37,6 +43,15 @@ def parts_of(
         else:
             found += [part] if part else []
     return tuple(found), tuple(why)
+
+
+def is_of_gpu(device: str, domain: DomainFacts, around: Surroundings) -> bool:
+    """Is it a part of a GPU? Any mdev is; a PCI function where it is a GPU, a VF of one, or goes
+    with a whole one of the domain.
+    """
+    if ":" not in device or _function(device, around) is not None:
+        return True
+    return device in _siblings(domain, around)
 
 
 def _siblings(domain: DomainFacts, around: Surroundings) -> frozenset[str]:

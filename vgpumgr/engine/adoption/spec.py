@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpumgr.domainxml import Described
+from vgpumgr.domainxml.described import X86_HUGEPAGE_KIB
 from vgpumgr.model.vm import NumaPolicy, VmSpec
 
 # What only the definition of an adopted VM says: a spec changes none of it.
@@ -14,9 +15,11 @@ FIXED = (
 )
 
 
-def spec_of(domain: Described) -> VmSpec | tuple[str, ...]:
+def spec_of(
+    domain: Described, default_hugepage_kib: int | None = X86_HUGEPAGE_KIB
+) -> VmSpec | tuple[str, ...]:
     """The spec, without GPUs and autostart, or every reason why the domain cannot be adopted, but
-    for its name.
+    for its name. ``default_hugepage_kib`` is the size of its host's huge pages where it names none.
 
     Disks are none of it: they are not ours, and stay in the definition as they are. So does a NIC
     that a spec cannot say, and with it all NICs.
@@ -34,7 +37,7 @@ def spec_of(domain: Described) -> VmSpec | tuple[str, ...]:
         display=any(device.display for device in domain.devices),
         pin_cpus=bool(domain.pins),
         numa=NumaPolicy.PREFER if domain.numa_node is None else NumaPolicy.REQUIRE,
-        hugepage_kib=domain.hugepage_kib,
+        hugepage_kib=default_hugepage_kib if domain.default_pages else domain.hugepage_kib,
     )
 
 
@@ -45,9 +48,3 @@ def _reasons(domain: Described) -> Iterator[str]:
         yield "it gives QEMU arguments of its own, which may take devices that nobody sees"
     if domain.password:
         yield "its console has a password, which libvirt does not tell: it would be lost"
-    for device in domain.devices:
-        if device.managed and ":" in device.device:
-            yield (
-                f"libvirt binds {device.device} by itself at every start: "
-                "virsh edit it to managed='no'"
-            )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from vgpumgr import domainxml
+from vgpumgr.domainxml.described import X86_HUGEPAGE_KIB
 from vgpumgr.engine.adoption.spec import spec_of
 from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState, VolumeFacts
 from vgpumgr.model.vm import (
@@ -73,7 +74,7 @@ def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRec
     """A VM that was changed or moved meanwhile: what its domain shows, on top of what is known."""
     mark = domain.ownership
     assert mark is not None
-    spec, cpus, node = _described(domain, xml)
+    spec, cpus, node = _described(domain, xml, old.spec.hugepage_kib)
     shown = replace(
         old.spec,
         vcpus=spec.vcpus,
@@ -119,12 +120,14 @@ def left_over(name: str, vm_id: str, host: str, now: float) -> VmRecord:
     )
 
 
-def _described(domain: DomainFacts, xml: str) -> tuple[VmSpec, tuple[int, ...], int | None]:
+def _described(
+    domain: DomainFacts, xml: str, default_hugepage_kib: int | None = X86_HUGEPAGE_KIB
+) -> tuple[VmSpec, tuple[int, ...], int | None]:
     try:
         described = domainxml.described(xml)
     except ValueError as error:
         raise NotRead(str(error)) from error
-    spec = spec_of(described)
+    spec = spec_of(described, default_hugepage_kib)
     if not isinstance(spec, VmSpec):
         raise NotRead("; ".join(spec))
     mark = domain.ownership

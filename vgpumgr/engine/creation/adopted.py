@@ -16,7 +16,7 @@ def adopted_xml(vm: VmRecord, mark: Ownership, devices: Collection[str]) -> str:
     other ``devices`` than it came with: nobody knows how to define it with those.
     """
     came = domainxml.described(vm.definition)
-    was = spec_of(came)
+    was = spec_of(came, vm.spec.hugepage_kib)
     assert isinstance(was, VmSpec), "what could not be described was not adopted"
     _refuse_changes(vm, was)
     gone = set(devices) - {device.device for device in came.devices}

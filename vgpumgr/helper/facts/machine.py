@@ -57,6 +57,12 @@ def memory_mib(system: System) -> int:
     return _memory_mib(system.read("/proc/meminfo"))
 
 
+def hugepage_kib(system: System) -> int | None:
+    """The size of a huge page where none is named; None on a kernel without them."""
+    size = re.search(r"^Hugepagesize:\s+(\d+) kB", system.read("/proc/meminfo"), re.MULTILINE)
+    return int(size.group(1)) if size else None
+
+
 def iommu(system: System) -> bool:
     """Whether the kernel uses an IOMMU (its software groups of mdevs do not count)."""
     return system.exists("/sys/class/iommu") and bool(system.list("/sys/class/iommu"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from vgpumgr.helper import sysfs
@@ -10,6 +11,7 @@ from vgpumgr.helper.parts import Parts
 from vgpumgr.helper.system import System
 
 _MDEVCTL = "/etc/mdevctl.d"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def parents(system: System, parts: Parts) -> list[dict[str, Any]]:
@@ -42,8 +44,17 @@ def existing(system: System, parts: Parts) -> list[dict[str, Any]]:
 
 
 def definitions(system: System, parts: Parts) -> list[str]:
-    """The UUIDs that mdevctl would make at boot or on demand."""
-    return parts.read("mdevctl", _definitions, system) or []
+    """The UUIDs that mdevctl would make at boot or on demand; whatever else lies there is named."""
+    found: list[str] = []
+    for name in parts.read("mdevctl", _names, system, _MDEVCTL) or ():
+        if name.endswith(".d"):
+            continue  # scripts.d, which holds no definitions
+        for uuid in parts.read(f"mdevctl {name}", system.list, f"{_MDEVCTL}/{name}") or ():
+            if _UUID.fullmatch(uuid):
+                found.append(uuid)
+            else:
+                parts.miss(f"mdevctl {name}/{uuid}", "its name is no UUID")
+    return sorted(found)
 
 
 def _names(system: System, folder: str) -> tuple[str, ...]:
@@ -84,9 +95,3 @@ def _device(system: System, uuid: str) -> dict[str, Any] | None:
         "type": mdev_device.type_of(system, uuid),
         "iommu_group": sysfs.iommu_group(system, folder),
     }
-
-
-def _definitions(system: System) -> list[str]:
-    # Beside a folder per parent lies scripts.d, which holds no definitions.
-    folders = [name for name in _names(system, _MDEVCTL) if not name.endswith(".d")]
-    return sorted(uuid for name in folders for uuid in system.list(f"{_MDEVCTL}/{name}"))

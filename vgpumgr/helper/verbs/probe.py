@@ -23,6 +23,7 @@ _MACHINE = {
     "cpus": machine.cpus,
     "cpu_model": machine.cpu_model,
     "memory_mib": machine.memory_mib,
+    "hugepage_kib": machine.hugepage_kib,
     "iommu": machine.iommu,
     "kvm": kvm.remembered,
     "epochs": epoch.every,

@@ -58,6 +58,7 @@ def assemble(
         bridges=probe.texts("bridges"),
         foreign_mdev_definitions=probe.texts("mdevctl"),
         cpu_model=probe.text("cpu_model"),
+        hugepage_kib=probe.maybe_number("hugepage_kib"),
         fabric=_fabric(probe.maybe_child("fabric")),
         epochs=_epochs(probe.maybe_child("epochs")),
         epoch=probe.maybe_number("epoch"),

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from lxml import etree
 
 from vgpumgr import domainxml
+from vgpumgr.domainxml.described import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.facts import memory_bytes
 from vgpumgr.domainxml.numa import numbers_of
 from vgpumgr.domainxml.parts import has_agent
 from vgpumgr.domainxml.xml import untrusted
 from vgpumgr.model.address import PciAddress
 from vgpumgr.model.domain import DomainFacts
-
-_DEFAULT_HUGE_KIB = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +92,7 @@ def _huge_kib(domain: etree._Element) -> int | None:
         return None
     page = domain.find("memoryBacking/hugepages/page")
     if page is None:
-        return _DEFAULT_HUGE_KIB
+        return X86_HUGEPAGE_KIB
     factor = {"KiB": 1, "MiB": 1 << 10, "M": 1 << 10, "GiB": 1 << 20, "G": 1 << 20}
     return int(page.get("size", "0")) * factor[page.get("unit", "KiB")]
 

@@ -48,10 +48,23 @@ class Targets:
         return [each for each in free if each.key in here] if here else free
 
     def _boards(self, ids: Sequence[str]) -> list[Board]:
-        boards = [each for each in catalog.boards() if not ids or each.vendor_device in ids]
-        for missing in sorted(set(ids) - {each.vendor_device for each in boards}):
-            self.left_out.append(f"device-filter {pci_id(missing)}: no board of the catalogue")
-        return boards
+        found = {each: [b for b in catalog.boards() if _is_meant(b, each)] for each in ids}
+        for missing in sorted(each for each, boards in found.items() if not boards):
+            self.left_out.append(f"device-filter {filter_text(missing)}: no board of the catalogue")
+        for each, boards in found.items():
+            self._note_wider(each, boards)
+        meant = {board.key for boards in found.values() for board in boards}
+        return [each for each in catalog.boards() if not ids or each.key in meant]
+
+    def _note_wider(self, wanted: str, boards: Sequence[Board]) -> None:
+        """A layout knows boards, not their makers' subsystems."""
+        for board in boards:
+            if "/" in wanted and len(board.subsystems) > 1:
+                others = len(board.subsystems) - 1
+                self.left_out.append(
+                    f"device-filter {filter_text(wanted)}: a layout means every {board.key}, "
+                    f"{others} other subsystem{'s' if others > 1 else ''} of it included"
+                )
 
     def _numbered(self, numbers: Sequence[int], boards: Sequence[Board]) -> Iterator[Group]:
         here = in_order(self.gpus)
@@ -75,6 +88,17 @@ def in_order(gpus: Sequence[GpuFacts]) -> list[GpuFacts]:
     """NVIDIA GPUs in the order in which NVML and both tools number them: by PCI address."""
     found = [each for each in gpus if each.vendor_device.startswith(_NVIDIA)]
     return sorted(found, key=lambda gpu: PciAddress.parse(gpu.device))
+
+
+def _is_meant(board: Board, wanted: str) -> bool:
+    """``wanted`` is ``10de:20b5``, or ``10de:20b5/10de:1533`` with a subsystem."""
+    vendor_device, _, subsystem = wanted.partition("/")
+    return board.vendor_device == vendor_device and subsystem in {"", *board.subsystems}
+
+
+def filter_text(wanted: str) -> str:
+    """The filter as the tools write it: ``0x20B510DE:0x153310DE``."""
+    return ":".join(map(pci_id, wanted.split("/")))
 
 
 def pci_id(vendor_device: str) -> str:

@@ -27,11 +27,13 @@ T = TypeVar("T")
 
 
 def _ids(value: object) -> object:
-    """``0x20B510DE`` (device, then vendor), or a list of such → ``10de:20b5``."""
+    """``0x20B510DE`` (device, then vendor), or a list of such → ``10de:20b5``. With a subsystem
+    behind a colon → ``10de:20b5/10de:1533``.
+    """
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
         refuse('must be a PCI id like "0x20B510DE", or a list of them')
-    return [_id(each) for each in texts]
+    return ["/".join(map(_id, each.split(":", 1))) for each in texts]
 
 
 def _id(text: str) -> str:

@@ -76,6 +76,7 @@ def there_are_no_instances_while_the_mode_is_off(bench: MigBench) -> None:
 
 @CASES.case("7.15")
 def there_is_no_mixed_size_mode_in_mig_mode(bench: MigBench) -> None:
+    """Of the GPU: from R575 on its GPU instances have one each, which nobody turns on here."""
     with bench.mig_mode():
         assert bench.facts(bench.pf).mixed_size is None
         assert bench.nvml.set_mixed_size(bench.pf, True) == "NOT_SUPPORTED"

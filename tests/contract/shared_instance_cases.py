@@ -41,6 +41,7 @@ def an_instance_is_shared_by_vgpus_of_one_size(bench: SharedInstanceBench) -> No
 
 @CASES.case("6.7")
 def another_size_is_refused_beside_free_space(bench: SharedInstanceBench) -> None:
+    """Captured on R580; from R575 on, while the instance's own mixed-size mode is off."""
     with bench.cut((bench.small, bench.small_starts[0])) as carriers:
         carriers.make(bench.half)
         offered = bench.listed(carriers.vfs[1])

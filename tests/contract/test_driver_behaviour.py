@@ -64,6 +64,14 @@ def test_every_row_is_held_by_a_case() -> None:
     assert len(rows()) == sum(line.startswith("| ") and line[2].isdigit() for line in lines())
 
 
+def test_rows_that_hold_for_some_branches_name_them() -> None:
+    """R575 brought modes of single GPU instances, R595 instances that a vGPU is told."""
+    told = {found.group(1): found.group(2) for found in map(ROW.match, lines()) if found}
+    assert "R575" in told["6.7"]
+    assert "R575" in told["7.15"]
+    assert "R595" in told["6.8"]
+
+
 def test_paragraphs_are_numbered_one_by_one() -> None:
     numbers = [tuple(map(int, paragraph.split("."))) for paragraph, _ in rows()]
     assert numbers == sorted(numbers)

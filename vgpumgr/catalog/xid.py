@@ -15,7 +15,8 @@ class Xid:
     """One Xid. None: known by name only.
 
     ``severity`` is ``fatal`` or ``nonfatal``, ``action`` NVIDIA's word (``RESET_GPU``). ``drain``
-    is worked out from the action: the GPU should take no new work.
+    is worked out from the action: the GPU should take no new work. Without it ``needs_reset`` is
+    for the next occasion. Where NVML tells a recovery action, that wins over any Xid.
     """
 
     number: int
@@ -32,7 +33,8 @@ class Xid:
 def xid(number: int) -> Xid | None:
     """The Xid of this number; None where it is not listed.
 
-    Source: NVIDIA NVSentinel's mapping (1-162), nverror.h of the open kernel modules (163-176).
+    Source: NVIDIA NVSentinel's mapping (1-162), nverror.h of the open kernel modules (163-176),
+    NVIDIA's memory-error pages and Xid catalogue (63, 160, 161, 171, 172).
     """
     return _by_number().get(number)
 

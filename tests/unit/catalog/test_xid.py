@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from vgpumgr import catalog
 from vgpumgr.catalog.tables import table
 
@@ -23,13 +25,32 @@ def test_a_gpu_off_the_bus_needs_the_host_restarted() -> None:
     assert found is not None
     assert (found.needs_host_restart, found.needs_reset, found.drain) == (True, False, True)
     assert (found.severity, found.action) == ("fatal", "RESTART_HOST")
-    assert {each.number for each in listed() if each.needs_host_restart} == {79, 160}
+    assert {each.number for each in listed() if each.needs_host_restart} == {79}
 
 
 def test_those_that_a_reset_cures() -> None:
     assert {each.number for each in listed() if each.needs_reset} == {
-        *(46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 162),
+        *(46, 48, 62, 63, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 160, 162),
+        *(171, 172),
     }
+
+
+@pytest.mark.parametrize("number", [63, 160])
+def test_memory_that_is_marked_for_repair_waits_for_a_reset_and_works_on(number: int) -> None:
+    """As NVIDIA's memory-error page has it: 160 is no reason to restart the host."""
+    found = catalog.xid(number)
+    assert found is not None
+    assert (found.severity, found.action) == ("nonfatal", "RESET_WHEN_IDLE")
+    assert (found.needs_reset, found.needs_host_restart, found.drain) == (True, False, False)
+    assert "docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt" in found.source
+
+
+@pytest.mark.parametrize("number", [171, 172])
+def test_uncorrectable_dram_and_sram_are_what_48_is(number: int) -> None:
+    found, beside = catalog.xid(number), catalog.xid(48)
+    assert found is not None and beside is not None
+    assert (found.severity, found.action) == (beside.severity, beside.action)
+    assert (found.needs_reset, found.drain) == (beside.needs_reset, beside.drain)
 
 
 def test_what_is_known_by_name_only_is_unknown_not_harmless() -> None:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from vgpumgr import catalog
 
 FELL_OFF_THE_BUS = 79
+ROW_REMAP_RECORDED = 63
 _WORDS = {FELL_OFF_THE_BUS: "GPU has fallen off the bus."}
 
 
@@ -45,7 +46,9 @@ class Health:
         known = catalog.xid(number)
         if known is not None and known.needs_host_restart:
             self.recovery = Recovery.NODE_REBOOT
-        elif known is not None and known.needs_reset:
+        elif number == ROW_REMAP_RECORDED:
+            self.rows.pending = True
+        elif known is not None and known.needs_reset and known.drain:
             self.recovery = max(self.recovery, Recovery.GPU_RESET)
         self.lost = self.lost or number == FELL_OFF_THE_BUS
         self.xids.append(number)

@@ -75,6 +75,7 @@ class FakeNvml:
         self.fails: dict[str, str] = {}
         self.missing: set[str] = set()
         self.open = 0
+        self.tells_while_off = False
         self.chosen_start: int | None = None
         self.handles: dict[int, Any] = {}
 
@@ -211,7 +212,7 @@ class FakeNvml:
     def nvmlDeviceGetGpuInstanceProfileInfo(
         self, device: FakeGpu, profile: int, version: int = 2
     ) -> Any:
-        self._mig_on(device)
+        self._mig_on(device, telling=True)
         if profile not in A100:
             raise error("NOT_SUPPORTED")
         if version == 2 and "v2" in self.missing:
@@ -224,13 +225,13 @@ class FakeNvml:
         return info
 
     def nvmlDeviceGetGpuInstanceRemainingCapacity(self, device: FakeGpu, profileId: int) -> int:
-        profile = self._profile(device, profileId)
+        profile = self._profile(device, profileId, telling=True)
         return sum(not self._taken(device, profile, start) for start in profile.starts)
 
     def nvmlDeviceGetGpuInstancePossiblePlacements(
         self, device: FakeGpu, profileId: int, placementsRef: Any, countRef: Any
     ) -> int:
-        profile = self._profile(device, profileId)
+        profile = self._profile(device, profileId, telling=True)
         countRef._obj.value = len(profile.starts)
         for index, start in enumerate(profile.starts):
             placementsRef[index].start, placementsRef[index].size = start, profile.size
@@ -326,12 +327,14 @@ class FakeNvml:
         if what in gpu.in_use:
             raise error("IN_USE")
 
-    def _mig_on(self, gpu: FakeGpu) -> None:
-        if gpu.mig is None or not gpu.mig[0]:
+    def _mig_on(self, gpu: FakeGpu, *, telling: bool = False) -> None:
+        """From R550 on profiles are told with the mode off, too."""
+        off = gpu.mig is not None and not gpu.mig[0] and telling and self.tells_while_off
+        if gpu.mig is None or not (gpu.mig[0] or off):
             raise error("NOT_SUPPORTED")
 
-    def _profile(self, gpu: FakeGpu, number: int) -> Profile:
-        self._mig_on(gpu)
+    def _profile(self, gpu: FakeGpu, number: int, *, telling: bool = False) -> Profile:
+        self._mig_on(gpu, telling=telling)
         return next(each for each in A100.values() if each.id == number)
 
     def _taken(self, gpu: FakeGpu, profile: Profile, start: int) -> bool:

@@ -100,6 +100,23 @@ def test_an_old_library_without_the_functions_is_no_failure(host: NvidiaHost) ->
     assert (found["fabric_state"], found["mixed_size"]) == ("in-progress", None)
 
 
+def test_profiles_are_told_while_mig_is_off_where_the_driver_does(host: NvidiaHost) -> None:
+    host.fake.tells_while_off = True
+    mig = gpu_of(host)["mig"]
+    assert (mig["enabled"], mig["instances"]) == (False, [])
+    assert [each["id"] for each in mig["profiles"]] == [19, 14, 9, 0]
+    first = mig["profiles"][0]
+    assert (first["name"], first["starts"]) == ("1g.10gb", [0, 1, 2, 3, 4, 5, 6])
+
+
+def test_places_that_are_not_told_while_mig_is_off_hide_nothing(host: NvidiaHost) -> None:
+    host.fake.tells_while_off = True
+    host.fake.fails["nvmlDeviceGetGpuInstancePossiblePlacements"] = "NOT_SUPPORTED"
+    mig = gpu_of(host)["mig"]
+    assert mig == {"enabled": False, "pending": False, "profiles": [], "instances": []}
+    assert unknown(done(host, "probe")) == {}
+
+
 def test_mig_profiles_and_instances(host: NvidiaHost) -> None:
     host.gpu.mig = (1, 0)
     host.gpu.instances[9] = Gi(9, A100[0x0], 2, computes={0: 0})

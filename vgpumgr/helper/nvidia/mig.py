@@ -63,12 +63,26 @@ def facts(session: Session, gpu: Any) -> dict[str, Any] | None:
     if modes is None:
         return None
     found: dict[str, Any] = {"enabled": modes[0], "pending": modes[1], "profiles": []}
+    if not modes[0]:
+        return {**found, "profiles": _told_while_off(session, gpu), "instances": []}
     try:
-        infos = list(_infos(session, gpu)) if modes[0] else []
+        infos = list(_infos(session, gpu))
         found["profiles"] = [_profile_facts(session, gpu, info) for info in infos]
         return {**found, "instances": _instances_facts(session, gpu, infos)}
     except HelperError:
         return {**found, "instances": None}
+
+
+def _told_while_off(session: Session, gpu: Any) -> list[dict[str, Any]]:
+    """The profiles that there would be: R550 and later tell them (NVML's change log), others none.
+
+    A board that no catalogue holds is planned by them.
+    """
+    try:
+        told = [_profile_facts(session, gpu, info) for info in _infos(session, gpu)]
+    except HelperError:
+        return []
+    return [each for each in told if each["starts"]]
 
 
 def instances(session: Session, gpu: Any) -> list[Instance]:

@@ -97,7 +97,7 @@ def place(cli: Cli) -> Path:
 
 
 def small(place: Path) -> str:
-    return f"mount -t tmpfs -o size=2m tmpfs {place}"
+    return f"mount -t tmpfs -o size=2m,mode=700 tmpfs {place}"
 
 
 def fill(there: Mounted, place: Path) -> None:

@@ -72,6 +72,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bytes]:
 
 def told(sound: bytes, path: Path, table: str, column: str, text: str) -> list[str]:
     """What the check says of the ledger with this in the first row of this column."""
+    path.touch(mode=0o600)
     path.write_bytes(sound)
     with closing(sqlite3.connect(path)) as raw, raw:
         first = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from vgpumgr import checks
+from vgpumgr import catalog, checks
 from vgpumgr.app.composition import App
 from vgpumgr.app.examination import examination, look
 from vgpumgr.app.keeping import exposed
@@ -14,7 +14,7 @@ from vgpumgr.engine.running.membership import is_worked_on, not_finished
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.examined import Finding, Mark
-from vgpumgr.model.gpu import GpuHealth, GpuState
+from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.vm import VmState
 from vgpumgr.model.words import counted
@@ -142,13 +142,21 @@ def _gpus(app: App) -> Iterator[Finding]:
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is {gpu.state}",
                 next=f"vgpumgr gpu show {gpu.id}",
             )
-        if gpu.facts.health is not GpuHealth.OK:
+        if gpu.facts.unfit:
             detail = f": {gpu.facts.health_detail}" if gpu.facts.health_detail else ""
             yield Finding(
                 check=f"gpu {gpu.id}",
                 mark=Mark.BAD,
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is "
                 f"{gpu.facts.health}{detail}",
+                next=f"vgpumgr gpu show {gpu.id}",
+            )
+        doubt = catalog.contradiction(gpu.facts)
+        if doubt:
+            yield Finding(
+                check=f"gpu {gpu.id}",
+                mark=Mark.BAD,
+                text=f"{gpu.facts.device} on {gpu.host} takes no VM: {doubt}",
                 next=f"vgpumgr gpu show {gpu.id}",
             )
 

@@ -44,7 +44,7 @@ def look(record: HostRecord, host: Host, facts: HostFacts, clock: Clock = _CLOCK
 
     before = clock.now()
     try:
-        seen = examined(host.helper.call("examine", {}))
+        seen = examined(host.helper.call("examine", {}), record.name)
     except VgpumgrError as error:
         why = f"{error.message}: {error.why}" if error.why else error.message
         # A helper that is too old to examine has told its version in the probe.

@@ -4,6 +4,7 @@ Every number keeps its source and mark. A table is read when it is first asked f
 """
 
 from vgpumgr.catalog.boards import board, board_by_pci, boards
+from vgpumgr.catalog.evidence import contradiction
 from vgpumgr.catalog.fabric import FabricBoard, FabricPartition, fabric, fabric_boards, fits_fabric
 from vgpumgr.catalog.limits import Limits, limits
 from vgpumgr.catalog.mig import GiProfile, MigBoard, gi_profile, mig, mig_types, whole_instance_type
@@ -38,6 +39,7 @@ __all__ = [
     "board",
     "board_by_pci",
     "boards",
+    "contradiction",
     "fabric",
     "fabric_boards",
     "fits_fabric",

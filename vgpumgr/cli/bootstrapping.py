@@ -12,6 +12,7 @@ from vgpumgr.cli.bootstrap_options import given_variables
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.output import chosen_format, print_item, say
+from vgpumgr.cli.terminal import CLEAR_LINE, echo, one_line
 from vgpumgr.cli.views.findings import print_findings
 from vgpumgr.model.errors import PartlyDone, VgpumgrError
 from vgpumgr.model.host import HostRecord
@@ -74,11 +75,11 @@ class _Progress:
             self._show(f"… {where(event)}")
         elif event.outcome in self._told and not self._quiet:
             self._show("")
-            click.echo(f"{event.host}  {where(event)}: {event.outcome}", err=True)
+            echo(f"{event.host}  {where(event)}: {event.outcome}", err=True)
 
     def _show(self, text: str) -> None:
         if self._live:
-            click.echo(f"\r\x1b[K{text[:78]}", nl=False, err=True)
+            echo(f"{CLEAR_LINE}{one_line(text)[:78]}", nl=False, err=True)
 
     def __enter__(self) -> _Progress:
         return self

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
-import sys
+import io
 import traceback
 from itertools import pairwise
 
 import click
 
+from vgpumgr.cli.terminal import echo, echo_json, style
 from vgpumgr.model.errors import Interrupted, VgpumgrError
 
 
@@ -18,12 +18,12 @@ def report(error: BaseException, *, debug: bool, as_json: bool) -> int:
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if debug:
-        traceback.print_exception(error, file=sys.stderr)
+        echo("".join(traceback.format_exception(error)), err=True, nl=False)
     if isinstance(error, click.ClickException):
         return _usage(error, as_json=as_json)
     known = _as_known(error)
     if as_json:
-        click.echo(json.dumps(known.as_dict()), err=True)
+        echo_json(known.as_dict(), err=True)
     else:
         _print(known)
     return known.exit_status
@@ -32,9 +32,11 @@ def report(error: BaseException, *, debug: bool, as_json: bool) -> int:
 def _usage(error: click.ClickException, *, as_json: bool) -> int:
     if as_json:
         shown = {"code": "usage", "message": error.format_message(), "why": "", "next": ""}
-        click.echo(json.dumps({**shown, "exit": error.exit_code}), err=True)
+        echo_json({**shown, "exit": error.exit_code}, err=True)
     else:
-        error.show()
+        shown_by_click = io.StringIO()
+        error.show(shown_by_click)
+        echo(shown_by_click.getvalue(), err=True, nl=False)
     return error.exit_code
 
 
@@ -53,15 +55,19 @@ def _as_known(error: BaseException) -> VgpumgrError:
 
 
 def _print(error: VgpumgrError) -> None:
-    red = click.style("error:", fg="red", bold=True)
-    click.echo(f"{red} {error.message}", err=True)
+    """Line ends in what a host said stand set in: nothing below is taken for a line of ours."""
+    red = style("error:", fg="red", bold=True)
+    echo(f"{red} {_set_in(error.message)}", err=True)
     if error.why:
-        for number, line in enumerate(
-            error.why.split("; ") if len(error.why) > 90 else [error.why]
-        ):
-            click.echo(f"  {'why: ' if number == 0 else '     '}{line}", err=True)
+        parts = error.why.split("; ") if len(error.why) > 90 else [error.why]
+        for number, line in enumerate(parts):
+            echo(f"  {'why: ' if number == 0 else '     '}{_set_in(line)}", err=True)
     if error.next:
-        click.echo(f"  next: {error.next}", err=True)
+        echo(f"  next: {_set_in(error.next)}", err=True)
+
+
+def _set_in(text: str) -> str:
+    return text.replace("\n", "\n       ")
 
 
 def wants_json(argv: list[str]) -> bool:

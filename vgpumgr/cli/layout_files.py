@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from vgpumgr import API_VERSION
 from vgpumgr.cli.files import read_file, source_name
 from vgpumgr.cli.output import chosen_format, print_list, say
+from vgpumgr.cli.terminal import echo
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.layout import LayoutSpec
@@ -29,7 +28,7 @@ def print_ours(layouts: Sequence[LayoutSpec]) -> None:
     if chosen_format().name in {"json", "name"}:
         print_list("Layout", documents, ())
     elif documents:
-        click.echo(yaml.safe_dump_all(documents, sort_keys=False), nl=False)
+        echo(yaml.safe_dump_all(documents, sort_keys=False), nl=False)
     else:
         say("nothing to write down: no GPU can be partitioned")
 
@@ -43,7 +42,7 @@ def print_foreign(tool: str, layouts: Sequence[LayoutSpec], gpus: Sequence[GpuRe
         by_host.setdefault(gpu.host, []).append(gpu.facts)
     written = foreign.write(tool, layouts, by_host)
     _say_left_out(written.left_out)
-    click.echo(written.text, nl=False)
+    echo(written.text, nl=False)
 
 
 def from_foreign(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from vgpumgr import API_VERSION
+from vgpumgr.cli.terminal import echo, echo_json, one_line
 from vgpumgr.model.errors import UsageError
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
@@ -37,8 +38,8 @@ class Column:
         if isinstance(found, bool):
             return "yes" if found else "no"
         if isinstance(found, list | tuple):
-            return ",".join(map(str, found)) or "-"
-        return str(found)
+            return one_line(",".join(map(str, found))) or "-"
+        return one_line(str(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def chosen_format() -> Format:
 def say(text: str) -> None:
     """A line for people on stderr; silent with ``-o json``, where stderr holds one error object."""
     if chosen_format().name != "json":
-        click.echo(text, err=True)
+        echo(text, err=True)
 
 
 def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> None:
@@ -108,7 +109,7 @@ def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> N
             _echo_yaml({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": list(items)})
         case "name":
             for item in items:
-                click.echo(item["name"])
+                echo(one_line(item["name"]))
         case "csv":
             _echo_csv(items, picked)
         case _:
@@ -124,16 +125,19 @@ def print_item(kind: str, item: Item, text: str) -> None:
         case "yaml":
             _echo_yaml({"apiVersion": API_VERSION, "kind": kind, **item})
         case "name":
-            click.echo(item["name"])
+            echo(one_line(item["name"]))
         case _:
-            click.echo(text)
+            echo(text)
 
 
 def fields(pairs: Sequence[tuple[str, object]]) -> str:
     """``Label:  value`` lines, aligned; empty values are left out."""
     shown = [(label, value) for label, value in pairs if value not in (None, "", [], {})]
     width = max((len(label) for label, _ in shown), default=0) + 1
-    return "\n".join(f"{label + ':':<{width}}  {value}" for label, value in shown)
+    below = "\n" + " " * (width + 2)
+    return "\n".join(
+        f"{label + ':':<{width}}  {str(value).replace(chr(10), below)}" for label, value in shown
+    )
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -163,7 +167,7 @@ def _echo_table(items: Sequence[Item], columns: Sequence[Column]) -> None:
         say("nothing to list")
         return
     head = [column.title for column in columns]
-    click.echo(table([head, *([column.text(item) for column in columns] for item in items)]))
+    echo(table([head, *([column.text(item) for column in columns] for item in items)]))
 
 
 def _echo_csv(items: Sequence[Item], columns: Sequence[Column]) -> None:
@@ -171,14 +175,14 @@ def _echo_csv(items: Sequence[Item], columns: Sequence[Column]) -> None:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([column.title.lower() for column in columns])
     writer.writerows([column.text(item) for column in columns] for item in items)
-    click.echo(buffer.getvalue(), nl=False)
+    echo(buffer.getvalue(), nl=False)
 
 
 def _echo_json(data: object) -> None:
-    click.echo(json.dumps(data, indent=2))
+    echo_json(data, indent=2)
 
 
 def _echo_yaml(data: object) -> None:
     import yaml
 
-    click.echo(yaml.safe_dump(json.loads(json.dumps(data)), sort_keys=False), nl=False)
+    echo(yaml.safe_dump(json.loads(json.dumps(data)), sort_keys=False), nl=False)

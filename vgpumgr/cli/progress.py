@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
 from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.output import chosen_format
+from vgpumgr.cli.terminal import CLEAR_LINE, echo, one_line
 from vgpumgr.model.journal import TaskState
 
 if TYPE_CHECKING:
@@ -56,12 +55,12 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
                 reason = f": {outcome.error}" if outcome.error else ""
                 _line(f"{outcome.vm} on {outcome.host}: {outcome.verb} {outcome.state}{reason}")
             if live:
-                click.echo(f"\r{len(ended)}/{total} {outcome.vm:<40.40}", nl=False, err=True)
+                echo(f"{CLEAR_LINE}{len(ended)}/{total} {outcome.vm:.40}", nl=False, err=True)
 
     def told(text: str) -> None:
         with lock:
             if live:
-                click.echo(f"\r\x1b[K{text[:100]}", nl=False, err=True)
+                echo(f"{CLEAR_LINE}{one_line(text)[:100]}", nl=False, err=True)
             elif not quiet:
                 _line(text)
 
@@ -71,9 +70,9 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
     finally:
         app.progress, app.tell = (lambda _: None), (lambda _: None)
         if live and ended:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            echo(CLEAR_LINE, nl=False, err=True)
 
 
 def _line(text: str) -> None:
-    prefix = "\r\x1b[K" if sys.stderr.isatty() else ""
-    click.echo(f"{prefix}{text}", err=True)
+    prefix = CLEAR_LINE if sys.stderr.isatty() else ""
+    echo(f"{prefix}{text}", err=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 
+from vgpumgr.cli.terminal import harmless
 from vgpumgr.model.errors import UsageError, VgpumgrError
 
 
@@ -18,7 +19,7 @@ def confirm(*, yes: bool) -> Callable[[str], None]:
             return
         if not at_a_terminal():
             raise UsageError(question, why="there is no terminal to ask at", next="add -y")
-        if not click.confirm(question, err=True):
+        if not click.confirm(harmless(question), err=True):
             raise VgpumgrError("not confirmed: nothing was changed")
 
     return ask

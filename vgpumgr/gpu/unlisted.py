@@ -10,8 +10,9 @@ from vgpumgr import catalog
 from vgpumgr.model.gpu import GpuFacts
 
 MIB_PER_GIB = 1024
-# The end of a vGPU type's name: ``-4Q``, ``-2B4``. Its number is the frame buffer in GiB.
-_SIZE = re.compile(r"-([1-9]\d*)[A-Z]\d*$")
+# The end of a vGPU type's name: ``-4Q``, ``-2B4``. Its number is the frame buffer in GiB, of less
+# than 4 TiB: slots are counted by it.
+_SIZE = re.compile(r"-([1-9]\d{0,2}|[1-3]\d{3})[A-Z]\d*$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from vgpumgr.hosts.facts.checked import CheckedHelper
 from vgpumgr.hosts.facts.host_facts import assemble
-from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.errors import OutcomeUnknown, VgpumgrError
 from vgpumgr.model.host import HostFacts, Installed, UnknownPart
 from vgpumgr.model.ports import Domains, Helper, Installation, Storage, Stream
 
@@ -49,7 +50,7 @@ class ReachedHost:
         self._name = name
         self._console = console
         self._installation = installation
-        self._helper = helper
+        self._helper = CheckedHelper(name, helper)
         self._libvirt = libvirt
         self._close = close
 
@@ -93,7 +94,7 @@ class ReachedHost:
             return self._with_libvirt(answer)
         except VgpumgrError as error:
             facts = assemble(self._name, answer)
-            missing = UnknownPart(part="libvirt", why=error.why or error.message)
+            missing = UnknownPart(part="libvirt", why=_in_words(error))
             return replace(facts, unknown=(*facts.unknown, missing))
 
     def _with_kvm(self, answer: dict[str, object]) -> dict[str, object]:
@@ -123,6 +124,13 @@ class ReachedHost:
     def close(self) -> None:
         """Drop the connections."""
         self._close()
+
+
+def _in_words(error: VgpumgrError) -> str:
+    """What libvirt refused says why alone; an answer without sense says where, too."""
+    if isinstance(error, OutcomeUnknown):
+        return f"{error.message}: {error.why}" if error.why else error.message
+    return error.why or error.message
 
 
 def _names(unknown: object, part: str) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-MAX_OUTPUT_BYTES = 16 << 20
+# A host of 64 GPUs with 64 VFs and a claim each answers in less than 2 MiB.
+MAX_OUTPUT_BYTES = 4 << 20
 MAX_ERROR_BYTES = 64 << 10
+_LONGEST_WORDS = 1000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CallCut(Exception):
@@ -36,7 +40,7 @@ class Runner(Protocol):
         """Run one program to its end.
 
         Raises HostUnreachable when it surely was not started, CallCut when its end was not seen
-        or its output was longer than 16 MiB.
+        or its output was longer than 4 MiB.
         """
 
 
@@ -70,3 +74,9 @@ class LocalRunner:
 def readable(data: bytes) -> str:
     """What a program wrote to stderr, for a message."""
     return data[:MAX_ERROR_BYTES].decode("utf-8", "replace").strip()
+
+
+def spoken(text: str) -> str:
+    """Text for people: at most 1,000 characters, lone surrogates replaced."""
+    cut = text if len(text) <= _LONGEST_WORDS else f"{text[:_LONGEST_WORDS]} …"
+    return cut if cut.isascii() else _SURROGATE.sub("\ufffd", cut)

@@ -119,7 +119,8 @@ def inject(state: Path, host: str, fault: Sequence[str]) -> None:
 
     ``latency SECONDS``, ``hang``, ``unreachable``, ``refuse VERB ERRNO COUNT``, ``reboot``,
     ``off``, ``on`` and ``clear``. VERB is a helper verb (its next write to the kernel fails) or,
-    for libvirt, ``domains.start``, ``storage.create``, … One GPU: ``gpu ADDRESS`` and ``lost``,
+    for libvirt, ``domains.start``, ``storage.create``, … ``lie VERB PATH JSON`` replaces a part of
+    its answers from then on. One GPU: ``gpu ADDRESS`` and ``lost``,
     ``xid N``, ``ecc``, ``client NAME`` or ``fail WHAT COUNT``; WHAT is ``unbind``
     (sriov-manage), ``create`` (a vGPU), ``reset``, or an NVML function by its C name. ``setup
     NAME`` breaks how the host is set up (``setup_faults.py``). ``guest NAME users COUNT`` and

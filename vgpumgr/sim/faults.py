@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpumgr.model.errors import HostUnreachable, UsageError
+from vgpumgr.sim.lies import Lies
 
 FORMS = (
     "latency SECONDS | hang | unreachable | refuse VERB ERRNO COUNT | reboot | off | on | clear | "
-    "gpu ADDRESS lost | gpu ADDRESS xid N | gpu ADDRESS ecc | gpu ADDRESS client NAME | "
-    "gpu ADDRESS fail WHAT COUNT | setup NAME | guest NAME users COUNT | guest NAME address IP"
+    "gpu ADDRESS lost | gpu ADDRESS xid N | gpu ADDRESS ecc | gpu ADDRESS remap-failed | "
+    "gpu ADDRESS hidden | gpu ADDRESS client NAME | "
+    "gpu ADDRESS fail WHAT COUNT | setup NAME | guest NAME users COUNT | guest NAME address IP | "
+    "lie VERB PATH JSON"
 )
 
 
@@ -37,6 +40,7 @@ class Faults:
     unreachable: bool = False
     powered: bool = True
     refusals: dict[str, Refusals] = field(default_factory=dict)
+    lies: Lies = field(default_factory=Lies)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def inject(self, words: Sequence[str]) -> None:
@@ -51,6 +55,8 @@ class Faults:
                     self.unreachable = True
                 case ["refuse", verb, name, count]:
                     self.refusals[verb] = Refusals(_errno(name), count_of(count))
+                case ["lie", verb, path, text]:
+                    self.lies.add(verb, path, text)
                 case ["clear"]:
                     self._clear()
                 case _:
@@ -93,11 +99,13 @@ class Faults:
             f"refuse {verb} {errno.errorcode[each.number]} {each.count}"
             for verb, each in self.refusals.items()
         ]
+        found += self.lies.words()
         return tuple(found)
 
     def _clear(self) -> None:
         self.latency_s, self.hanging, self.unreachable = 0.0, False, False
         self.refusals.clear()
+        self.lies.clear()
 
 
 def _seconds(text: str) -> float:

@@ -18,7 +18,8 @@ _NVML = "nvml"
 
 
 def inject(kernel: Kernel, address: str, words: Sequence[str]) -> None:
-    """``lost``, ``xid N``, ``ecc``, ``client NAME`` or ``fail WHAT COUNT`` on the GPU there.
+    """``lost``, ``xid N``, ``ecc``, ``remap-failed``, ``hidden``, ``client NAME`` or
+    ``fail WHAT COUNT`` on the GPU there.
 
     NotFound for another address; UsageError for other words, and for all but ``lost`` on a GPU
     that is not NVIDIA's.
@@ -65,6 +66,10 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             for each in _ECC_XIDS:
                 gpu.xid(each)
             gpu.health.rows = RemappedRows(uncorrectable=1, pending=True)
+        case ["remap-failed"]:
+            gpu.health.rows = RemappedRows(uncorrectable=1, failure=True)
+        case ["hidden"]:
+            gpu.health.hidden = True
         case ["client", name]:
             kernel.processes.start(gpu.address, name)
         case ["fail", what, count] if what in KINDS:
@@ -94,6 +99,8 @@ def _words(kernel: Kernel, address: str) -> Iterator[str]:
     if gpu is None:
         return
     yield from (f"xid {number}" for number in gpu.health.xids if number != FELL_OFF_THE_BUS)
+    yield from ("remap-failed",) * gpu.health.rows.failure
+    yield from ("hidden",) * gpu.health.hidden
     yield from (f"client {name}" for name in sorted(gpu.clients))
     yield from kernel.failures.words(address)
     yield from (

@@ -82,7 +82,8 @@ class SimulatedHost:
         asked = json.loads(request)
         self.system.refuse_write = self.faults.refusal_of(asked["verb"])
         try:
-            return json.dumps(handle(asked, self.system))
+            answer = handle(asked, self.system)
+            return json.dumps(self.faults.lies.told(asked["verb"], answer))
         finally:
             self.system.refuse_write = 0
 
@@ -100,7 +101,7 @@ class SimulatedHost:
                 errno_name=errno.errorcode[number],
             )
         part = {**self.parts(), "node": self}[target]
-        return getattr(part, method)(**arguments)
+        return self.faults.lies.told(f"{target}.{method}", getattr(part, method)(**arguments))
 
     def guests_without_fabric(self) -> tuple[str, ...]:
         """Running domains whose NVSwitch GPUs are no active partition: their cuInit fails (802)."""

@@ -39,7 +39,7 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
             with host.lock:
                 gpu_faults.clear(host.kernel)
                 setup_faults.clear(host.kernel)
-        case ["refuse", verb, *_]:
+        case ["refuse" | "lie", verb, *_]:
             _check_verb(host, verb)
             host.faults.inject(words)
         case _:
@@ -62,4 +62,4 @@ def _check_verb(host: SimulatedHost, verb: str) -> None:
     )
     known = [*VERBS, *dotted]
     if verb not in known:
-        raise UsageError(f"no verb {verb!r} to refuse", next=f"one of: {', '.join(known)}")
+        raise UsageError(f"no verb {verb!r}", next=f"one of: {', '.join(known)}")

@@ -7,15 +7,19 @@ of text, most of it equal; kept like this it is 0.1 MB.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any, cast
 
-from vgpumgr.model.gpu import GpuFacts, MdevType
+from vgpumgr.model.gpu import GpuFacts, GpuHealth, MdevType
 from vgpumgr.model.host import HostFacts
+from vgpumgr.model.layout import Scheduler
 from vgpumgr.store.codec import as_object, decoder, dump
 
 Types = tuple[MdevType, ...]
 
+# A number below 0 or of 17 digits; in a text it may be something else.
+_MAYBE_ODD = re.compile(r"[:\[,](?:-\d|\d{17})")
 # Beside the fields of GpuFacts: the distinct type lists of its VFs, and which of them each VF has.
 _LISTS, _WHICH = "vf_mdev_types", "vf_mdev_types_of"
 # What schema 2 called them: the first name is a field of the facts now.
@@ -55,8 +59,34 @@ def dump_gpu(facts: GpuFacts) -> str:
 
 
 def load_gpu(text: str) -> GpuFacts:
-    """The facts that :func:`dump_gpu` wrote; keys that are missing take defaults."""
+    """The facts that :func:`dump_gpu` wrote; keys that are missing take defaults.
+
+    Of facts out of range, as older versions kept them, what the GPU is remains: a look
+    at its host puts them right.
+    """
     data = json.loads(text)
+    facts = _loaded(data)
+    known = facts.scheduler is None or facts.scheduler in list(Scheduler)
+    if known and in_range(text, data):
+        return facts
+    why = "what was kept of it is out of range, look at its host again"
+    return replace(_identity(facts), health=GpuHealth.UNKNOWN, health_detail=why)
+
+
+def in_range(text: str, data: object) -> bool:
+    """Are all numbers of stored facts such as a probe may give? ``data`` is what ``text`` says."""
+    return _MAYBE_ODD.search(text) is None or _all_in_range(data)
+
+
+def _all_in_range(data: object) -> bool:
+    if isinstance(data, dict):
+        return all(map(_all_in_range, data.values()))
+    if isinstance(data, list):
+        return all(map(_all_in_range, data))
+    return not isinstance(data, int) or 0 <= data < 2**53
+
+
+def _loaded(data: dict[str, Any]) -> GpuFacts:
     if _OLD_WHICH in data:
         data |= {_LISTS: data.pop(_OLD_LISTS), _WHICH: data.pop(_OLD_WHICH)}
     facts = cast("GpuFacts", _decode(GpuFacts, data))

@@ -14,6 +14,8 @@ from vgpumgr.store.recognise import Known
 from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import MEMORY, gpu, host, unit
 
+# More slots than any board has; they are gone through one by one.
+_MOST_UNITS = 4096
 _ENROLLED = select(host.c.name).where(host.c.removed_at.is_(None))
 _EVERY = (
     select(
@@ -44,7 +46,7 @@ def gpu_of(row: Any) -> GpuRecord:
         id=row.id,
         host=row.host,
         facts=load_gpu(row.facts),
-        units=row.units,
+        units=min(row.units, _MOST_UNITS),
         state=GpuState(row.state),
         generation=row.generation,
         state_why=row.state_why,

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from hashlib import sha256
 
+from vgpumgr import catalog
 from vgpumgr.model import claim_units
-from vgpumgr.model.gpu import GpuFacts, MigFacts
+from vgpumgr.model.gpu import GpuFacts, GpuHealth, MigFacts
 from vgpumgr.model.host import ClaimFacts, HostFacts
 from vgpumgr.store.codec import dump
 
@@ -104,7 +105,8 @@ def gpu_supply(facts: GpuFacts) -> str:
         facts.mixed_size,
         sorted(facts.vgpu_capabilities),
         facts.module_id,
-        facts.health,
+        facts.health if facts.unfit else GpuHealth.OK,
+        *filter(None, [catalog.contradiction(facts)]),
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import click
 import pytest
 
 from vgpumgr.cli.commands.allocation import _ranges
+from vgpumgr.cli.terminal import unstyled
 from vgpumgr.cli.views.bars import bar
 from vgpumgr.cli.views.folding import folded
 from vgpumgr.cli.views.gpu_words import instance_text, mig_text, vfs_text
@@ -80,11 +80,11 @@ OFFER = Offer(
     ids=["free", "anywhere", "placed", "instance", "part of an instance", "too much", "none"],
 )
 def test_a_bar_shows_what_lies_where(drawn: GpuSupply, expected: str) -> None:
-    assert click.unstyle(bar(drawn)).rstrip() == expected
+    assert unstyled(bar(drawn)).rstrip() == expected
 
 
 def test_a_large_gpu_is_scaled() -> None:
-    text = click.unstyle(bar(gpu(80, usage(40, 4), instances=(instance(4, range(40, 80)),))))
+    text = unstyled(bar(gpu(80, usage(40, 4), instances=(instance(4, range(40, 80)),))))
     assert text == f"[{'.' * 12}{'A' * 12}]"
 
 

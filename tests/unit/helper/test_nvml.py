@@ -179,7 +179,8 @@ def test_instances_that_may_not_be_read_are_null_and_not_absent(host: NvidiaHost
         ({"recovery": 6}, "reset-required", "bus reset"),
         ({"recovery": 7}, "reset-required", "reboot"),
         ({"rows": (0, 1, 1, 0)}, "reset-required", "remapped"),
-        ({"rows": (0, 1, 0, 1)}, "ok", "replace the board"),
+        ({"rows": (0, 1, 0, 1)}, "failed", "replace the board"),
+        ({"rows": (0, 1, 0, 1), "recovery": 3}, "failed", "replace the board"),
         ({"rows": None, "retired": 1}, "reset-required", "retired"),
     ],
 )
@@ -212,6 +213,35 @@ def test_a_gpu_that_is_lost_in_the_middle(host: NvidiaHost, code: str) -> None:
     assert gpu_of(host)["health"] == expected
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "nvmlDeviceGetHandleByPciBusId",
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetRetiredPagesPendingStatus",
+    ],
+)
+def test_what_nvml_refuses_to_tell_is_unknown_never_ok(host: NvidiaHost, function: str) -> None:
+    host.fake.fails[function] = "UNKNOWN"
+    found = gpu_of(host)
+    assert found["health"] is None
+    assert "NVML code 999" in found["health_detail"]
+
+
+def test_what_the_driver_asks_for_is_known_though_the_rows_are_not(host: NvidiaHost) -> None:
+    host.fake.fails["nvmlDeviceGetRemappedRows"] = "UNKNOWN"
+    host.gpu.recovery = 1
+    assert gpu_of(host)["health"] == "reset-required"
+
+
+def test_boards_that_neither_remap_nor_retire_are_well(host: NvidiaHost) -> None:
+    """M10 (Maxwell) has neither, T4 and V100 retire pages."""
+    host.gpu.rows = None
+    host.fake.fails["nvmlDeviceGetRetiredPagesPendingStatus"] = "NOT_SUPPORTED"
+    host.fake.fails["nvmlDeviceGetFieldValues"] = "NOT_SUPPORTED"
+    assert gpu_of(host)["health"] == "ok"
+
+
 def test_a_configuration_space_of_all_ones_is_a_lost_gpu(host: NvidiaHost) -> None:
     config = f"{host.path}/config"
     host.files[config] = "\ufffd\x10\ufffd"
@@ -226,7 +256,7 @@ def test_a_configuration_space_of_all_ones_is_a_lost_gpu(host: NvidiaHost) -> No
 def test_a_gpu_that_nvml_does_not_show_has_no_health(host: NvidiaHost) -> None:
     host.fake.gpus.clear()
     found = gpu_of(host)
-    assert (found["health"], found["health_detail"]) == (None, "NVML does not show it")
+    assert (found["health"], found["health_detail"]) == (None, "NVML gives no handle: NVML code 6")
 
 
 @pytest.mark.parametrize("library", [None, "fails"])

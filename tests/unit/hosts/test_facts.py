@@ -73,7 +73,11 @@ def test_every_part_of_the_answer_is_kept() -> None:
     versions = facts.versions
     assert (versions.kernel, versions.libvirt) == ("6.1.0-37-amd64", "9.0.0")
     assert (versions.qemu, versions.driver, versions.helper) == ("7.2.22", "550.54.16", "1")
-    assert facts.numa == (NumaNode(id=0, cpus=(0, 1), memory_mib=32000, hugepages_free={2048: 3}),)
+    assert facts.numa == (
+        NumaNode(
+            id=0, cpus=(0, 1), memory_mib=32000, hugepages_free={2048: 3}, hugepages_total={2048: 8}
+        ),
+    )
     assert facts.claims == (
         ClaimFacts(
             unit="mdev-u-1", fleet="f", epoch=3, allocation="a", generation=2, vm="v",
@@ -203,7 +207,7 @@ def test_what_nvml_does_not_say_stays_unknown() -> None:
     names = ("mig", "ecc", "module_id", "fabric_state", "nvlinks", "mixed_size", "scheduler")
     silent = gpu({**dict.fromkeys(names), "vgpu_capabilities": None, "health": None})
     assert all(getattr(silent, name) is None for name in names)
-    assert (silent.vgpu_capabilities, silent.health) == ((), GpuHealth.OK)
+    assert (silent.vgpu_capabilities, silent.health) == ((), GpuHealth.UNKNOWN)
 
 
 def test_mig_is_read_with_names_of_the_catalogue_where_the_driver_gives_none() -> None:

@@ -63,7 +63,7 @@ def test_all_that_was_in_it_is_read_and_new_fields_take_their_defaults(old: Path
     assert (host.facts.cpu_model, host.facts.fabric) == ("", None)
     assert (gpu.units, gpu.generation) == (16, 2)
     assert gpu.facts.mdev_types[0].available == 3
-    assert (gpu.facts.vfs, gpu.facts.mig, gpu.facts.health.value) == ((), None, "ok")
+    assert (gpu.facts.vfs, gpu.facts.mig, gpu.facts.health.value) == ((), None, "unknown")
     assert desk.spec.gpus[0].frame_rate_limiter is None
     assert held == Allocation(
         id="a-1",

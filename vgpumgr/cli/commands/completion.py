@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from vgpumgr.cli.terminal import echo
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -16,4 +18,4 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     if found is None:
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(found(root, {}, "vgpumgr", "_VGPUMGR_COMPLETE").source())
+    echo(found(root, {}, "vgpumgr", "_VGPUMGR_COMPLETE").source())

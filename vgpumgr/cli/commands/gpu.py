@@ -91,6 +91,7 @@ def _text(item: dict[str, Any]) -> str:
             ("Device", item["device"]),
             ("Siblings", ", ".join(item["siblings"])),
             ("Model", item["model"]),
+            ("Conflict", _conflict_text(item)),
             ("UUID", item["uuid"]),
             ("Memory", format_mib(item["memory_mib"]) if item["memory_mib"] else ""),
             ("Driver", item["driver"]),
@@ -110,6 +111,13 @@ def _text(item: dict[str, Any]) -> str:
             *(("Foreign", f"{each['profile']}: {each['what']}") for each in item["foreign"]),
         ]
     )
+
+
+def _conflict_text(item: dict[str, Any]) -> str:
+    if not item["conflict"]:
+        return ""
+    helps = f"put the board or its driver right, then vgpumgr host probe {item['host']}"
+    return f"{item['conflict']}; it takes no VM: {helps}"
 
 
 def _partitioning(item: dict[str, Any]) -> list[tuple[str, object]]:

@@ -10,6 +10,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.terminal import style
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.bars import bar
 from vgpumgr.model.freeze import Freeze
@@ -46,9 +47,7 @@ def map_(context: Context, refresh: bool) -> None:
 def _freeze_lines(frozen: Freeze | None) -> Iterable[str]:
     if frozen is not None:
         since = f"{age(frozen.at)} ago"
-        yield click.style(
-            f"frozen {since}, nothing is allocated or started: {frozen.why}", fg="red"
-        )
+        yield style(f"frozen {since}, nothing is allocated or started: {frozen.why}", fg="red")
         yield "  next: vgpumgr store thaw"
 
 
@@ -94,7 +93,7 @@ def _draw(host: HostSupply, record: HostRecord) -> Iterable[str]:
     note = f"  [{host.blocked}]" if host.blocked else ""
     seen = f"seen {age(record.observed_at)} ago" if record.observed_at else "never seen"
     free = f"{host.free_vcpus} vCPUs, {host.free_memory_mib // 1024} GiB free"
-    yield f"{click.style(host.name, bold=True)}  {free}, {seen}{note}"
+    yield f"{style(host.name, bold=True)}  {free}, {seen}{note}"
     device = max((len(gpu.device) for gpu in host.gpus), default=0)
     model = max((len(gpu.model) for gpu in host.gpus), default=0)
     for gpu in host.gpus:

@@ -10,6 +10,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.interrupts import leaving_by_interrupt
+from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.pool_items import moved, pool_text, whole_pool
 
 BEAT_S = 1.0
@@ -34,7 +35,7 @@ def _redraw(context: Context, name: str) -> None:
         text = pool_text(whole_pool(context.app.ledger, name))
         if text != drawn:
             click.clear()
-            click.echo(text)
+            echo(text)
             drawn = text
         time.sleep(BEAT_S)
 
@@ -45,7 +46,7 @@ def _lines(context: Context, name: str, most: int | None) -> None:
     while most is None or told < most:
         now = whole_pool(context.app.ledger, name)["items"]
         for line in moved(before, now):
-            click.echo(line)
+            echo(line)
             told += 1
         sys.stdout.flush()
         before = now

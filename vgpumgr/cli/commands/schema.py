@@ -6,6 +6,8 @@ import json
 
 import click
 
+from vgpumgr.cli.terminal import echo
+
 KINDS = ("VM", "Host", "Layout", "Pool", "Fleet")
 
 
@@ -16,4 +18,4 @@ def schema(kind: str) -> None:
     from vgpumgr.spec import json_schema
 
     canonical = next(each for each in KINDS if each.lower() == kind.lower())
-    click.echo(json.dumps(json_schema(canonical), indent=2))
+    echo(json.dumps(json_schema(canonical), indent=2))

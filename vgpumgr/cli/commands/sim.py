@@ -9,6 +9,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import fields, output_option, print_item, say
+from vgpumgr.cli.terminal import echo
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord, Membership
@@ -100,9 +101,12 @@ def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
     latency SECONDS | hang | unreachable | reboot | off | on | clear
     refuse VERB ERRNO COUNT      the verb fails COUNT times: refuse mdev_create EIO 2
     gpu ADDRESS lost | ecc       it falls off the bus; an uncorrectable memory error
+    gpu ADDRESS remap-failed     a memory row could not be remapped: to be replaced
+    gpu ADDRESS hidden           NVML gives no handle of it
     gpu ADDRESS xid NUMBER       the driver reports that Xid
     gpu ADDRESS client NAME      a program holds the GPU
     gpu ADDRESS fail WHAT COUNT  a driver call fails: unbind, create, reset, or NVML's C name
+    lie VERB PATH JSON           it answers so: lie probe result.nvml.gpus.0.memory_mib -1
     setup NAME                   it is set up badly, for `doctor` to find: nouveau, iommu-off, …
     """
     from vgpumgr.sim.control import inject as send
@@ -120,4 +124,4 @@ def power(context: Context, host: str, to: str) -> None:
     from vgpumgr.sim.control import power as switch
 
     on = switch(_folder(context), host, to)
-    click.echo(f"{host} is {'on' if on else 'off'}")
+    echo(f"{host} is {'on' if on else 'off'}")

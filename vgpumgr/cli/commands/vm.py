@@ -24,6 +24,7 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
+from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.outcomes import print_outcome
 from vgpumgr.cli.views.queue_items import waiting_line
@@ -112,7 +113,7 @@ def _state_text(item: dict[str, Any]) -> str:
 @pass_context
 def xml(context: Context, name: str) -> None:
     """Print the domain XML as libvirt on the host has it."""
-    click.echo(context.app.engine.domain_xml(name), nl=False)
+    echo(context.app.engine.domain_xml(name), nl=False)
 
 
 @vm.command()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import click
-
+from vgpumgr.cli.terminal import style
 from vgpumgr.model.placement import GpuSupply, Usage
 
 WIDTH = 24
@@ -67,7 +66,7 @@ def _paint(cell: int) -> str:
     if cell == FREE:
         return "."
     if cell == EMPTY:
-        return click.style("=", dim=True)
+        return style("=", dim=True)
     if cell == FOREIGN:
-        return click.style("#", fg="red")
-    return click.style(chr(ord("A") + cell % 26), fg=COLOURS[cell % len(COLOURS)])
+        return style("#", fg="red")
+    return style(chr(ord("A") + cell % 26), fg=COLOURS[cell % len(COLOURS)])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from vgpumgr.cli.terminal import echo, json_text, one_line
 from vgpumgr.model.codec import to_plain
 
 if TYPE_CHECKING:
@@ -28,19 +26,19 @@ class EventPrinter:
         """One event, now."""
         text = event_json(event, time.time()) if self._as_json else event_line(event, time.time())
         with self._lock, suppress(OSError):
-            click.echo(text)
+            echo(text)
 
 
 def event_json(event: Event, at: float) -> str:
     """The event without what it has not, and when (Unix seconds)."""
     plain: dict[str, Any] = to_plain(event)
     kind = plain.pop("kind")
-    return json.dumps({"at": round(at, 3), "event": kind, **{k: v for k, v in plain.items() if v}})
+    return json_text({"at": round(at, 3), "event": kind, **{k: v for k, v in plain.items() if v}})
 
 
 def event_line(event: Event, at: float) -> str:
     """``2026-11-21T10:00:00Z drift h1: …``, and what to type below it."""
     when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     where = f" {event.host}:" if event.host else ""
-    next_ = f"\n    next: {event.next}" if event.next else ""
-    return f"{when} {event.kind}{where} {event.text}{next_}"
+    next_ = f"\n    next: {one_line(event.next)}" if event.next else ""
+    return f"{when} {event.kind}{where} {one_line(event.text)}{next_}"

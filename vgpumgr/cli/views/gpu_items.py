@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vgpumgr import catalog
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.views.ages import observed_ats
 from vgpumgr.cli.views.layout_plans import goal_item
@@ -65,6 +66,7 @@ def gpu_item(seen: Seen) -> dict[str, Any]:
         "host": gpu.host,
         "device": facts.device,
         "model": facts.model,
+        "driver_name": facts.name,
         "uuid": facts.uuid,
         "serial": facts.serial,
         "memory_mib": facts.memory_mib,
@@ -75,6 +77,7 @@ def gpu_item(seen: Seen) -> dict[str, Any]:
         "state": str(gpu.state),
         "health": str(facts.health),
         "health_detail": facts.health_detail,
+        "conflict": catalog.contradiction(facts),
         "ecc": facts.ecc,
         "observed_at": seen.observed_at,
         "units": gpu.units,

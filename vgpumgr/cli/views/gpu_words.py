@@ -11,7 +11,10 @@ from vgpumgr.model.words import counted
 
 def health_text(item: Item) -> str:
     """The worse of what the ledger and the driver say, in one word."""
-    return str(item["state"] if item["health"] == GpuHealth.OK else item["health"])
+    if item["conflict"]:
+        return "conflict"
+    unasked = item["health"] == GpuHealth.UNKNOWN and not item["health_detail"]
+    return str(item["state"] if unasked or item["health"] == GpuHealth.OK else item["health"])
 
 
 def mig_text(mig: dict[str, Any] | None) -> str:

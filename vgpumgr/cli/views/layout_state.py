@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import click
-
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.output import Column, chosen_format, print_list, table
+from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.gpu_items import Seen, partitioning, seen_gpus
 from vgpumgr.cli.views.gpu_words import instance_text, layout_text, mig_text, mode_text, vfs_text
@@ -42,11 +41,11 @@ def print_states(context: Context, hosts: Sequence[str]) -> None:
     shown = [column for column in COLUMNS if not column.wide]
     head = [column.title for column in shown]
     lines = table([head, *([c.text(item) for c in shown] for item in items)]).splitlines()
-    click.echo(lines[0])
+    echo(lines[0])
     for line, each, item in zip(lines[1:], seen, items, strict=True):
-        click.echo(line)
+        echo(line)
         for more in _below(each, item):
-            click.echo(f"    {more}")
+            echo(f"    {more}")
 
 
 def _partitionable(seen: Seen) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import click
-
 from vgpumgr.cli.output import Column, chosen_format, print_item, print_list, table
+from vgpumgr.cli.terminal import echo
 
 Below = Callable[[Mapping[str, Any]], Iterable[str]]
 
@@ -27,7 +26,7 @@ def print_report(
     elif chosen.name != "table" or chosen.columns:
         print_list(kind, items, columns)
     else:
-        click.echo(text)
+        echo(text)
 
 
 def report_lines(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vgpumgr import catalog
 from vgpumgr.engine.adoption.candidate import FoundPart
 from vgpumgr.model import claim_units
 from vgpumgr.model.domain import DomainFacts
-from vgpumgr.model.gpu import GpuHealth, GpuRecord, GpuState
+from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.vm import Allocation
 
@@ -55,5 +56,8 @@ def check_gpu(gpu: GpuRecord) -> None:
     """Nothing is taken over on a GPU that takes nothing."""
     if gpu.state is not GpuState.HEALTHY:
         raise NotAdoptable(f"{gpu.facts.device} is {gpu.state}")
-    if gpu.facts.health is not GpuHealth.OK:
+    if gpu.facts.unfit:
         raise NotAdoptable(f"{gpu.facts.device} is {gpu.facts.health}")
+    doubt = catalog.contradiction(gpu.facts)
+    if doubt:
+        raise NotAdoptable(f"{gpu.facts.device} may be another board: {doubt}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr import layout
+from vgpumgr import catalog, layout
 from vgpumgr.engine.layouts import keeping
 from vgpumgr.engine.layouts.goals import goals_of, missing, unread_hosts
 from vgpumgr.engine.layouts.made import made_for_vms
@@ -123,6 +123,9 @@ def _out_of_reach(meant: _Meant) -> tuple[str, str] | None:
     gpu = meant.gpu
     if gpu.facts.health is GpuHealth.LOST:
         return "it fell off the bus", f"vgpumgr gpu show {gpu.host}/{gpu.facts.device}"
+    doubt = catalog.contradiction(gpu.facts)
+    if doubt:
+        return doubt, f"vgpumgr gpu show {gpu.host}/{gpu.facts.device}"
     unread = nvml_unread(gpu.facts, meant.context.facts)
     if unread:
         why = f"NVML's part of it could not be read: {unread}"

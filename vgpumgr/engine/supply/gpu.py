@@ -154,8 +154,11 @@ def _blocked(gpu: GpuRecord, host: HostContext) -> str:
     facts = gpu.facts
     if gpu.state is not GpuState.HEALTHY:
         return f"{gpu.state}: {gpu.state_why}" if gpu.state_why else str(gpu.state)
-    if facts.health is not GpuHealth.OK:
+    if facts.unfit:
         return _ill(facts)
+    doubt = catalog.contradiction(facts)
+    if doubt:
+        return f"{doubt} (vgpumgr gpu show {gpu.id})"
     layout = host.layouts.get(gpu.id)
     if layout is not None and not layout.settled:
         return f"its layout {layout.layout} is not finished (vgpumgr layout apply)"
@@ -198,6 +201,8 @@ def _ill(gpu: GpuFacts) -> str:
     words = {
         GpuHealth.LOST: "it fell off the bus",
         GpuHealth.RESET_REQUIRED: "it needs a reset",
+        GpuHealth.FAILED: "it has to be replaced",
+        GpuHealth.UNKNOWN: "its health is unknown",
     }
     detail = f": {gpu.health_detail}" if gpu.health_detail else ""
     return f"{words[gpu.health]}{detail}"

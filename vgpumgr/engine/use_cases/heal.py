@@ -17,7 +17,6 @@ from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import Ownership
 from vgpumgr.model.drift import Drift
 from vgpumgr.model.errors import Conflict, Frozen, VgpumgrError
-from vgpumgr.model.gpu import GpuHealth
 from vgpumgr.model.layout import LayoutRule, LayoutSpec
 from vgpumgr.model.vm import AllocationState
 
@@ -166,7 +165,7 @@ def lift(session: Session, gpu_id: str) -> None:
         for error in session.refresh((gpu.host,)).failed.values():
             raise error
         gpu = next(each for each in session.ledger.gpus() if each.id == gpu_id)
-        if gpu.facts.health is not GpuHealth.OK:
+        if gpu.facts.unfit:
             raise Conflict(
                 f"{gpu_id} is {gpu.facts.health}",
                 why=gpu.facts.health_detail or "its driver says so",

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 from vgpumgr.hosts.facts.answer import Answer
-from vgpumgr.model.errors import OutcomeUnknown
+from vgpumgr.hosts.facts.gpu_facts import MOST_GPUS
+from vgpumgr.hosts.facts.host_facts import unknown_parts
 from vgpumgr.model.examined import Bar, Examined, UnitState
-from vgpumgr.model.host import UnknownPart
+
+_REGISTER = re.compile(r"(0[xX])?[0-9a-fA-F]{1,16}")
+_MOST_IOMMUS = 256
+_MOST_UNITS = 64
+_MOST_BARS = 32
 
 
-def examined(answer: Mapping[str, object]) -> Examined:
+def examined(answer: Mapping[str, object], host: str = "") -> Examined:
     """How the host is set up (docs/helper-protocol.md).
 
     Raises OutcomeUnknown naming the part of the answer that makes no sense.
     """
-    told = Answer(answer)
+    told = Answer(answer, host=host)
     return Examined(
         helper=told.text("helper"),
         installed=told.maybe_text("installed"),
@@ -39,11 +45,8 @@ def examined(answer: Mapping[str, object]) -> Examined:
         pools_at_boot=_texts(told, "pools_at_boot"),
         uefi=told.maybe_flag("uefi"),
         secure_boot=told.maybe_flag("secure_boot"),
-        bars={address: _bars(lines) for address, lines in told.mapping("bars").items()},
-        unknown=tuple(
-            UnknownPart(part=each.text("part"), why=each.text("why"))
-            for each in told.objects("unknown")
-        ),
+        bars=_all_bars(told.child("bars")),
+        unknown=unknown_parts(told),
     )
 
 
@@ -52,14 +55,14 @@ def _texts(told: Answer, key: str) -> tuple[str, ...] | None:
 
 
 def _registers(told: Answer) -> dict[str, int]:
-    return {name: _hexadecimal(told.text(name)) for name in told.names()}
+    return {name: _hexadecimal(told, name) for name in told.names(most=_MOST_IOMMUS)}
 
 
-def _hexadecimal(text: str) -> int:
-    try:
-        return int(text, 16)
-    except ValueError:
-        raise _no_sense(f"a register reads {text[:40]!r}") from None
+def _hexadecimal(told: Answer, name: str) -> int:
+    text = told.text(name)
+    if _REGISTER.fullmatch(text) is None:
+        raise told.nonsense(name, text, "sixteen hexadecimal digits")
+    return int(text, 16)
 
 
 def _units(told: Answer | None) -> dict[str, UnitState] | None:
@@ -72,20 +75,20 @@ def _units(told: Answer | None) -> dict[str, UnitState] | None:
             active=state.text("active"),
             result=state.text("result"),
         )
-        for name, state in ((name, told.child(name)) for name in told.names())
+        for name, state in ((name, told.child(name)) for name in told.names(most=_MOST_UNITS))
     }
 
 
-def _bars(lines: object) -> tuple[Bar, ...]:
-    return tuple(_bar(line) for line in lines) if isinstance(lines, list) else (_bar(lines),)
+def _all_bars(told: Answer) -> dict[str, tuple[Bar, ...]]:
+    return {address: tuple(_bars(told, address)) for address in told.names(most=MOST_GPUS)}
 
 
-def _bar(line: object) -> Bar:
-    match line:
-        case [int(start), int(end), int(flags)]:
-            return Bar(start, end, flags)
-    raise _no_sense(f"bars: three numbers expected, found {repr(line)[:80]}")
-
-
-def _no_sense(why: str) -> OutcomeUnknown:
-    return OutcomeUnknown("the helper's answer cannot be understood", why=why)
+def _bars(told: Answer, address: str) -> Iterator[Bar]:
+    for line in told.lists(address, most=_MOST_BARS):
+        match line:
+            case [int(start), int(end), int(flags)] if all(
+                0 <= each < 2**64 for each in (start, end, flags)
+            ):
+                yield Bar(start, end, flags)
+            case _:
+                raise told.nonsense(address, line, "three numbers of 64 bits")

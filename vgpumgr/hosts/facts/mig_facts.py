@@ -8,6 +8,11 @@ from vgpumgr import catalog
 from vgpumgr.hosts.facts.answer import Answer
 from vgpumgr.model.gpu import ComputeInstance, GpuInstance, MigFacts, MigProfile
 
+# Boards have 4 to 12 slices and a score of profiles; ids of the driver are small numbers.
+_MOST_SLICES = 64
+_MOST_PROFILES = 256
+_MOST_ID = 2**16
+
 
 def mig(model: str, answer: Answer | None) -> MigFacts | None:
     """MIG of a GPU of this model; None where it has none or its mode could not be read."""
@@ -17,12 +22,20 @@ def mig(model: str, answer: Answer | None) -> MigFacts | None:
     if enabled is None or pending is None:
         return None
     names = _names(model)
+    listed = answer.objects("profiles", most=_MOST_PROFILES)
     return MigFacts(
         enabled=enabled,
         pending=pending,
-        profiles=tuple(_profile(each, names) for each in answer.objects("profiles")),
-        instances=_instances(answer, names),
+        profiles=tuple(_profile(each, names) for each in listed),
+        instances=_instances(answer, names, _grid(model)),
     )
+
+
+def _grid(model: str) -> int:
+    """Slices of the board's memory grid; the most of any where the catalogue has no such board."""
+    board = catalog.board(model)
+    known = catalog.mig(board) if board else None
+    return known.grid if known else _MOST_SLICES
 
 
 def _names(model: str) -> Mapping[int, str]:
@@ -37,34 +50,45 @@ def _name(name: str, number: int, names: Mapping[int, str]) -> str:
 
 
 def _profile(profile: Answer, names: Mapping[int, str]) -> MigProfile:
-    number = profile.number("id")
+    number = profile.number("id", most=_MOST_ID)
     return MigProfile(
         name=_name(profile.text("name"), number, names),
         profile_id=number,
-        gpu_slices=profile.number("slices"),
-        size=profile.number("size"),
-        starts=profile.numbers("starts"),
-        remaining=profile.maybe_number("remaining"),
+        gpu_slices=profile.number("slices", most=_MOST_SLICES),
+        size=profile.number("size", most=_MOST_SLICES),
+        starts=profile.numbers("starts", count=_MOST_SLICES, most=_MOST_SLICES),
+        remaining=profile.maybe_number("remaining", most=_MOST_SLICES),
     )
 
 
-def _instances(answer: Answer, names: Mapping[int, str]) -> tuple[GpuInstance, ...] | None:
+def _instances(
+    answer: Answer, names: Mapping[int, str], grid: int
+) -> tuple[GpuInstance, ...] | None:
     """None where they could not be read: nothing may be concluded from their absence."""
     if not answer.has("instances"):
         return None
-    return tuple(_instance(each, names) for each in answer.objects("instances"))
+    listed = answer.objects("instances", most=_MOST_SLICES)
+    found = tuple(_instance(each, names, grid) for each in listed)
+    answer.once("instances", (each.id for each in found))
+    answer.once("instances", (at for it in found for at in range(it.start, it.start + it.size)))
+    return found
 
 
-def _instance(instance: Answer, names: Mapping[int, str]) -> GpuInstance:
-    number = instance.number("profile_id")
+def _instance(instance: Answer, names: Mapping[int, str], grid: int) -> GpuInstance:
+    """It lies within the memory grid."""
+    number = instance.number("profile_id", most=_MOST_ID)
+    size = instance.number("size", most=grid)
     return GpuInstance(
-        id=instance.number("id"),
+        id=instance.number("id", most=_MOST_ID),
         profile=_name(instance.text("profile"), number, names),
         profile_id=number,
-        start=instance.number("start"),
-        size=instance.number("size"),
-        compute=tuple(
-            ComputeInstance(id=each.number("id"), profile_id=each.number("profile_id"))
-            for each in instance.objects("compute")
-        ),
+        start=instance.number("start", most=grid - size),
+        size=size,
+        compute=tuple(_compute(each) for each in instance.objects("compute", most=_MOST_SLICES)),
+    )
+
+
+def _compute(told: Answer) -> ComputeInstance:
+    return ComputeInstance(
+        id=told.number("id", most=_MOST_ID), profile_id=told.number("profile_id", most=_MOST_ID)
     )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from vgpumgr.hosts.helper.launch import LAUNCHER, Launch, sudoers_line
-from vgpumgr.hosts.runner import Completed
+from vgpumgr.hosts.runner import Completed, spoken
 from vgpumgr.model.errors import (
     Conflict,
     HostRefused,
@@ -49,7 +49,7 @@ class NoSudoRule(NotPermitted):
 def result_of(host: str, ended: Completed, launch: Launch) -> dict[str, object]:
     """The result in the helper's answer; its refusal, or why there is none, is raised."""
     try:
-        answer = json.loads(ended.out)
+        answer = json.loads(ended.out, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise _no_answer(host, ended, launch) from None
     if isinstance(answer, dict):
@@ -57,24 +57,44 @@ def result_of(host: str, ended: Completed, launch: Launch) -> dict[str, object]:
             return dict(answer["result"])
         if isinstance(answer.get("error"), dict):
             raise _refusal(host, answer["error"])
-    raise OutcomeUnknown(f"the helper on {host} gave no proper answer", why=repr(answer)[:200])
+    raise _improper(host, ended)
+
+
+def _no_constant(name: str) -> float:
+    """NaN and Infinity are no JSON."""
+    raise ValueError(name)
 
 
 def _refusal(host: str, error: Mapping[str, object]) -> VgpumgrError:
-    message = f"{host}: {error.get('message') or 'the helper refused'}"
-    why = str(error.get("why") or "")
-    if error.get("code") == "bad-argument" and str(error.get("message")).startswith(_NO_VERB):
+    said = _said(error, "message")
+    message = f"{host}: {said or 'the helper refused'}"
+    why = _said(error, "why")
+    if error.get("code") == "bad-argument" and said.startswith(_NO_VERB):
         return HostRefused(
-            f"the helper on {host} is older than this vgpumgr: {error['message']}",
+            f"the helper on {host} is older than this vgpumgr: {said}",
             why=why,
             next=f"vgpumgr host upgrade {host}",
         )
-    kind = _KINDS.get(str(error.get("code")), OutcomeUnknown)
+    kind = _KINDS.get(_said(error, "code"), OutcomeUnknown)
     if kind is Superseded:
         return Superseded(message, why=why, next="vgpumgr store check")
     if kind is HostRefused:
-        return HostRefused(message, why=why, errno_name=str(error.get("errno") or ""))
+        return HostRefused(message, why=why, errno_name=_said(error, "errno"))
     return kind(message, why=why)
+
+
+def _improper(host: str, ended: Completed) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"the helper on {host} gave no proper answer",
+        why=spoken(ended.out[:200].decode(errors="replace")),
+        next=f"vgpumgr host upgrade {host}   (its helper anew)",
+    )
+
+
+def _said(error: Mapping[str, object], key: str) -> str:
+    """Text of a refusal, for people; whatever else is there is no text."""
+    found = error.get(key)
+    return spoken(found) if isinstance(found, str) else ""
 
 
 def _no_answer(host: str, ended: Completed, launch: Launch) -> VgpumgrError:
@@ -91,6 +111,8 @@ def _no_answer(host: str, ended: Completed, launch: Launch) -> VgpumgrError:
             why=ended.err or f"{launch.argv[0]} ended with status {ended.status}",
             next=f"ssh to {host}: ls -l {LAUNCHER}; python3 --version (3.9 or later)",
         )
+    if ended.status == 0 and ended.out:
+        return _improper(host, ended)
     return OutcomeUnknown(
         f"the helper on {host} died",
         why=f"status {ended.status}: {ended.err[-500:]}",

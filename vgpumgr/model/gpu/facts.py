@@ -12,11 +12,16 @@ from vgpumgr.model.gpu.vgpu import MdevType, VfFacts
 
 
 class GpuHealth(StrEnum):
-    """What the driver says of the GPU itself."""
+    """What the driver says of the GPU itself; *unknown* where it says nothing.
+
+    FAILED is for boards that no reset puts right: they are to be replaced.
+    """
 
     OK = "ok"
     RESET_REQUIRED = "reset-required"
+    FAILED = "failed"
     LOST = "lost"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,9 @@ class GpuFacts:
     ``mig`` is None where the board has none or the driver did not answer, ``mixed_size`` None
     where the driver has no such mode. ``scheduler`` is the vGPU scheduler's policy
     (``best-effort``, ``equal-share``, ``fixed-share``). ``module_id`` is Fabric Manager's
-    physicalId of the GPU.
+    physicalId of the GPU. ``name`` is what its driver calls the board (empty: not told).
+    ``health`` is unknown with a ``health_detail`` where the driver was asked and did not tell,
+    without one where nobody could be asked (vfio-pci, other vendors).
     """
 
     device: str
@@ -41,6 +48,7 @@ class GpuFacts:
     vendor_device: str = ""
     uuid: str | None = None
     serial: str | None = None
+    name: str = ""
     numa_node: int | None = None
     memory_mib: int | None = None
     driver: str | None = None
@@ -62,8 +70,14 @@ class GpuFacts:
     module_id: int | None = None
     fabric_state: str | None = None
     nvlinks: int | None = None
-    health: GpuHealth = GpuHealth.OK
+    health: GpuHealth = GpuHealth.UNKNOWN
     health_detail: str = ""
+
+    @property
+    def unfit(self) -> bool:
+        """Does anything speak against its health? That nobody could be asked does not."""
+        asked = self.health is GpuHealth.UNKNOWN and self.health_detail
+        return bool(asked) or self.health not in {GpuHealth.OK, GpuHealth.UNKNOWN}
 
     @property
     def address(self) -> PciAddress | None:

@@ -32,10 +32,14 @@ class RemappedRows:
 
 @dataclass(slots=True)
 class Health:
-    """``xids`` are all since boot, oldest first. ``clock_reasons`` is NVML's mask (1: idle)."""
+    """``xids`` are all since boot, oldest first. ``clock_reasons`` is NVML's mask (1: idle).
+
+    ``hidden``: NVML refuses a handle (NVML_ERROR_UNKNOWN), as for a GPU that did not come up.
+    """
 
     address: str
     lost: bool = False
+    hidden: bool = False
     recovery: Recovery = Recovery.NONE
     xids: list[int] = field(default_factory=list)
     rows: RemappedRows = field(default_factory=RemappedRows)

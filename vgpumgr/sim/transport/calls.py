@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vgpumgr.hosts.runner import CallCut, Completed
+from vgpumgr.hosts.runner import MAX_OUTPUT_BYTES, CallCut, Completed
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, OutcomeUnknown, VgpumgrError
 
 # target, method, arguments, kind of the answer; may raise CallCut
@@ -25,6 +25,8 @@ class SimRunner:
     def run(self, argv: Sequence[str], stdin: bytes, timeout_s: float) -> Completed:
         """The helper's answer to ``stdin``; the deadline is the channel's."""
         text = self._call("helper", "run", {"request": stdin.decode()}, str)
+        if len(text) > MAX_OUTPUT_BYTES:
+            raise CallCut(f"more than {MAX_OUTPUT_BYTES} bytes of output")
         return Completed(0, str(text).encode(), "")
 
 

@@ -63,6 +63,8 @@ def _give(found: NvidiaGpu, handle: Any) -> None:
     """A lost GPU gives no handle; it is counted until the next boot."""
     if found.lost:
         raise Failed(pynvml.NVML_ERROR_GPU_IS_LOST)
+    if found.health.hidden:
+        raise Failed(pynvml.NVML_ERROR_UNKNOWN)
     put_handle(handle, bus(found))
 
 

@@ -1,0 +1,1 @@
+"""Hosts that say anything: every field of every answer made nonsense, through real commands."""

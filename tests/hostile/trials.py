@@ -142,6 +142,7 @@ def _tell(made: World, lie: Lie, number: int) -> None:
         _read(made, name, number)
     made.unharmed(name)
     made.truthful()
+    made.run("host", "probe", BAD)
     _mend(made, lie.trial)
 
 

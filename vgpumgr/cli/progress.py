@@ -52,7 +52,7 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
         with lock:
             ended.append(outcome)
             if outcome.state is not TaskState.DONE and not quiet:
-                reason = f": {outcome.error}" if outcome.error else ""
+                reason = f": {one_line(str(outcome.error))}" if outcome.error else ""
                 _line(f"{outcome.vm} on {outcome.host}: {outcome.verb} {outcome.state}{reason}")
             if live:
                 echo(f"{CLEAR_LINE}{len(ended)}/{total} {outcome.vm:.40}", nl=False, err=True)

@@ -77,6 +77,7 @@ def readable(data: bytes) -> str:
 
 
 def spoken(text: str) -> str:
-    """Text for people: at most 1,000 characters, lone surrogates replaced."""
+    """Text for people: one line of at most 1,000 characters, lone surrogates replaced."""
     cut = text if len(text) <= _LONGEST_WORDS else f"{text[:_LONGEST_WORDS]} …"
+    cut = " ".join(filter(None, map(str.strip, cut.split("\n")))) if "\n" in cut else cut
     return cut if cut.isascii() else _SURROGATE.sub("\ufffd", cut)

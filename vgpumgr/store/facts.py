@@ -19,7 +19,7 @@ from vgpumgr.store.codec import as_object, decoder, dump
 Types = tuple[MdevType, ...]
 
 # A number below 0 or of 17 digits; in a text it may be something else.
-_MAYBE_ODD = re.compile(r"[:\[,](?:-\d|\d{17})")
+_MAYBE_ODD = re.compile(r"[:\[,] ?(?:-\d|\d{17})")
 # Beside the fields of GpuFacts: the distinct type lists of its VFs, and which of them each VF has.
 _LISTS, _WHICH = "vf_mdev_types", "vf_mdev_types_of"
 # What schema 2 called them: the first name is a field of the facts now.

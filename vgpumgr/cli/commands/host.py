@@ -25,9 +25,10 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.selectors import Selector, matches, selector_option
+from vgpumgr.cli.terminal import one_line
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.host_items import helper_text, host_item, host_text, probe_summary
-from vgpumgr.model.errors import HostUnreachable, PartlyDone
+from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, PartlyDone
 from vgpumgr.model.size import format_mib
 
 if TYPE_CHECKING:
@@ -103,10 +104,12 @@ def probe(context: Context, names: tuple[str, ...]) -> None:
 def _fail(observation: Observation) -> None:
     failed = dict(observation.failed)
     for name, error in sorted(failed.items()):
-        say(f"{name}: {error.message}{f' ({error.why})' if error.why else ''}")
+        why = f" ({error.why})" if error.why else ""
+        say(one_line(f"{name}: {error.message}{why}"))
     if failed and not observation.facts and len(failed) == 1:
         error = next(iter(failed.values()))
-        error.next = "vgpumgr doctor"
+        if not isinstance(error, OutcomeUnknown):
+            error.next = "vgpumgr doctor"
         raise error
     if (
         failed

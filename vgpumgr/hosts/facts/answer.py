@@ -244,7 +244,7 @@ def nonsense(host: str, where: str, found: object, wanted: str) -> OutcomeUnknow
     aside = f"vgpumgr host cordon {host}   (until somebody has looked at it)"
     return OutcomeUnknown(
         f"the answer of {whose} cannot be understood: {spoken(where)[:200]}",
-        why=f"{spoken(where)[:200]}: {wanted} expected, found {in_short(found)}",
+        why=f"{wanted} expected, found {in_short(found)}",
         next=f"{anew}, or {aside}" if host else "vgpumgr doctor",
     )
 

@@ -21,13 +21,13 @@ def mig(model: str, answer: Answer | None) -> MigFacts | None:
     enabled, pending = answer.maybe_flag("enabled"), answer.maybe_flag("pending")
     if enabled is None or pending is None:
         return None
-    names = _names(model)
+    names, grid = _names(model), _grid(model)
     listed = answer.objects("profiles", most=_MOST_PROFILES)
     return MigFacts(
         enabled=enabled,
         pending=pending,
-        profiles=tuple(_profile(each, names) for each in listed),
-        instances=_instances(answer, names, _grid(model)),
+        profiles=tuple(_profile(each, names, grid) for each in listed),
+        instances=_instances(answer, names, grid),
     )
 
 
@@ -49,14 +49,17 @@ def _name(name: str, number: int, names: Mapping[int, str]) -> str:
     return name or names.get(number) or f"profile-{number}"
 
 
-def _profile(profile: Answer, names: Mapping[int, str]) -> MigProfile:
+def _profile(profile: Answer, names: Mapping[int, str], grid: int) -> MigProfile:
+    """Of its places those on the memory grid, should the driver know a larger one than we do."""
     number = profile.number("id", most=_MOST_ID)
+    size = profile.number("size", most=_MOST_SLICES)
+    starts = profile.numbers("starts", count=_MOST_SLICES, most=_MOST_SLICES)
     return MigProfile(
         name=_name(profile.text("name"), number, names),
         profile_id=number,
         gpu_slices=profile.number("slices", most=_MOST_SLICES),
-        size=profile.number("size", most=_MOST_SLICES),
-        starts=profile.numbers("starts", count=_MOST_SLICES, most=_MOST_SLICES),
+        size=size,
+        starts=tuple(start for start in starts if size and start + size <= grid),
         remaining=profile.maybe_number("remaining", most=_MOST_SLICES),
     )
 
@@ -64,26 +67,28 @@ def _profile(profile: Answer, names: Mapping[int, str]) -> MigProfile:
 def _instances(
     answer: Answer, names: Mapping[int, str], grid: int
 ) -> tuple[GpuInstance, ...] | None:
-    """None where they could not be read: nothing may be concluded from their absence."""
+    """None where they could not be read: nothing may be concluded from their absence.
+
+    That holds where they lie off the memory grid of the catalogue's board as well.
+    """
     if not answer.has("instances"):
         return None
     listed = answer.objects("instances", most=_MOST_SLICES)
-    found = tuple(_instance(each, names, grid) for each in listed)
+    found = tuple(_instance(each, names) for each in listed)
     answer.once("instances", (each.id for each in found))
     answer.once("instances", (at for it in found for at in range(it.start, it.start + it.size)))
-    return found
+    return found if all(each.start + each.size <= grid for each in found) else None
 
 
-def _instance(instance: Answer, names: Mapping[int, str], grid: int) -> GpuInstance:
-    """It lies within the memory grid."""
+def _instance(instance: Answer, names: Mapping[int, str]) -> GpuInstance:
+    instance.need("id", "profile_id", "start", "size")
     number = instance.number("profile_id", most=_MOST_ID)
-    size = instance.number("size", most=grid)
     return GpuInstance(
         id=instance.number("id", most=_MOST_ID),
         profile=_name(instance.text("profile"), number, names),
         profile_id=number,
-        start=instance.number("start", most=grid - size),
-        size=size,
+        start=instance.number("start", most=_MOST_SLICES),
+        size=instance.number("size", 1, least=1, most=_MOST_SLICES),
         compute=tuple(_compute(each) for each in instance.objects("compute", most=_MOST_SLICES)),
     )
 

@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-thorough lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hw-test clean
+.PHONY: help setup demo demo-down test test-thorough lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -124,6 +124,10 @@ race: setup ## 64 clients for the last slice, 10,000 rounds on both stores; buil
 
 soak: setup ## 200,000 operations in any order against a model; build/soak.json; ARGS="--operations 5000"
 	@$(PY) -m tests.soak $(ARGS)
+
+hostile: setup ## every field of every answer of a host made nonsense, 30 minutes; build/hostile.json; ARGS="--minutes 3"
+	@mkdir -p build
+	@$(PY) -m tests.hostile --json build/hostile.json $(ARGS)
 
 hw-test: setup ## read-only checks of this machine's own GPUs
 	.venv/bin/pytest -q -n0 -m hw

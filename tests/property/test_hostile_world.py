@@ -1,0 +1,11 @@
+"""Every trial of the world of hosts that say anything, a few hundred lies."""
+
+from __future__ import annotations
+
+from tests.hostile.trials import run
+
+
+def test_no_lie_is_a_fault_of_ours() -> None:
+    tally = run(seed=11, minutes=3.0, most=800)
+    assert tally.faults == []
+    assert tally.mutations > 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from vgpumgr import catalog
 from vgpumgr.hosts.facts.answer import Answer
@@ -21,52 +22,58 @@ def mig(model: str, answer: Answer | None) -> MigFacts | None:
     enabled, pending = answer.maybe_flag("enabled"), answer.maybe_flag("pending")
     if enabled is None or pending is None:
         return None
-    names, grid = _names(model), _grid(model)
+    board = _known(model)
     listed = answer.objects("profiles", most=_MOST_PROFILES)
     return MigFacts(
         enabled=enabled,
         pending=pending,
-        profiles=tuple(_profile(each, names, grid) for each in listed),
-        instances=_instances(answer, names, grid),
+        profiles=tuple(_profile(each, board) for each in listed),
+        instances=_instances(answer, board),
     )
 
 
-def _grid(model: str) -> int:
-    """Slices of the board's memory grid; the most of any where the catalogue has no such board."""
-    board = catalog.board(model)
-    known = catalog.mig(board) if board else None
-    return known.grid if known else _MOST_SLICES
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the catalogue knows of a board: names and sizes of profiles by the driver's number, and
+    the slices of its memory grid; as many as any board's where it does not hold it.
+    """
+
+    names: Mapping[int, str]
+    sizes: Mapping[int, int]
+    grid: int
 
 
-def _names(model: str) -> Mapping[int, str]:
-    """The catalogue's profile names of a board by the driver's number."""
+def _known(model: str) -> _Known:
     board = catalog.board(model)
-    known = catalog.mig(board) if board else None
-    return {each.id: each.name for each in known.profiles} if known else {}
+    found = catalog.mig(board) if board else None
+    if found is None:
+        return _Known({}, {}, _MOST_SLICES)
+    names = {each.id: each.name for each in found.profiles}
+    return _Known(names, {each.id: each.size for each in found.profiles}, found.grid)
 
 
 def _name(name: str, number: int, names: Mapping[int, str]) -> str:
     return name or names.get(number) or f"profile-{number}"
 
 
-def _profile(profile: Answer, names: Mapping[int, str], grid: int) -> MigProfile:
-    """Of its places those on the memory grid, should the driver know a larger one than we do."""
+def _profile(profile: Answer, board: _Known) -> MigProfile:
+    """Of its places those that lie on the memory grid, by the catalogue's size, too."""
+    profile.need("id", "size", "starts")
     number = profile.number("id", most=_MOST_ID)
-    size = profile.number("size", most=_MOST_SLICES)
+    size = profile.number("size", 1, least=1, most=_MOST_SLICES)
+    taken = max(size, board.sizes.get(number, 1))
     starts = profile.numbers("starts", count=_MOST_SLICES, most=_MOST_SLICES)
     return MigProfile(
-        name=_name(profile.text("name"), number, names),
+        name=_name(profile.text("name"), number, board.names),
         profile_id=number,
         gpu_slices=profile.number("slices", most=_MOST_SLICES),
         size=size,
-        starts=tuple(start for start in starts if size and start + size <= grid),
+        starts=tuple(start for start in starts if start + taken <= board.grid),
         remaining=profile.maybe_number("remaining", most=_MOST_SLICES),
     )
 
 
-def _instances(
-    answer: Answer, names: Mapping[int, str], grid: int
-) -> tuple[GpuInstance, ...] | None:
+def _instances(answer: Answer, board: _Known) -> tuple[GpuInstance, ...] | None:
     """None where they could not be read: nothing may be concluded from their absence.
 
     That holds where they lie off the memory grid of the catalogue's board as well.
@@ -74,10 +81,10 @@ def _instances(
     if not answer.has("instances"):
         return None
     listed = answer.objects("instances", most=_MOST_SLICES)
-    found = tuple(_instance(each, names) for each in listed)
+    found = tuple(_instance(each, board.names) for each in listed)
     answer.once("instances", (each.id for each in found))
     answer.once("instances", (at for it in found for at in range(it.start, it.start + it.size)))
-    return found if all(each.start + each.size <= grid for each in found) else None
+    return found if all(each.start + each.size <= board.grid for each in found) else None
 
 
 def _instance(instance: Answer, names: Mapping[int, str]) -> GpuInstance:

@@ -211,7 +211,7 @@ def test_a_broken_board_takes_no_vm_and_says_why(cli: Cli, fault: str) -> None:
     cli.ok("sim", "inject", "bad", "gpu", gpu["device"], fault)
     try:
         refused = cli.fails(5, "apply", "-f", file)
-        words = {"remap-failed": "has to be replaced", "hidden": "health is unknown"}
+        words = {"remap-failed": "replace the board", "hidden": "health is unknown"}
         assert words[fault] in refused.err
         assert f"gpu show {gpu['name']}" in cli("doctor").out
     finally:

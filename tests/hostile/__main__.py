@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     given = parser.parse_args()
     before = peak_mib()
-    tally = run(given.seed, given.minutes, given.only)
+    tally = run(given.seed, given.minutes, given.only, weigh=True)
     figures = report(tally) | {"seed": given.seed, "peak_mib": [round(before), round(peak_mib())]}
     print(json.dumps(figures, indent=2))
     if given.json:
@@ -43,6 +43,9 @@ def report(tally: Tally) -> dict[str, Any]:
         "met_an_error": tally.refused,
         "commands": tally.commands,
         "faults": len(tally.faults),
+        "processes": {
+            name: [round(each, 2) for each in of] for name, of in tally.processes.items()
+        },
         "cpu_s": {
             name: {
                 "clean": _seconds(tally.clean_s.get(name, [])),

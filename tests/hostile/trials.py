@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.hostile.nonsense import fields, texts
-from tests.hostile.world import BAD, READS, Tally, World, taped, world
+from tests.hostile.world import BAD, READS, Tally, World, cost, taped, world
 
 PROBE = "probe"
+_WEIGHED = 10
 _LOST = '{"ok": false, "error": {"code": "unknown", "message": "the answer was lost"}}'
 
 
@@ -87,7 +88,14 @@ class Lie:
         return f"{self.verb} {self.path} = {self.text[:60]}"
 
 
-def run(seed: int, minutes: float, only: Sequence[str] = (), most: int | None = None) -> Tally:
+def run(
+    seed: int,
+    minutes: float,
+    only: Sequence[str] = (),
+    most: int | None = None,
+    *,
+    weigh: bool = False,
+) -> Tally:
     """Tell lies in an order that meets every field once before any twice, until the time is up."""
     tally = Tally()
     end = time.monotonic() + minutes * 60
@@ -100,7 +108,22 @@ def run(seed: int, minutes: float, only: Sequence[str] = (), most: int | None = 
                 break
             _tell(made, lie, number)
         made.unharmed("in the end")
+        if weigh:
+            _weigh(made, [lie for lie in lies if lie.verb == PROBE])
     return tally
+
+
+def _weigh(made: World, lies: Sequence[Lie]) -> None:
+    """The largest lies in processes of their own, beside the truth: CPU seconds and peak MiB."""
+    commands = ("host", "probe", BAD), ("gpu", "list"), ("map",), ("plan", "-f", made.files["wish"])
+    largest = sorted(lies, key=lambda lie: -len(lie.text))[:_WEIGHED]
+    for lie in (None, *largest):
+        if lie is not None:
+            made.lie(lie.verb, lie.path, lie.text)
+        for words in commands:
+            name = f"{' '.join(words[:2])}: {'the truth' if lie is None else str(lie)[:90]}"
+            made.tally.processes[name] = cost(made, *words)
+        made.truthful()
 
 
 def _lies(made: World, trial: Trial, rng: random.Random) -> Iterator[Lie]:

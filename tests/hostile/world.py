@@ -6,8 +6,10 @@ No traceback; no control character of the host's on either stream; the other hos
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -78,6 +80,7 @@ class Tally:
     lied_s: dict[str, list[float]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     fields: dict[str, int] = field(default_factory=dict)
+    processes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 class World:
@@ -110,9 +113,8 @@ class World:
     def open_operations(self) -> list[str]:
         """Those that a lie cut."""
         items = self.cli.items("operation", "list")
-        return [
-            each["name"] for each in items if each["state"] in {"open", "interrupted", "running"}
-        ]
+        ended = {"done", "undone", "failed", "partly"}
+        return [each["name"] for each in items if each["state"] not in ended]
 
     def lie(self, verb: str, path: str, text: str) -> None:
         """The bad host says this from now on."""
@@ -171,6 +173,15 @@ def _layout(third: str) -> dict[str, Any]:
             {"model": _MIG, "mig": True, "vfs": "max", "instances": instances},
         ],
     }
+
+
+def cost(made: World, *words: str) -> tuple[float, float]:
+    """CPU seconds and peak MiB of a command in a process of its own."""
+    nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = made.cli.process(*words, **nowhere)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def taped(act: Callable[[], object]) -> dict[str, list[dict[str, Any]]]:

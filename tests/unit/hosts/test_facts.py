@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from vgpumgr.hosts.facts.host_facts import assemble
 from vgpumgr.hosts.reached import ReachedHost
+from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.errors import HostUnreachable, NotPermitted, OutcomeUnknown
 from vgpumgr.model.gpu import (
     ComputeInstance,
@@ -26,6 +28,7 @@ from vgpumgr.model.host import (
     FabricFacts,
     FabricPartition,
     NumaNode,
+    StoragePool,
     UnknownPart,
 )
 
@@ -336,3 +339,30 @@ def test_kvm_that_was_never_tried_is_tried_at_the_probe(kvm: bool) -> None:
 def test_kvm_that_cannot_be_tried_stays_unknown() -> None:
     facts = ReachedHost("h1", _Helper(None), _absent).probe()
     assert [part.part for part in facts.unknown] == ["kvm", "libvirt"]
+
+
+DOMAIN = DomainFacts(name="a", uuid="u", state=DomainState.RUNNING, memory_mib=1024, vcpus=2)
+POOL = StoragePool(name="p", kind="dir", path="/p", capacity_bytes=9, available_bytes=3)
+
+
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        ({"domains": [replace(DOMAIN, memory_mib=2**70)]}, "domain a: memory"),
+        ({"domains": [replace(DOMAIN, vcpus=-1)]}, "domain a: vcpus"),
+        ({"domains": [DOMAIN, replace(DOMAIN, uuid="v")]}, "domains"),
+        ({"domains": [replace(DOMAIN, name="\ud800")]}, "domains"),
+        ({"domains": [replace(DOMAIN, devices=("x" * 5000,))]}, "domain a"),
+        ({"pools": [replace(POOL, capacity_bytes=2**64)]}, "pool p: capacity"),
+        ({"pools": [replace(POOL, available_bytes=-5)]}, "pool p: available"),
+        ({"networks": ["default", "default"]}, "networks"),
+        ({"libvirt_version": "9" * 5000}, "version"),
+    ],
+)
+def test_what_libvirt_says_is_held_against_range_and_sense(
+    said: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(OutcomeUnknown) as caught:
+        assemble("h1", PROBE, **said)
+    assert f'what libvirt on h1 says cannot be understood: "{where}"' in caught.value.message
+    assemble("h1", PROBE, [DOMAIN], [POOL], ["default"], "9.0.0")

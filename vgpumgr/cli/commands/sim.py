@@ -89,7 +89,7 @@ def status(context: Context) -> None:
     print_item("SimStatus", {"name": "sim", **item}, text)
 
 
-@sim.command()
+@sim.command(context_settings={"ignore_unknown_options": True})  # lie … -1
 @click.argument("host")
 @click.argument("fault", nargs=-1, required=True)
 @output_option

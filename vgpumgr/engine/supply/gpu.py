@@ -201,7 +201,7 @@ def _ill(gpu: GpuFacts) -> str:
     words = {
         GpuHealth.LOST: "it fell off the bus",
         GpuHealth.RESET_REQUIRED: "it needs a reset",
-        GpuHealth.FAILED: "it has to be replaced",
+        GpuHealth.FAILED: "it is broken",
         GpuHealth.UNKNOWN: "its health is unknown",
     }
     detail = f": {gpu.health_detail}" if gpu.health_detail else ""

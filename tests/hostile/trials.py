@@ -12,6 +12,7 @@ from tests.hostile.world import BAD, READS, Tally, World, cost, taped, world
 
 PROBE = "probe"
 _WEIGHED = 10
+_NOW_AND_THEN = 4
 _LOST = '{"ok": false, "error": {"code": "unknown", "message": "the answer was lost"}}'
 
 
@@ -160,8 +161,10 @@ def _tell(made: World, lie: Lie, number: int) -> None:
     tally, name = made.tally, str(lie)
     tally.mutations += 1
     tally.fields[lie.field] = tally.fields.get(lie.field, 0) + 1
-    tally.refused += any(_act(made, lie.trial, lie))
-    if lie.verb == PROBE:
+    refused = any(_act(made, lie.trial, lie))
+    tally.refused += refused
+    # What was refused is not in the ledger: those that look again meet it, now and then.
+    if lie.verb == PROBE and (not refused or number % _NOW_AND_THEN == 0):
         _read(made, name, number)
     made.unharmed(name)
     made.truthful()

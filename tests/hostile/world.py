@@ -6,10 +6,10 @@ No traceback; no control character of the host's on either stream; the other hos
 from __future__ import annotations
 
 import json
-import os
 import re
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -175,13 +175,21 @@ def _layout(third: str) -> dict[str, Any]:
     }
 
 
+# Between a command and this process, whose memory a fork would be weighed with.
+_WEIGH = """
+import json, resource, subprocess, sys
+subprocess.run(json.loads(sys.argv[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
+"""
+
+
 def cost(made: World, *words: str) -> tuple[float, float]:
     """CPU seconds and peak MiB of a command in a process of its own."""
-    nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = made.cli.process(*words, **nowhere)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    command = [sys.executable, "-m", "vgpumgr", "--state-dir", str(made.cli.state), *words]
+    argv = [sys.executable, "-c", _WEIGH, json.dumps(command)]
+    seconds, mib = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    return seconds, mib
 
 
 def taped(act: Callable[[], object]) -> dict[str, list[dict[str, Any]]]:

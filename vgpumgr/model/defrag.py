@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from vgpumgr.model.placement import Placed
+from vgpumgr.model.placement import Placed, Reason
 from vgpumgr.model.vm import VmSpec
 
 
@@ -101,13 +101,25 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """Why a GPU, or where ``gpu`` is empty a whole host, is of no help to the goal."""
+    """Why a GPU, or where ``gpu`` is empty a whole host, is of no help to the goal.
+
+    ``code`` is a placement rule's, or ``resident``: somebody on the GPU does not leave.
+    """
 
     host: str
     text: str
+    code: str
     gpu: str = ""
     device: str = ""
     model: str = ""
+
+    @property
+    def reason(self) -> Reason:
+        """The same as placement says it."""
+        return Reason(
+            code=self.code, host=self.host, text=self.text, gpu=self.gpu, device=self.device,
+            model=self.model,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from vgpumgr.model.placement import Reason
+from vgpumgr.model.placement import Reason, nearest_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,8 @@ class Explanation:
 
     ``changes`` are there for a VM that goes nowhere: one of a kind, the cheapest first. ``same_as``
     is a VM that was refused with it, of which just the same was said: that is kept once.
+    ``standing`` is set where it is no new request that fits or does not: ``is on one already``,
+    ``waits in the queue, position 2: …``.
     """
 
     vm: str
@@ -40,14 +42,17 @@ class Explanation:
     reasons: tuple[Reason, ...] = ()
     changes: tuple[Change, ...] = ()
     same_as: str = ""
+    standing: str = ""
 
     @property
     def line(self) -> str:
         """All of it in one line: the host, or how many GPUs and hosts fail which rule."""
+        if self.standing:
+            return f"{self.vm} {self.standing}"
         if self.host is not None:
             return f"{self.vm} fits: it goes to {self.host}"
         if not self.reasons:
             return f"{self.vm} fits nowhere: no host is enrolled"
-        rules = Counter(reason.code for reason in self.reasons if reason.code)
-        failed = ", ".join(f"{count} × {code}" for code, count in rules.most_common())
+        rules = Counter(reason.code for reason in nearest_first(self.reasons) if reason.code)
+        failed = ", ".join(f"{count} × {code}" for code, count in rules.items())
         return f"{self.vm} fits nowhere: {failed or self.reasons[0].text}"

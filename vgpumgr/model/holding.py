@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from shlex import quote
 
 from vgpumgr.model.errors import QuotaExceeded
 from vgpumgr.model.gpu import GpuRecord
@@ -62,13 +63,18 @@ def excess_text(found: Excess) -> str:
 
 def quota_exceeded(found: Sequence[Excess]) -> QuotaExceeded:
     """The error for what goes beyond a quota."""
+    return QuotaExceeded(
+        f"the quota of tenant {found[0].tenant} is exceeded",
+        why="; ".join(map(excess_text, found)),
+        next=f"vgpumgr quota list, or {quota_command(found)}",
+    )
+
+
+def quota_command(found: Sequence[Excess]) -> str:
+    """What to type so that the first one's tenant may have that much."""
     tenant = found[0].tenant
     flags = " ".join(_flag(each) for each in found if each.tenant == tenant)
-    return QuotaExceeded(
-        f"the quota of tenant {tenant} is exceeded",
-        why="; ".join(map(excess_text, found)),
-        next=f"vgpumgr quota list, or vgpumgr quota set {tenant} {flags}",
-    )
+    return f"vgpumgr quota set {tenant} {flags}"
 
 
 def _amount(limit: str, number: int) -> str:
@@ -81,4 +87,4 @@ def _flag(found: Excess) -> str:
     if found.limit == "gpu-memory":
         return f"--gpu-memory {exact_size(needed << 20)}"
     known = found.limit in _WORDS
-    return f"--{found.limit} {needed}" if known else f"--profile {found.limit}={needed}"
+    return f"--{found.limit} {needed}" if known else f"--profile {quote(found.limit)}={needed}"

@@ -1,6 +1,6 @@
 """Where VMs go: pure decisions over a fleet's supply. No I/O, no clock, no randomness."""
 
-from vgpumgr.placement.explain import FITS, explain
+from vgpumgr.placement.explain import FITS, Explainer, explain
 from vgpumgr.placement.gauge import Fragmentation, HostFragmentation
 from vgpumgr.placement.headroom import headroom
 from vgpumgr.placement.learning import Learning
@@ -10,6 +10,7 @@ from vgpumgr.placement.placer import Placer
 
 __all__ = [
     "FITS",
+    "Explainer",
     "Fragmentation",
     "HostFragmentation",
     "Learning",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpumgr.model.placement import FAR_REASONS, Fleet, Reason
+from vgpumgr.model.placement import FAR_REASONS, Fleet, Placed, Reason
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.fit import find_fit, fit_on, gpus_near, node_shortage
@@ -19,6 +19,7 @@ from vgpumgr.placement.rules.host import refuse_host
 from vgpumgr.placement.rules.words import name, no_gpu
 from vgpumgr.placement.search import families, pick
 from vgpumgr.placement.state import FleetState, HostState
+from vgpumgr.placement.taking import commit, release
 
 FITS = "fits"
 """The ``code`` of what ``explain`` says about a GPU or host where the request fits."""
@@ -29,9 +30,32 @@ def explain(fleet: Fleet, request: VmSpec) -> tuple[Reason, ...]:
 
     Hosts without GPUs, and all hosts when the VM wants no GPU, get one Reason with ``gpu`` empty.
     """
-    state = FleetState(fleet)
-    demand = state.digest(request, PlacementPolicy.BREADTH_FIRST)
-    return tuple(reason for host in state.hosts for reason in _explain_host(host, demand))
+    return Explainer(fleet).of(request)
+
+
+class Explainer:
+    """``explain`` for VM after VM, over a fleet on which ``taken`` was decided already."""
+
+    def __init__(self, fleet: Fleet, taken: Iterable[Placed] = ()) -> None:
+        self._state = FleetState(fleet)
+        self._hosts = {host.name: host for host in self._state.hosts}
+        for placed in taken:
+            commit(self._state, self._hosts[placed.host], placed, self._demand(placed.request))
+
+    def of(self, request: VmSpec, place: Placed | None = None) -> tuple[Reason, ...]:
+        """What the fleet says of it; ``place`` is the one of ``taken`` that is the VM's own."""
+        if place is not None:
+            host, demand = self._hosts[place.host], self._demand(place.request)
+            release(self._state, host, place, demand)
+        demand = self._demand(request)
+        said = tuple(each for host in self._state.hosts for each in _explain_host(host, demand))
+        if place is not None:
+            host, demand = self._hosts[place.host], self._demand(place.request)
+            commit(self._state, host, place, demand)
+        return said
+
+    def _demand(self, request: VmSpec) -> Demand:
+        return self._state.digest(request, PlacementPolicy.BREADTH_FIRST)
 
 
 def refusals(host: HostState, demand: Demand) -> tuple[Reason, ...]:

@@ -295,7 +295,7 @@ def test_hosts_that_did_not_answer_make_it_unreachable(world: World) -> None:
 
 
 def test_a_long_list_of_reasons_is_cut() -> None:
-    reasons = tuple(Reason(code="x", host=f"h{n}", text=f"reason {n}") for n in range(20))
+    reasons = tuple(Reason(code=f"x{n}", host=f"h{n}", text=f"reason {n}") for n in range(20))
     error = no_placement([NotPlaced(request=vm("a"), reasons=reasons)] * 3)
     assert error.message == "a and 2 more cannot be placed"
     assert error.why.endswith("reason 7; and 12 more GPUs or hosts")

@@ -126,8 +126,12 @@ def _print_rooms(context: Context, fleet: Fleet, shape: VmSpec, profiles: tuple[
 
 def _print_stranded(context: Context, fleet: Fleet) -> None:
     gauging = _gauging(context, fleet)
-    found = [to_plain(each) for each in gauging.stranded()]
-    item = {"name": "fragmentation", **to_plain(gauging.gauge()), "stranded": found}
+    found = gauging.stranded()
+    item: Item = {
+        "name": "fragmentation",
+        **to_plain(gauging.gauge()),
+        "stranded": [to_plain(each) for each in found],
+    }
     print_item("Fragmentation", item, "\n".join([*stranded_rows(found), gauge_text(item)]))
 
 

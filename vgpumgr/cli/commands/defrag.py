@@ -20,6 +20,7 @@ from vgpumgr.cli.views.defrags import (
 )
 from vgpumgr.model.defrag import Goal, How, Moves, NoMoves, Room
 from vgpumgr.model.errors import NoPlacement, PartlyDone
+from vgpumgr.model.placement import by_board
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def _refuse(plan: DefragPlan) -> None:
     found = plan.found
     if not isinstance(found, NoMoves):
         return
-    why = [f"{each.host}: {each.text}" for each in found.obstacles]
+    groups = by_board(each.reason for each in found.obstacles)
+    why = [f"{each.nearest.host}: {each.text}" for each in groups]
     if found.needs is not None:
         why = [f"it takes {counted(found.needs, 'move')}, --max-moves allows {plan.wanted.most}"]
     elif found.reachable:

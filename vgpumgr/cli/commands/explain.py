@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import difflib
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.files import load_vms
+from vgpumgr.cli.files import load_vms, source_name
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.views.explanations import explanation_item, explanation_text
@@ -30,43 +31,33 @@ def explain(
 ) -> None:
     """Where a request would go, or for every GPU the rule that forbids it, and what would help.
 
-    With -f each VM of the file is looked at by itself, also those that exist already. With a NAME
-    what was said when a VM of that name was asked for last. What would help was tried. Exit 5
-    when one fits nowhere.
+    With -f the file as a whole, as `plan` and `apply` decide it, quotas and bookings included, by
+    what was seen last. With a NAME why that VM waits in the queue, or what was said when it was
+    asked for last. What would help was tried. Exit 5 when one has no place now.
     """
     if (name is None) == (file is None):
         raise UsageError("name a VM, or a file", next="vgpumgr explain NAME, or explain -f FILE")
     if name is not None:
-        _show(_past(context, name))
+        _show((context.app.engine.explain_one(name),))
         return
     with refreshed(context, refresh):
         _show(_now(context, file or "", only))
 
 
 def _now(context: Context, file: str, only: str | None) -> tuple[Explanation, ...]:
-    from vgpumgr.engine.booking import placing_beside
-    from vgpumgr.engine.headroom.explain import explain as explained
-    from vgpumgr.engine.outlook import placing
-    from vgpumgr.engine.view import read_view
-
-    specs = [spec for spec in load_vms(context, file) if only in {None, spec.name}]
-    if not specs:
-        raise NotFound(f"{file} names no VM {only}")
-    app = context.app
-    now = time.time()
-    place = placing(context.config.policy, app.expected, app.ledger, now)
-    return explained(read_view(app.ledger), specs, placing_beside(place, app.ledger, now))
-
-
-def _past(context: Context, name: str) -> tuple[Explanation, ...]:
-    from vgpumgr.engine.headroom.explain import said
-
-    return (said(context.app.ledger, name),)
+    specs = load_vms(context, file)
+    if only and only not in {spec.name for spec in specs}:
+        near = difflib.get_close_matches(only, [spec.name for spec in specs], 1) or [specs[0].name]
+        raise NotFound(
+            f"{source_name(file)} names no VM {only}",
+            next=f"vgpumgr explain -f {shlex.quote(file)} --vm {near[0]}",
+        )
+    return context.app.engine.explain(specs, {only} if only else ())
 
 
 def _show(found: tuple[Explanation, ...]) -> None:
     items = [explanation_item(each) for each in found]
-    text = "\n".join(explanation_text(item) for item in items)
+    text = "\n".join(map(explanation_text, found))
     print_item("Explanation", {"name": "explain", "items": items}, text)
     if any(each.host is None for each in found):
         raise click.exceptions.Exit(NoPlacement.exit_status)

@@ -88,8 +88,7 @@ def simulate(
             )
         place = placing(context.config.policy, app.expected, app.ledger, time.time())
         found = run(view, supposed, place)
-        item = simulation_item(found)
-        print_item("Simulation", item, simulation_text(item))
+        print_item("Simulation", simulation_item(found), simulation_text(found))
     if found.homeless:
         raise click.exceptions.Exit(NoPlacement.exit_status)
     if detailed_exitcode and found.fates:

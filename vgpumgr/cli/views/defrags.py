@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.outcomes import outcome_item
+from vgpumgr.cli.views.plans import reason_rows
 from vgpumgr.model.defrag import Goal, How, Move, NoMoves, Obstacle, Room
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.size import format_mib
@@ -37,7 +38,7 @@ def defrag_text(plan: DefragPlan) -> str:
     """A line per move, in order, and what they come to; or what is in the way."""
     found, goal = plan.found, goal_words(plan.wanted.goal, plan.wanted.share)
     if isinstance(found, NoMoves):
-        rows = [[each.host, each.device, each.text] for each in found.obstacles]
+        rows = reason_rows(each.reason for each in found.obstacles)
         return "\n".join(filter(None, [f"no moves reach the goal: {goal}", table(rows)]))
     if not found.moves:
         return f"nothing to move, it is so already: {goal}"
@@ -111,4 +112,10 @@ def _item(move: Move) -> dict[str, Any]:
 
 
 def _obstacle(each: Obstacle) -> dict[str, str]:
-    return {"host": each.host, "gpu": each.gpu, "device": each.device, "text": each.text}
+    return {
+        "host": each.host,
+        "gpu": each.gpu,
+        "device": each.device,
+        "code": each.code,
+        "text": each.text,
+    }

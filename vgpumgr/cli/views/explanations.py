@@ -9,6 +9,8 @@ from vgpumgr.cli.views.plans import reason_item, reason_rows
 from vgpumgr.model.explanation import Explanation
 
 _SHOWN = 3
+# The code of what is said about a GPU or host that has room.
+FITS = "fits"
 
 
 def explanation_item(found: Explanation) -> dict[str, Any]:
@@ -17,6 +19,7 @@ def explanation_item(found: Explanation) -> dict[str, Any]:
         "vm": found.vm,
         "host": found.host,
         "line": found.line,
+        "standing": found.standing,
         "reasons": [reason_item(reason) for reason in found.reasons],
         "changes": [
             {
@@ -31,19 +34,19 @@ def explanation_item(found: Explanation) -> dict[str, Any]:
     }
 
 
-def explanation_text(item: dict[str, Any]) -> str:
+def explanation_text(found: Explanation) -> str:
     """One line, then the first rule that failed per GPU, then the cheapest changes."""
-    verdict = f"fits: would go to {item['host']}" if item["host"] else "fits nowhere"
-    rows = reason_rows(item["reasons"])
-    lines = [f"{item['vm']}: {verdict}", *([table(rows)] if rows else [])]
-    return "\n".join([*lines, *_help(item)])
+    verdict = f"fits: would go to {found.host}" if found.host else "fits nowhere"
+    head = f"{found.vm} {found.standing}" if found.standing else f"{found.vm}: {verdict}"
+    rows = [[f"  {where}", *rest] for where, *rest in reason_rows(found.reasons)]
+    return "\n".join([head, *([table(rows)] if rows else []), *_help(found)])
 
 
-def _help(item: dict[str, Any]) -> list[str]:
-    if item["host"]:
+def _help(found: Explanation) -> list[str]:
+    if found.host or (any(each.code == FITS for each in found.reasons) and not found.changes):
         return []
-    if not item["changes"]:
+    if not found.changes:
         return ["  no single change that was tried makes it fit"]
-    first, *others = item["changes"]
-    lines = [f"  it fits {first['words']}", *(f"    {line}" for line in first["next"].splitlines())]
-    return [*lines, *(f"  or {each['words']}" for each in others[: _SHOWN - 1])]
+    first, *others = found.changes
+    lines = [f"  it fits {first.words}", *(f"    {line}" for line in first.next.splitlines())]
+    return [*lines, *(f"  or {each.words}" for each in others[: _SHOWN - 1])]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.folding import folded
-from vgpumgr.model.placement import FAR_REASONS, Reason
+from vgpumgr.model.placement import Reason, ReasonGroup, by_board, sentence
 from vgpumgr.model.plan import Action, Plan, QueuedVm
 from vgpumgr.model.words import counted
+
+# Of a VM that cannot be placed so many kinds of reasons are shown, and so many hosts are named.
+_REASONS, _NAMED = 8, 2
 
 
 def reason_item(reason: Reason) -> dict[str, Any]:
@@ -26,26 +29,34 @@ def reason_item(reason: Reason) -> dict[str, Any]:
     }
 
 
-def reason_rows(reasons: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """Host, device, sentence, those nearest to a yes first; what is said of several GPUs of a host
-    is said once.
-    """
+def reason_rows(reasons: Iterable[Reason]) -> list[list[str]]:
+    """Host, device and sentence, those nearest to a yes first: a row for all that say the same."""
     rows = []
-    near_first = sorted(reasons, key=lambda each: each["code"] in FAR_REASONS)
-    for (host, text), group in groupby(near_first, key=lambda each: (each["host"], _said(each))):
-        same = list(group)
-        devices = [each["device"] for each in same if each["device"]]
-        if len(devices) > 1:
-            rows.append([f"  {host}", counted(len(devices), "GPU"), text])
-        else:
-            rows.append([f"  {host}", "".join(devices) or "-", same[0]["text"]])
+    for group in by_board(reasons):
+        said: dict[str, list[Reason]] = {}
+        for each in group.reasons:
+            said.setdefault(sentence(each), []).append(each)
+        rows += [_row(ReasonGroup(tuple(same))) for same in said.values()]
     return rows
 
 
-def _said(reason: dict[str, Any]) -> str:
-    """The sentence without the GPU's address."""
-    device = reason["device"]
-    return str(reason["text"]).replace(f" {device}", "") if device else str(reason["text"])
+def reason_lines(reasons: Iterable[Reason], most: int, indent: str) -> list[str]:
+    """The same for a few lines: one per rule and board model, with the numbers of the nearest."""
+    groups = by_board(reasons)
+    rows = [_row(group) for group in groups[:most]]
+    lines = table([[f"{indent}{where}", *rest] for where, *rest in rows]).splitlines()
+    hidden = sum(len(group.reasons) for group in groups[most:])
+    return [*lines, f"{indent}and {hidden} more GPUs or hosts"] if hidden else lines
+
+
+def _row(group: ReasonGroup) -> list[str]:
+    """Where, which GPUs, what. Of those that differ in numbers the nearest is named."""
+    shown = group.reasons if group.alike else group.reasons[:1]
+    hosts = list(dict.fromkeys(each.host for each in shown if each.host))
+    where = ", ".join(hosts) if len(hosts) <= _NAMED else counted(len(hosts), "host")
+    devices = [each.device for each in shown if each.device]
+    which = counted(len(devices), "GPU") if len(devices) > 1 else "".join(devices)
+    return [where or "-", which or "-", group.text]
 
 
 def plan_item(plan: Plan) -> dict[str, Any]:
@@ -91,7 +102,7 @@ def plan_text(plan: Plan) -> str:
         names = [refused.request.name for refused in alike]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         lines.append(f"  cannot be placed: {names[0]}{more}")
-        lines += _reason_lines(reasons)
+        lines += reason_lines(reasons, _REASONS, "      ")
     lines += [f"  waits  {_waiting(each)}" for each in plan.waiting]
     waiting = f"{len(plan.waiting)} in the queue, " if plan.waiting else ""
     lines.append(
@@ -110,9 +121,3 @@ def _waiting(each: QueuedVm) -> str:
 def _details(action: Action) -> str:
     stop = ("needs a stop: apply --restart",) if action.needs_restart else ()
     return "; ".join((*action.details, *stop))
-
-
-def _reason_lines(reasons: Sequence[Reason], most: int = 8) -> list[str]:
-    rows = reason_rows([reason_item(reason) for reason in reasons])
-    lines = table([[f"    {host}", where, text] for host, where, text in rows[:most]]).splitlines()
-    return lines if len(rows) <= most else [*lines, f"      and {len(rows) - most} more"]

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import table
-from vgpumgr.cli.views.plans import reason_item, reason_rows
+from vgpumgr.cli.views.plans import reason_item, reason_lines
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.words import counted, spanned
 
@@ -45,8 +45,9 @@ def _fate(fate: Fate) -> dict[str, Any]:
     }
 
 
-def simulation_text(item: dict[str, Any]) -> str:
+def simulation_text(found: Simulation) -> str:
     """Alike VMs in one row: what they are, whence, whither; then why some have no place."""
+    item = simulation_item(found)
     lines = [f"new host {each['host']}: {each['layout']}" for each in item["added"]]
     lines += [f"gone: {each['vm']} from {each['was_on']}" for each in item["removed"]]
     rows = [
@@ -56,17 +57,12 @@ def simulation_text(item: dict[str, Any]) -> str:
     ]
     lines += [table([["  VM", "FROM", "TO"], *rows])] if rows else []
     lines += [f"  {each['vm']}: stays on {each['was_on']}: {each['why']}" for each in item["kept"]]
-    for reasons, alike in groupby(
-        (vm for vm in item["vms"] if vm["host"] is None), key=lambda vm: vm["reasons"]
-    ):
+    refused = [each.decision for each in found.fates if isinstance(each.decision, NotPlaced)]
+    for reasons, alike in groupby(refused, key=lambda each: each.reasons):
         first, *more = list(alike)
         others = f" and {len(more)} more" if more else ""
-        lines.append(f"  no place for {first['vm']}{others}")
-        rows = reason_rows(reasons)
-        lines += table(
-            [[f"  {host}", gpu, text] for host, gpu, text in rows[:_REASONS]]
-        ).splitlines()
-        lines += [f"    and {len(rows) - _REASONS} more"] if len(rows) > _REASONS else []
+        lines.append(f"  no place for {first.request.name}{others}")
+        lines += reason_lines(reasons, _REASONS, "    ")
     placed = len(item["vms"]) - sum(vm["host"] is None for vm in item["vms"])
     return "\n".join(
         [*lines, f"{counted(placed, 'VM')} would find a place, {item['homeless']} not"]

@@ -98,9 +98,3 @@ def _beside(
         else one
         for one, without in zip(decided, free, strict=True)
     )
-
-
-def kept_from(decision: Decision) -> tuple[Reason, ...]:
-    """What of a refusal is for bookings alone: it would fit otherwise."""
-    reasons = decision.reasons if isinstance(decision, NotPlaced) else ()
-    return tuple(each for each in reasons if each.code == BOOKED)

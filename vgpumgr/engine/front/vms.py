@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from vgpumgr.engine.migration import MovePlan
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import apply, delete, move, pool, power, queue, shelve
+from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.plan import Plan
 from vgpumgr.model.queue import Turn
 from vgpumgr.model.vm import VmSpec
@@ -28,6 +29,17 @@ class Vms(Session):
         """Probe, then say what apply would do."""
         pool.refuse_names(self, [each.name for each in desired])
         return apply.plan(self, desired)[0]
+
+    def explain(
+        self, desired: Sequence[VmSpec], names: Collection[str] = ()
+    ) -> tuple[Explanation, ...]:
+        """What apply would say of these VMs (or of those of such names), by what was seen last."""
+        pool.refuse_names(self, [each.name for each in desired])
+        return apply.explain(self, desired, names)
+
+    def explain_one(self, name: str) -> Explanation:
+        """Why a VM waits in the queue; of any other, what was said when it was asked for last."""
+        return apply.explain_one(self, name)
 
     def move_plan(
         self, name: str, to: str, *, cold: bool = False, timeout_s: float | None = None

@@ -2,48 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from vgpumgr.engine.booking import kept_from
-from vgpumgr.engine.images.resolving import resolved
-from vgpumgr.engine.outlook import Place
-from vgpumgr.engine.planning.quotas import QUOTA
+from vgpumgr.engine.booking import BOOKED
+from vgpumgr.engine.planning.quotas import QUOTA, allowing
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.engine.whatif.ways import Ways
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.explanation import Change, Explanation
 from vgpumgr.model.history import Answer, RequestRecord
-from vgpumgr.model.placement import Fleet, NotPlaced, Placed
-from vgpumgr.model.plan import Plan
+from vgpumgr.model.placement import Fleet, NotPlaced, Placed, nearest_first
+from vgpumgr.model.plan import Action, Plan, QueuedVm
 from vgpumgr.model.ports import Ledger
+from vgpumgr.model.queue import Turn
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.placement import explain as reasons
+from vgpumgr.placement import FITS, Explainer
 from vgpumgr.placement.whatif import suggest
 
+_BOOKINGS = "vgpumgr booking list"
 # Of a bulk order, so many different refused requests get what would help: it takes a while.
 _MOST_DIFFERENT = 3
 
 
-def explain(view: LedgerView, specs: Sequence[VmSpec], place: Place) -> tuple[Explanation, ...]:
-    """Each VM on its own, as if it were asked for now."""
+def explained(view: LedgerView, plan: Plan, names: Collection[str] = ()) -> tuple[Explanation, ...]:
+    """What the plan of a file says of each of its VMs (or of these): the same as ``apply`` would.
+
+    Every VM is looked at beside all others that the plan has room for.
+    """
+    of = _Explained(view, plan)
+    known = {vm.name: vm.host for vm in view.vms}
+    found = {each.vm.name: of.action(each) for each in plan.actions if _of(each.vm.name, names)}
+    found |= {
+        each.request.name: of.refused(each)
+        for each in plan.unplaced
+        if _of(each.request.name, names)
+    }
+    found |= {each.vm.name: of.waiting(each) for each in plan.waiting if _of(each.vm.name, names)}
+    found |= {name: _there(name, known[name]) for name in plan.unchanged if _of(name, names)}
+    return tuple(found.values())
+
+
+def _of(name: str, names: Collection[str]) -> bool:
+    return not names or name in names
+
+
+class _Explained:
+    """The VMs of one plan."""
+
+    def __init__(self, view: LedgerView, plan: Plan) -> None:
+        fleet = build_fleet(view)
+        taken = [action.placed for action in plan.actions if action.placed]
+        self._fleet = Explainer(fleet, taken)
+        self._helps = _Helps(view, fleet, taken, most=_MOST_DIFFERENT)
+
+    def action(self, action: Action) -> Explanation:
+        """It goes somewhere, or is there already."""
+        if action.placed is None:
+            return _there(action.vm.name, action.host, ", ".join(action.details))
+        reasons = self._fleet.of(action.placed.request, action.placed)
+        return Explanation(vm=action.vm.name, host=action.host, reasons=reasons)
+
+    def refused(self, refused: NotPlaced) -> Explanation:
+        """It fits nowhere, or may not be where it would."""
+        found = _explained(refused, self._helps)
+        if not _withheld(refused):
+            return found
+        return replace(found, reasons=(*found.reasons, *self._fleet.of(refused.request)))
+
+    def waiting(self, waiting: QueuedVm) -> Explanation:
+        """It is in the queue, or would be."""
+        where = f"{'would wait' if waiting.new else 'waits'} in the queue"
+        said = f"{where}, position {waiting.position}: {waiting.why}"
+        return _in_queue(waiting.vm, said, self._fleet, self._helps)
+
+
+def _there(name: str, host: str, but: str = "") -> Explanation:
+    return Explanation(
+        vm=name, host=host, standing=f"is on {host} already{f': {but}' if but else ''}"
+    )
+
+
+def _in_queue(spec: VmSpec, said: str, fleet: Explainer, helps: _Helps) -> Explanation:
+    reasons = fleet.of(spec)
+    fits = any(each.code == FITS for each in reasons)
+    changes = () if fits else helps.of(spec)
+    return Explanation(vm=spec.name, host=None, reasons=reasons, changes=changes, standing=said)
+
+
+def queued(view: LedgerView, turn: Turn, name: str) -> Explanation:
+    """Of a VM that waits: what the queue's next turn would do with it, and what GPUs say now."""
+    for start in turn.starts:
+        if start.waiting.vm.name == name:
+            host = start.placed.host
+            text = f"waits in the queue, and starts at the next turn of serve, on {host}"
+            return Explanation(vm=name, host=host, standing=text)
     fleet = build_fleet(view)
-    helps = _Helps(view, fleet)
-    found = []
-    for spec in resolved(specs, view.images):
-        [decision] = place(fleet, [spec])
-        booked = kept_from(decision)
-        helped = isinstance(decision, Placed) or bool(booked)
-        found.append(
-            Explanation(
-                vm=spec.name,
-                host=decision.host if isinstance(decision, Placed) else None,
-                reasons=(*booked, *reasons(fleet, spec)),
-                changes=() if helped else helps.of(spec),
-            )
-        )
-    return tuple(found)
+    for each in turn.waits:
+        if each.waiting.vm.name == name:
+            text = f"waits in the queue, position {each.position}: {each.text}"
+            return _in_queue(each.waiting.vm, text, Explainer(fleet), _Helps(view, fleet))
+    return Explanation(vm=name, host=None, standing="waits in the queue, and is being stopped")
 
 
 def refused(view: LedgerView, plan: Plan, now: float) -> tuple[RequestRecord, ...]:
@@ -66,13 +126,26 @@ def refused(view: LedgerView, plan: Plan, now: float) -> tuple[RequestRecord, ..
 
 
 def _explained(refused: NotPlaced, helps: _Helps) -> Explanation:
-    by_quota = all(each.code == QUOTA for each in refused.reasons) and bool(refused.reasons)
+    changes = _allowing(refused) if _withheld(refused) else helps.of(refused.request)
     return Explanation(
         vm=refused.request.name,
         host=None,
-        reasons=refused.reasons,
-        changes=() if by_quota else helps.of(refused.request),
+        reasons=nearest_first(refused.reasons),
+        changes=changes,
     )
+
+
+def _withheld(refused: NotPlaced) -> bool:
+    """Is there room, which the VM may not have?"""
+    return bool(refused.reasons) and all(each.code in {QUOTA, BOOKED} for each in refused.reasons)
+
+
+def _allowing(refused: NotPlaced) -> tuple[Change, ...]:
+    """What lets a VM have the room that there is."""
+    if refused.reasons[0].code == QUOTA:
+        text = f"with a larger quota for tenant {refused.request.tenant}"
+        return (Change(kind="quota", text=text, host="", next=allowing(refused)),)
+    return (Change(kind="booking", text="without that booking", host="", next=_BOOKINGS),)
 
 
 def _alike(one: NotPlaced, other: NotPlaced) -> bool:

@@ -15,7 +15,7 @@ from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.placement import Fleet, NotPlaced, Placed
+from vgpumgr.model.placement import Fleet, NotPlaced, Placed, nearest_first
 from vgpumgr.model.vm import Allocation, DiskMode, GpuRequest, PlacementPolicy, VmRecord, VmSpec
 from vgpumgr.placement import place
 from vgpumgr.placement.defrag import reseat
@@ -78,7 +78,8 @@ def _place(
         return _seated(fleet, replace(seat, request=request))
     [decision] = place(fleet, [request], policy)
     if isinstance(decision, NotPlaced):
-        why = dict.fromkeys(each.text for each in decision.reasons if each.host == target)
+        reasons = nearest_first(decision.reasons)
+        why = dict.fromkeys(each.text for each in reasons if each.host == target)
         explain = f"vgpumgr map, vgpumgr capacity, or another host than {target}"
         return None, tuple(no("room", text, explain, NoPlacement) for text in why)
     return decision, tuple(ok("room", line) for line in _room(decision))

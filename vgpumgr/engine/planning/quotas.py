@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import QuotaExceeded
-from vgpumgr.model.holding import excess_text, held_by_tenants, quota_exceeded
+from vgpumgr.model.holding import excess_text, held_by_tenants, quota_command, quota_exceeded
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason
 from vgpumgr.model.quota import Amount, Excess
 from vgpumgr.placement.queue import amount_of
@@ -31,6 +31,11 @@ def within_quotas(view: LedgerView, decisions: Sequence[Decision]) -> list[Decis
             used[tenant] = before + asked
         held.append(each)
     return held
+
+
+def allowing(refused: NotPlaced) -> str:
+    """What to type to let the tenant have a VM that its quota refuses."""
+    return quota_command([_excess(reason) for reason in refused.reasons])
 
 
 def beyond_quota(unplaced: Iterable[NotPlaced]) -> QuotaExceeded | None:

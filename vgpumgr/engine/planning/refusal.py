@@ -8,13 +8,13 @@ from vgpumgr.engine.planning.quotas import beyond_quota
 from vgpumgr.engine.supply import NOT_REACHED, NOT_READ
 from vgpumgr.model.errors import HostUnreachable, NoPlacement, VgpumgrError
 from vgpumgr.model.explanation import Change
-from vgpumgr.model.placement import FAR_REASONS, NotPlaced, Reason
+from vgpumgr.model.placement import NotPlaced, Reason, ReasonGroup, by_board
 
 
 def no_placement(
     unplaced: Sequence[NotPlaced], most: int = 8, *, helps: Sequence[Change] = ()
 ) -> VgpumgrError:
-    """One reason per kind of GPU and host; unreachable hosts alone make it exit 6. Where a quota
+    """One reason per rule and kind of GPU; unreachable hosts alone make it exit 6. Where a quota
     alone keeps one of them out, that is the reason: the rest may fit once it is raised.
     ``helps`` are changes that make the first one fit.
     """
@@ -23,7 +23,7 @@ def no_placement(
     first = unplaced[0]
     groups = _nearest(first.reasons)
     texts = [_text(group) for group in groups[:most]]
-    rest = len(first.reasons) - sum(len(group) for group in groups[:most])
+    rest = len(first.reasons) - sum(len(group.reasons) for group in groups[:most])
     lines = [*texts, *([f"and {rest} more GPUs or hosts"] if rest > 0 else [])]
     others = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
     unread = bool(first.reasons) and all(_unread(reason) for reason in first.reasons)
@@ -43,21 +43,18 @@ def _next(refused: NotPlaced, helps: Sequence[Change]) -> str:
     return explain
 
 
-def _nearest(reasons: Sequence[Reason]) -> list[list[Reason]]:
-    """Alike reasons of a host together, in the fleet's order; far ones where all are far."""
-    found: dict[tuple[str, str, str], list[Reason]] = {}
-    for reason in reasons:
-        found.setdefault((reason.host, reason.code, reason.model), []).append(reason)
-    near = [group for group in found.values() if group[0].code not in FAR_REASONS]
-    return near or list(found.values())
+def _nearest(reasons: Sequence[Reason]) -> list[ReasonGroup]:
+    """The far ones only where all are far."""
+    groups = by_board(reasons)
+    return [group for group in groups if not group.far] or list(groups)
 
 
-def _text(group: Sequence[Reason]) -> str:
+def _text(group: ReasonGroup) -> str:
     """The sentence of a GPU names no host: PCI addresses repeat on every one."""
-    reason, more = group[0], len(group) - 1
-    named = not reason.host or reason.host in reason.text.replace(",", " ").split()
-    text = reason.text if named and not reason.gpu else f"{reason.host}: {reason.text}"
-    return f"{text} (and {more} more there alike)" if more else text
+    nearest = group.nearest
+    named = not nearest.host or nearest.host in nearest.text.replace(",", " ").split()
+    text = nearest.text if named and not nearest.gpu else f"{nearest.host}: {nearest.text}"
+    return f"{text} (and {group.others})" if group.others else text
 
 
 def _unread(reason: Reason) -> bool:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import inf
 
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
-from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.placement import Decision, NotPlaced, Placed, by_board
 from vgpumgr.model.plan import QueuedVm
 from vgpumgr.model.queued import QueueEntry, QueueState
 from vgpumgr.model.terms import Terms
 from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.words import counted
 from vgpumgr.placement.queue import cycle
 
 
@@ -100,9 +101,9 @@ def _misfits(asked: Asked, decisions: Sequence[Decision]) -> dict[str, str]:
 
 def _nearest(refused: NotPlaced) -> str:
     """One line; ``explain`` has all of them."""
-    texts = list(dict.fromkeys(reason.text for reason in refused.reasons))
-    more = f" (and {len(texts) - 1} more reasons)" if len(texts) > 1 else ""
-    return f"{texts[0]}{more}" if texts else "no host is enrolled"
+    groups = by_board(refused.reasons)
+    more = f" (and {counted(len(groups) - 1, 'more reason')})" if len(groups) > 1 else ""
+    return f"{groups[0].text}{more}" if groups else "no host is enrolled"
 
 
 def require_known(desired: Iterable[VmSpec], history: Collection[QueueEntry]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from vgpumgr.engine.booking import placing_beside
-from vgpumgr.engine.headroom.explain import refused
+from vgpumgr.engine.headroom.explain import explained, queued, refused, said
 from vgpumgr.engine.planning.changes import (
     refuse_impossible,
     refuse_restart,
@@ -24,11 +24,14 @@ from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.use_cases.queue import outlook
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Interrupted
+from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.journal import EVACUATE, MIGRATE, SHELVE, UNSHELVE
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.pool import DesktopRecord
+from vgpumgr.model.queued import QueueState
 from vgpumgr.model.vm import VmRecord, VmSpec
 
 # A start or stop that was cut off is not gone on with: planning sees what runs.
@@ -64,6 +67,25 @@ def _lacking(session: Session, planned: Plan) -> str:
     """What decisions had to do without, where any was made; empty as a rule."""
     decided = any(action.kind is ActionKind.CREATE for action in planned.actions)
     return session.expected.latest.warning if decided or planned.unplaced else ""
+
+
+def explain(
+    session: Session, desired: Sequence[VmSpec], names: Collection[str] = ()
+) -> tuple[Explanation, ...]:
+    """What ``plan`` says of these VMs (or of those of such names), by what was seen last."""
+    require_known(desired, session.ledger.queue(_names(desired)))
+    place = placing_beside(session.place, session.ledger, session.clock.now())
+    view = session.view()
+    found = {each.vm: each for each in explained(view, make_plan(view, desired, place), names)}
+    return tuple(found[spec.name] for spec in desired if spec.name in found)
+
+
+def explain_one(session: Session, name: str) -> Explanation:
+    """Why a VM waits in the queue; of any other, what was said when it was asked for last."""
+    waiting = (each for each in session.ledger.queue([name]) if each.name == name)
+    if any(each.state is QueueState.WAITING for each in waiting):
+        return queued(session.view(), outlook(session), name)
+    return said(session.ledger, name)
 
 
 def _names(desired: Sequence[VmSpec]) -> frozenset[str]:
@@ -116,8 +138,8 @@ def _refuse(
         kept = refused(view, planned, session.clock.now())
         session.ledger.refuse(kept)
         if not (partial and planned.actions):
-            said = kept[0].explanation
-            raise no_placement(planned.unplaced, helps=said.changes if said else ())
+            told = kept[0].explanation
+            raise no_placement(planned.unplaced, helps=told.changes if told else ())
 
 
 def carry_out(

@@ -9,6 +9,7 @@ from vgpumgr.model.placement.decision import (
     Reason,
 )
 from vgpumgr.model.placement.offers import InstanceOffer, Offer, Start
+from vgpumgr.model.placement.ordering import ReasonGroup, by_board, nearest_first, rank, sentence
 from vgpumgr.model.placement.supply import (
     Fleet,
     FreeVf,
@@ -36,6 +37,11 @@ __all__ = [
     "PartitionSupply",
     "Placed",
     "Reason",
+    "ReasonGroup",
     "Start",
     "Usage",
+    "by_board",
+    "nearest_first",
+    "rank",
+    "sentence",
 ]

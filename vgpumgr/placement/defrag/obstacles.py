@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vgpumgr.model.defrag import Empty, Goal, Obstacle, Room
+from vgpumgr.model.placement import rank
 from vgpumgr.placement.defrag.floor import Floor
 from vgpumgr.placement.defrag.seats import Seats
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.rules.gpu import refuse_gpu
 from vgpumgr.placement.rules.host import refuse_host
 from vgpumgr.placement.rules.words import holder
+from vgpumgr.placement.state import HostState
+
+RESIDENT = "resident"
+# A code and its sentence.
+Why = tuple[str, str]
 
 
 def obstacles(floor: Floor, goal: Goal) -> tuple[Obstacle, ...]:
-    """One per GPU that could be of help, or per host that keeps all of its GPUs from it."""
-    return tuple(_all(floor, goal))
+    """One per GPU that could be of help, or per host that keeps all of its GPUs from it; those
+    nearest to being of help first.
+    """
+    return tuple(sorted(_all(floor, goal), key=lambda each: rank(each.reason)))
 
 
 def _all(floor: Floor, goal: Goal) -> Iterator[Obstacle]:
@@ -23,27 +31,31 @@ def _all(floor: Floor, goal: Goal) -> Iterator[Obstacle]:
     for host in floor.hosts:
         gpus = range(first, first + len(host.gpus))
         first += len(host.gpus)
-        closed = host.supply.blocked or _host(floor, goal, gpus)
+        closed = _blocked(host) or _host(floor, goal, gpus)
         if closed:
-            yield Obstacle(host=host.name, text=closed)
+            yield Obstacle(host=host.name, code=closed[0], text=closed[1])
             continue
         for number in gpus:
             gpu = floor.gpus[number]
-            text = _why(floor, goal, number)
-            if text:
+            if why := _why(floor, goal, number):
                 yield Obstacle(
                     host=host.name,
                     gpu=gpu.supply.id,
                     device=gpu.supply.device,
                     model=gpu.supply.model,
-                    text=text,
+                    code=why[0],
+                    text=why[1],
                 )
 
 
-def _host(floor: Floor, goal: Goal, gpus: Iterable[int]) -> str:
+def _blocked(host: HostState) -> Why | None:
+    return ("host-blocked", host.supply.blocked) if host.supply.blocked else None
+
+
+def _host(floor: Floor, goal: Goal, gpus: Iterable[int]) -> Why | None:
     """Why the request cannot be on this host, whoever leaves its GPUs."""
     if isinstance(goal, Empty):
-        return ""
+        return None
     here = _movable(floor, gpus)
     mark = floor.mark()
     for number in here:
@@ -51,13 +63,13 @@ def _host(floor: Floor, goal: Goal, gpus: Iterable[int]) -> str:
     host = floor.hosts[floor.host_of[gpus[0]]] if (gpus := list(gpus)) else None
     reason = refuse_host(host, floor.digest(goal.request)) if host else None
     floor.back_to(mark)
-    return reason.text if reason else ""
+    return (reason.code, reason.text) if reason else None
 
 
-def _why(floor: Floor, goal: Goal, number: int) -> str:
+def _why(floor: Floor, goal: Goal, number: int) -> Why | None:
     gpu = floor.gpus[number]
     if gpu.supply.blocked:
-        return gpu.supply.blocked
+        return "gpu-blocked", gpu.supply.blocked
     refused = _never(floor, goal, number) if isinstance(goal, Room) else _kept(gpu)
     if refused:
         return refused
@@ -65,14 +77,14 @@ def _why(floor: Floor, goal: Goal, number: int) -> str:
         each = floor.residents[resident]
         name = each.placed.request.name
         if not each.ways:
-            return f"{name} stays: {each.stays or 'no host takes it'}"
+            return RESIDENT, f"{name} stays: {each.stays or 'no host takes it'}"
         if not _has_seat(floor, resident, number):
             parts = ", ".join(part.offer.profile for part in each.placed.assignments)
-            return f"{name} ({parts}) finds no place on another host"
-    return ""
+            return RESIDENT, f"{name} ({parts}) finds no place on another host"
+    return None
 
 
-def _never(floor: Floor, goal: Room, number: int) -> str:
+def _never(floor: Floor, goal: Room, number: int) -> Why | None:
     """The rule that refuses the request there although all who may go have left."""
     demand = floor.digest(goal.request)
     mark = floor.mark()
@@ -80,15 +92,16 @@ def _never(floor: Floor, goal: Room, number: int) -> str:
         floor.lift(resident)
     reasons = [refuse_gpu(floor.gpus[number], kind, demand) for kind in demand.kinds]
     floor.back_to(mark)
-    return next((reason.text for reason in reasons if reason), "")
+    return next(((reason.code, reason.text) for reason in reasons if reason), None)
 
 
-def _kept(gpu: GpuState) -> str:
+def _kept(gpu: GpuState) -> Why | None:
     """What lives there and is no resident."""
     who = holder(gpu.supply.usages)
     if who:
-        return f"{who} lives on it"
-    return "" if not gpu.grid.instances else f"{len(gpu.grid.instances)} GPU instances are on it"
+        return RESIDENT, f"{who} lives on it"
+    instances = len(gpu.grid.instances)
+    return (RESIDENT, f"{instances} GPU instances are on it") if instances else None
 
 
 def _movable(floor: Floor, gpus: Iterable[int]) -> list[int]:

@@ -100,3 +100,33 @@ def test_by_least_fragmentation_a_vm_goes_where_the_mix_loses_least(
         assert explained["host"] == elsewhere
         planned = cli.ok("plan", "-f", small, "-o", "json").json
         assert [action["host"] for action in planned["actions"]] == [elsewhere]
+
+
+def test_what_only_a_layout_keeps_from_being_made_is_told_with_its_number(cli: Cli) -> None:
+    """An A40 without VFs makes nothing yet; with them 48 GiB fit once, however many VFs it has."""
+    cli.sim_up(host("one", ("A40", 1), cpus=128))
+    wanted = {"A40-48Q": 1, "A40-8Q": 6, "A40-1Q": 31}
+    types = cli.ok("gpu", "show", "one/0000:41:00.0").out
+    assert "A40-48Q: after layout vfs: max" in types
+    rooms = cli.items("capacity", *wanted, "--vcpus", "4", "--memory", "2GiB")
+    found = {each["name"]: (each["fits"], each["fits_after"], each["layout"]) for each in rooms}
+    assert found == {name: (0, count, "vfs: max") for name, count in wanted.items()}
+    assert "0 more; 6 with layout vfs: max" in cli.ok("capacity", "A40-8Q").out
+    layout = {"kind": "Layout", "name": "cut", "hosts": ["one"]}
+    layout["gpus"] = [{"model": "A40", "vfs": "max"}]
+    cli.ok("layout", "apply", "-f", cli.documents(layout), "-y")
+    rooms = cli.items("capacity", *wanted, "--vcpus", "4", "--memory", "2GiB")
+    assert {each["name"]: (each["fits"], each["fits_after"]) for each in rooms} == {
+        name: (count, 0) for name, count in wanted.items()
+    }
+    lines = cli.ok("gpu", "show", "one/0000:41:00.0").out.splitlines()
+    assert {
+        "Type:         A40-48Q (nvidia-566): 1 more",
+        "Type:         A40-8Q (nvidia-562): 6 more",
+    } <= set(lines)
+    cli.ok("apply", "-f", cli.documents(vm("desk", "A40-8Q")))
+    lines = cli.ok("gpu", "show", "one/0000:41:00.0").out.splitlines()
+    assert {
+        "Type:         A40-48Q (nvidia-566): 0 more",
+        "Type:         A40-8Q (nvidia-562): 5 more",
+    } <= set(lines)

@@ -78,3 +78,58 @@ def test_a_vm_whose_stop_is_said_to_help_makes_room(cli: Cli) -> None:
     stop = changes(cli, wanted)["stop"]
     cli.ok(*stop["next"].split()[1:], "--force")
     assert f"would go to {stop['host']}" in cli.ok("explain", "-f", wanted).out
+
+
+# -- as plan and apply decide ------------------------------------------------------------------
+
+
+def test_a_quota_that_refuses_is_what_explain_says_first(cli: Cli) -> None:
+    """The tenant holds the one GPU part that it may."""
+    cli.ok("quota", "set", "render", "--gpus", "1")
+    cli.ok("apply", "-f", cli.documents(vm("r1", "A40-8Q", tenant="render")))
+    wanted = cli.documents(vm("r2", "A40-8Q", tenant="render"))
+    assert "tenant render: " in cli.fails(5, "plan", "-f", wanted).out
+    (found,) = cli.fails(5, "explain", "-f", wanted, "-o", "json").json["items"]
+    assert [each["code"] for each in found["reasons"]][:2] == ["quota", "fits"]
+    (change,) = found["changes"]
+    cli.ok(*change["next"].split()[1:])
+    assert "fits: would go to three" in cli.ok("explain", "-f", wanted).out
+    cli.ok("quota", "delete", "render")
+    cli.ok("vm", "delete", "r1", "--force", "-y")
+
+
+def test_the_rest_of_a_file_is_placed_beside_the_one_that_is_explained(cli: Cli) -> None:
+    """What `apply` prints as next explains the VM that it refused, not that VM alone."""
+    wanted = cli.documents(vm("s", "A40-8Q", replicas=7))
+    hint = cli.fails(5, "apply", "-f", wanted, "-o", "json").error["next"]
+    command = hint.partition("   (")[0]
+    assert command == f"vgpumgr explain -f {wanted} --vm s-07"
+    (found,) = cli.fails(5, *command.split()[1:], "-o", "json").json["items"]
+    assert (found["vm"], found["host"]) == ("s-07", None)
+    first, *_, last = cli.fails(5, "explain", "-f", wanted, "-o", "json").json["items"]
+    assert (first["vm"], first["host"], last["vm"]) == ("s-01", "three", "s-07")
+    assert "--vm s-07" in cli.fails(3, "explain", "-f", wanted, "--vm", "s-08").err
+
+
+def test_a_vm_that_waits_in_the_queue_is_explained(cli: Cli) -> None:
+    wanted = cli.documents(vm("late", "T4-16Q", queue={}))
+    assert "late would wait in the queue, position 1" in cli.fails(5, "explain", "-f", wanted).out
+    cli.ok("apply", "-f", wanted)
+    for words in (("late",), ("-f", wanted)):
+        (found,) = cli.fails(5, "explain", *words, "-o", "json").json["items"]
+        assert found["standing"] == "waits in the queue, position 1: no host has room"
+        assert found["reasons"][0]["model"] == "T4"
+        assert "stop" in {each["kind"] for each in found["changes"]}
+    cli.ok("delete", "-f", wanted, "-y")
+
+
+def test_what_matters_is_the_first_that_is_said(cli: Cli) -> None:
+    """A T4 that lacks room is nearer than an A40, which could never do it."""
+    wanted = cli.documents(vm("whole", "T4-16Q", replicas=2))
+    for command in (("plan", "-f", wanted), ("simulate", "-f", wanted)):
+        lines = cli.fails(5, *command).out.splitlines()
+        head = next(n for n, line in enumerate(lines) if "whole" in line and "and 1 more" in line)
+        assert ["T4 " in line for line in lines[head + 1 : head + 3]] == [True, False]
+    (found,) = cli.fails(5, "explain", "-f", wanted, "--vm", "whole-01", "-o", "json").json["items"]
+    assert [each["model"] for each in found["reasons"]] == ["T4", "T4", "A40"]
+    assert found["line"].startswith("whole-01 fits nowhere: 2 × ")

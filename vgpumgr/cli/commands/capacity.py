@@ -27,6 +27,7 @@ from vgpumgr.model.vm import VmSpec
 
 if TYPE_CHECKING:
     from vgpumgr.engine.headroom.gauge import Gauging
+    from vgpumgr.engine.view import LedgerView
     from vgpumgr.model.placement import Fleet
 
 
@@ -41,12 +42,18 @@ def _lasts(item: Item) -> str:
     return f"{found['days_50']} days (90 %: {found['days_90']})"
 
 
+def _fits(item: Item) -> str:
+    """``0 more; 48 with layout vfs: max``."""
+    after = f"; {item['fits_after']} with layout {item['layout']}" if item["fits_after"] else ""
+    return f"{item['fits']} more{after}"
+
+
 COLUMNS = (
     Column("PROFILE", "name"),
     Column("FRAMEWORK", lambda item: ", ".join(item["frameworks"])),
     Column("MEMORY", lambda item: format_mib(item["memory_mib"]) if item["memory_mib"] else ""),
     Column("IN USE", "in_use"),
-    Column("FITS", lambda item: f"{item['fits']} more"),
+    Column("FITS", _fits),
     Column("LASTS", _lasts),
     Column("CATALOGUE", lambda item: "verified" if item["verified"] else "unverified", wide=True),
 )
@@ -87,7 +94,8 @@ def capacity(
 ) -> None:
     """How many more VMs with one part of each profile fit, exactly, and how long that lasts.
 
-    That many more requests of this shape (vCPUs, memory) succeed, and the next is refused. LASTS
+    That many more requests of this shape (vCPUs, memory) succeed, and the next is refused; where a
+    layout of empty GPUs would make room for more, it says for how many. LASTS
     is a forecast from what was held day by day: as likely as not room is gone then (90 %: it
     lasts so long at least, nine times in ten); it takes 14 days of history.
     """
@@ -95,21 +103,26 @@ def capacity(
     from vgpumgr.engine.view import read_view
 
     with refreshed(context, refresh):
-        fleet = build_fleet(read_view(context.app.ledger))
+        view = read_view(context.app.ledger)
+        fleet = build_fleet(view)
         if stranded:
             _print_stranded(context, fleet)
         else:
             shape = VmSpec(name="capacity", vcpus=vcpus, memory_mib=memory)
             shape = replace(shape, policy=context.config.policy)
-            _print_rooms(context, fleet, shape, profiles)
+            _print_rooms(context, view, fleet, shape, profiles)
 
 
-def _print_rooms(context: Context, fleet: Fleet, shape: VmSpec, profiles: tuple[str, ...]) -> None:
+def _print_rooms(
+    context: Context, view: LedgerView, fleet: Fleet, shape: VmSpec, profiles: tuple[str, ...]
+) -> None:
     from vgpumgr.engine.headroom.capacity import capacity as count
     from vgpumgr.engine.headroom.growth import Growth
+    from vgpumgr.engine.headroom.relaid import with_layouts
 
     growth = Growth(fleet, context.app.ledger.holdings(), time.time())
     rooms = count(fleet, shape, profiles, growth)
+    rooms = with_layouts(view, fleet, shape, rooms, profiles)
     unknown = set(profiles) - {room.profile for room in rooms}
     if unknown:
         names = ", ".join(sorted(unknown))

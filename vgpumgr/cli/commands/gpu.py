@@ -10,7 +10,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.gpu_items import gpu_items
+from vgpumgr.cli.views.gpu_items import gpu_item, gpu_items, seen_gpus
 from vgpumgr.cli.views.gpu_words import (
     health_text,
     instance_text,
@@ -72,15 +72,16 @@ def list_(context: Context, host_name: str | None, refresh: bool) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show one GPU, by its id, a unique prefix of it, or HOST/DEVICE."""
-    items = [
-        item
-        for item in gpu_items(context)
-        if item["name"].startswith(name) or name == f"{item['host']}/{item['device']}"
+    found = [
+        each
+        for each in seen_gpus(context)
+        if each.gpu.id.startswith(name) or name == f"{each.gpu.host}/{each.gpu.facts.device}"
     ]
-    if len(items) != 1:
-        problem = "no GPU" if not items else "several GPUs match"
+    if len(found) != 1:
+        problem = "no GPU" if not found else "several GPUs match"
         raise NotFound(f"{problem} {name}", next="vgpumgr gpu list")
-    print_item("GPU", items[0], _text(items[0]))
+    item = gpu_item(found[0])
+    print_item("GPU", item, _text(item))
 
 
 def _text(item: dict[str, Any]) -> str:
@@ -143,7 +144,9 @@ def _fabric_text(fabric: dict[str, Any] | None) -> str:
     return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
 
-def _type_text(mdev_type: dict[str, Any]) -> str:
-    free = mdev_type["available"]
-    count = "unknown" if free is None else f"{free} free"
-    return f"{mdev_type['profile']} ({mdev_type['type_id']}): {count}"
+def _type_text(each: dict[str, Any]) -> str:
+    """``A40-48Q (nvidia-566): 1 more``; ``A40-48Q: after layout vfs: max``."""
+    if each["layout"]:
+        return f"{each['profile']}: after layout {each['layout']}"
+    number = f" ({each['type_id']})" if each["type_id"] else ""
+    return f"{each['profile']}{number}: {each['available']} more"

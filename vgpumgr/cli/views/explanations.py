@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.cli.output import table
-from vgpumgr.cli.views.plans import reason_item, reason_rows
+from vgpumgr.cli.views.plans import reason_items, reason_rows
 from vgpumgr.model.explanation import Explanation
 
 _SHOWN = 3
@@ -20,7 +20,7 @@ def explanation_item(found: Explanation) -> dict[str, Any]:
         "host": found.host,
         "line": found.line,
         "standing": found.standing,
-        "reasons": [reason_item(reason) for reason in found.reasons],
+        "reasons": reason_items(found.reasons),
         "changes": [
             {
                 "kind": each.kind,

@@ -8,6 +8,7 @@ from typing import Any
 
 from vgpumgr import catalog
 from vgpumgr.cli.context import Context
+from vgpumgr.cli.output import chosen_format
 from vgpumgr.cli.views.ages import observed_ats
 from vgpumgr.cli.views.layout_plans import goal_item
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord
@@ -28,8 +29,9 @@ class Seen:
 
 
 def gpu_items(context: Context) -> list[dict[str, Any]]:
-    """All GPUs with what they hold, foreign things included."""
-    return [gpu_item(each) for each in seen_gpus(context)]
+    """All GPUs with what they hold, foreign things included; their types where they are shown."""
+    types = chosen_format().name in {"json", "yaml"}
+    return [gpu_item(each, types=types) for each in seen_gpus(context)]
 
 
 def seen_gpus(context: Context) -> list[Seen]:
@@ -56,8 +58,11 @@ def seen_gpus(context: Context) -> list[Seen]:
     ]
 
 
-def gpu_item(seen: Seen) -> dict[str, Any]:
-    """The JSON of a GPU, as its host showed it at ``observed_at``."""
+def gpu_item(seen: Seen, *, types: bool = True) -> dict[str, Any]:
+    """The JSON of a GPU, as its host showed it at ``observed_at``.
+
+    ``types`` False leaves out what it could make: for a large fleet that takes a while.
+    """
     gpu, facts = seen.gpu, seen.gpu.facts
     foreign = [usage for usage in seen.supply.usages if usage.foreign] if seen.supply else []
     used = sum(len(each.slots) for each in seen.held) + sum(each.units for each in foreign)
@@ -84,7 +89,7 @@ def gpu_item(seen: Seen) -> dict[str, Any]:
         "units_used": min(used, gpu.units),
         **partitioning(seen),
         "fabric": _fabric(facts),
-        "types": _types(facts),
+        "types": _types(seen.supply) if types else [],
         "allocations": [
             {"vm": each.vm, "profile": each.profile, "device": each.device} for each in seen.held
         ],
@@ -162,15 +167,17 @@ def _fabric(facts: GpuFacts) -> dict[str, Any] | None:
     return None if set(found.values()) == {None} else found
 
 
-def _types(facts: GpuFacts) -> list[dict[str, Any]]:
-    """mdev types; on VFs ``available`` is how many VFs would take one."""
-    counts: dict[str, dict[str, Any]] = {}
-    for types in (facts.mdev_types, *(vf.mdev_types for vf in facts.vfs)):
-        for each in types:
-            item = {"type_id": each.type_id, "profile": each.profile, "available": 0}
-            known = counts.setdefault(each.type_id, item)
-            if each.available is None or known["available"] is None:
-                known["available"] = None
-            else:
-                known["available"] += each.available
-    return list(counts.values())
+def _types(supply: GpuSupply | None) -> list[dict[str, Any]]:
+    """``available`` is how many could be created now; ``layout`` what the GPU lacks for it."""
+    from vgpumgr.engine.headroom.creatable import creatable
+
+    return [
+        {
+            "type_id": each.type_id,
+            "profile": each.profile,
+            "framework": each.framework,
+            "available": each.fits,
+            "layout": each.layout,
+        }
+        for each in (creatable(supply) if supply else ())
+    ]

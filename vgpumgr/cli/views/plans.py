@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.folding import folded
-from vgpumgr.model.placement import Reason, ReasonGroup, by_board, sentence
+from vgpumgr.model.placement import Reason, ReasonGroup, by_board, nearest_first, sentence
 from vgpumgr.model.plan import Action, Plan, QueuedVm
 from vgpumgr.model.words import counted
 
@@ -16,8 +16,12 @@ from vgpumgr.model.words import counted
 _REASONS, _NAMED = 8, 2
 
 
-def reason_item(reason: Reason) -> dict[str, Any]:
-    """The JSON of a reason."""
+def reason_items(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
+    """The JSON of reasons, the nearest to a yes first."""
+    return [_reason(each) for each in nearest_first(reasons)]
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
     return {
         "code": reason.code,
         "host": reason.host,
@@ -77,7 +81,7 @@ def plan_item(plan: Plan) -> dict[str, Any]:
         "unplaced": [
             {
                 "vm": refused.request.name,
-                "reasons": [reason_item(reason) for reason in refused.reasons],
+                "reasons": reason_items(refused.reasons),
             }
             for refused in plan.unplaced
         ],

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import table
-from vgpumgr.cli.views.plans import reason_item, reason_lines
+from vgpumgr.cli.views.plans import reason_items, reason_lines
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.words import counted, spanned
 
@@ -41,7 +41,7 @@ def _fate(fate: Fate) -> dict[str, Any]:
         "was_on": fate.was_on or None,
         "host": placed and placed.host,
         "parts": [{"profile": each.offer.profile, "device": each.device} for each in parts],
-        "reasons": [reason_item(each) for each in reasons],
+        "reasons": reason_items(reasons),
     }
 
 

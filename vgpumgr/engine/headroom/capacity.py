@@ -20,6 +20,8 @@ class ProfileRoom:
     ``memory_mib`` is 0 for whole GPUs: it differs from board to board. ``frameworks`` are the ways
     in which the fleet's hosts make it: one profile may be an mdev here and a VF there. ``lasting``
     is how long that is enough by ``history_days`` of history, None where these are too few.
+    ``fits_after`` is how many it would be after a layout with the lines ``layout`` on empty GPUs;
+    0 where no layout makes it more.
     """
 
     profile: str
@@ -30,6 +32,8 @@ class ProfileRoom:
     verified: bool
     lasting: Lasting | None = None
     history_days: int = 0
+    fits_after: int = 0
+    layout: str = ""
 
 
 def capacity(

@@ -76,7 +76,12 @@ def explain(
     require_known(desired, session.ledger.queue(_names(desired)))
     place = placing_beside(session.place, session.ledger, session.clock.now())
     view = session.view()
-    found = {each.vm: each for each in explained(view, make_plan(view, desired, place), names)}
+    planned = make_plan(view, desired, place)
+    found = {each.vm: each for each in explained(view, planned, names)}
+    waits = [each.vm.name for each in planned.waiting if not each.new and each.vm.name in found]
+    if waits:  # serve decides about these, not this file
+        turn = outlook(session)
+        found |= {name: queued(view, turn, name) for name in waits}
     return tuple(found[spec.name] for spec in desired if spec.name in found)
 
 

@@ -36,15 +36,16 @@ def test_an_image_from_its_file_to_its_end(cli: Cli, file: Path) -> None:
     assert (done["name"], done["state"], done["source"]) == ("cad@1", "ready", "cad.qcow2")
     [copy] = done["copies"]
     assert (copy["host"], copy["pool"], copy["state"]) == ("h2", "default", "there")
-    cli.ok("image", "import", str(file), "--name", "cad", "--host", "h2")
+    again = cli.ok("image", "import", str(file), "--name", "cad", "--host", "h2")
+    assert "this file is cad@1 already: the same content; nothing was copied" in again.err
 
     desk = over(cli, "desk", "cad@1")
     cli.ok("apply", "-f", desk)
     assert [each["host"] for each in cli.items("vm", "list")] == ["h2"]
     assert "1 VM" in cli.ok("apply", "-f", desk).out
-    explained = cli.ok("explain", "-f", desk)
+    explained = cli.ok("explain", "-f", over(cli, "next", "cad@1"))
     assert "h1 has no copy of image cad@1 in storage pool 'default'" in explained.out
-    cli.ok("image", "import", str(file), "--name", "cad")
+    assert "copied to h1 now" in cli.ok("image", "import", str(file), "--name", "cad").err
     [image] = cli.items("image", "list")
     assert ({each["host"] for each in image["copies"]}, image["vms"]) == ({"h1", "h2"}, ["desk"])
 

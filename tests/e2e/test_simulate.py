@@ -78,3 +78,35 @@ def test_nonsense_is_refused_with_the_way_out(cli: Cli) -> None:
     assert "no board, and no file" in cli.fails(2, "simulate", "--add-host", "nothing").err
     assert "write PROFILE=N" in cli.fails(2, "simulate", "--add", "T4-8Q=0").err
     cli.fails(3, "simulate", "--remove-vm", "nobody")
+
+
+def test_a_missing_copy_of_an_image_is_no_lack_of_room(cli: Cli) -> None:
+    image = cli.folder / "cad.img"
+    image.write_bytes(bytes(1 << 20))
+    cli.ok("image", "import", str(image), "--name", "cad", "--format", "raw", "--host", "one")
+    desk = vm("far", "T4-8Q", disks=[{"mode": "overlay", "image": "cad@1"}])
+    file = cli.documents({**desk, "affinity": {"hosts": ["two"]}})
+    assert hosts(cli.ok("simulate", "-f", file, "--remove-vm", "free", "-o", "json")) == ["two"]
+
+
+def test_the_same_host_added_twice_is_two_hosts(cli: Cli) -> None:
+    twice = ("--add-host", "two", "--add-host", "two", "--add-host", "T4", "--add-host", "T4")
+    ran = cli.ok("simulate", *twice, "--add", "T4-16Q=4", "-o", "json")
+    added = [each["host"] for each in ran.json["added"]]
+    assert added == ["two-new-1", "two-new-2", "new-1", "new-2"]
+    assert sorted(map(str, hosts(ran))) == sorted(added)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--add", "two=2"), ("two is a host", "simulate --add-host two×2")),
+        (("--add", "T4-8K=2"), ("unknown profile T4-8K", "did you mean")),
+        (("--add-host", "twoo"), ("--add-host twoo", "did you mean two?")),
+    ],
+)
+def test_what_is_no_profile_and_no_host_is_told_with_what_was_meant(
+    cli: Cli, wrong: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    ran = cli.fails(2, "simulate", *wrong)
+    assert all(each in ran.err for each in said), ran.err

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
+from difflib import get_close_matches
+from itertools import count as count_from
 
 from vgpumgr import catalog
 from vgpumgr.engine.view import LedgerView
@@ -19,21 +21,26 @@ _COUNTED = re.compile(r"(?P<what>.+?)\s*[x×*]\s*(?P<count>[1-9]\d{0,3})")
 _MOST_GPUS = 16
 
 
-def named(text: str, view: LedgerView, number: int) -> Added:
-    """``HOST×N``: hosts like that one, empty; ``BOARD×N``: a host, ``new-NUMBER``, with N of them.
+def named(text: str, view: LedgerView, taken: Collection[str] = ()) -> Added:
+    """``HOST×N``: hosts like that one, empty; ``BOARD×N``: a host, ``new-1``…, with N of them.
 
-    Without a count one. UsageError where it is neither.
+    Without a count one. No new host has a name that is ``taken``. UsageError where it is neither.
     """
     found = _COUNTED.fullmatch(text)
     for what, count in ((text, 1), *([(found["what"], int(found["count"]))] if found else [])):
         if count <= MOST and any(host.name == what and host.facts for host in view.hosts):
-            return like(view, what, count)
+            return like(view, what, count, taken)
         board = _board(what)
         if board and count <= _MOST_GPUS:
-            return _built(_host(f"new-{number}", board, count))
+            known = {*(host.name for host in view.hosts), *taken}
+            name = next(each for n in count_from(1) if (each := f"new-{n}") not in known)
+            return _built(_host(name, board, count))
+    what = found["what"] if found else text
+    near = get_close_matches(what, [*(host.name for host in view.hosts), *_boards()], 1)
+    limits = f"a count is at most {MOST} for hosts, {_MOST_GPUS} for GPUs of a board"
     raise UsageError(
         f"--add-host {text}: no host that was ever probed, no board, and no file",
-        why=f"a count is at most {MOST} for hosts, {_MOST_GPUS} for GPUs of a board",
+        why="; ".join([*(f"did you mean {each}?" for each in near), limits]),
         next="write HOST×N, BOARD×N (vgpumgr gpu list), or a YAML file with kind: Fleet",
     )
 
@@ -73,9 +80,12 @@ def probed(fleet: SimFleet) -> list[HostFacts]:
 
 def _board(key: str) -> str:
     """The catalogue's spelling of a board that can be simulated; empty for none."""
+    return next((each for each in _boards() if each.casefold() == key.casefold()), "")
+
+
+def _boards() -> list[str]:
     plain = [board.key for board in catalog.sriov_boards() if board.driver]
-    known = [*(board.key for board in catalog.boards()), *plain]
-    return next((each for each in known if each.casefold() == key.casefold()), "")
+    return [*(board.key for board in catalog.boards()), *plain]
 
 
 def _host(name: str, board: str, count: int) -> SimHost:

@@ -68,6 +68,9 @@ def heal(
         say(f"{vm} was not compared: an operation is working on it")
     if not apply_ or not planned.to_do:
         print_plan(planned)
+        if planned.to_do:
+            things = "it" if len(planned.to_do) == 1 else f"these {len(planned.to_do)}"
+            say(f"nothing was changed; to do {things}: {_again(hosts, vms, kinds)}")
         _end(planned)
         return
     say(plan_text(planned))
@@ -75,6 +78,12 @@ def heal(
     healed = _apply(context, chosen, planned)
     print_healed(healed)
     _end_healed(healed)
+
+
+def _again(hosts: tuple[str, ...], vms: tuple[str, ...], kinds: tuple[str, ...]) -> str:
+    """The same command, and this time it does it."""
+    chosen = [*hosts, *(f"--vm {vm}" for vm in vms), *(f"--kind {kind}" for kind in kinds)]
+    return " ".join(["vgpumgr heal", *chosen, "--apply"])
 
 
 def _lift(context: Context, gpu: str, *, alone: bool) -> None:

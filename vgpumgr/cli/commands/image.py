@@ -26,7 +26,7 @@ from vgpumgr.model.size import size_words
 from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.use_cases.image import Retired
+    from vgpumgr.engine.use_cases.image import Imported, Retired
     from vgpumgr.model.image import ImageRecord
 
 COLUMNS = (
@@ -113,6 +113,7 @@ def import_(
         done = engine.import_image(wish)
     for host, why in done.left_out.items():
         say(f"not on {host}: {why}")
+    _say_known(done)
     _print(context, done.image)
     done.outcome.raise_for_failure()
     if done.left_out:
@@ -121,6 +122,17 @@ def import_(
             why=next(iter(done.left_out.values())),
             next="the same command again, or --host for where it is to be",
         )
+
+
+def _say_known(done: Imported) -> None:
+    """The same content is no new version."""
+    name = done.image.reference
+    if done.known:
+        copied = ", ".join(sorted(each.host for each in done.outcome.vms))
+        then = f"copied to {copied} now" if copied else "nothing was copied"
+        say(f"this file is {name} already: the same content; {then}")
+    elif done.alike:
+        say(f"{name} has the same content as {', '.join(done.alike)}")
 
 
 @image.command("list")

@@ -14,6 +14,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import load_documents, load_vms
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.profile_names import known_profile
 from vgpumgr.cli.views.simulations import simulation_item, simulation_text
 from vgpumgr.model.errors import NoPlacement, UsageError
 from vgpumgr.model.size import parse_mib
@@ -64,8 +65,8 @@ def simulate(
     """What would fit, and what would lose its place, if the fleet were otherwise.
 
     Nothing is changed. VMs of hosts that fail are placed first, then what is asked for. It is
-    about room alone: whether a lost VM's disks can be had elsewhere `host evacuate` says. Exit 5
-    when a VM finds no place.
+    about room alone: copies of disk images are taken to be where they are needed, and whether a
+    lost VM's disks can be had elsewhere `host evacuate` says. Exit 5 when a VM finds no place.
     """
     from vgpumgr.engine.outlook import placing
     from vgpumgr.engine.view import read_view
@@ -74,8 +75,9 @@ def simulate(
 
     app = context.app
     with refreshed(context, refresh):
-        asked = [*(load_vms(context, file) if file else ()), *_asked(add, vcpus, memory)]
         view = read_view(app.ledger)
+        asked = [*(load_vms(context, file) if file else ())]
+        asked += _asked(context, view, add, vcpus, memory)
         supposed = Supposed(
             asked=tuple(asked),
             added=tuple(_added(context, add_host, view)),
@@ -95,14 +97,21 @@ def simulate(
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def _asked(add: tuple[str, ...], vcpus: int, memory: int) -> list[VmSpec]:
+def _asked(
+    context: Context, view: LedgerView, add: tuple[str, ...], vcpus: int, memory: int
+) -> list[VmSpec]:
     found = []
     for text in add:
         given = _ADD.fullmatch(text)
         count = int(given["count"] or 1) if given else 0
         if given is None or not 0 < count <= _MOST:
             raise UsageError(f"--add {text}: write PROFILE=N, N at most {_MOST}")
-        gpus = (_part(given["profile"]),)
+        if any(host.name == given["profile"] for host in view.hosts):
+            raise UsageError(
+                f"--add {text}: {given['profile']} is a host, and --add takes a profile",
+                next=f"vgpumgr simulate --add-host {given['profile']}×{count}",
+            )
+        gpus = (_part(context, given["profile"]),)
         found += [
             VmSpec(name=f"{given['profile']} #{n}", vcpus=vcpus, memory_mib=memory, gpus=gpus)
             for n in range(1, count + 1)
@@ -110,24 +119,25 @@ def _asked(add: tuple[str, ...], vcpus: int, memory: int) -> list[VmSpec]:
     return found
 
 
-def _part(text: str) -> GpuRequest:
-    """By size where it is one, else by name."""
+def _part(context: Context, text: str) -> GpuRequest:
+    """By size where it is one, else by name; UnknownProfile for what is neither."""
     try:
         return GpuRequest(memory_mib=parse_mib(text))
     except ValueError:
-        return GpuRequest(profile=text)
+        return GpuRequest(profile=known_profile(context, text))
 
 
 def _added(context: Context, texts: tuple[str, ...], view: LedgerView) -> list[Added]:
     from vgpumgr.app import supposed
 
-    found = []
-    for number, text in enumerate(texts, 1):
+    found: list[Added] = []
+    for text in texts:
         if Path(text).is_file():
             fleets = load_documents(context, text).fleets
             if not fleets:
                 raise UsageError(f"{text} holds no document of kind: Fleet")
             found += supposed.of_fleets(fleets)
         else:
-            found.append(supposed.named(text, view, number))
+            taken = [host.name for each in found for host in each.options[0].hosts]
+            found.append(supposed.named(text, view, taken))
     return found

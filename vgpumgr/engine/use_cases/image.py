@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -24,11 +25,16 @@ from vgpumgr.model.size import size_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """``left_out`` are the hosts that got no copy, each with the reason."""
+    """``left_out`` are the hosts that got no copy, each with the reason.
+
+    ``known``: that image was there before. ``alike`` are other images of the same content.
+    """
 
     image: ImageRecord
     outcome: Outcome = field(default_factory=Outcome)
     left_out: dict[str, str] = field(default_factory=dict)
+    known: bool = False
+    alike: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +67,25 @@ def import_(session: Session, wish: Wish) -> Imported:
         is_new = all(each.id != image.id for each in view.images)
         start = reservation(image, hosts, wish, opening, is_new=is_new)
         outcome = operations.begin(session, start)
-        return Imported(image=_find(session, image.id), outcome=outcome, left_out=left_out)
+        return Imported(
+            image=_find(session, image.id),
+            outcome=outcome,
+            left_out=left_out,
+            known=not is_new,
+            alike=_alike(image, view.images),
+        )
 
     return until_current(attempt)
+
+
+def _alike(image: ImageRecord, images: Iterable[ImageRecord]) -> tuple[str, ...]:
+    """Other images in use with the same bytes."""
+    content = image.sha256, image.format
+    return tuple(
+        each.reference
+        for each in images
+        if each.id != image.id and each.retired_at is None and (each.sha256, each.format) == content
+    )
 
 
 def retire(session: Session, reference: str, *, delete_copies: bool) -> Retired:

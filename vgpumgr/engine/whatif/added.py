@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.observe import with_budgets
@@ -33,10 +34,14 @@ class Added:
     options: tuple[Option, ...]
 
 
-def like(view: LedgerView, name: str, count: int) -> Added:
-    """``count`` empty hosts like that one, with labels and partitioning, called ``NAME-new-1``…"""
+def like(view: LedgerView, name: str, count: int, taken: Collection[str] = ()) -> Added:
+    """``count`` empty hosts like that one, with labels and partitioning, called ``NAME-new-1``…,
+    by names that are no host's yet and not ``taken``.
+    """
     here = emptied(by_host(view)[name])
-    names = [f"{name}-new-{number + 1}" for number in range(count)]
+    known = {*(host.name for host in view.hosts), *taken}
+    free = (each for n in itertools.count(1) if (each := f"{name}-new-{n}") not in known)
+    names = list(itertools.islice(free, count))
     hosts = tuple(replace(here.hosts[0], name=each) for each in names)
     gpus = tuple(
         replace(gpu, id=f"{each}/{gpu.facts.device}", host=each)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.images.resolving import resolved
 from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.supply import build_fleet
@@ -67,7 +66,7 @@ def simulate(view: LedgerView, supposed: Supposed, place: Place) -> Simulation:
     kept = tuple((vm, why) for vm in lost if (why := _kept(vm)))
     moving = [vm for vm in lost if not _kept(vm)]
     rest = _without_hosts(without(left, {vm.name for vm in lost}), supposed.failed)
-    wanted = [*(vm.spec for vm in moving), *resolved(supposed.asked, view.images)]
+    wanted = [*(vm.spec for vm in moving), *supposed.asked]
     chosen: list[tuple[str, str]] = []
     for added in supposed.added:
         rest, option = _best(rest, added, wanted, place)
@@ -79,6 +78,8 @@ def simulate(view: LedgerView, supposed: Supposed, place: Place) -> Simulation:
 
 
 def _decide(view: LedgerView, wanted: Sequence[VmSpec], place: Place) -> list[Decision]:
+    """By room alone: copies of disk images are taken to be wherever they are needed."""
+    view = replace(view, images=())
     return within_quotas(view, place(build_fleet(view), wanted))
 
 

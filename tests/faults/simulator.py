@@ -135,7 +135,9 @@ class Simulator:
                 return self._drop(client)
             answer = self._control(client, request, path)
             if answer is None:
-                answer = Server(self._fleet, client.connection)._answer(client.session, request)
+                answer = Server(self._fleet, client.connection, path.parent)._answer(
+                    client.session, request
+                )
                 if change(request):
                     self._watch.look()
             wire.send(client.answers, answer)

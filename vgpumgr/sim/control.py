@@ -19,7 +19,7 @@ from vgpumgr.model.errors import (
     OutcomeUnknown,
     VgpumgrError,
 )
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.simulated import SimFleet, SimHost
 from vgpumgr.sim.asking import ask, call
 from vgpumgr.sim.boards.hardware import hardware
 from vgpumgr.sim.server import FLEET, LOCK
@@ -48,8 +48,8 @@ class SimStatus:
 def up(fleet: SimFleet, state: Path) -> None:
     """Switch the fleet on, and return when it answers. It outlives us.
 
-    The same fleet already up is no error; another one is a Conflict, and one that cannot exist a
-    UsageError.
+    The same fleet already up is no error, also where hosts were added since; another one is a
+    Conflict, and one that cannot exist a UsageError.
     """
     for host in fleet.hosts:
         hardware(host)
@@ -62,7 +62,7 @@ def up(fleet: SimFleet, state: Path) -> None:
 def _up(fleet: SimFleet, state: Path) -> None:
     found = ask(state)
     if found is not None:
-        if from_plain(SimFleet, found["fleet"]) != fleet:
+        if not _holds(from_plain(SimFleet, found["fleet"]), fleet):
             raise Conflict(
                 f"another simulated fleet is up: {found['fleet']['name']}",
                 why=f"it has {len(found['fleet']['hosts'])} hosts in {state}",
@@ -71,6 +71,23 @@ def _up(fleet: SimFleet, state: Path) -> None:
         return
     (state / FLEET).write_text(json.dumps(to_plain(fleet), indent=1))
     _wait_until_up(state, _start(state))
+
+
+def _holds(up: SimFleet, fleet: SimFleet) -> bool:
+    return up.name == fleet.name and set(fleet.hosts) <= set(up.hosts)
+
+
+def add(hosts: Sequence[SimHost], state: Path) -> None:
+    """Switch more hosts on, in the fleet that is up; they are part of it from then on.
+
+    HostUnreachable where none is up, Conflict for a name that is taken, UsageError for a host that
+    cannot exist.
+    """
+    for host in hosts:
+        hardware(host)
+    with (state / _UP_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        call(state, "", "add", {"hosts": [to_plain(host) for host in hosts]})
 
 
 def last_fleet(state: Path) -> SimFleet | None:
@@ -115,16 +132,11 @@ def _by_host(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def inject(state: Path, host: str, fault: Sequence[str]) -> None:
-    """Make a host misbehave; UsageError names the forms.
+    """Make a host misbehave, in the words of ``forms.TABLE``; UsageError names the forms.
 
-    ``latency SECONDS``, ``hang``, ``unreachable``, ``refuse VERB ERRNO COUNT``, ``reboot``,
-    ``off``, ``on`` and ``clear``. VERB is a helper verb (its next write to the kernel fails) or,
-    for libvirt, ``domains.start``, ``storage.create``, … ``lie VERB PATH JSON`` replaces a part of
-    its answers from then on. One GPU: ``gpu ADDRESS`` and ``lost``,
-    ``xid N``, ``ecc``, ``client NAME`` or ``fail WHAT COUNT``; WHAT is ``unbind``
-    (sriov-manage), ``create`` (a vGPU), ``reset``, or an NVML function by its C name. ``setup
-    NAME`` breaks how the host is set up (``setup_faults.py``). ``guest NAME users COUNT`` and
-    ``guest NAME address IP`` are what the agent in a running guest tells from then on.
+    VERB is a helper verb (its next write to the kernel fails) or, for libvirt, ``domains.start``,
+    ``storage.create``, …; WHAT is ``unbind`` (sriov-manage), ``create`` (a vGPU), ``reset``, or
+    an NVML function by its C name.
     """
     call(state, host, "inject", {"words": list(fault)})
 

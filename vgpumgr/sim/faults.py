@@ -9,15 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpumgr.model.errors import HostUnreachable, UsageError
+from vgpumgr.sim.forms import FORMS
 from vgpumgr.sim.lies import Lies
-
-FORMS = (
-    "latency SECONDS | hang | unreachable | refuse VERB ERRNO COUNT | reboot | off | on | clear | "
-    "gpu ADDRESS lost | gpu ADDRESS xid N | gpu ADDRESS ecc | gpu ADDRESS remap-failed | "
-    "gpu ADDRESS hidden | gpu ADDRESS client NAME | "
-    "gpu ADDRESS fail WHAT COUNT | setup NAME | guest NAME users COUNT | guest NAME address IP | "
-    "lie VERB PATH JSON"
-)
 
 
 @dataclass(slots=True)

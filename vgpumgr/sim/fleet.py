@@ -6,12 +6,13 @@ import difflib
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import HostRefused, HostUnreachable, NotFound
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.errors import Conflict, HostRefused, HostUnreachable, NotFound
+from vgpumgr.model.simulated import SimFleet, SimHost
 from vgpumgr.sim.durable import Durable, Journal
 from vgpumgr.sim.host import SimulatedHost
 from vgpumgr.sim.injecting import inject
@@ -52,13 +53,29 @@ class SimulatedFleet:
     def __init__(self, fleet: SimFleet, state: Path | None = None) -> None:
         self.fleet = fleet
         self._journal = Journal(state / JOURNAL) if state else None
-        shared = Shelf(Durable(SHARED, self._journal))
-        self.hosts = {
-            host.name: SimulatedHost(host, Durable(host.name, self._journal), shared)
-            for host in fleet.hosts
-        }
+        self._shared = Shelf(Durable(SHARED, self._journal))
+        self.hosts = {host.name: self._switched_on(host) for host in fleet.hosts}
         for each in self.hosts.values():
             each.start_units()
+
+    def _switched_on(self, host: SimHost) -> SimulatedHost:
+        return SimulatedHost(host, Durable(host.name, self._journal), self._shared)
+
+    def grown(self, hosts: Sequence[SimHost]) -> SimFleet:
+        """The fleet with these hosts; Conflict for a name that is taken."""
+        for host in hosts:
+            if host.name in self.hosts:
+                raise Conflict(
+                    f"the simulated fleet has a host {host.name}", next="vgpumgr sim status"
+                )
+        return replace(self.fleet, hosts=(*self.fleet.hosts, *hosts))
+
+    def add(self, grown: SimFleet) -> None:
+        """Switch on the hosts that are new. Others look at ``hosts`` meanwhile: it is replaced."""
+        new = {h.name: self._switched_on(h) for h in grown.hosts if h.name not in self.hosts}
+        for each in new.values():
+            each.start_units()
+        self.fleet, self.hosts = grown, {**self.hosts, **new}
 
     def call(self, name: str, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
         """One call that comes over the host's network: faults bite, calls queue."""

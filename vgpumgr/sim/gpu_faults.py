@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from vgpumgr.model.errors import NotFound, UsageError
 from vgpumgr.sim.drivers.failures import KINDS
-from vgpumgr.sim.faults import FORMS, count_of
+from vgpumgr.sim.faults import count_of
+from vgpumgr.sim.forms import FORMS
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.nvidia.gpu import NvidiaGpu
 from vgpumgr.sim.nvidia.health import FELL_OFF_THE_BUS, Health, RemappedRows

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 from vgpumgr.model.errors import UsageError
-from vgpumgr.sim.faults import FORMS
+from vgpumgr.sim.forms import FORMS
 from vgpumgr.sim.libvirt.domains import SimDomains
 
 

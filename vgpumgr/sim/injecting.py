@@ -1,6 +1,6 @@
 """Making a simulated host misbehave, or a guest on it tell something, in words.
 
-``control.inject`` lists their forms.
+``forms.py`` lists them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpumgr.helper.dispatch import VERBS
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.sim import gpu_faults, guest_words, setup_faults
 from vgpumgr.sim.host import SimulatedHost
 
@@ -31,6 +31,17 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
         case ["guest", name, *said]:
             with host.lock:
                 guest_words.say(host.domains, name, said)
+        case ["destroy", name]:
+            with host.lock:
+                _known(host, name)
+                host.domains.destroy(name)
+        case ["undefine", name]:
+            with host.lock:
+                _known(host, name)
+                host.domains.undefine(name)
+        case ["remove-mdev", uuid]:
+            with host.lock:
+                _remove_mdev(host, uuid)
         case ["setup", name]:
             with host.lock:
                 setup_faults.inject(host.kernel, name)
@@ -44,6 +55,35 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
             host.faults.inject(words)
         case _:
             host.faults.inject(words)
+
+
+def _known(host: SimulatedHost, name: str) -> None:
+    names = [each.name for each in host.domains.list()]
+    if name not in names:
+        raise NotFound(
+            f"{host.host.name} has no domain {name}",
+            why=f"it has: {', '.join(names) or 'none'}",
+            next="vgpumgr vm list",
+        )
+
+
+def _remove_mdev(host: SimulatedHost, uuid: str) -> None:
+    """As `mdevctl stop` does it; the kernel waits for a guest that has it, we refuse."""
+    there = host.kernel.mdevs.devices
+    if uuid not in there:
+        raise NotFound(
+            f"{host.host.name} has no mdev {uuid}",
+            why=f"it has: {', '.join(there) or 'none'}",
+            next="vgpumgr allocation list",
+        )
+    try:
+        host.kernel.mdevs.remove(uuid)
+    except OSError as error:
+        raise Conflict(
+            f"mdev {uuid} is not removed",
+            why=error.strerror or str(error),
+            next="stop the guest that has it, then the same command again",
+        ) from error
 
 
 def fault_words(host: SimulatedHost) -> tuple[str, ...]:

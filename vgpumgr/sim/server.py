@@ -17,9 +17,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO
 
-from vgpumgr.model.codec import from_plain
+from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.simulated import SimFleet, SimHost
 from vgpumgr.sim import joining
 from vgpumgr.sim.fleet import Session, SimulatedFleet
 from vgpumgr.sim.injecting import fault_words
@@ -36,8 +36,9 @@ _BACKLOG = 512
 class Server:
     """Accepts clients, one thread for each."""
 
-    def __init__(self, fleet: SimulatedFleet, listener: socket.socket) -> None:
+    def __init__(self, fleet: SimulatedFleet, listener: socket.socket, state: Path) -> None:
         self._fleet = fleet
+        self._state = state
         self._listener = listener
         self.stopping = threading.Event()
 
@@ -92,9 +93,17 @@ class Server:
             return session.call(host, target, method, args)
         if method == "inject":
             return self._fleet.inject(host, args["words"])
+        if method == "add":
+            return self._add([from_plain(SimHost, each) for each in args["hosts"]])
         if method == "stop":
             return self.stopping.set()
         return self._status()
+
+    def _add(self, hosts: list[SimHost]) -> None:
+        """They come up again with the others: the fleet's file names them first."""
+        grown = self._fleet.grown(hosts)
+        (self._state / FLEET).write_text(json.dumps(to_plain(grown), indent=1))
+        self._fleet.add(grown)
 
     def _status(self) -> dict[str, Any]:
         return {
@@ -126,7 +135,7 @@ def main(state: Path) -> NoReturn:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
             listener.listen(_BACKLOG)
-            server = Server(fleet, listener)
+            server = Server(fleet, listener, state)
             threading.Thread(target=server.accept, daemon=True).start()
             identity = _identity(state)
             while not server.stopping.wait(_LOOK_S) and _identity(state) == identity:

@@ -7,18 +7,21 @@ from typing import Any
 
 import click
 
+from vgpumgr import API_VERSION
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import fields, output_option, print_item, say
 from vgpumgr.cli.terminal import echo
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord, Membership
+from vgpumgr.model.simulated import SimHost
 from vgpumgr.model.words import counted
+from vgpumgr.sim.forms import help_text
 
 
 @click.group()
 def sim() -> None:
-    """The simulated fleet: up, down, status, inject, power."""
+    """The simulated fleet: up, add, down, status, inject, power."""
 
 
 def _folder(context: Context) -> Path:
@@ -89,26 +92,61 @@ def status(context: Context) -> None:
     print_item("SimStatus", {"name": "sim", **item}, text)
 
 
-@sim.command(context_settings={"ignore_unknown_options": True})  # lie … -1
+@sim.command()
+@click.argument("name", required=False)
+@click.option("-f", "--file", "file", help="YAML with a Fleet document: all of its hosts.")
+@click.option("--board", default="T4", show_default=True, help="Which GPUs NAME has.")
+@click.option("--count", type=click.IntRange(0, 16), default=1, show_default=True, help="How many.")
+@click.option("--enrol/--no-enrol", default=True, help="Enrol them in the ledger.")
+@output_option
+@pass_context
+def add(
+    context: Context, name: str | None, file: str | None, board: str, count: int, enrol: bool
+) -> None:
+    """Switch one more host on, in the simulated fleet that is up: NAME, or those of a file."""
+    from vgpumgr.sim.control import add as switch_on
+
+    if (name is None) == (file is None):
+        raise UsageError("name a host, or a file", next="vgpumgr sim add NAME --board T4 --count 2")
+    hosts = _of_file(context, file) if file else (_host(context, str(name), board, count),)
+    switch_on(hosts, _folder(context))
+    say(f"{counted(len(hosts), 'host')} more up")
+    if enrol:
+        _enrol(context, [host.name for host in hosts])
+
+
+def _of_file(context: Context, file: str) -> tuple[SimHost, ...]:
+    from vgpumgr.cli.files import load_documents
+
+    hosts = [host for fleet in load_documents(context, file).fleets for host in fleet.hosts]
+    if not hosts:
+        raise UsageError(f"{file} holds no host", next="add a document with kind: Fleet")
+    return tuple(hosts)
+
+
+def _host(context: Context, name: str, board: str, count: int) -> SimHost:
+    """As a Fleet document has it, by the same rules."""
+    import yaml
+
+    from vgpumgr.cli.files import checked
+
+    gpus = [{"board": board, "count": count}] if count else []
+    fleet = {"kind": "Fleet", "name": "added", "hosts": [{"name": name, "gpus": gpus}]}
+    text = yaml.safe_dump({"apiVersion": API_VERSION, **fleet})
+    [host] = checked(context, text.encode(), "sim add").fleets[0].hosts
+    return host
+
+
+@sim.command(
+    help=f"Make a simulated host misbehave.\n\n\b\n{help_text()}",
+    context_settings={"ignore_unknown_options": True},  # lie … -1
+)
 @click.argument("host")
 @click.argument("fault", nargs=-1, required=True)
 @output_option
 @pass_context
 def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
-    """Make a simulated host misbehave.
-
-    \b
-    latency SECONDS | hang | unreachable | reboot | off | on | clear
-    refuse VERB ERRNO COUNT      the verb fails COUNT times: refuse mdev_create EIO 2
-    gpu ADDRESS lost | ecc       it falls off the bus; an uncorrectable memory error
-    gpu ADDRESS remap-failed     a memory row could not be remapped: to be replaced
-    gpu ADDRESS hidden           NVML gives no handle of it
-    gpu ADDRESS xid NUMBER       the driver reports that Xid
-    gpu ADDRESS client NAME      a program holds the GPU
-    gpu ADDRESS fail WHAT COUNT  a driver call fails: unbind, create, reset, or NVML's C name
-    lie VERB PATH JSON           it answers so: lie probe result.nvml.gpus.0.memory_mib -1
-    setup NAME                   it is set up badly, for `doctor` to find: nouveau, iommu-off, …
-    """
+    """Its help is the table of ``vgpumgr/sim/forms.py``."""
     from vgpumgr.sim.control import inject as send
 
     send(_folder(context), host, list(fault))

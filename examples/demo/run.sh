@@ -17,4 +17,6 @@ step apply -f examples/demo/vms.yaml
 step map
 step capacity T4-2Q A16-2B A40-8Q L40S-8Q L40S-16Q 1g.10gb 3g.40gb MI300X-1of8 FLEX-170-1of4 passthrough
 step explain -f examples/demo/too-big.yaml || [ $? -eq 5 ]
-printf '\nThe fleet stays up: try .venv/bin/vgpumgr vm list; stop it with: make demo-down\n'
+printf '\nThe fleet stays up: try .venv/bin/vgpumgr vm list, here in %s\n' "$PWD"
+printf 'In any other folder it is: %q --state-dir %q vm list\n' "$PWD/.venv/bin/vgpumgr" "$VGPUMGR_STATE_DIR"
+printf 'Stop it with: make demo-down\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.model.errors import UsageError
+from vgpumgr.spec.key_words import WORDS
 from vgpumgr.spec.load import KINDS
 from vgpumgr.spec.problems import did_you_mean
 
@@ -12,8 +13,14 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """The schema of ``VM``, ``Host``, ``Layout`` or ``Fleet``; UsageError for another kind."""
+    """The schema of ``VM``, ``Host``, ``Layout``, ``Pool`` or ``Fleet``, every key with its words;
+    UsageError for another kind.
+    """
     if kind not in KINDS:
         why = f"known are {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
         raise UsageError(f"no schema for kind {kind}", why=why)
-    return {"$schema": DIALECT, **KINDS[kind].model_json_schema(), "title": kind}
+    schema = {"$schema": DIALECT, **KINDS[kind].model_json_schema(), "title": kind}
+    for name, model in ((kind, schema), *schema.get("$defs", {}).items()):
+        for key, words in WORDS.get(name, {}).items():
+            model["properties"][key]["description"] = words
+    return schema

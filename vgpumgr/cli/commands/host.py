@@ -169,12 +169,17 @@ def uncordon(context: Context, names: tuple[str, ...]) -> None:
 def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
     """Take a host out: its helper and pin go; refused while anything is allocated on it.
 
-    The helper stays while another fleet has enrolled the host. The same command goes on with what
-    was interrupted.
+    How its GPUs are partitioned stays, and so do copies of images; both are named before it asks
+    (docs/taking-back.md has what takes them away first). The helper stays while another fleet has
+    enrolled the host. The same command goes on with what was interrupted.
     """
     from vgpumgr.app.enrolment import remove as take_out
 
-    context.app.ledger.host(name)
+    staying = context.app.engine.staying(name)
+    for line in staying:
+        say(f"on {name} {line}")
+    if staying:
+        say("what takes these away, while the host is enrolled: docs/taking-back.md")
     confirm(yes=yes)(f"remove host {name}?")
     with ending_gently(context.app.stop):
         left = take_out(context.app, name, reach=not forget)

@@ -21,6 +21,10 @@ class Membership(Session):
         """Bring a host whose key is pinned into the fleet, with its helper installed or not."""
         return enrol.enrol(self, record, install=install)
 
+    def staying(self, host: str) -> tuple[str, ...]:
+        """What of ours a host keeps when it is removed, by what was seen last."""
+        return remove.staying(self.view(), self.ledger.host(host).name)
+
     def remove_host(self, host: str) -> remove.Removed:
         """Take a host out, and all that is ours off it; Conflict while it is in use."""
         return remove.remove(self, host)

@@ -12,7 +12,9 @@ from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import ForgetLayout, KeepLayout, LeaveFleet, RemoveHelper, Step
+from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.journal import REMOVE, Reservation
 from vgpumgr.model.ports import Host
@@ -43,6 +45,30 @@ def remove(session: Session, name: str) -> Removed:
         start = _reservation(record, _steps(session, record), session.opening())
         outcome = operations.begin(session, start)
     return Removed(outcome=outcome, layouts=_forgotten(session, outcome.operation))
+
+
+def staying(view: LedgerView, name: str) -> tuple[str, ...]:
+    """What of ours a removed host keeps, a line each: partitions of GPUs, copies of images."""
+    found = [
+        f"{gpu.facts.model} {gpu.facts.device} stays partitioned: {', '.join(parts)}"
+        for gpu in view.gpus
+        if gpu.host == name and (parts := tuple(_parts(gpu.facts)))
+    ]
+    found += [
+        f"image {image.reference} stays: volume {image.volume} in storage pool {copy.pool}"
+        for image in view.images
+        for copy in image.copies
+        if copy.host == name
+    ]
+    return tuple(found)
+
+
+def _parts(facts: GpuFacts) -> Iterator[str]:
+    if facts.mig is not None and facts.mig.enabled:
+        instances = len(facts.mig.instances or ())
+        yield f"MIG, {counted(instances, 'GPU instance')}" if instances else "MIG"
+    if facts.vfs:
+        yield counted(len(facts.vfs), "VF")
 
 
 def refuse_used(session: Session, name: str) -> None:

@@ -186,6 +186,7 @@ class App:
         if not self.ledger.hosts():
             raise NotFound(
                 "no host is enrolled",
+                why=f"the state folder is {self.config.state_dir}",
                 next="vgpumgr host add NAME --address USER@HOST   (or try: vgpumgr sim up)",
             )
 

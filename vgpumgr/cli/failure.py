@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import click
 
+from vgpumgr.cli import terminal
 from vgpumgr.cli.terminal import echo, echo_json, style
 from vgpumgr.model.errors import Interrupted, VgpumgrError
 
@@ -57,11 +58,14 @@ def _as_known(error: BaseException) -> VgpumgrError:
 def _print(error: VgpumgrError) -> None:
     """Line ends in what a host said stand set in: nothing below is taken for a line of ours."""
     red = style("error:", fg="red", bold=True)
-    echo(f"{red} {_set_in(error.message)}", err=True)
+    limit = terminal.width(sys.stderr)
+    message = terminal.fitted(f"error: {_set_in(error.message)}", limit).removeprefix("error:")
+    echo(f"{red}{message}", err=True)
     if error.why:
         parts = error.why.split("; ") if len(error.why) > 90 else [error.why]
         for number, line in enumerate(parts):
-            echo(f"  {'why: ' if number == 0 else '     '}{_set_in(line)}", err=True)
+            shown = f"  {'why: ' if number == 0 else '     '}{_set_in(line)}"
+            echo(terminal.fitted(shown, limit), err=True)
     if error.next:
         echo(f"  next: {_set_in(error.next)}", err=True)
 

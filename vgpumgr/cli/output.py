@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,23 +13,30 @@ from typing import Any, TypeVar
 import click
 
 from vgpumgr import API_VERSION
+from vgpumgr.cli import terminal
 from vgpumgr.cli.terminal import echo, echo_json, one_line
 from vgpumgr.model.errors import UsageError
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
 # Where the root command leaves what is to be said after every list.
 AFTER_LISTS = "vgpumgr.after-lists"
+# A table keeps so many columns; a last one that is longer than a sentence's least goes on below.
+_FEWEST, _SENTENCE = 3, 24
 Item = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table column: its title and the item's key, or a function of the item."""
+    """A table column: its title and the item's key, or a function of the item.
+
+    ``spare``: the first to be left out where the terminal is too narrow.
+    """
 
     title: str
     value: str | Callable[[Item], object]
     wide: bool = False
+    spare: bool = False
 
     def text(self, item: Item) -> str:
         """The cell."""
@@ -95,7 +103,7 @@ def chosen_format() -> Format:
 def say(text: str) -> None:
     """A line for people on stderr; silent with ``-o json``, where stderr holds one error object."""
     if chosen_format().name != "json":
-        echo(text, err=True)
+        echo(terminal.fitted(text, terminal.width(sys.stderr)), err=True)
 
 
 def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> None:
@@ -127,7 +135,7 @@ def print_item(kind: str, item: Item, text: str) -> None:
         case "name":
             echo(one_line(item["name"]))
         case _:
-            echo(text)
+            echo(terminal.fitted(text, terminal.width()))
 
 
 def fields(pairs: Sequence[tuple[str, object]]) -> str:
@@ -141,14 +149,21 @@ def fields(pairs: Sequence[tuple[str, object]]) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows aligned in columns, two blanks between."""
+    """Rows aligned in columns, two blanks between; what is too long for the terminal goes on below
+    the last column.
+    """
     if not rows:
         return ""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    widths = _widths(rows)
+    lines = []
+    for row in rows:
+        head = "".join(f"{cell:<{wide}}  " for cell, wide in zip(row, widths[:-1], strict=False))
+        lines.append(terminal.hung(head, row[-1]).rstrip())
+    return "\n".join(lines)
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
 def _picked(columns: Sequence[Column], chosen: Format) -> list[Column]:
@@ -166,8 +181,34 @@ def _echo_table(items: Sequence[Item], columns: Sequence[Column]) -> None:
     if not items:
         say("nothing to list")
         return
-    head = [column.title for column in columns]
-    echo(table([head, *([column.text(item) for column in columns] for item in items)]))
+    shown = _that_fit(items, columns)
+    echo(table([[column.title for column in shown], *_cells(items, shown)]))
+    if len(shown) < len(columns):
+        left_out = ", ".join(each.title for each in columns if each not in shown)
+        say(f"the terminal is too narrow for: {left_out} (-o wide has all)")
+
+
+def _cells(items: Sequence[Item], columns: Sequence[Column]) -> list[list[str]]:
+    return [[column.text(item) for column in columns] for item in items]
+
+
+def _that_fit(items: Sequence[Item], columns: Sequence[Column]) -> list[Column]:
+    """All, but on a terminal that is too narrow for them, where nobody chose."""
+    limit, chosen = terminal.width(), chosen_format()
+    shown = list(columns)
+    if limit is None or chosen.columns or chosen.name == "wide":
+        return shown
+    while len(shown) > _FEWEST and not _fits(items, shown, limit):
+        spare = [each for each in shown if each.spare]
+        shown.remove((spare or shown)[-1])
+    return shown
+
+
+def _fits(items: Sequence[Item], columns: Sequence[Column], limit: int) -> bool:
+    """With sentences in the last column as short as they may be made."""
+    widths = _widths([[column.title for column in columns], *_cells(items, columns)])
+    last = _SENTENCE if widths[-1] > _SENTENCE else widths[-1]
+    return sum(widths[:-1]) + 2 * (len(widths) - 1) + last <= limit
 
 
 def _echo_csv(items: Sequence[Item], columns: Sequence[Column]) -> None:

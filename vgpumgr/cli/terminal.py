@@ -1,14 +1,20 @@
-"""The one place where text reaches a terminal. What hosts and files say is made harmless here."""
+"""The one place where text reaches a terminal. What hosts and files say is made harmless here, and
+lines are fitted to the terminal; what is none gets whole lines.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from typing import Any
+import shutil
+import sys
+import textwrap
+from typing import Any, TextIO
 
 import click
 
+_NARROWEST = 24
 # Controls but newline and tab, DEL, C1; marks that turn the direction of text; line separators
 # that are none to a terminal's reader; lone surrogates, which no stream takes.
 _HARMFUL = re.compile(
@@ -68,6 +74,39 @@ def unstyled(text: str) -> str:
     return _STYLED.sub("", text)
 
 
+def width(stream: TextIO | None = None) -> int | None:
+    """Columns of the terminal that ``stream`` (standard output) is; None where it is none."""
+    stream = stream or sys.stdout
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def length(text: str) -> int:
+    """Columns that a text takes, styles aside."""
+    return len(unstyled(text))
+
+
+def hung(head: str, text: str, indent: int = 6) -> str:
+    """``text`` behind ``head``, on as many lines as it takes: below its own beginning, or where
+    too little is left there, on lines of its own.
+    """
+    limit = width()
+    at = length(head)
+    if limit is None or at + len(text) <= limit:
+        return f"{head}{text}"
+    if limit - at >= _NARROWEST:
+        first, *rest = _lines(text, limit - at)
+        return "\n".join([f"{head}{first}", *(f"{' ' * at}{line}" for line in rest)])
+    below = (f"{' ' * indent}{line}" for line in _lines(text, limit - indent))
+    return "\n".join([head.rstrip(), *below])
+
+
+def fitted(text: str, limit: int | None) -> str:
+    """Lines that are too long, broken between words and indented; coloured ones stay."""
+    if limit is None:
+        return text
+    return "\n".join(_broken(line, limit) for line in text.split("\n"))
+
+
 def _code(mark: re.Match[str]) -> str:
     return _known.get(mark[1], "")
 
@@ -75,3 +114,17 @@ def _code(mark: re.Match[str]) -> str:
 def _written_out(match: re.Match[str]) -> str:
     number = ord(match[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def _broken(line: str, limit: int) -> str:
+    if len(line) <= limit or _MARK in line:
+        return line
+    indent = len(line) - len(line.lstrip())
+    more = " " * min(indent + 4, limit // 2)
+    first, *rest = _lines(line.lstrip(), limit - len(more))
+    return "\n".join([f"{' ' * indent}{first}", *(f"{more}{each}" for each in rest)])
+
+
+def _lines(text: str, limit: int) -> list[str]:
+    found = textwrap.wrap(text, limit, break_long_words=False, break_on_hyphens=False)
+    return found or [""]

@@ -8,7 +8,15 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import Column, fields, list_options, output_option, print_item, print_list
+from vgpumgr.cli.output import (
+    Column,
+    Item,
+    fields,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+)
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.gpu_items import gpu_item, gpu_items, seen_gpus
 from vgpumgr.cli.views.gpu_words import (
@@ -25,18 +33,25 @@ from vgpumgr.model.size import format_mib
 # What NVML says of a GPU that hangs on no NVSwitch.
 NO_FABRIC = "not-supported"
 
+
+def _memory(gpu: Item) -> str:
+    return format_mib(gpu["memory_mib"]) if gpu["memory_mib"] else ""
+
+
 COLUMNS = (
     Column("HOST", "host"),
     Column("DEVICE", "device"),
     Column("MODEL", "model"),
-    Column("MEMORY", lambda gpu: format_mib(gpu["memory_mib"]) if gpu["memory_mib"] else ""),
-    Column("DRIVER", "driver"),
+    Column(
+        "MEMORY", lambda gpu: format_mib(gpu["memory_mib"]) if gpu["memory_mib"] else "", spare=True
+    ),
+    Column("DRIVER", "driver", spare=True),
     Column("MIG", lambda gpu: mig_text(gpu["mig"])),
     Column("VFS", lambda gpu: vfs_text(gpu["vfs"])),
     Column("USED", lambda gpu: f"{gpu['units_used']}/{gpu['units']}"),
     Column("VMS", lambda gpu: len(gpu["allocations"])),
     Column("STATE", health_text),
-    Column("SEEN", lambda gpu: age(gpu["observed_at"])),
+    Column("SEEN", lambda gpu: age(gpu["observed_at"]), spare=True),
     Column("MODE", lambda gpu: mode_text(gpu["mixed_size"]), wide=True),
     Column("SCHEDULER", "scheduler", wide=True),
     Column("FABRIC", lambda gpu: _fabric_text(gpu["fabric"]), wide=True),
@@ -44,7 +59,7 @@ COLUMNS = (
     Column("NUMA", "numa_node", wide=True),
     Column("IOMMU", "iommu_group", wide=True),
     Column("UUID", "uuid", wide=True),
-    Column("ID", "name"),
+    Column("ID", "name", spare=True),
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from vgpumgr.cli import terminal
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
@@ -18,6 +19,9 @@ from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import GpuSupply, HostSupply, Usage
 from vgpumgr.model.words import counted
+
+# Where the terminal is too narrow what lives on a GPU goes below its model.
+_BELOW = 16
 
 
 @click.command("map")
@@ -99,7 +103,8 @@ def _draw(host: HostSupply, record: HostRecord) -> Iterable[str]:
     for gpu in host.gpus:
         used = gpu.units - len(gpu.free_slots)
         head = f"  {gpu.device:<{device}}  {gpu.model:<{model}}"
-        yield f"{head}  {bar(gpu)}  {used:>3}/{gpu.units:<3} {contents(gpu)}".rstrip()
+        drawn = f"{head}  {bar(gpu)}  {used:>3}/{gpu.units:<3} "
+        yield terminal.hung(drawn, contents(gpu), _BELOW).rstrip()
 
 
 def contents(gpu: GpuSupply) -> str:

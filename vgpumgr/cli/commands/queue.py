@@ -33,10 +33,10 @@ COLUMNS = (
     Column("POSITION", "position"),
     Column("NAME", "name"),
     Column("STATE", "state"),
-    Column("TERMS", "terms"),
+    Column("TERMS", "terms", spare=True),
     Column("GPUS", lambda item: gpus_text(dict(item))),
-    Column("TENANT", "tenant"),
-    Column("ASKED", lambda item: age(item["since"])),
+    Column("TENANT", "tenant", spare=True),
+    Column("ASKED", lambda item: age(item["since"]), spare=True),
     Column("PREEMPTED", "preempted", wide=True),
     Column("WHY", "why"),
 )

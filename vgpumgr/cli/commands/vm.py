@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import (
     Column,
+    Item,
     fields,
     list_options,
     output_option,
@@ -35,12 +37,19 @@ if TYPE_CHECKING:
     from vgpumgr.engine.engine import Engine
     from vgpumgr.engine.running.outcome import Outcome
 
+
+def _profiles(vm: Item) -> str:
+    """``A40-8Q ×2,T4-4Q``."""
+    counts = Counter(gpu["profile"] for gpu in vm["gpus"])
+    return ",".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items())
+
+
 COLUMNS = (
     Column("NAME", "name"),
     Column("HOST", "host"),
     Column("STATE", "state"),
     Column("POWER", "power"),
-    Column("GPUS", lambda vm: ",".join(gpu["profile"] for gpu in vm["gpus"])),
+    Column("GPUS", _profiles),
     Column("VCPUS", "vcpus"),
     Column("MEMORY", lambda vm: format_mib(vm["memory_mib"])),
     Column("SEEN", lambda vm: age(vm["observed_at"])),

@@ -61,7 +61,7 @@ def partly(cli: Cli) -> tuple[str, Then]:
 def healed(cli: Cli) -> tuple[str, Then]:
     cli.ok("apply", "-f", cli.documents(vm("a", "T4-4Q")))
     cli.ok("sim", "inject", "one", "destroy", "a")
-    return cli.fails(10, "heal").err + " -y", ("drift",)
+    return f"{cli.fails(10, 'heal').err.strip()} -y", ("drift",)
 
 
 def no_such_vm_in_file(cli: Cli) -> tuple[str, Then]:

@@ -95,7 +95,8 @@ def capacity(
     """How many more VMs with one part of each profile fit, exactly, and how long that lasts.
 
     That many more requests of this shape (vCPUs, memory) succeed, and the next is refused; where a
-    layout of empty GPUs would make room for more, it says for how many. LASTS
+    layout of empty GPUs would make room for more, it says for how many (of boards with plain VFs
+    where the profile is named). LASTS
     is a forecast from what was held day by day: as likely as not room is gone then (90 %: it
     lasts so long at least, nine times in ten); it takes 14 days of history.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from vgpumgr import catalog
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.headroom.capacity import ProfileRoom, one_of
 from vgpumgr.engine.supply import build_fleet
@@ -27,23 +28,33 @@ def with_layouts(
 
     Empty, healthy GPUs alone are taken to be partitioned anew: all that it would help.
     """
-    known = {room.profile: room for room in rooms}
-    found = dict(known)
+    found = {room.profile: room for room in rooms}
     for lines, wanted in _by_lines(fleet, profiles).items():
-        other = _relaid(view, fleet, lines, wanted)
+        helped = _helped(fleet, lines, wanted)
+        hosts = {host for host, _ in helped}
+        now = Fleet(hosts=tuple(host for host in fleet.hosts if host.name in hosts))
+        other = _relaid(view, hosts, {gpu for _, gpu in helped}, wanted)
         for profile in sorted(wanted):
-            fits = headroom(other, one_of(shape, profile))
             room = found.get(profile) or _unmade(other, profile)
-            if room is not None and fits > max(room.fits, room.fits_after):
+            if room is None:
+                continue
+            one = one_of(shape, profile)
+            fits = room.fits + headroom(other, one) - headroom(now, one)
+            if fits > max(room.fits, room.fits_after):
                 found[profile] = replace(room, fits_after=fits, layout=lines)
     return tuple(found[profile] for profile in sorted(found))
 
 
 def _by_lines(fleet: Fleet, profiles: Collection[str]) -> Mapping[str, set[str]]:
-    """The lines of a Layout, each with the profiles that it makes where nothing does now."""
+    """The lines of a Layout, each with the profiles that it makes where a GPU does not now.
+
+    Of boards whose VFs are plain and any number there are too many: only those that are named.
+    """
     found: dict[str, set[str]] = {}
     for host in fleet.hosts:
         for gpu in host.gpus:
+            if not profiles and catalog.sriov_board(gpu.model) is not None:
+                continue
             made = {offer.profile for offer in gpu.offers}
             for profile, lines in gpu.could.items():
                 if profile not in made and (not profiles or profile in profiles):
@@ -51,23 +62,31 @@ def _by_lines(fleet: Fleet, profiles: Collection[str]) -> Mapping[str, set[str]]
     return found
 
 
-def _relaid(view: LedgerView, fleet: Fleet, lines: str, profiles: Collection[str]) -> Fleet:
-    """The fleet with every empty GPU that makes any of them after those lines."""
-    helped = {
-        gpu.id
+def _helped(fleet: Fleet, lines: str, profiles: Collection[str]) -> set[tuple[str, str]]:
+    """Host and id of the empty GPUs that make any of them after those lines."""
+    return {
+        (host.name, gpu.id)
         for host in fleet.hosts
         for gpu in host.gpus
         if not (host.blocked or gpu.blocked or gpu.usages)
         and any(gpu.could.get(each) == lines for each in profiles)
     }
-    kernels = {h.name: h.facts.versions.kernel for h in view.hosts if h.facts is not None}
+
+
+def _relaid(
+    view: LedgerView, hosts: Collection[str], helped: Collection[str], profiles: Collection[str]
+) -> Fleet:
+    """These hosts, with those of their GPUs partitioned anew."""
+    records = tuple(host for host in view.hosts if host.name in hosts)
+    kernels = {each.name: each.facts.versions.kernel for each in records if each.facts is not None}
     gpus = tuple(
         _as(gpu, profiles, kernels.get(gpu.host, ""))
         if gpu.id in helped and gpu.state is GpuState.HEALTHY
         else gpu
         for gpu in view.gpus
+        if gpu.host in hosts
     )
-    return build_fleet(replace(view, gpus=gpus))
+    return build_fleet(replace(view, hosts=records, gpus=gpus))
 
 
 def _as(gpu: GpuRecord, profiles: Collection[str], kernel: str) -> GpuRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import sys
 import traceback
 from itertools import pairwise
 

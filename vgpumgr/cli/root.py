@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
 import click
 
 from vgpumgr import __version__
-from vgpumgr.cli import terminal
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.output import AFTER_LISTS
 
@@ -108,7 +108,7 @@ def root(ctx: click.Context, state_dir: str | None, ledger: str | None) -> None:
     vgpumgr apply -f desktops.yaml                     make the VMs run where they fit
     vgpumgr map                                        see every GPU's occupancy
     """
-    ctx.color = terminal.colour()
+    ctx.color = False if os.environ.get("NO_COLOR") else None
     overrides = {"state_dir": state_dir, "ledger": ledger}
     ctx.obj = Context({key: value for key, value in overrides.items() if value})
     ctx.meta[AFTER_LISTS] = ctx.obj.warn_if_frozen

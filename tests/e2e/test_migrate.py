@@ -219,8 +219,11 @@ def test_what_is_left_of_a_move_is_shown_waited_for_and_finished(made: Cli) -> N
         assert f"operation resume {operation['name'][:8]}" in error["next"]
     made.fails(4, "vm", "migrate", "desk", "--to", "h3")
     made.fails(4, "host", "remove", "h2", "-y")
-    undo = made.fails(7, "operation", "undo", operation["name"])
+    undo = made.fails(4, "operation", "undo", operation["name"])
     assert "cannot be taken back any more" in undo.err
+    assert f"next: vgpumgr operation resume {operation['name'][:8]}" in undo.err
+    shown = made.ok("operation", "show", operation["name"]).out
+    assert f"operation resume {operation['name']}   (it only goes forward)" in shown
     made.ok("operation", "resume", operation["name"])
     assert (desk(made)["host"], desk(made)["state"]) == ("h2", "active")
     assert made.items("operation", "list", "--open") == []

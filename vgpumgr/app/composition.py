@@ -4,6 +4,7 @@ the engine. Everything is made on first use, so that a list never loads SSH or l
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from functools import cached_property
@@ -32,6 +33,7 @@ class App:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.stop = threading.Event()
+        self.unasked = False
         self.progress: Callable[[VmOutcome], None] = lambda _: None
         self.tell: Callable[[str], None] = lambda _: None
         self.notice: Callable[[str], None] = lambda _: None
@@ -58,6 +60,13 @@ class App:
         if done.before != done.after:
             was = f"schema {done.before} → {done.after}"
             self.notice(f"the ledger was migrated: {was}, backup: {done.backup}")
+
+    def leave_to_person(self) -> None:
+        """Write down that what this process works on was interrupted by the person at it, who has
+        the setting's time before others go on with it.
+        """
+        if self.config.interrupted_s:
+            self.writable_ledger.leave_operations(time.time() + self.config.interrupted_s)
 
     def frozen(self) -> Freeze | None:
         """Why the ledger allocates nothing, if this process has opened it."""
@@ -141,6 +150,8 @@ class App:
             expected=self.expected,
             fencing=self.fences,
             stop=self.stop,
+            left_s=self.config.interrupted_s,
+            unasked=self.unasked,
             progress=self._report,
             tell=self._tell,
         )

@@ -18,6 +18,7 @@ MAX_LANES = 256
 DEFRAG_THRESHOLD = 0.3
 IMAGE_MAX_BYTES = 2 << 40
 TICKET_S = 60.0
+INTERRUPTED_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Config:
 
     ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed.
     ``image_max`` is the largest disk, in bytes, that an image may be of.
-    A ticket waits ``ticket_s`` for its viewer. ``mix`` are the requests that are expected, read
+    A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
+    ``interrupted_s`` for that person. ``mix`` are the requests that are expected, read
     when they are needed.
     """
 
@@ -48,6 +50,7 @@ class Config:
     defrag_threshold: float = DEFRAG_THRESHOLD
     image_max: int = IMAGE_MAX_BYTES
     ticket_s: float = TICKET_S
+    interrupted_s: float = INTERRUPTED_S
     mix: Declared | None = None
 
     @property
@@ -108,6 +111,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
         image_max=_bytes(settings, "image_max", IMAGE_MAX_BYTES),
         ticket_s=_number(settings, "ticket_s", TICKET_S),
+        interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
     )
 
@@ -120,7 +124,10 @@ def _policy(setting: _Setting | None) -> PlacementPolicy:
     return PlacementPolicy(setting.text)
 
 
-def _number(settings: Mapping[str, _Setting], key: str, default: float) -> float:
+def _number(
+    settings: Mapping[str, _Setting], key: str, default: float, *, or_none: bool = False
+) -> float:
+    """A positive number, or 0 where that means none."""
     setting = settings.get(key)
     if setting is None:
         return default
@@ -128,7 +135,7 @@ def _number(settings: Mapping[str, _Setting], key: str, default: float) -> float
         number = float(setting.text)
     except ValueError:
         setting.refuse(key, "is not a number")
-    if not 0 < number < MAX_NUMBER:
+    if not 0 <= number < MAX_NUMBER or not (number or or_none):
         setting.refuse(key, "is out of range")
     return number
 

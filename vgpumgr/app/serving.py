@@ -96,6 +96,7 @@ class Server:
     def _life(self, *, tickets: bool = True) -> Iterator[Controller]:
         app, status = App(self._config), StatusFile(self._options.status, self._options.interval_s)
         app.stop = self._stop
+        app.unasked = True
         with closing(app):
             self._be_the_only_one(app)
             self._turns = ThreadTurns(self._options.workers, app.engine.clock)

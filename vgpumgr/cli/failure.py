@@ -12,7 +12,7 @@ import click
 
 from vgpumgr.cli import terminal
 from vgpumgr.cli.terminal import echo, echo_json, style
-from vgpumgr.model.errors import Interrupted, VgpumgrError
+from vgpumgr.model.errors import Interrupted, UsageError, VgpumgrError
 
 
 def report(error: BaseException, *, debug: bool, as_json: bool) -> int:
@@ -33,12 +33,14 @@ def report(error: BaseException, *, debug: bool, as_json: bool) -> int:
 
 def _usage(error: click.ClickException, *, as_json: bool) -> int:
     if as_json:
-        shown = {"code": "usage", "message": error.format_message(), "why": "", "next": ""}
-        echo_json({**shown, "exit": error.exit_code}, err=True)
-    else:
-        shown_by_click = io.StringIO()
-        error.show(shown_by_click)
-        echo(shown_by_click.getvalue(), err=True, nl=False)
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        command = context.command_path if context else "vgpumgr"
+        known = UsageError(error.format_message(), next=f"{command} --help")
+        echo_json(known.as_dict(), err=True)
+        return known.exit_status
+    shown_by_click = io.StringIO()
+    error.show(shown_by_click)
+    echo(shown_by_click.getvalue(), err=True, nl=False)
     return error.exit_code
 
 

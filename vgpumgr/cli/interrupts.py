@@ -12,8 +12,10 @@ from typing import Any
 
 from vgpumgr.cli.failure import report, wants_json
 from vgpumgr.cli.output import say
-from vgpumgr.model.errors import Interrupted
+from vgpumgr.model.errors import Interrupted, VgpumgrError
 
+# How long the second Ctrl-C waits for its last words to be written down.
+_BRIEF_S = 2.0
 AFTER_A_CHANGE = "vgpumgr operation list --open"
 
 
@@ -25,14 +27,17 @@ def ending_at_once(next: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def ending_gently(stop: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C sets ``stop``; the second ends the process.
+def ending_gently(
+    stop: threading.Event, leave: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """The first Ctrl-C sets ``stop``; the second ends the process, ``leave`` once called.
 
     Nothing is lost by that: the journal is on disk, and whoever goes on looks at the hosts first.
     """
 
     def interrupt() -> None:
         if stop.is_set():
+            _briefly(leave)
             _end(next=AFTER_A_CHANGE)
         stop.set()
         say("interrupting: waiting for the running host calls to end …")
@@ -62,6 +67,18 @@ def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _briefly(act: Callable[[], object]) -> None:
+    """In a thread of its own, which may wait in vain for what the interrupted one holds."""
+
+    def quietly() -> None:
+        with suppress(VgpumgrError):
+            act()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join(_BRIEF_S)
 
 
 def _end(*, next: str) -> None:

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -22,6 +23,9 @@ FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
 AFTER_LISTS = "vgpumgr.after-lists"
 # A table keeps so many columns; a last one that is longer than a sentence's least goes on below.
 _FEWEST, _SENTENCE = 3, 24
+# The names of times: a number under one is Unix seconds, and is printed as text in UTC.
+_TIMES = frozenset({"at", "since", "until"})
+_TIME_ENDS = ("_at", "_until", "_by")
 Item = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,15 +110,19 @@ def say(text: str) -> None:
         echo(terminal.fitted(text, terminal.width(sys.stderr)), err=True)
 
 
-def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> None:
-    """Print a list in the chosen format."""
+def print_list(
+    kind: str, items: Sequence[Item], columns: Sequence[Column], *, more: bool = False
+) -> None:
+    """Print a list in the chosen format. ``more``: it stopped at its limit, which is said."""
     chosen = chosen_format()
     picked = _picked(columns, chosen)
+    cut = {"more": True} if more else {}
+    whole = {"apiVersion": API_VERSION, "kind": f"{kind}List", **cut, "items": list(items)}
     match chosen.name:
         case "json":
-            _echo_json({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": list(items)})
+            _echo_json(whole)
         case "yaml":
-            _echo_yaml({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": list(items)})
+            _echo_yaml(whole)
         case "name":
             for item in items:
                 echo(one_line(item["name"]))
@@ -122,6 +130,8 @@ def print_list(kind: str, items: Sequence[Item], columns: Sequence[Column]) -> N
             _echo_csv(items, picked)
         case _:
             _echo_table(items, picked)
+    if more:
+        say(f"these are the newest {len(items)}, and there are older ones: --limit 0 for all")
     click.get_current_context().meta.get(AFTER_LISTS, lambda: None)()
 
 
@@ -219,11 +229,33 @@ def _echo_csv(items: Sequence[Item], columns: Sequence[Column]) -> None:
     echo(buffer.getvalue(), nl=False)
 
 
+def time_text(at: float) -> str:
+    """A Unix time as every JSON of ours has it: ``2026-11-24T10:00:00.000Z``."""
+    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def timed(value: object) -> object:
+    """The same with its Unix times as text: the numbers under names that times have."""
+    if isinstance(value, Mapping):
+        return {key: _timed(key, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [timed(each) for each in value]
+    return value
+
+
+def _timed(key: object, value: object) -> object:
+    is_time = key in _TIMES or (isinstance(key, str) and key.endswith(_TIME_ENDS))
+    if is_time and isinstance(value, int | float) and not isinstance(value, bool):
+        return time_text(value)
+    return timed(value)
+
+
 def _echo_json(data: object) -> None:
-    echo_json(data, indent=2)
+    echo_json(timed(data), indent=2)
 
 
 def _echo_yaml(data: object) -> None:
     import yaml
 
-    echo(yaml.safe_dump(json.loads(json.dumps(data)), sort_keys=False), nl=False)
+    echo(yaml.safe_dump(json.loads(json.dumps(timed(data))), sort_keys=False), nl=False)

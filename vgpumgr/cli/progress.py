@@ -30,7 +30,7 @@ def changing(context: Context, total: int) -> Iterator[Engine]:
     from vgpumgr.engine.running.run import CUT
 
     app = context.app
-    with ending_gently(app.stop):
+    with ending_gently(app.stop, app.leave_to_person):
         with _reporting(app, total) as ended:
             yield app.engine
         touched = {host for outcome in ended for host in outcome.hosts} - {

@@ -35,7 +35,9 @@ class Session:
     """A ledger, its hosts, and how they are worked on.
 
     ``expected`` is what placement by ``least-fragmentation`` goes by. ``fencing`` proves that lost
-    hosts are off. ``stop`` is set by the first Ctrl-C. ``progress`` hears of every task's end,
+    hosts are off. ``stop`` is set by the first Ctrl-C; what it interrupts is left for ``left_s``
+    seconds to the person who pressed it. ``unasked``: no person asked for what this process does,
+    a controller, which leaves such operations alone. ``progress`` hears of every task's end,
     ``tell`` of what a long one is doing.
     """
 
@@ -49,6 +51,8 @@ class Session:
     waits: Waits = WAITS
     fencing: Fencing = field(default_factory=NoFencing)
     stop: threading.Event = field(default_factory=threading.Event)
+    left_s: float = 0.0
+    unasked: bool = False
     progress: Progress = _silent
     tell: Tell = _silent
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import pairwise
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
@@ -33,6 +34,11 @@ def span_words(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{math.ceil(seconds / size)} {unit}"
     return f"{math.ceil(max(0.0, seconds))} s"
+
+
+def clock(at: float) -> str:
+    """The local time of day of a Unix time, to the minute: ``10:15``."""
+    return datetime.fromtimestamp(at).strftime("%H:%M")
 
 
 def counted(number: int, word: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from vgpumgr.spec.fields import refuse
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = r"[0-9]{1,7}[smhd]"
 _LONGEST_S = 366 * 86_400
 
@@ -28,14 +28,14 @@ def _bounded(text: str) -> str:
 
 def seconds(text: str) -> int:
     """``4h`` → 14400."""
-    return int(text[:-1]) * _SECONDS[text[-1]]
+    return int(text[:-1]) * UNITS[text[-1]]
 
 
 def duration(count: float) -> str:
     """14400 → ``4h``: as a user would write it."""
     whole = round(count)
-    unit = max((u for u, s in _SECONDS.items() if whole % s == 0), key=_SECONDS.__getitem__)
-    return f"{whole // _SECONDS[unit]}{unit}"
+    unit = max((u for u, s in UNITS.items() if whole % s == 0), key=UNITS.__getitem__)
+    return f"{whole // UNITS[unit]}{unit}"
 
 
 Duration = Annotated[

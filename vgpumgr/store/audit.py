@@ -180,9 +180,11 @@ def list_audit(
     host: str = "",
     operation: str = "",
     event: str = "",
+    by: str = "",
+    since: float | None = None,
     limit: int | None = None,
 ) -> tuple[AuditRecord, ...]:
-    """The trail, newest first; ``operation`` and ``event`` match by their beginning."""
+    """The trail, newest first; ``operation``, ``event`` and ``by`` match by their beginning."""
     query = select(audit).order_by(audit.c.seq.desc()).limit(limit)
     if vm:
         query = query.where(audit.c.vm == vm)
@@ -192,6 +194,10 @@ def list_audit(
         query = query.where(audit.c.operation.startswith(operation, autoescape=True))
     if event:
         query = query.where(audit.c.event.startswith(event, autoescape=True))
+    if by:
+        query = query.where(audit.c.by.startswith(by, autoescape=True))
+    if since is not None:
+        query = query.where(audit.c.at >= since)
     return tuple(record_of(row) for row in connection.execute(query))
 
 

@@ -42,6 +42,13 @@ class Claiming:
                 self._take_over(operation_id)
         return claimed
 
+    def leave(self, until: float) -> None:
+        """Write down that a person interrupted what this process works on."""
+        held = operation_ids(self._claims.held())
+        if held:
+            with self._database.write() as connection:
+                workers.leave(connection, held, until)
+
     def is_worked_on(self, operation_id: str) -> bool:
         """Does a live process work on it? Nothing is claimed."""
         return self._claims.is_held(operation_name(operation_id))

@@ -76,6 +76,8 @@ def operation_of(row: Any) -> OperationRecord:
         ended_at=row.ended_at,
         by=row.started_by,
         summary=row.summary,
+        worker=row.worker,
+        left_until=row.left_until,
     )
 
 

@@ -182,6 +182,7 @@ def _operation(connection: Connection, moved: OperationMoved, stamp: Stamp) -> N
         "in_operation": moved.operation,
         "to_end": ended_at,
         "to_summary": printable(moved.summary) or None,
+        "to_left": moved.left_until,
         **stamp.values,
     }
     if OPERATIONS[moved.state].run(connection, values) != 1:

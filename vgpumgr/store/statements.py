@@ -123,6 +123,7 @@ OPERATIONS = {
             if to in OPERATION_ENDS
             else None,
             summary=func.coalesce(bindparam("to_summary"), operation.c.summary),
+            left_until=bindparam("to_left"),
         ),
         of_operations(f"operation.{to}", _OPERATION, operation.c.state != to.value),
     )

@@ -138,8 +138,13 @@ def _askers(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE ticket ADD COLUMN uids TEXT NOT NULL DEFAULT ''")
 
 
+def _operations_left(connection: Connection) -> None:
+    """Version 8: until when an operation is left to the person who interrupted it."""
+    connection.exec_driver_sql("ALTER TABLE operation ADD COLUMN left_until FLOAT")
+
+
 def _withheld(connection: Connection) -> None:
-    """Version 8: cloud-init text lives as long as its VM, queue entry or pool."""
+    """Version 9: cloud-init text lives as long as its VM, queue entry or pool."""
     request = table("request", column("id"), column("spec"))
     withhold(connection, request, true())
     for name, closed in (("vm", "deleted_at"), ("queue", "closed_at"), ("pool", "closed_at")):
@@ -162,6 +167,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         4: _queue_and_quotas,
         5: _desktops,
         6: _askers,
-        7: _withheld,
+        7: _operations_left,
+        8: _withheld,
     }
 )

@@ -66,6 +66,17 @@ _NOBODYS = (
 )
 
 
+_LEFT = update(operation).where(
+    operation.c.id.in_(bindparam("in_operations", expanding=True)),
+    operation.c.ended_at.is_(None),
+)
+
+
+def leave(connection: Connection, operations: Collection[str], until: float) -> None:
+    """A person interrupted them, and may go on with them until then (Unix seconds)."""
+    connection.execute(_LEFT.values(left_until=until), {"in_operations": list(operations)})
+
+
 def let_go(connection: Connection, operations: Collection[str], worker: str) -> None:
     """Forget that we worked on them; one that another took over stays its."""
     if operations:

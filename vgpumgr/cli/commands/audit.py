@@ -10,6 +10,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list
+from vgpumgr.cli.spans import limit_option, since_option
 from vgpumgr.model.codec import to_plain
 
 
@@ -55,14 +56,31 @@ def audit() -> None:
     "--operation", default="", metavar="ID", help="By this operation; its start is enough."
 )
 @click.option("--event", default="", metavar="EVENT", help="Of this kind: vm, allocation.released.")
-@click.option("--limit", default=100, show_default=True, metavar="N", help="The newest; 0 for all.")
+@click.option("--by", default="", metavar="WHO", help="By this user; the start of BY is enough.")
+@since_option
+@limit_option
 @list_options
 @pass_context
-def list_(context: Context, vm: str, host: str, operation: str, event: str, limit: int) -> None:
+def list_(
+    context: Context,
+    vm: str,
+    host: str,
+    operation: str,
+    event: str,
+    by: str,
+    since: float | None,
+    limit: int,
+) -> None:
     """List the trail, newest first."""
-    if limit < 0:
-        raise click.BadParameter("a number of records, or 0 for all", param_hint="--limit")
     found = context.app.ledger.audit(
-        vm=vm, host=host, operation=operation, event=event, limit=limit or None
+        vm=vm,
+        host=host,
+        operation=operation,
+        event=event,
+        by=by,
+        since=since,
+        limit=limit + 1 if limit else None,
     )
-    print_list("Audit", [{"name": str(each.seq), **to_plain(each)} for each in found], COLUMNS)
+    shown = found[:limit] if limit else found
+    items = [{"name": str(each.seq), **to_plain(each)} for each in shown]
+    print_list("Audit", items, COLUMNS, more=len(found) > len(shown))

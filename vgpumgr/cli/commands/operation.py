@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from vgpumgr.cli.context import Context, pass_context
@@ -17,24 +15,24 @@ from vgpumgr.cli.output import (
     table,
 )
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.spans import limit_option, since_option
 from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.operation_items import operation_item, operation_status, undone_text
 from vgpumgr.cli.views.outcomes import outcome_item, print_outcome
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import PartlyDone
-from vgpumgr.model.journal import FINAL_TASKS, OperationRecord, StepState, TaskRecord
+from vgpumgr.model.journal import FINAL_TASKS, StepState, TaskRecord, TaskState
 
 COLUMNS = (
     Column("ID", lambda item: item["name"][:8]),
     Column("KIND", "kind"),
     Column("STATE", "state"),
     Column("STARTED", lambda item: age(item["started_at"])),
-    Column("NOTE", "summary"),
+    Column("WHO", "by"),
+    Column("NOTE", "note"),
+    Column("WORKER", lambda item: item["worker"].rpartition(":")[0], wide=True),
     Column("EPOCH", "epoch", wide=True),
 )
-
-
-def _item(found: OperationRecord) -> dict[str, Any]:
-    return {"name": found.id, **to_plain(found)}
 
 
 @click.group()
@@ -44,12 +42,23 @@ def operation() -> None:
 
 @operation.command("list")
 @click.option("--open", "open_only", is_flag=True, help="Only the unfinished ones.")
+@since_option
+@limit_option
 @list_options
 @pass_context
-def list_(context: Context, open_only: bool) -> None:
-    """List operations, newest first."""
-    found = context.app.ledger.operations(open_only=open_only)
-    print_list("Operation", [_item(each) for each in found], COLUMNS)
+def list_(context: Context, open_only: bool, since: float | None, limit: int) -> None:
+    """List operations, newest first. STATE is what an operation is now: `running` has a live
+    process at work, `interrupted` waits, `abandoned` lost its worker.
+    """
+    ledger = context.app.ledger
+    found = [
+        each
+        for each in ledger.operations(open_only=open_only)
+        if since is None or each.started_at >= since
+    ]
+    shown = found[:limit] if limit else found
+    items = [operation_item(each, operation_status(ledger, each)) for each in shown]
+    print_list("Operation", items, COLUMNS, more=len(found) > len(shown))
 
 
 @operation.command()
@@ -61,9 +70,17 @@ def show(context: Context, id_: str) -> None:
     ledger = context.app.ledger
     found = ledger.operation(id_)
     tasks = ledger.tasks(found.id)
-    item = {**_item(found), "tasks": [to_plain(task) for task in tasks]}
+    how = operation_status(ledger, found, tasks)
+    item = {**operation_item(found, how), "tasks": [to_plain(task) for task in tasks]}
     head = fields(
-        [("Id", found.id), ("Kind", found.kind), ("State", found.state), ("Note", found.summary)]
+        [
+            ("Id", found.id),
+            ("Kind", found.kind),
+            ("State", how.word),
+            ("By", found.by),
+            ("Note", how.note),
+            ("Next", how.next),
+        ]
     )
     rows = [["  VM", "HOST", "VERB", "STATE", "STEPS", "ERROR"], *map(_task_row, tasks)]
     print_item("Operation", item, f"{head}\n{table(rows)}")
@@ -94,17 +111,21 @@ def undo(context: Context, id_: str) -> None:
     """Take back the unfinished part of an operation; finished VMs stay."""
     with changing(context, _size(context, id_)) as engine:
         outcome = engine.undo(id_)
-    lines = [f"{vm.vm}: {vm.state}{f': {vm.error}' if vm.error else ''}" for vm in outcome.vms]
-    print_item("Outcome", outcome_item(outcome), "\n".join(lines))
+    print_item("Outcome", outcome_item(outcome), undone_text(outcome))
     if outcome.interrupted:
         outcome.raise_for_failure()
     left = [vm for vm in outcome.vms if vm.state not in FINAL_TASKS]
-    if left:
-        raise PartlyDone(
-            f"{len(left)} of {len(outcome.vms)} VMs could not be taken back yet",
-            why="; ".join(f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in left[:5]),
-            next=f"vgpumgr operation undo {outcome.operation}",
-        )
+    if not left:
+        return
+    settled = [vm.error for vm in left if vm.error is not None and vm.state is TaskState.RUNNING]
+    if len(settled) == len(outcome.vms) == 1:
+        raise settled[0]
+    raise PartlyDone(
+        f"{len(left)} of {len(outcome.vms)} VMs could not be taken back{'' if settled else ' yet'}",
+        why="; ".join(f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in left[:5]),
+        next=next((each.next for each in settled), "")
+        or f"vgpumgr operation undo {outcome.operation}",
+    )
 
 
 def _size(context: Context, id_: str) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from vgpumgr.engine.reconcile.events import Emit, Event, EventKind
 from vgpumgr.engine.reconcile.pace import Patience
 from vgpumgr.engine.running.outcome import operation_state
+from vgpumgr.engine.running.status import NEEDS_OPERATOR, ways_on
 from vgpumgr.model.journal import OperationMoved, OperationRecord, OperationState
 from vgpumgr.model.ports import Clock, Ledger
 
-NEEDS_OPERATOR = "needs-operator"
 ENDED = "its worker had died; ended by serve"
 
 
@@ -39,7 +39,8 @@ class Closing:
             self.patience.done(operation)
             self.emit(_ended(before, state))
         elif summary and summary != before.summary:
-            self.emit(_needs_operator(before, summary))
+            ways = ways_on(before, self.ledger.tasks(operation))
+            self.emit(_needs_operator(before, summary, ways))
 
 
 def _ended(before: OperationRecord, state: OperationState) -> Event:
@@ -51,12 +52,12 @@ def _ended(before: OperationRecord, state: OperationState) -> Event:
     )
 
 
-def _needs_operator(before: OperationRecord, summary: str) -> Event:
+def _needs_operator(before: OperationRecord, summary: str, ways: str) -> Event:
     short = before.id[:8]
     return Event(
         kind=EventKind.NEEDS_OPERATOR,
         operation=before.id,
         state=str(OperationState.INTERRUPTED),
         text=f"{before.kind} {short}: {summary}",
-        next=f"vgpumgr operation show {short}, then vgpumgr operation resume {short} or undo",
+        next=f"vgpumgr operation show {short}, then {ways}",
     )

@@ -23,6 +23,7 @@ from vgpumgr.engine.reconcile.pace import Pace, Patience
 from vgpumgr.engine.reconcile.status import OpenOperation, Status
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.reconcile.watched import watched
+from vgpumgr.engine.running.status import status
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import ClaimLost, LedgerError, NotFound
 from vgpumgr.model.journal import OperationRecord
@@ -109,9 +110,9 @@ class Controller:
             self._beside.once(BEAT_S)
         self._state.tell_frozen()
         self._gauge.look()
-        status = self._status(ledger.operations(open_only=True))
-        self._show(status)
-        return status
+        found = self._status(ledger.operations(open_only=True))
+        self._show(found)
+        return found
 
     def finish(self, within_s: float) -> bool:
         """Let every turn end after the host call that runs; have all ended in time?"""
@@ -198,10 +199,17 @@ class Controller:
             hosts=self._book.statuses(),
             busy=tuple(sorted(self._turns.busy)),
             stuck=tuple(sorted(self._turns.stuck)),
-            open_operations=tuple(
-                OpenOperation(
-                    id=each.id, kind=each.kind, state=str(each.state), summary=each.summary
-                )
-                for each in open_
-            ),
+            open_operations=tuple(map(self._open_operation, open_)),
+        )
+
+    def _open_operation(self, operation: OperationRecord) -> OpenOperation:
+        worked_on = self._session.ledger.is_worked_on(operation.id)
+        now = self._session.clock.now()
+        how = status(operation, (), worked_on=worked_on, now=now)
+        return OpenOperation(
+            id=operation.id,
+            kind=operation.kind,
+            state=str(how.word),
+            summary=how.note,
+            left_until=how.left_until,
         )

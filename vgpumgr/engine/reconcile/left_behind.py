@@ -8,6 +8,7 @@ from vgpumgr.engine.reconcile.claims import Close
 from vgpumgr.engine.reconcile.context import Shared
 from vgpumgr.engine.reconcile.orphans import close_orphans
 from vgpumgr.engine.running.leftovers import unfinished
+from vgpumgr.engine.running.status import is_left
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.journal import OperationRecord
@@ -32,6 +33,8 @@ class LeftBehind:
         ledger, now = self._session.ledger, self._session.clock.monotonic()
         for operation in open_:
             if operation.id in self._shared.claims or ledger.is_worked_on(operation.id):
+                continue
+            if is_left(operation, self._session.clock.now()):
                 continue
             for host in {task.host for task in unfinished(ledger.tasks(operation.id))}:
                 ready = self._shared.patience.ready(operation.id, host)

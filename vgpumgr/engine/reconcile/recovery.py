@@ -16,6 +16,7 @@ from vgpumgr.engine.reconcile.overtaken import give_way
 from vgpumgr.engine.running import execute, leftovers
 from vgpumgr.engine.running.outcome import VmOutcome
 from vgpumgr.engine.running.run import CUT
+from vgpumgr.engine.running.status import is_left
 from vgpumgr.model.errors import Interrupted, NotFound, OutcomeUnknown
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.journal import FINAL_TASKS, OperationRecord, TaskRecord
@@ -52,9 +53,14 @@ def recover(turn: Turn) -> Recovered:
 
 
 def _is_ours_to_end(turn: Turn, operation: OperationRecord) -> bool:
-    """Is something left to do on the host, or only the operation's own end to be written down?"""
+    """Is something left to do on the host, or only the operation's own end to be written down?
+
+    What a person interrupted is that person's for a while.
+    """
     ledger = turn.session.ledger
     if operation.id not in turn.shared.claims and ledger.is_worked_on(operation.id):
+        return False
+    if is_left(operation, turn.session.clock.now()):
         return False
     waiting = leftovers.unfinished(ledger.tasks(operation.id))
     return not waiting or any(task.host == turn.host for task in waiting)

@@ -20,12 +20,16 @@ class HostStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOperation:
-    """An operation that has not ended; ``summary`` says what it waits for, where that is known."""
+    """An operation that has not ended; ``summary`` says what it waits for, where that is known.
+
+    ``left_until``: until then it is left to the person who interrupted it (Unix seconds).
+    """
 
     id: str
     kind: str
     state: str
     summary: str = ""
+    left_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from vgpumgr.engine.evacuation.guards import refusal
+from vgpumgr.engine.running import status
 from vgpumgr.engine.running.outcome import Outcome, VmOutcome, operation_state
 from vgpumgr.engine.running.run import TaskRun, outcome_of
 from vgpumgr.engine.session import Session
@@ -84,10 +85,19 @@ def _run(
 def _close(session: Session, operation: str, outcomes: tuple[VmOutcome, ...]) -> Outcome:
     state = operation_state([outcome.state for outcome in outcomes])
     open_ = state is OperationState.INTERRUPTED
-    ended_at = None if open_ else session.clock.now()
-    session.ledger.record(OperationMoved(operation=operation, state=state, ended_at=ended_at))
+    now = session.clock.now()
     stopped = open_ and session.stop.is_set()
-    return Outcome(operation=operation, vms=outcomes, interrupted=stopped)
+    left = now + session.left_s if stopped and session.left_s and not session.unasked else None
+    moved = OperationMoved(
+        operation=operation, state=state, ended_at=None if open_ else now, left_until=left
+    )
+    session.ledger.record(moved)
+    if not stopped:
+        return Outcome(operation=operation, vms=outcomes)
+    ways_on = status.ways_on(session.ledger.operation(operation), session.ledger.tasks(operation))
+    return Outcome(
+        operation=operation, vms=outcomes, interrupted=True, ways_on=ways_on, left_until=left
+    )
 
 
 def lane(

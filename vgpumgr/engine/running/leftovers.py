@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.running.outcome import Outcome, operation_state
+from vgpumgr.engine.running.status import process
 from vgpumgr.model.errors import Conflict, Interrupted
 from vgpumgr.model.journal import (
     CLEAN,
@@ -130,7 +131,7 @@ def close_layouts(ledger: Ledger, gpus: Collection[str], now: float) -> None:
         if not mine:
             continue
         if not ledger.claim_operation(operation.id):
-            raise running(operation.id)
+            raise running(ledger, operation.id)
         ended = tuple(_given_up(task) if task.id in mine else task for task in tasks)
         ledger.record(
             *(
@@ -162,7 +163,7 @@ def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:
         mine = open_.get(vm.id, [])
         for operation in mine:
             if ledger.is_worked_on(operation):
-                raise running(operation)
+                raise running(ledger, operation)
         if vm.state not in {VmState.ACTIVE, VmState.SHELVED}:
             short = mine[0][:8] if mine else "ID"
             undo = f", or vgpumgr operation undo {short}" if vm.state is VmState.RESERVED else ""
@@ -183,11 +184,12 @@ def require_taken_back(outcome: Outcome, names: Collection[str]) -> None:
             )
 
 
-def running(operation: str) -> Conflict:
+def running(ledger: Ledger, operation: str) -> Conflict:
     """The error for an operation that another live process works on."""
+    worker = process(ledger.operation(operation))
     return Conflict(
         f"operation {operation[:8]} is running",
-        why="another process is working on it",
+        why=f"{worker} is working on it",
         next=f"vgpumgr operation show {operation[:8]}, and the same command when it is done",
     )
 

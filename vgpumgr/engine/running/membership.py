@@ -5,6 +5,7 @@ from __future__ import annotations
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.leftovers import running, unfinished
 from vgpumgr.engine.running.outcome import Outcome
+from vgpumgr.engine.running.status import ways_on
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord
@@ -39,7 +40,7 @@ def give_up(session: Session, name: str) -> None:
     if task is None:
         return
     if not session.ledger.claim_operation(task.operation):
-        raise running(task.operation)
+        raise running(session.ledger, task.operation)
     why, now = "the host was given up", session.clock.now()
     session.ledger.record(
         TaskMoved(task=task.id, state=TaskState.FAILED, error=why, enrolled=False),
@@ -57,12 +58,14 @@ def not_finished(ledger: Ledger, host: HostRecord) -> Conflict:
     """The error for a host that is half in the fleet, with the commands that help."""
     task = _begun(ledger, host.name)
     if task and ledger.is_worked_on(task.operation):
-        return running(task.operation)
-    short = task.operation[:8] if task else "ID"
+        return running(ledger, task.operation)
+    message = f"host {host.name} ({host.address}) is {host.membership} the fleet"
+    if task is None:
+        return Conflict(message, next="vgpumgr operation list --open")
     return Conflict(
-        f"host {host.name} ({host.address}) is {host.membership} the fleet",
-        why=f"operation {short} is not finished",
-        next=f"vgpumgr operation resume {short}, or vgpumgr operation undo {short}",
+        message,
+        why=f"operation {task.operation[:8]} is not finished",
+        next=ways_on(ledger.operation(task.operation), ledger.tasks(task.operation)),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from vgpumgr.engine.running import execute, leftovers
+from vgpumgr.engine.running import execute, leftovers, status
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.running.verbs import VERBS, OnRefusal
 from vgpumgr.engine.session import Session
@@ -17,7 +17,11 @@ from vgpumgr.model.journal import (
     FINAL_TASKS,
     REIMAGE,
     UNSHELVE,
+    OperationMoved,
+    OperationRecord,
+    OperationState,
     Reservation,
+    TaskMoved,
     TaskRecord,
     TaskState,
 )
@@ -36,8 +40,12 @@ def begin(session: Session, start: Reservation) -> Outcome:
 
 
 def resume(session: Session, prefix: str) -> Outcome:
-    """Finish an interrupted one: look first, then go on."""
-    operation = session.ledger.operation(prefix).id
+    """Finish an interrupted one: look first, then go on. One that is done already stays so;
+    Conflict for one that ended otherwise.
+    """
+    record = session.ledger.operation(prefix)
+    status.refuse_resume_of_ended(record, session.ledger.tasks(record.id))
+    operation = record.id
     tasks = _claimed(session, operation)
     waiting = leftovers.unfinished(tasks)
     tasks = leftovers.close_overtaken(session.ledger, tasks, {})
@@ -45,9 +53,31 @@ def resume(session: Session, prefix: str) -> Outcome:
 
 
 def undo(session: Session, prefix: str) -> Outcome:
-    """Take back its unfinished creations and moves; what is done stays."""
-    operation = session.ledger.operation(prefix).id
-    return execute.run(session, operation, _to_undo(_claimed(session, operation)))
+    """Take back its unfinished creations and moves; what is done stays. Conflict for one that has
+    ended, that a live process works on, or that only goes forward.
+    """
+    record = session.ledger.operation(prefix)
+    status.refuse_undo_of_ended(record, session.ledger.tasks(record.id))
+    tasks = _claimed(session, record.id)
+    # It may have ended while its worker held it.
+    status.refuse_undo_of_ended(session.ledger.operation(record.id), tasks)
+    back = _to_undo(tasks)
+    _decide(session, record, back)
+    return execute.run(session, record.id, back)
+
+
+def _decide(session: Session, operation: OperationRecord, tasks: Iterable[TaskRecord]) -> None:
+    """Write down that they are taken back before the first one is: if this process is interrupted,
+    nobody finishes the rest. One that may have settled is asked first.
+    """
+    session.ledger.record(
+        *(
+            TaskMoved(task=task.id, state=TaskState.UNDOING, error=task.error)
+            for task in tasks
+            if task.state is TaskState.UNDOING and not status.may_have_settled(task)
+        ),
+        OperationMoved(operation=operation.id, state=OperationState.RUNNING),
+    )
 
 
 def finish_leftovers(
@@ -56,6 +86,8 @@ def finish_leftovers(
     """Go on with what a crash or an interruption left behind on these VMs."""
     ledger, ended = session.ledger, Outcome()
     for operation, waits in leftovers.left_behind(ledger, desired, verbs):
+        if session.unasked and status.is_left(operation, session.clock.now()):
+            continue
         if waits:
             ended = ended.then(_go_on(session, operation.id, desired))
         elif ledger.claim_operation(operation.id):
@@ -114,4 +146,4 @@ def _claimed(session: Session, operation: str) -> tuple[TaskRecord, ...]:
 
 def _claim(session: Session, operation: str) -> None:
     if not session.ledger.claim_operation(operation):
-        raise leftovers.running(operation)
+        raise leftovers.running(session.ledger, operation)

@@ -17,6 +17,7 @@ from vgpumgr.model.journal import (
     worked_on,
 )
 from vgpumgr.model.layout import GpuChange
+from vgpumgr.model.words import clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,17 @@ class VmOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One operation's end. ``operation`` is empty when there was nothing to do."""
+    """One operation's end. ``operation`` is empty when there was nothing to do.
+
+    ``ways_on`` is what may be typed for one that was interrupted, ``left_until`` when others go on
+    with it (Unix seconds).
+    """
 
     operation: str = ""
     vms: tuple[VmOutcome, ...] = ()
     interrupted: bool = False
+    ways_on: str = ""
+    left_until: float | None = None
 
     @property
     def done(self) -> tuple[VmOutcome, ...]:
@@ -65,10 +72,9 @@ class Outcome:
     def then(self, later: Outcome) -> Outcome:
         """Both, where the later one has the last word on a VM."""
         vms = {vm.vm: vm for vm in (*self.vms, *later.vms)}
-        return Outcome(
-            operation=later.operation or self.operation,
-            vms=tuple(vms.values()),
-            interrupted=later.interrupted or self.interrupted,
+        last = later if later.operation else self
+        return replace(
+            last, vms=tuple(vms.values()), interrupted=later.interrupted or self.interrupted
         )
 
     def of(self, tasks: Iterable[TaskRecord]) -> Outcome:
@@ -97,19 +103,13 @@ class Outcome:
         what = "GPUs" if verbs <= {LAYOUT} else "hosts" if verbs <= OF_HOSTS | OF_IMAGES else "VMs"
         return f"{len(self.done)} of {len(self.vms)} {what} are done"
 
-    def _way_back(self) -> str:
-        """Partitioning has none: the layout from before is one more layout."""
-        if all(vm.verb == LAYOUT for vm in self.vms):
-            return "the same command again"
-        return f"operation undo {self.operation}"
-
     def raise_for_failure(self) -> None:
         """Interrupted, the one VM's own error, or PartlyDone; nothing when all is done."""
         if self.interrupted:
             raise Interrupted(
                 f"interrupted: {self._count()}",
-                why="the running host calls were allowed to end",
-                next=f"vgpumgr operation resume {self.operation}   (or: {self._way_back()})",
+                why=f"the running host calls were allowed to end{self._left()}",
+                next=self.ways_on or f"vgpumgr operation resume {self.operation}",
             )
         bad = [vm for vm in self.vms if vm.state is not TaskState.DONE]
         if not bad:
@@ -123,6 +123,11 @@ class Outcome:
             why=_why(bad),
             next=self._again(),
         )
+
+    def _left(self) -> str:
+        if self.left_until is None:
+            return ""
+        return f"; serve will finish it at {clock(self.left_until)} unless you type:"
 
     def _again(self) -> str:
         return f"vgpumgr operation show {self.operation}; the same command again goes on"

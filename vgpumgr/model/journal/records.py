@@ -86,7 +86,11 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRecord:
-    """One operation. ``epoch`` is the store's at its start. Times are Unix seconds."""
+    """One operation. ``epoch`` is the store's at its start. Times are Unix seconds.
+
+    ``worker`` names the process that works on it, or did when it died (``MACHINE:PID:…``).
+    ``left_until``: a person interrupted it, and nobody goes on with it unasked before that time.
+    """
 
     id: str
     kind: str
@@ -96,3 +100,5 @@ class OperationRecord:
     ended_at: float | None = None
     by: str = ""
     summary: str = ""
+    worker: str = ""
+    left_until: float | None = None

@@ -48,12 +48,15 @@ class TaskMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationMoved:
-    """An operation changed state; final states get ``ended_at``."""
+    """An operation changed state; final states get ``ended_at``, and one that a person interrupted
+    ``left_until``: both Unix seconds.
+    """
 
     operation: str
     state: OperationState
     summary: str = ""
     ended_at: float | None = None
+    left_until: float | None = None
 
 
 Transition = StepMoved | TaskMoved | OperationMoved

@@ -14,6 +14,10 @@ class Claims(Journal):
         """
         return self._claiming.operation(self.operation(operation_id).id)
 
+    def leave_operations(self, until: float) -> None:
+        """Leave the open ones of this process to whoever interrupted them, until then."""
+        self._claiming.leave(until)
+
     def is_worked_on(self, operation_id: str) -> bool:
         """Does a live process work on it? Nothing is claimed."""
         return self._claiming.is_worked_on(self.operation(operation_id).id)

@@ -42,12 +42,21 @@ class Past(Session):
         host: str = "",
         operation: str = "",
         event: str = "",
+        by: str = "",
+        since: float | None = None,
         limit: int | None = None,
     ) -> tuple[AuditRecord, ...]:
-        """The trail, newest first; ``operation`` and ``event`` match by their beginning."""
+        """The trail, newest first; ``operation``, ``event`` and ``by`` match by their beginning."""
         with self._database.read() as connection:
             return audit.list_audit(
-                connection, vm=vm, host=host, operation=operation, event=event, limit=limit
+                connection,
+                vm=vm,
+                host=host,
+                operation=operation,
+                event=event,
+                by=by,
+                since=since,
+                limit=limit,
             )
 
     @retried

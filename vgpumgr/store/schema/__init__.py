@@ -15,7 +15,7 @@ from vgpumgr.store.schema.promises import MEMORY, VF, allocation, request, unit,
 from vgpumgr.store.schema.queue import queue, quota
 from vgpumgr.store.schema.tickets import ticket
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 __all__ = [
     "MEMORY",

@@ -19,6 +19,7 @@ operation = Table(
     text("started_by"),
     text("summary"),
     text("worker", server_default=""),
+    end("left_until"),
 )
 
 task = Table(

@@ -14,6 +14,11 @@ class Claims(Protocol):
         server's session can be), record() and reserve() raise ClaimLost.
         """
 
+    def leave_operations(self, until: float) -> None:
+        """Leave the open ones that this process works on to the person who interrupted them, until
+        then (Unix seconds). They stay claimed.
+        """
+
     def is_worked_on(self, operation_id: str) -> bool:
         """Does a live process, this one included, work on it? Nothing is claimed."""
 

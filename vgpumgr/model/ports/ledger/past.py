@@ -30,10 +30,12 @@ class Past(Protocol):
         host: str = "",
         operation: str = "",
         event: str = "",
+        by: str = "",
+        since: float | None = None,
         limit: int | None = None,
     ) -> tuple[AuditRecord, ...]:
-        """The trail, newest first; each filter that is set must match (``operation`` and
-        ``event`` by their beginning).
+        """The trail, newest first; each filter that is set must match (``operation``,
+        ``event`` and ``by`` by their beginning). ``since`` is Unix seconds.
         """
 
     def freeze(self, why: str) -> None:

@@ -145,7 +145,14 @@ def print_item(kind: str, item: Item, text: str) -> None:
         case "name":
             echo(one_line(item["name"]))
         case _:
-            echo(terminal.fitted(text, terminal.width()))
+            if text:
+                echo(terminal.fitted(text, terminal.width()))
+
+
+def tell_people(text: str) -> None:
+    """What people see on stdout before the end; programs get it in the one object at the end."""
+    if chosen_format().name in {"table", "wide"} and text:
+        echo(terminal.fitted(text, terminal.width()))
 
 
 def fields(pairs: Sequence[tuple[str, object]]) -> str:

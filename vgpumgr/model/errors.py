@@ -7,6 +7,7 @@ VgpumgrError                1  failure
 ├── NotFound                3
 ├── Conflict                4  held by someone, wrong generation, needs a stop
 │   ├── InUse               4  a device or volume somebody else holds
+│   ├── StillRunning        4  VMs run that were to be deleted
 │   ├── Frozen              4  the ledger went back in time and may not allocate
 │   └── StaleGeneration     4  the ledger moved since it was read; plan again
 ├── NoPlacement             5
@@ -96,6 +97,16 @@ class InUse(Conflict):
     """A device or volume that a domain or another tool holds."""
 
     code = "conflict.in-use"
+
+
+class StillRunning(Conflict):
+    """VMs run that were to be deleted; ``stop`` is the command that stops them."""
+
+    code = "conflict.running"
+
+    def __init__(self, message: str, *, why: str = "", next: str = "", stop: str = "") -> None:
+        super().__init__(message, why=why, next=next)
+        self.stop = stop
 
 
 class Frozen(Conflict):

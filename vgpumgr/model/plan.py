@@ -22,7 +22,9 @@ class ActionKind(StrEnum):
 class Action:
     """One VM's change. ``details`` are lines for people; ``needs_restart`` is set for a change.
 
-    ``placed`` is set for create, ``record`` for every VM the ledger knows already.
+    ``placed`` is set for create, ``record`` for every VM the ledger knows already. ``replace``:
+    the change cannot be made in place, ``apply`` refuses it, and this is the way on; ``FILE`` in it
+    stands for the user's file.
     """
 
     kind: ActionKind
@@ -32,6 +34,7 @@ class Action:
     needs_restart: bool = False
     placed: Placed | None = None
     record: VmRecord | None = None
+    replace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +71,8 @@ class Plan:
     def changes(self) -> int:
         """How many VMs would change, or begin to wait."""
         return len(self.actions) + len(self.entering)
+
+    @property
+    def replaced(self) -> tuple[Action, ...]:
+        """Those that only a new VM can be: while one is among them, ``apply`` changes nothing."""
+        return tuple(each for each in self.actions if each.replace)

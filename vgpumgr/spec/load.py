@@ -43,13 +43,16 @@ KINDS: Mapping[str, type[Model]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What a file asks for, in its order, replicas and counts expanded."""
+    """What a file asks for, in its order, replicas and counts expanded. ``lines`` is where the
+    document of a kind and name begins.
+    """
 
     vms: tuple[VmSpec, ...] = ()
     hosts: tuple[HostRecord, ...] = ()
     fleets: tuple[SimFleet, ...] = ()
     layouts: tuple[LayoutSpec, ...] = ()
     pools: tuple[PoolSpec, ...] = ()
+    lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:
@@ -71,6 +74,7 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
         fleets=tuple(reader.fleets),
         layouts=tuple(reader.layouts),
         pools=tuple(reader.pools),
+        lines=reader.lines,
     )
 
 
@@ -100,6 +104,7 @@ class _Reader:
     fleets: list[SimFleet] = field(default_factory=list)
     layouts: list[LayoutSpec] = field(default_factory=list)
     pools: list[PoolSpec] = field(default_factory=list)
+    lines: dict[tuple[str, str], int] = field(default_factory=dict)
     _vms: list[VmModel] = field(default_factory=list)
     _vm_count: int = 0
     _named: dict[tuple[str, str], Mark] = field(default_factory=dict)
@@ -123,6 +128,8 @@ class _Reader:
             yield from (replace(value, name=name) for name in model.names())
 
     def _keep(self, model: Model, tree: Tree) -> None:
+        names = model.names() if isinstance(model, VmModel) else [model.name]
+        self.lines.update(((model.kind, name), tree.start.line) for name in names)
         match model:
             case VmModel():
                 self._keep_vm(model, tree)

@@ -9,16 +9,17 @@ import click
 
 from vgpumgr.cli.commands.pool_files import apply_pools, delete_pools, plan_pools
 from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.file_kinds import require_no_strangers, what_stays
 from vgpumgr.cli.files import file_option, load_documents, vms_of
 from vgpumgr.cli.looking import require_all_read
-from vgpumgr.cli.output import output_option, print_item, say
+from vgpumgr.cli.output import output_option, print_item, say, tell_people
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
 from vgpumgr.cli.views.outcomes import outcome_item, outcome_text
 from vgpumgr.cli.views.plans import plan_item, plan_text
 from vgpumgr.cli.views.surplus import say_surplus
-from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
+from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone, StillRunning
 from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.plan import Plan
 from vgpumgr.model.queued import QueueState
@@ -38,7 +39,7 @@ CHANGES_PENDING = 10
 @pass_context
 def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
     """Show what apply would do; probes every host, changes nothing."""
-    documents = load_documents(context, file)
+    documents = _documents(context, file)
     if documents.pools:
         _exit_if(plan_pools(context, documents, file) and detailed_exitcode)
         return
@@ -68,6 +69,13 @@ def diff(context: Context, file: str) -> None:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
+def _documents(context: Context, file: str) -> Documents:
+    """Those of a file that is to be applied; UsageError where something in it would be dropped."""
+    documents = load_documents(context, file)
+    require_no_strangers(context, documents, file)
+    return documents
+
+
 def _exit_if(changes: bool) -> None:
     if changes:
         raise click.exceptions.Exit(CHANGES_PENDING)
@@ -87,8 +95,8 @@ def _layouts(context: Context, documents: Documents) -> LayoutPlan:
     return context.app.engine.layout_plan(documents.layouts)
 
 
-def _print_plan(file: str, shown: Plan, layouts: LayoutPlan) -> None:
-    item, text = plan_item(shown), plan_text(shown)
+def _print_plan(file: str, shown: Plan, layouts: LayoutPlan, *, partial: bool = False) -> None:
+    item, text = plan_item(shown), plan_text(shown, file=file, partial=partial)
     if layouts != LayoutPlan():
         item["layouts"] = layout_plan_item(layouts)
     if layouts.gpus:
@@ -119,7 +127,7 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
         return
     if dry_run:
         shown, layouts = make_plan(context, documents, file)
-        _print_plan(file, shown, layouts)
+        _print_plan(file, shown, layouts, partial=partial)
         if shown.unplaced and not partial:
             raise click.exceptions.Exit(NoPlacement.exit_status)
         require_all_read(shown.warnings)
@@ -129,7 +137,7 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     _require_layouts(file, _layouts(context, documents))
     try:
         with changing(context, len(vms)) as engine:
-            done, outcome = engine.apply(vms, partial=partial, restart=restart)
+            done, outcome = engine.apply(vms, partial=partial, restart=restart, show=_PlanShown())
     except (Conflict, NoPlacement) as error:
         error.next = error.next.replace("-f FILE", f"-f {shlex.quote(file)}")
         raise
@@ -167,9 +175,22 @@ def explain_command(file: str) -> str:
     return f"vgpumgr explain -f {shlex.quote(file)}"
 
 
+class _PlanShown:
+    """People see the plan before it is carried out; once more only where it has become another."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, planned: Plan) -> None:
+        text = plan_text(planned, partial=True)
+        if text != self._last:
+            tell_people(text)
+            self._last = text
+
+
 def _print_outcome(done: Plan, outcome: Outcome) -> None:
-    text = "\n".join(part for part in (plan_text(done), outcome_text(outcome)) if part)
-    print_item("Apply", {**plan_item(done), **outcome_item(outcome)}, text)
+    """Programs get the plan and its outcome in one; people have seen the plan before."""
+    print_item("Apply", {**plan_item(done), **outcome_item(outcome)}, outcome_text(outcome))
 
 
 @click.command("delete")
@@ -184,6 +205,8 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
     from vgpumgr.cli.commands.vm_delete import delete_vms
 
     documents = load_documents(context, file)
+    if stays := what_stays(documents):
+        say(f"left as they are: {stays}")
     if documents.pools:
         delete_pools(context, documents, file, confirm(yes=yes))
         return
@@ -197,7 +220,12 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
         context.app.writable_ledger.cancel_queued(waiting)
         say(f"taken out of the queue: {spanned(waiting)}")
     if known:
-        delete_vms(context, known, keep_disks=keep_disks, force=force, ask=ask)
+        try:
+            delete_vms(context, known, keep_disks=keep_disks, force=force, ask=ask)
+        except StillRunning as error:
+            again = f"vgpumgr delete -f {shlex.quote(file)} --force"
+            error.next = f"{again}   (powers them off), or first {error.stop}"
+            raise
     elif not waiting:
         say("nothing to delete")
     say_surplus(context, wanted)

@@ -7,28 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vgpumgr.cli.context import Context
-from vgpumgr.cli.files import source_name
+from vgpumgr.cli.file_kinds import require_one_way
 from vgpumgr.cli.output import print_item, say
 from vgpumgr.cli.views.pool_outlook import wish_item, wish_text
-from vgpumgr.model.errors import UsageError
 
 if TYPE_CHECKING:
     from vgpumgr.spec import Documents
 
 
-def require_pools_alone(documents: Documents, file: str) -> None:
-    """UsageError for a file that has VMs or layouts beside its pools."""
-    if documents.vms or documents.layouts:
-        raise UsageError(
-            f"{source_name(file)} has pools and other documents",
-            why="VMs are made at once, desktops by serve",
-            next="write the pools into a file of their own",
-        )
-
-
 def plan_pools(context: Context, documents: Documents, file: str) -> bool:
     """Show what applying would change; does it?"""
-    require_pools_alone(documents, file)
+    require_one_way(documents, file)
     context.app.require_hosts()
     wishes = [context.app.engine.pool_plan(each) for each in documents.pools]
     print_item("PoolPlan", wish_item(wishes), wish_text(wishes))
@@ -37,7 +26,7 @@ def plan_pools(context: Context, documents: Documents, file: str) -> bool:
 
 def apply_pools(context: Context, documents: Documents, file: str) -> None:
     """Write the pools down: all that can be are looked at before the first."""
-    require_pools_alone(documents, file)
+    require_one_way(documents, file)
     context.app.require_hosts()
     engine = context.app.engine
     for each in documents.pools:
@@ -54,7 +43,7 @@ def delete_pools(
     """Delete those of the file's pools that there are."""
     from vgpumgr.cli.commands.pool import delete_pool
 
-    require_pools_alone(documents, file)
+    require_one_way(documents, file)
     there = {each.name for each in context.app.ledger.pools()}
     names = [each.name for each in documents.pools if each.name in there]
     if not names:

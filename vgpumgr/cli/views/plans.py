@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -75,6 +76,7 @@ def plan_item(plan: Plan) -> dict[str, Any]:
                 "host": action.host,
                 "details": list(action.details),
                 "needs_restart": action.needs_restart,
+                "replace": action.replace,
             }
             for action in plan.actions
         ],
@@ -95,12 +97,14 @@ def plan_item(plan: Plan) -> dict[str, Any]:
     }
 
 
-def plan_text(plan: Plan) -> str:
-    """A plan for people."""
+def plan_text(plan: Plan, *, partial: bool = False, file: str = "") -> str:
+    """A plan for people. ``file`` is what `apply` would be given, ``partial`` whether it may make
+    what fits though some do not.
+    """
     if not plan.changes and not plan.unplaced and not plan.waiting:
         verb = "is" if len(plan.unchanged) == 1 else "are"
         return f"nothing to change: {counted(len(plan.unchanged), 'VM')} {verb} as wanted"
-    rows = [[f"  {a.kind}", a.vm.name, a.host, _details(a)] for a in plan.actions]
+    rows = [[f"  {_verb(a)}", a.vm.name, a.host, _details(a)] for a in plan.actions]
     lines = [table(folded(rows, column=1))] if rows else []
     for reasons, alike in groupby(plan.unplaced, key=lambda refused: refused.reasons):
         names = [refused.request.name for refused in alike]
@@ -109,12 +113,35 @@ def plan_text(plan: Plan) -> str:
         lines += reason_lines(reasons, _REASONS, "      ")
     lines += [f"  waits  {_waiting(each)}" for each in plan.waiting]
     waiting = f"{len(plan.waiting)} in the queue, " if plan.waiting else ""
+    replaced = plan.replaced
+    anew = f"{len(replaced)} only as a new VM, " if replaced else ""
     lines.append(
-        f"{len(plan.actions)} to change, {len(plan.unplaced)} cannot be placed, {waiting}"
+        f"{len(plan.actions) - len(replaced)} to change, {anew}"
+        f"{len(plan.unplaced)} cannot be placed, {waiting}"
         f"{len(plan.unchanged)} as wanted"
     )
     lines += [f"note: {note}" for note in plan.notes]
+    lines += _refusals(plan, shlex.quote(file), partial=partial) if file else ()
     return "\n".join(lines)
+
+
+def _refusals(plan: Plan, file: str, *, partial: bool, most: int = 3) -> Iterator[str]:
+    """Why ``apply`` would change nothing as it is, and what to type instead."""
+    replaced = plan.replaced
+    if replaced:
+        yield f"apply refuses this file: {replaced[0].vm.name} cannot be changed in place"
+        for each in replaced[:most]:
+            yield f"  next: {each.replace.replace('-f FILE', f'-f {file}')}"
+        if len(replaced) > most:
+            yield f"  and alike for {len(replaced) - most} more"
+    elif plan.unplaced and not partial:
+        fit = len(plan.actions)
+        instead = f"; to make the {fit} that fit: vgpumgr apply -f {file} --partial" if fit else ""
+        yield f"apply refuses this file, all or nothing{instead}"
+
+
+def _verb(action: Action) -> str:
+    return "replace" if action.replace else str(action.kind)
 
 
 def _waiting(each: QueuedVm) -> str:

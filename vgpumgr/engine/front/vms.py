@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from vgpumgr.engine.migration import MovePlan
 from vgpumgr.engine.reserving.shelving import Stop
@@ -52,11 +52,18 @@ class Vms(Session):
         return queue.outlook(self)
 
     def apply(
-        self, desired: Sequence[VmSpec], *, partial: bool = False, restart: bool = False
+        self,
+        desired: Sequence[VmSpec],
+        *,
+        partial: bool = False,
+        restart: bool = False,
+        show: Callable[[Plan], None] = lambda _: None,
     ) -> tuple[Plan, Outcome]:
-        """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing."""
+        """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing. ``show``
+        hears the plan before it is carried out.
+        """
         pool.refuse_names(self, [each.name for each in desired])
-        return apply.apply(self, desired, partial=partial, restart=restart)
+        return apply.apply(self, desired, partial=partial, restart=restart, show=show)
 
     def delete(self, names: Sequence[str], *, keep_disks: bool, force: bool) -> Outcome:
         """Delete VMs. A running one needs ``force``; an interrupted deletion goes on. Conflict for

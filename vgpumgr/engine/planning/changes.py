@@ -34,6 +34,11 @@ def needs_restart(old: VmSpec, new: VmSpec) -> bool:
     return any(name in _DEFINITION for name, _, _ in _differences(old, new))
 
 
+def stuck_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
+    """The fields that differ and that only a new VM can have."""
+    return tuple(name for name, _, _ in _differences(old, new) if name not in _CHANGEABLE)
+
+
 def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
     """Does the change leave the host alone?"""
     return all(name in _BOOKKEEPING for name, _, _ in _differences(old, new))
@@ -41,17 +46,14 @@ def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
 
 def refuse_impossible(action: Action) -> None:
     """Conflict when a change needs a new VM: other GPUs, disks, pinning or pages."""
-    if action.record is None:
+    if action.record is None or not action.replace:
         return
-    differences = _differences(action.record.spec, action.vm)
-    stuck = [name for name, _, _ in differences if name not in _CHANGEABLE]
-    if stuck:
-        name = action.vm.name
-        raise Conflict(
-            f"{name} cannot change {', '.join(map(words.key, stuck))} in place",
-            why="; ".join(action.details),
-            next=f"vgpumgr vm delete {name} --force   (its disks go too), then apply again",
-        )
+    stuck = stuck_fields(action.record.spec, action.vm)
+    raise Conflict(
+        f"{action.vm.name} cannot change {', '.join(map(words.key, stuck))} in place",
+        why="; ".join(action.details),
+        next=action.replace,
+    )
 
 
 def refuse_unreached(action: Action, reached: Collection[str]) -> None:

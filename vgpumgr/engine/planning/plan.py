@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpumgr.engine.images.resolving import resolved
 from vgpumgr.engine.outlook import Place
-from vgpumgr.engine.planning.changes import changed_fields, needs_restart
+from vgpumgr.engine.planning.changes import changed_fields, needs_restart, stuck_fields
 from vgpumgr.engine.planning.quotas import within_quotas
+from vgpumgr.engine.planning.replacement import way_on
 from vgpumgr.engine.queue.asking import ask, settled
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.supply import build_fleet
@@ -151,14 +152,17 @@ def _known(spec: VmSpec, record: VmRecord, seen: Reached) -> Action | None:
         )
     fields = changed_fields(record.spec, spec)
     if fields:
-        return Action(
+        change = Action(
             kind=ActionKind.CHANGE,
             vm=spec,
             host=record.host,
             record=record,
             details=tuple(fields),
-            needs_restart=needs_restart(record.spec, spec) and where in seen.running,
         )
+        if stuck_fields(record.spec, spec):
+            return replace(change, replace=way_on(change))
+        stops = needs_restart(record.spec, spec) and where in seen.running
+        return replace(change, needs_restart=stops)
     awake = record.host in seen.hosts - seen.resting
     if record.running and awake and where not in seen.running:
         lost = "" if where in seen.defined else ", not even defined"

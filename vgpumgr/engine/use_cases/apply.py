@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -107,9 +107,17 @@ def _touched(session: Session, desired: Sequence[VmSpec]) -> tuple[frozenset[str
 
 
 def apply(
-    session: Session, desired: Sequence[VmSpec], *, partial: bool, restart: bool
+    session: Session,
+    desired: Sequence[VmSpec],
+    *,
+    partial: bool,
+    restart: bool,
+    show: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcome]:
-    """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing."""
+    """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing.
+
+    ``show`` hears the plan before anything of it is done; anew where the ledger had moved.
+    """
     wanted = {spec.name: spec for spec in desired}
     before = operations.finish_leftovers(session, wanted, _RESUMED)
     ready = [spec for spec in desired if spec.name not in before.waiting]
@@ -117,6 +125,7 @@ def apply(
     def attempt() -> tuple[Plan, Outcome]:
         planned, view = plan(session, ready)
         _refuse(session, planned, view, partial=partial, restart=restart)
+        show(planned)
         if not planned.changes:
             return planned, before
         return planned, before.then(carry_out(session, planned, view))
@@ -143,8 +152,16 @@ def _refuse(
         kept = refused(view, planned, session.clock.now())
         session.ledger.refuse(kept)
         if not (partial and planned.actions):
-            told = kept[0].explanation
-            raise no_placement(planned.unplaced, helps=told.changes if told else ())
+            said = kept[0].explanation
+            error = no_placement(planned.unplaced, helps=said.changes if said else ())
+            error.next += _partial_instead(planned)
+            raise error
+
+
+def _partial_instead(planned: Plan) -> str:
+    """The rest of the file can be had without those that fit nowhere."""
+    fit = len(planned.actions)
+    return f"; or make the {fit} that fit: vgpumgr apply -f FILE --partial" if fit else ""
 
 
 def carry_out(

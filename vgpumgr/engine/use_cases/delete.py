@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from vgpumgr.engine.planning.changes import MOST_NAMED
 from vgpumgr.engine.planning.plan import reached
 from vgpumgr.engine.reserving import reservations
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
-from vgpumgr.model.errors import Conflict, HostUnreachable
+from vgpumgr.model.errors import HostUnreachable, StillRunning
 from vgpumgr.model.vm import VmRecord, VmState
 
 
@@ -51,7 +52,11 @@ def _refuse_running(session: Session, vms: Sequence[VmRecord]) -> None:
             )
     names = [vm.name for vm in vms if (vm.host, vm.name) in seen.running]
     if names:
-        raise Conflict(
-            f"still running: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}",
-            next=f"vgpumgr vm stop {names[0]}, or delete with --force",
+        said = " ".join(names) if len(names) <= MOST_NAMED else "NAME …"
+        stop = f"vgpumgr vm stop {said}"
+        raise StillRunning(
+            f"still running: {', '.join(names[:MOST_NAMED])}"
+            f"{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}",
+            stop=stop,
+            next=f"vgpumgr vm delete {said} --force   (powers them off), or first {stop}",
         )

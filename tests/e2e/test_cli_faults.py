@@ -200,7 +200,9 @@ def test_a_running_operation_can_neither_be_resumed_nor_undone_by_another(cli: C
     process = held_in_the_middle(cli)
     (operation,) = open_operations(cli)
     for verb in ("resume", "undo"):
-        assert "another process is working on it" in cli.fails(4, "operation", verb, operation).err
+        refused = cli.fails(4, "operation", verb, operation).err
+        assert f"process {process.pid} on" in refused
+        assert "is working on it" in refused
     fast(cli)
     assert finish(process).code == 0
     all_run_and_nothing_is_open(cli)

@@ -103,12 +103,14 @@ def test_a_change_is_told_in_the_words_of_the_file(cli: Cli) -> None:
         "gpus: T4-2Q → T4-4Q (needs a new VM)",
         "disks: 1GiB in default → 2GiB in default (needs a new VM)",
         "labels: a=b → a=c",
-        "needs a stop: apply --restart",
+        "only as a new VM",
+        "--keep-disks",
     ):
         assert words in told
+    assert "needs a stop" not in told
     error = cli.fails(4, "apply", "-f", file, "--restart", "-o", "json").error
     assert error["message"] == "web cannot change gpus, disks in place"
-    assert error["next"].startswith("vgpumgr vm delete web --force ")
+    assert error["next"].startswith("vgpumgr vm delete web --force --keep-disks, then ")
 
 
 def test_the_command_that_allows_a_stop_can_be_typed(cli: Cli) -> None:

@@ -25,7 +25,7 @@ AFTER_LISTS = "vgpumgr.after-lists"
 _FEWEST, _SENTENCE = 3, 24
 # The names of times: a number under one is Unix seconds, and is printed as text in UTC.
 _TIMES = frozenset({"at", "since", "until"})
-_TIME_ENDS = ("_at", "_until", "_by")
+_TIME_ENDS = ("_at", "_since", "_until", "_by")
 Item = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -52,7 +52,7 @@ class Documents:
     fleets: tuple[SimFleet, ...] = ()
     layouts: tuple[LayoutSpec, ...] = ()
     pools: tuple[PoolSpec, ...] = ()
-    lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    lines: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
 
 
 def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:

@@ -58,7 +58,7 @@ def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
 @pass_context
 def diff(context: Context, file: str) -> None:
     """Compare a file with the fleet: exit 0 when it is as wanted, 10 when it is not."""
-    documents = load_documents(context, file)
+    documents = _documents(context, file)
     if documents.pools:
         _exit_if(plan_pools(context, documents, file))
         return
@@ -120,7 +120,7 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     changes nothing when all is as wanted. Layouts in the file must hold already (exit 4 when
     they do not): only `layout apply` partitions GPUs, and it asks.
     """
-    documents = load_documents(context, file)
+    documents = _documents(context, file)
     if documents.pools:
         work = plan_pools if dry_run else apply_pools
         work(context, documents, file)

@@ -17,7 +17,7 @@ from vgpumgr.cli.output import (
     print_item,
     print_list,
 )
-from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.ages import age, seen_text
 from vgpumgr.cli.views.gpu_items import gpu_item, gpu_items, seen_gpus
 from vgpumgr.cli.views.gpu_words import (
     health_text,
@@ -51,7 +51,7 @@ COLUMNS = (
     Column("USED", lambda gpu: f"{gpu['units_used']}/{gpu['units']}"),
     Column("VMS", lambda gpu: len(gpu["allocations"])),
     Column("STATE", health_text),
-    Column("SEEN", lambda gpu: age(gpu["observed_at"]), spare=True),
+    Column("SEEN", seen_text, spare=True),
     Column("MODE", lambda gpu: mode_text(gpu["mixed_size"]), wide=True),
     Column("SCHEDULER", "scheduler", wide=True),
     Column("FABRIC", lambda gpu: _fabric_text(gpu["fabric"]), wide=True),

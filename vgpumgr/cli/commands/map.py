@@ -12,7 +12,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.terminal import style
-from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.ages import age, answers, look_item
 from vgpumgr.cli.views.bars import bar
 from vgpumgr.model.freeze import Freeze
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
@@ -40,7 +40,7 @@ def map_(context: Context, refresh: bool) -> None:
         view = read_view(context.app.ledger)
         fleet = build_fleet(view)
         records = {host.name: host for host in view.hosts}
-        items = [_host_item(host) for host in fleet.hosts]
+        items = [{**_host_item(host), **look_item(records[host.name])} for host in fleet.hosts]
         drawn = [line for host in fleet.hosts for line in _draw(host, records[host.name])]
         frozen = context.app.ledger.frozen()
         text = "\n".join([*_freeze_lines(frozen), *(drawn or ["no host is enrolled"])])
@@ -95,7 +95,10 @@ def _gpu_item(gpu: GpuSupply) -> dict[str, Any]:
 
 def _draw(host: HostSupply, record: HostRecord) -> Iterable[str]:
     note = f"  [{host.blocked}]" if host.blocked else ""
+    look = look_item(record)
     seen = f"seen {age(record.observed_at)} ago" if record.observed_at else "never seen"
+    if record.observed_at and not answers(look):
+        seen = click.style(f"{look['stale_why']}, last {seen}: what is drawn may be over", fg="red")
     free = f"{host.free_vcpus} vCPUs, {host.free_memory_mib // 1024} GiB free"
     yield f"{style(host.name, bold=True)}  {free}, {seen}{note}"
     device = max((len(gpu.device) for gpu in host.gpus), default=0)

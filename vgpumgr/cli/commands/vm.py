@@ -27,10 +27,10 @@ from vgpumgr.cli.output import (
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.selectors import Selector, matches, selector_option
 from vgpumgr.cli.terminal import echo
-from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.ages import age, seen_text
 from vgpumgr.cli.views.outcomes import print_outcome
 from vgpumgr.cli.views.queue_items import waiting_line
-from vgpumgr.cli.views.vm_items import part_text, vm_items
+from vgpumgr.cli.views.vm_items import part_text, power_text, vm_items
 from vgpumgr.model.size import format_mib
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def _profiles(vm: Item) -> str:
 COLUMNS = (
     Column("NAME", "name"),
     Column("HOST", "host"),
-    Column("STATE", "state"),
-    Column("POWER", "power"),
+    Column("STATE", "status"),
+    Column("POWER", power_text),
     Column("GPUS", _profiles),
     Column("VCPUS", "vcpus"),
     Column("MEMORY", lambda vm: format_mib(vm["memory_mib"])),
-    Column("SEEN", lambda vm: age(vm["observed_at"])),
+    Column("SEEN", seen_text),
     Column("DEVICES", lambda vm: ",".join(gpu["device"] for gpu in vm["gpus"]), wide=True),
     Column("TENANT", "tenant", wide=True),
     Column("ID", "id", wide=True),
@@ -97,7 +97,7 @@ def show(context: Context, name: str) -> None:
             ("Id", item["id"]),
             ("Host", item["host"]),
             ("State", _state_text(item)),
-            ("Power", f"{item['power']} (seen {age(item['observed_at'])} ago)"),
+            ("Power", _power_text(item)),
             ("vCPUs", item["vcpus"]),
             ("Memory", format_mib(item["memory_mib"])),
             ("NUMA node", item["numa_node"]),
@@ -111,10 +111,25 @@ def show(context: Context, name: str) -> None:
     print_item("VM", item, text)
 
 
+def _power_text(item: dict[str, Any]) -> str:
+    """``running (seen 5s ago)``; what is old or not known says so itself."""
+    if item["observed_at"] is None:
+        return str(item["power"])
+    if item["stale"]:
+        return f"{power_text(item)}: {item['host']} is {item['stale_why']}"
+    return f"{item['power']} (seen {age(item['observed_at'])} ago)"
+
+
 def _state_text(item: dict[str, Any]) -> str:
-    """``migrating to gpu2``."""
-    to = item["moving_to"]
-    return f"{item['state']} to {to}" if to else str(item["state"])
+    """``migrating to gpu2``; of a VM that does not run, what that means."""
+    to, status = item["moving_to"], item["status"]
+    if to:
+        return f"{status} to {to}"
+    if status == "stopped":
+        return "stopped (as asked for; it keeps its GPU parts)" if item["gpus"] else "stopped"
+    if status == "down":
+        return f"down (asked for is running: vgpumgr vm start {item['name']})"
+    return str(status)
 
 
 @vm.command()

@@ -9,7 +9,7 @@ from typing import Any
 from vgpumgr import catalog
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.output import chosen_format
-from vgpumgr.cli.views.ages import observed_ats
+from vgpumgr.cli.views.ages import look_item
 from vgpumgr.cli.views.layout_plans import goal_item
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord
 from vgpumgr.model.layout import LayoutRecord
@@ -25,7 +25,7 @@ class Seen:
     supply: GpuSupply | None
     held: Sequence[Allocation]
     layout: LayoutRecord | None
-    observed_at: float | None
+    look: dict[str, Any]
 
 
 def gpu_items(context: Context) -> list[dict[str, Any]]:
@@ -45,21 +45,21 @@ def seen_gpus(context: Context) -> list[Seen]:
         held.setdefault(allocation.gpu, []).append(allocation)
     supplies = {gpu.id: gpu for host in build_fleet(view).hosts for gpu in host.gpus}
     layouts = {record.gpu: record for record in view.layouts}
-    seen = observed_ats(view.hosts)
+    looks = {host.name: look_item(host) for host in view.hosts}
     return [
         Seen(
             gpu=gpu,
             supply=supplies.get(gpu.id),
             held=held.get(gpu.id, ()),
             layout=layouts.get(gpu.id),
-            observed_at=seen.get(gpu.host),
+            look=looks.get(gpu.host) or look_item(None),
         )
         for gpu in view.gpus
     ]
 
 
 def gpu_item(seen: Seen, *, types: bool = True) -> dict[str, Any]:
-    """The JSON of a GPU, as its host showed it at ``observed_at``.
+    """The JSON of a GPU, as its host showed it at the last look.
 
     ``types`` False leaves out what it could make: for a large fleet that takes a while.
     """
@@ -84,7 +84,7 @@ def gpu_item(seen: Seen, *, types: bool = True) -> dict[str, Any]:
         "health_detail": facts.health_detail,
         "conflict": catalog.contradiction(facts),
         "ecc": facts.ecc,
-        "observed_at": seen.observed_at,
+        **seen.look,
         "units": gpu.units,
         "units_used": min(used, gpu.units),
         **partitioning(seen),

@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpumgr.app.upgrade import HELPER_VERSION
 from vgpumgr.cli.output import fields
-from vgpumgr.cli.views.ages import age, until
+from vgpumgr.cli.views.ages import age, look_item, until
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.migration import MigrationAddress
@@ -34,7 +34,7 @@ def host_item(host: HostRecord) -> dict[str, Any]:
         "membership": str(host.membership),
         "evacuated": host.evacuated,
         "fence": to_plain(host.fence),
-        "observed_at": host.observed_at,
+        **look_item(host),
         "last_error": host.last_error,
         "gpu_count": len(facts.gpus) if facts else 0,
         "models": models,

@@ -8,7 +8,7 @@ from typing import Any
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.output import Column, chosen_format, print_list, table
 from vgpumgr.cli.terminal import echo
-from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.ages import seen_text
 from vgpumgr.cli.views.gpu_items import Seen, partitioning, seen_gpus
 from vgpumgr.cli.views.gpu_words import instance_text, layout_text, mig_text, mode_text, vfs_text
 from vgpumgr.cli.views.layout_plans import goal_text
@@ -22,7 +22,7 @@ COLUMNS = (
     Column("VFS", lambda gpu: vfs_text(gpu["vfs"])),
     Column("MODE", lambda gpu: mode_text(gpu["mixed_size"])),
     Column("SCHEDULER", "scheduler"),
-    Column("SEEN", lambda gpu: age(gpu["observed_at"])),
+    Column("SEEN", seen_text),
     Column("ID", "name", wide=True),
 )
 
@@ -60,7 +60,7 @@ def _item(seen: Seen) -> dict[str, Any]:
         "host": seen.gpu.host,
         "device": facts.device,
         "model": facts.model,
-        "observed_at": seen.observed_at,
+        **seen.look,
         **partitioning(seen),
     }
 

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import fields, table
-from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.ages import UNREACHABLE, age, look_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.pool import DesktopRecord, PastSession, PoolAsk, PoolRecord
+from vgpumgr.model.words import span_words
 
 if TYPE_CHECKING:
-    from vgpumgr.model.ports.ledger.pools import Pools
+    from vgpumgr.model.host import HostRecord
+    from vgpumgr.model.ports import Ledger
 
 Item = dict[str, Any]
 
@@ -48,8 +50,10 @@ def pool_item(pool: PoolRecord, desktops: Iterable[DesktopRecord], asks: Iterabl
     }
 
 
-def desktop_item(row: DesktopRecord) -> Item:
-    """The JSON of a desktop."""
+def desktop_item(row: DesktopRecord, host: HostRecord | None = None) -> Item:
+    """The JSON of a desktop, with the last look at its host."""
+    look = look_item(host)
+    stale = bool(row.desktop.host) and look["stale"]
     it, session = row.desktop, row.desktop.session
     return {
         "name": it.name,
@@ -57,6 +61,9 @@ def desktop_item(row: DesktopRecord) -> Item:
         "doing": str(row.doing) if row.doing else None,
         "image": it.image,
         "host": it.host or None,
+        "seen_s": look["seen_s"],
+        "stale": stale,
+        "stale_why": look["stale_why"] if stale else "",
         "user": session.user if session else None,
         "session_since": session.since if session else None,
         "disconnected_at": session.disconnected if session else None,
@@ -67,13 +74,18 @@ def desktop_item(row: DesktopRecord) -> Item:
     }
 
 
-def whole_pool(ledger: Pools, name: str) -> Item:
+def whole_pool(ledger: Ledger, name: str) -> Item:
     """The JSON of a pool with its desktops and who waits. Raises NotFound."""
     found = ledger.pool(name)
     desktops, asks = ledger.desktops(), ledger.pool_asks()
+    hosts = {host.name: host for host in ledger.hosts()}
     return {
         **pool_item(found, desktops, asks),
-        "items": [desktop_item(each) for each in desktops if each.pool == found.id],
+        "items": [
+            desktop_item(each, hosts.get(each.desktop.host))
+            for each in desktops
+            if each.pool == found.id
+        ],
         "asks": [
             {"user": each.ask.user, "since": each.ask.since}
             for each in asks
@@ -109,6 +121,8 @@ def _desktop_row(each: Item) -> list[str]:
     user = each["user"] or (f"({each['owner']})" if each["owner"] else "-")
     gone = " (disconnected)" if each["disconnected_at"] else ""
     state = f"{each['state']}: {each['doing']}" if each["doing"] else each["state"]
+    if each["stale_why"] == UNREACHABLE:
+        state = f"unknown ({state} {span_words(each['seen_s'] or 0.0)} ago)"
     where = each["host"] or "-"
     return [each["name"], state, user + gone, each["image"], where, age(each["since"]), each["why"]]
 

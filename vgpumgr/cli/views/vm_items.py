@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vgpumgr.cli.context import Context
-from vgpumgr.cli.views.ages import observed_ats, observed_states
+from vgpumgr.cli.views.ages import age, answers, look_item, observed_states
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import Allocation, VmRecord, VmState
+
+UNKNOWN = "unknown"
+_OFF = frozenset({"shutoff", "crashed"})
 
 
 def vm_item(
-    vm: VmRecord, held: Sequence[Allocation], power: str, observed_at: float | None
+    vm: VmRecord, held: Sequence[Allocation], power: str, look: dict[str, Any]
 ) -> dict[str, Any]:
-    """The JSON of a VM. ``power`` is what its host showed at ``observed_at``."""
+    """The JSON of a VM. ``power_seen`` is what its host showed at the last look, ``power`` is
+    unknown where the host has not answered since. ``status`` is state and power in one word.
+    """
+    now = power if answers(look) else UNKNOWN
     return {
         "name": vm.name,
         "id": vm.id,
         "host": vm.host,
         "moving_to": vm.moving_to.host if vm.moving_to else None,
         "state": str(vm.state),
-        "power": power,
-        "observed_at": observed_at,
+        "status": _status(vm, now),
+        "power": now,
+        "power_seen": power,
+        **look,
         "wanted_running": vm.running,
         "vcpus": vm.spec.vcpus,
         "memory_mib": vm.spec.memory_mib,
@@ -54,6 +62,23 @@ def vm_item(
     }
 
 
+def _status(vm: VmRecord, power: str) -> str:
+    """``stopped`` and ``down`` are active VMs that do not run: as asked for, or against it."""
+    if vm.state is not VmState.ACTIVE or power not in _OFF:
+        return str(vm.state)
+    return "down" if vm.running else "stopped"
+
+
+def power_text(item: Mapping[str, Any]) -> str:
+    """``running``, ``running 3h ago`` by an old look, ``unknown (running 3h ago)`` where the host
+    has not answered since.
+    """
+    if not item["stale"] or item["power_seen"] == UNKNOWN:
+        return str(item["power"])
+    seen = f"{item['power_seen']} {age(item['observed_at'])} ago"
+    return seen if item["power"] != UNKNOWN else f"{UNKNOWN} ({seen})"
+
+
 def part_text(part: dict[str, Any]) -> str:
     """``1g.10gb (vfio-vf) 0000:41:00.5 on gpu-1a2b3c4d, VF 1, in GPU instance 1g.10gb at 2``."""
     words = [
@@ -81,15 +106,16 @@ def vm_items(context: Context) -> list[dict[str, Any]]:
     for allocation in ledger.allocations():
         held.setdefault(allocation.vm_id, []).append(allocation)
     vms, hosts = ledger.vms(), ledger.hosts()
-    states, seen = observed_states(hosts), observed_ats(hosts)
+    states = observed_states(hosts)
+    looks = {host.name: look_item(host) for host in hosts}
     ours = {(vm.host, vm.name) for vm in vms}
     ours |= {(vm.moving_to.host, vm.name) for vm in vms if vm.moving_to}
     items = [
         vm_item(
             vm,
             held.get(vm.id, ()),
-            states.get((vm.host, vm.name), "unknown"),
-            seen.get(vm.host),
+            states.get((vm.host, vm.name), UNKNOWN),
+            looks.get(vm.host) or look_item(None),
         )
         for vm in vms
     ]
@@ -109,14 +135,17 @@ def _was_left(host: HostRecord, domain: DomainFacts) -> bool:
 
 
 def _foreign(host: HostRecord, domain: DomainFacts) -> dict[str, Any]:
+    look = look_item(host)
     return {
         "name": domain.name,
         "id": domain.uuid,
         "host": host.name,
         "moving_to": None,
         "state": "foreign",
-        "power": str(domain.state),
-        "observed_at": host.observed_at,
+        "status": "foreign",
+        "power": str(domain.state) if answers(look) else UNKNOWN,
+        "power_seen": str(domain.state),
+        **look,
         "wanted_running": None,
         "vcpus": domain.vcpus,
         "memory_mib": domain.memory_mib,

@@ -17,7 +17,7 @@ def way_on(action: Action) -> str:
         return f"vgpumgr vm delete {name} --force, then vgpumgr apply -f FILE"
     disks = ", ".join(_disks(record, action.vm.disks))
     return (
-        f"vgpumgr vm delete {name} --force --keep-disks, then write for {name} into FILE "
+        f"vgpumgr vm delete {name} --force --keep-disks, then write for {name} "
         f"disks: [{disks}] and affinity: {{hosts: [{record.host}]}}, "
         "then vgpumgr apply -f FILE   (the old volumes stay until you delete them)"
     )

@@ -45,8 +45,11 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """Standard output, parsed."""
-        return json.loads(self.out)
+        """Standard output, parsed; no time in it is a bare number."""
+        found = json.loads(self.out)
+        bare = list(unix_times(found, time.time()))
+        assert not bare, f"Unix seconds where a time in UTC belongs: {bare}"
+        return found
 
     @property
     def error(self) -> dict[str, Any]:
@@ -175,6 +178,18 @@ def finish(process: subprocess.Popen[str]) -> Ran:
     """Wait for a process and collect its streams."""
     out, err = process.communicate(timeout=DEADLINE_S)
     return Ran(process.returncode, out, err)
+
+
+def unix_times(value: Any, now: float, path: str = "") -> Iterator[str]:
+    """Where in parsed JSON a number lies that can only be a time of these weeks."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from unix_times(each, now, f"{path}.{key}")
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from unix_times(each, now, f"{path}[{number}]")
+    elif isinstance(value, int | float) and abs(value - now) < 30 * 86_400:
+        yield path
 
 
 def names(items: Sequence[dict[str, Any]]) -> list[str]:

@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 
@@ -71,12 +72,21 @@ def state(cli: Cli, name: str) -> DomainState | None:
     return domain.state if domain else None
 
 
+def later(text: str) -> float:
+    """Seconds from now until a time as JSON has it."""
+    return datetime.fromisoformat(text).timestamp() - time.time()
+
+
 def test_a_drained_host_goes_into_maintenance_and_comes_back(cli: Cli) -> None:
     make(cli, vm("a", "T4-8Q"), vm("b", "passthrough"), vm("c"))
     dry = cli.fails(7, "host", "drain", "h1", "--dry-run")
     assert "b  stays" in dry.out
     refused = cli.fails(4, "host", "maintenance", "h1")
     assert "not empty" in refused.err
+    assert cli.ok("host", "show", "h1", "-o", "json").json["state"] == "ready"  # as it was
+    cli.ok("host", "cordon", "h1")
+    cli.fails(4, "host", "maintenance", "h1")
+    assert cli.ok("host", "show", "h1", "-o", "json").json["state"] == "cordoned"
     assert "no duration" in cli.fails(2, "host", "drain", "h1", "--logoff-within", "soon").err
     cli.ok("host", "uncordon", "h1")
     ran = cli.fails(7, "host", "drain", "h1", "--logoff-within", "4h")
@@ -84,7 +94,7 @@ def test_a_drained_host_goes_into_maintenance_and_comes_back(cli: Cli) -> None:
     assert "next: vgpumgr host drain h1 --cold" in ran.err
     assert where(cli)["b"] == "h1"
     shown = cli.ok("host", "show", "h1", "-o", "json").json
-    assert shown["state"] == "draining" and shown["logoff_by"] > time.time() + 3000
+    assert shown["state"] == "draining" and later(shown["logoff_by"]) > 3000
     assert "Users must log off:  in 3h" in " ".join(cli.ok("host", "show", "h1").out.splitlines())
     done = cli.ok("host", "drain", "h1", "--cold", "-o", "json").json
     assert (done["kind"], [each["state"] for each in done["vms"]]) == ("Drain", ["done"])

@@ -13,7 +13,7 @@ from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.spans import span
 from vgpumgr.cli.views.draining import drain_item, drain_text, drained_item, drained_text
-from vgpumgr.model.errors import PartlyDone
+from vgpumgr.model.errors import Interrupted, PartlyDone
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
@@ -64,21 +64,37 @@ def drain(
     with changing(context, sum(vm.host == name for vm in ledger.vms())) as engine:
         drained = engine.drain(wanted)
     print_item("Drain", drained_item(drained), drained_text(drained))
+    if context.app.stop.is_set():
+        raise _interrupted(drained)
     _raise(drained)
 
 
+def _interrupted(drained: Drained) -> Interrupted:
+    """What Ctrl-C left: perhaps a move that waits, and a host that is cordoned and not empty."""
+    name, move = drained.host, ""
+    if drained.outcome.interrupted:
+        try:
+            drained.outcome.raise_for_failure()
+        except Interrupted as error:
+            move = f"{error.next}; then "
+    return Interrupted(
+        f"interrupted: {counted(len(drained.outcome.done), 'VM')} moved away from {name}",
+        why=f"{name} stays cordoned, and nobody drains it any further",
+        next=f"{move}vgpumgr host drain {name} goes on, vgpumgr host undrain {name} ends it",
+    )
+
+
 def _raise(drained: Drained) -> None:
-    """Interrupted beats what stays; a move that failed is told like any other."""
-    if not drained.outcome.interrupted:
-        _refuse(drained.staying, drained.host)
+    """A move that failed is told like any other."""
+    _refuse(drained.staying, drained.host, ", which stays cordoned and draining")
     drained.outcome.raise_for_failure()
 
 
-def _refuse(choices: Sequence[Choice], name: str) -> None:
+def _refuse(choices: Sequence[Choice], name: str, more: str = "") -> None:
     staying = [each for each in choices if not each.leaves]
     if staying:
         raise PartlyDone(
-            f"{counted(len(staying), 'VM')} cannot leave {name}",
+            f"{counted(len(staying), 'VM')} cannot leave {name}{more}",
             why="; ".join(f"{each.vm.name}: {each.why}" for each in staying[:5]),
             next=staying[0].next,
         )

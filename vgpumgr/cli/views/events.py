@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from vgpumgr.cli.output import time_text
 from vgpumgr.cli.terminal import echo, json_text, one_line
 from vgpumgr.model.codec import to_plain
 
@@ -30,10 +31,10 @@ class EventPrinter:
 
 
 def event_json(event: Event, at: float) -> str:
-    """The event without what it has not, and when (Unix seconds)."""
+    """The event without what it has not, and when, in UTC."""
     plain: dict[str, Any] = to_plain(event)
     kind = plain.pop("kind")
-    return json_text({"at": round(at, 3), "event": kind, **{k: v for k, v in plain.items() if v}})
+    return json_text({"at": time_text(at), "event": kind, **{k: v for k, v in plain.items() if v}})
 
 
 def event_line(event: Event, at: float) -> str:

@@ -15,7 +15,7 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import move
 from vgpumgr.engine.use_cases.attempts import until_current
-from vgpumgr.engine.use_cases.marks import DRAINED, mark
+from vgpumgr.engine.use_cases.marks import DRAINED, mark, marked_while
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.journal import MIGRATE
@@ -73,15 +73,19 @@ def drain(session: Session, wanted: Drain) -> Drained:
     """Cordon it and move its VMs away, one after the other.
 
     A move that was cut goes on first. Whoever calls it again goes on where this ended. Hosts that
-    hang are waited for when a VM finds no place on the rest.
+    hang are waited for when a VM finds no place on the rest. A host that does not answer is as it
+    was before; where a person interrupts it stays cordoned, and nobody drains it any further.
     """
     for name in wanted.to:
         session.ledger.host(name)
     marks = {"draining": True, "drain_to": wanted.to, "logoff_by": wanted.logoff_by}
-    mark(session, wanted.host, cordoned=True, **marks)
-    left_out = _look(session, wanted)
+    with marked_while(session, wanted.host, cordoned=True, **marks):
+        left_out = _look(session, wanted)
     drained = _move_away(session, wanted)
-    if not (drained.staying and left_out) or session.stop.is_set():
+    if session.stop.is_set():
+        mark(session, wanted.host, **DRAINED)
+        return drained
+    if not (drained.staying and left_out):
         return drained
     session.refresh(left_out)
     rest = _move_away(session, wanted)

@@ -7,7 +7,7 @@ from vgpumgr.engine.evacuation.planning import on_host
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.use_cases.evacuate import tidy
-from vgpumgr.engine.use_cases.marks import DRAINED, mark
+from vgpumgr.engine.use_cases.marks import DRAINED, mark, marked_while
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, PartlyDone
 from vgpumgr.model.vm import VmState
@@ -29,11 +29,17 @@ _IN_THE_WAY = frozenset(
 
 
 def enter(session: Session, name: str) -> None:
-    """Close it, if nothing runs there: VMs on it are off, or moved away. Conflict otherwise.
+    """Close it, if nothing runs there: VMs on it are off, or moved away. Conflict otherwise, and
+    then it is cordoned only if it was before.
 
     A host that does not answer may be closed only if the ledger has no VM there.
     """
-    mark(session, name, cordoned=True)
+    with marked_while(session, name, cordoned=True):
+        _require_idle(session, name)
+        mark(session, name, maintenance=True, **DRAINED)
+
+
+def _require_idle(session: Session, name: str) -> None:
     vms = list(on_host(session.ledger.vms(), name))
     observed = session.refresh([name])
     if name in observed.failed and vms:
@@ -47,13 +53,12 @@ def enter(session: Session, name: str) -> None:
     busy = tuple(dict.fromkeys((*unsettled, *wanted, *found)))
     if busy:
         raise Conflict(
-            f"{name} is cordoned, and not empty: {', '.join(busy[:5])}{' …' * (len(busy) > 5)}",
+            f"{name} is not empty: {', '.join(busy[:5])}{' …' * (len(busy) > 5)}",
             why="these run there, are to run, or are being worked on",
             next=f"vgpumgr host drain {name}, or vgpumgr vm stop {busy[0]}",
         )
     if facts is not None and any(p.part in {"libvirt", "domains"} for p in facts.unknown):
         raise PartlyDone(f"cannot tell what runs on {name}", next=f"vgpumgr doctor {name}")
-    mark(session, name, maintenance=True, **DRAINED)
 
 
 def leave(session: Session, name: str) -> DriftReport:

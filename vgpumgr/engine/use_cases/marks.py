@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -28,3 +29,19 @@ def mark(session: Session, name: str, **fields: Any) -> HostRecord:
         return session.ledger.host(name)
 
     return until_current(attempt)
+
+
+@contextmanager
+def marked_while(session: Session, name: str, **fields: Any) -> Iterator[None]:
+    """Its record has these fields while the block works, and for good when that ends well. Where
+    the block is refused those that nobody has set otherwise meanwhile are as they were.
+    """
+    before = session.ledger.host(name)
+    mark(session, name, **fields)
+    try:
+        yield
+    except BaseException:
+        now = session.ledger.host(name)
+        mine = (field for field, value in fields.items() if getattr(now, field) == value)
+        mark(session, name, **{field: getattr(before, field) for field in mine})
+        raise

@@ -19,6 +19,7 @@ DEFRAG_THRESHOLD = 0.3
 IMAGE_MAX_BYTES = 2 << 40
 TICKET_S = 60.0
 INTERRUPTED_S = 900.0
+ASK, AUTOMATIC = "ask", "automatic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Config:
     """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds.
 
     ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed.
+    ``evacuate`` is what `serve` does about a host that is proven off: ``ask`` or ``automatic``.
     ``image_max`` is the largest disk, in bytes, that an image may be of.
     A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
     ``interrupted_s`` for that person. ``mix`` are the requests that are expected, read
@@ -50,6 +52,7 @@ class Config:
     defrag_threshold: float = DEFRAG_THRESHOLD
     image_max: int = IMAGE_MAX_BYTES
     ticket_s: float = TICKET_S
+    evacuate: str = ASK
     interrupted_s: float = INTERRUPTED_S
     mix: Declared | None = None
 
@@ -111,6 +114,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
         image_max=_bytes(settings, "image_max", IMAGE_MAX_BYTES),
         ticket_s=_number(settings, "ticket_s", TICKET_S),
+        evacuate=_evacuate(settings.get("evacuate")),
         interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
     )
@@ -122,6 +126,14 @@ def _policy(setting: _Setting | None) -> PlacementPolicy:
     if setting.text not in list(PlacementPolicy):
         setting.refuse("policy", "is not a policy", next=" or ".join(PlacementPolicy))
     return PlacementPolicy(setting.text)
+
+
+def _evacuate(setting: _Setting | None) -> str:
+    if setting is None:
+        return ASK
+    if setting.text not in {ASK, AUTOMATIC}:
+        setting.refuse("evacuate", "is not a way", next=f"{ASK} or {AUTOMATIC}")
+    return setting.text
 
 
 def _number(

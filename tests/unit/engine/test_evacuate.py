@@ -383,3 +383,14 @@ def test_a_target_that_refuses_leaves_the_vm_where_it_was(bench: Bench) -> None:
     bench.world.sim.inject("h2", ["clear"])
     bench.world.engine.evacuate("h1")[1].raise_for_failure()
     assert bench.state("h2") is DomainState.RUNNING
+
+
+def test_serve_tells_of_a_lost_host_that_is_off_and_what_to_type(bench: Bench) -> None:
+    bench.make(vm("desk", "T4-8Q", disks=SHARED))
+    bench.world.sim.inject("h1", ["off"])
+    served = Served(bench.world.engine)
+    served.controller.once()
+    served.controller.once()
+    told = [each.next for each in served.events if "can be made anew" in each.text]
+    assert told == ["vgpumgr host evacuate h1   (or the setting evacuate: automatic)"]
+    assert bench.world.ledger.vm("desk").host == "h1"

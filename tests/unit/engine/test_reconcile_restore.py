@@ -306,3 +306,14 @@ def test_no_new_vm_is_placed_on_a_host_that_is_being_shut_down(world: World) -> 
     world.host.probe = lambda: replace(probe(), stopping=True)  # type: ignore[method-assign]
     world.engine.refresh()
     assert "it is being shut down" in refused(world)
+
+
+def test_what_is_left_off_at_a_first_look_is_told_by_name(world: World) -> None:
+    """The host booted, and another command looked at it before the first controller came."""
+    world.host.reboot()
+    world.engine.refresh()
+    served = serving(world)
+    served.serve(2)
+    (told,) = [e for e in served.told(EventKind.HOST_WAITS) if "left off" in e.text]
+    assert "a, b" in told.text
+    assert told.next.startswith("vgpumgr vm start ")

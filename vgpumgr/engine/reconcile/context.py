@@ -21,7 +21,8 @@ class HostMemory:
 
     ``rebooted`` is the boot that was told, ``waits`` are the reasons that were told why it is not
     as it should be, ``drained``: it was told that nothing is left to move away. ``guests``: when to
-    ask the agent in the guest of a VM (its id) again, by the monotonic clock.
+    ask the agent in the guest of a VM (its id) again, by the monotonic clock. ``off_since``: the
+    fence status of a host that does not answer says off since then, by the same clock.
     """
 
     known: KnownDrifts = field(default_factory=KnownDrifts)
@@ -29,6 +30,7 @@ class HostMemory:
     waits: list[str] = field(default_factory=list)
     drained: bool = False
     guests: dict[str, float] = field(default_factory=dict)
+    off_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -43,11 +45,14 @@ class QueueMemory:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all turns of a process share."""
+    """What all turns of a process share. ``evacuates``: hosts that are proven off are evacuated
+    unasked.
+    """
 
     claims: OperationClaims
     patience: Patience
     queue: QueueMemory = field(default_factory=QueueMemory)
+    evacuates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

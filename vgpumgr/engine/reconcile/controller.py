@@ -37,7 +37,8 @@ class Controller:
     host run in lanes of their own, ``beside`` (none: in the thread of the loop).
 
     ``show`` hears once a round how things stand; moves are proposed where more free GPU memory
-    than ``most_fragmented`` is of no use. ClaimLost ends the work of a process: what it had
+    than ``most_fragmented`` is of no use. ``evacuates``: hosts that do not answer and are proven
+    off are evacuated unasked. ClaimLost ends the work of a process: what it had
     claimed is another's, and it begins anew.
     """
 
@@ -51,6 +52,7 @@ class Controller:
         show: Callable[[Status], None] = lambda _: None,
         beside: Turns[bool] | None = None,
         most_fragmented: float = NEVER,
+        evacuates: bool = False,
     ) -> None:
         self._session = session
         self._turns = turns
@@ -58,7 +60,7 @@ class Controller:
         self._emit = emit
         self._show = show
         patience = Patience(session.clock.monotonic)
-        self._shared = Shared(OperationClaims(session.ledger), patience)
+        self._shared = Shared(OperationClaims(session.ledger), patience, evacuates=evacuates)
         self._book = HostBook(session.clock, pace, emit)
         close = Closing(session.ledger, session.clock, patience, emit)
         jobs = {

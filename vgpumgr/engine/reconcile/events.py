@@ -23,6 +23,7 @@ class EventKind(StrEnum):
     HOST_RESTORED = "host-restored"
     HOST_WAITS = "host-waits"
     HOST_DRAINED = "host-drained"
+    HOST_EVACUATED = "host-evacuated"
     TASK_ENDED = "task-ended"
     TASK_WAITS = "task-waits"
     OPERATION_ENDED = "operation-ended"

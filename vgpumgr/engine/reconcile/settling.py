@@ -8,7 +8,10 @@ from vgpumgr.engine.use_cases.marks import mark
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.words import spanned
 
+# So many VMs are named in a command to type.
+_MOST = 5
 # Differences that say that something a boot took is not back, or not known to be.
 _LACKS = frozenset(
     {
@@ -52,6 +55,19 @@ def tell_reboot(turn: Turn, facts: HostFacts) -> None:
         turn.emit(Event(kind=EventKind.HOST_REBOOTED, host=turn.host, text=text))
 
 
+def tell_left_off(turn: Turn, report: DriftReport) -> None:
+    """Of a host that was not seen whole before nobody can tell whether a boot or a person stopped
+    its VMs: they are left off, by name.
+    """
+    off = [drift.vm for drift in report.drifts if _is_off(drift)]
+    if off:
+        turn.wait_for(
+            f"left off on {turn.host}: {spanned(off)}: serve has not seen the host whole before, "
+            "so it cannot tell a boot from somebody's shutdown",
+            f"vgpumgr vm start {' '.join(off[:_MOST])}{' …' if len(off) > _MOST else ''}",
+        )
+
+
 def settle(turn: Turn, facts: HostFacts, report: DriftReport, *, rebooted: bool) -> bool:
     """Write down that the host is whole under this boot, where it is; is it?"""
     lacking = lacks(report)
@@ -74,5 +90,8 @@ def lacks(report: DriftReport) -> list[Drift]:
 
 
 def _lacks(drift: Drift) -> bool:
-    stopped = drift.kind is DriftKind.POWER and drift.wanted == str(DomainState.RUNNING)
-    return stopped or drift.kind in _LACKS
+    return _is_off(drift) or drift.kind in _LACKS
+
+
+def _is_off(drift: Drift) -> bool:
+    return drift.kind is DriftKind.POWER and drift.wanted == str(DomainState.RUNNING)

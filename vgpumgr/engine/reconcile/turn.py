@@ -9,7 +9,7 @@ from functools import partial
 
 from vgpumgr.engine import drift
 from vgpumgr.engine.observe import Observation
-from vgpumgr.engine.reconcile import guests, restore, settling
+from vgpumgr.engine.reconcile import guests, lost, restore, settling
 from vgpumgr.engine.reconcile.context import Turn, words
 from vgpumgr.engine.reconcile.draining import drain_away, tidy_evacuated
 from vgpumgr.engine.reconcile.recovery import Recovered, recover
@@ -74,11 +74,14 @@ def _take(turn: Turn) -> TurnEnd:
         return TurnEnd(state=TurnState.NOT_ENROLLED)
     if before.at_rest:
         return _rest(turn, before)
+    is_new = not before.settled_boot
     before = settling.remember_boot(turn, before)
     since, observed = _look(turn)
     error = observed.failed.get(turn.host)
     if error is not None and not isinstance(error, Conflict):
+        lost.look_after(turn, before)
         return TurnEnd(state=TurnState.UNREACHABLE, why=words(error))
+    turn.memory.off_since = None
     turn.lane.expect(WAITS.work_s)
     done = _work(turn, before, observed.facts.get(turn.host))
     turn.lane.expect(WAITS.look_s)
@@ -95,6 +98,8 @@ def _take(turn: Turn) -> TurnEnd:
         turn.emit(event)
     if not done.returning:
         guests.ask(turn)
+        if is_new:
+            settling.tell_left_off(turn, report)
     return _end(turn, facts, report, done)
 
 

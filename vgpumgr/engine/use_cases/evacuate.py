@@ -16,6 +16,7 @@ from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.marks import DRAINED, mark
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
+from vgpumgr.model.fence import Proof
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.journal import EVACUATE
 from vgpumgr.model.vm import VmState
@@ -55,16 +56,17 @@ def _planned(
 
 
 def evacuate(
-    session: Session, name: str, *, will_not_boot: bool = False
+    session: Session, name: str, *, will_not_boot: bool = False, proof: Proof | None = None
 ) -> tuple[EvacuationPlan, Outcome]:
     """Prove it off, then make its VMs anew where they can be; an evacuation that was cut goes on.
+    With a ``proof`` that it is off already nothing is switched off.
 
     Conflict while it answers, NotPermitted where nobody can tell that it is off: nothing is
     changed then.
     """
     lost = session.ledger.host(name)
     _refuse_answering(session, lost)
-    proof = session.fencing.switch_off(lost)
+    proof = proof or session.fencing.switch_off(lost)
     mark(session, name, cordoned=True, maintenance=True, evacuated=True, **DRAINED)
     before = _unfinished(session, name)
 

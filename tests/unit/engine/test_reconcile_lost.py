@@ -1,0 +1,64 @@
+"""With `evacuate: automatic` a host that does not answer is evacuated, if it is proven off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serving import SerialTurns, Served
+from tests.simworld import vm
+from tests.unit.engine.test_evacuate import SHARED, Bench
+from vgpumgr.engine.reconcile import Controller, EventKind, Pace, lost
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr(lost, "OFF_FOR_S", 0.0)
+    made = Bench(tmp_path)
+    made.make(vm("desk", "T4-8Q", disks=SHARED))
+    yield made
+    made.world.close()
+
+
+def serving(bench: Bench) -> Served:
+    served = Served(bench.world.engine)
+    session = bench.world.engine
+    served.controller = Controller(
+        session,
+        SerialTurns(session.clock),
+        Pace(30.0),
+        emit=served.events.append,
+        evacuates=True,
+    )
+    return served
+
+
+def test_a_host_that_is_off_is_evacuated_where_the_setting_says_so(bench: Bench) -> None:
+    bench.world.sim.inject("h1", ["off"])
+    served = serving(bench)
+    served.controller.once()
+    assert bench.world.ledger.vm("desk").host == "h2"
+    (told,) = served.told(EventKind.HOST_EVACUATED)
+    assert "1 VM made anew" in told.text
+
+
+def test_a_host_that_may_be_on_is_never_evacuated_nor_switched_off(bench: Bench) -> None:
+    bench.lose()
+    served = serving(bench)
+    served.controller.once()
+    assert bench.world.ledger.vm("desk").host == "h1"
+    assert bench.world.sim.host("h1").faults.powered
+    assert not served.told(EventKind.HOST_EVACUATED)
+
+
+def test_a_host_that_was_off_for_a_moment_is_not_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost, "OFF_FOR_S", 3600.0)
+    bench.world.sim.inject("h1", ["off"])
+    served = serving(bench)
+    served.controller.once()
+    served.controller.once()
+    assert bench.world.ledger.vm("desk").host == "h1"

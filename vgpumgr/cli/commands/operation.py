@@ -100,6 +100,9 @@ def resume(context: Context, id_: str) -> None:
     """Finish an interrupted operation: look at the host first, then go on."""
     with changing(context, _size(context, id_)) as engine:
         outcome = engine.resume(id_)
+    if not outcome.vms:
+        print_item("Outcome", outcome_item(outcome), "it is done already: nothing was left to do")
+        return
     print_outcome(outcome)
 
 

@@ -122,6 +122,8 @@ def _item(each: Booking, pool: PoolSpec | None, in_use: int, now: float) -> dict
         "profile": each.profile,
         "count": each.count,
         "in_use": in_use,
+        "starts_at": each.start,
+        "ends_at": each.end,
         "from": _shown(each.start, zone),
         "to": _shown(each.end, zone),
         "start": each.start,

@@ -126,8 +126,6 @@ def _item(each: Booking, pool: PoolSpec | None, in_use: int, now: float) -> dict
         "ends_at": each.end,
         "from": _shown(each.start, zone),
         "to": _shown(each.end, zone),
-        "start": each.start,
-        "end": each.end,
         "state": state if pool else f"{state}, no pool serves it",
         "pool": pool.name if pool else None,
         "time_zone": zone.key,

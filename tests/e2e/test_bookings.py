@@ -80,7 +80,7 @@ def test_times_are_by_the_clock_of_the_pool(cli: Cli) -> None:
     said = cli.ok(*words(1, ["--from", "2099-07-01 09:00", "--to", "2099-07-01 17:30"])).err
     assert "2099-07-01 09:00 to 2099-07-01 17:30 (Europe/Berlin)" in said
     [booked] = cli.items("booking", "list")
-    assert datetime.fromtimestamp(booked["start"], UTC).hour == 7
+    assert datetime.fromisoformat(booked["starts_at"]).hour == 7
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00+23:00", "9999-12-31T23:00-23:00", "soon"])

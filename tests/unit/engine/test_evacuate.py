@@ -394,3 +394,14 @@ def test_serve_tells_of_a_lost_host_that_is_off_and_what_to_type(bench: Bench) -
     told = [each.next for each in served.events if "can be made anew" in each.text]
     assert told == ["vgpumgr host evacuate h1   (or the setting evacuate: automatic)"]
     assert bench.world.ledger.vm("desk").host == "h1"
+
+
+def test_in_a_frozen_ledger_a_host_is_neither_switched_off_nor_marked(bench: Bench) -> None:
+    bench.make(vm("desk", "T4-8Q", disks=SHARED))
+    bench.lose()
+    bench.world.ledger.freeze("it went back in time")
+    with pytest.raises(Conflict, match="frozen"):
+        bench.world.engine.evacuate("h1")
+    record = bench.world.ledger.host("h1")
+    assert (record.cordoned, record.maintenance, record.evacuated) == (False, False, False)
+    assert bench.world.sim.host("h1").faults.powered

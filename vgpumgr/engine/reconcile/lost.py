@@ -43,10 +43,6 @@ def look_after(turn: Turn, host: HostRecord) -> None:
 
 
 def _evacuate(turn: Turn, host: HostRecord, proof: Proof) -> None:
-    frozen = turn.session.ledger.frozen()
-    if frozen is not None:
-        turn.wait_for(f"{host.name} is not evacuated: the ledger is frozen: {frozen.why}")
-        return
     turn.lane.expect(WAITS.work_s)
     session = replace(turn.session, lanes=turn.side_by_side)
     try:

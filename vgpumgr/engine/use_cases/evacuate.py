@@ -15,7 +15,7 @@ from vgpumgr.engine.steps.evacuating import runs_there
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.marks import DRAINED, mark
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
+from vgpumgr.model.errors import Conflict, DeadlineExceeded, Frozen, HostUnreachable, PartlyDone
 from vgpumgr.model.fence import Proof
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.journal import EVACUATE
@@ -61,11 +61,17 @@ def evacuate(
     """Prove it off, then make its VMs anew where they can be; an evacuation that was cut goes on.
     With a ``proof`` that it is off already nothing is switched off.
 
-    Conflict while it answers, NotPermitted where nobody can tell that it is off: nothing is
-    changed then.
+    Conflict while it answers, Frozen where nothing may be allocated, NotPermitted where nobody can
+    tell that it is off: nothing is changed then.
     """
     lost = session.ledger.host(name)
     _refuse_answering(session, lost)
+    if frozen := session.ledger.frozen():
+        raise Frozen(
+            "the ledger is frozen: nothing is allocated or started",
+            why=frozen.why,
+            next="vgpumgr store thaw",
+        )
     proof = proof or session.fencing.switch_off(lost)
     mark(session, name, cordoned=True, maintenance=True, evacuated=True, **DRAINED)
     before = _unfinished(session, name)

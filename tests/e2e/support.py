@@ -184,7 +184,8 @@ def unix_times(value: Any, now: float, path: str = "") -> Iterator[str]:
     """Where in parsed JSON a number lies that can only be a time of these weeks."""
     if isinstance(value, dict):
         for key, each in value.items():
-            yield from unix_times(each, now, f"{path}.{key}")
+            if not key.endswith("_s"):  # a span
+                yield from unix_times(each, now, f"{path}.{key}")
     elif isinstance(value, list):
         for number, each in enumerate(value):
             yield from unix_times(each, now, f"{path}[{number}]")

@@ -79,7 +79,10 @@ def test_what_a_person_interrupted_is_left_to_that_person_for_a_while(cli: Cli) 
     cli.fails(7, "serve", "--once")  # a whole turn of every host; the operation is still open
     assert running_domains(cli) == made
     assert "serve will finish it at " in said
-    assert f"next: vgpumgr operation resume {operation}   (or: operation undo {operation})" in said
+    assert (
+        f"next: vgpumgr operation resume {operation}   (or: vgpumgr operation undo {operation})"
+        in said
+    )
     listed = cli.ok("operation", "list", "--open").out
     assert "interrupted" in listed
     assert "until" in listed

@@ -14,7 +14,7 @@ from tests.simworld import NEW, SimWorld, host, vm
 from vgpumgr.engine.use_cases import drain
 from vgpumgr.engine.use_cases.drain import Drain
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import Conflict, HostUnreachable
+from vgpumgr.model.errors import Conflict, HostUnreachable, VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.vm import Affinity, VmSpec
@@ -227,6 +227,17 @@ class TestMaintenance:
         bench.world.engine.stop_vms(["a"], force=True, timeout_s=1.0).raise_for_failure()
         bench.world.engine.enter_maintenance("h1")
         assert bench.h1().maintenance
+
+    def test_a_refusal_leaves_the_host_as_it_was(self, bench: Bench) -> None:
+        bench.make(vm("a", "T4-8Q"))
+        with pytest.raises(Conflict, match="not empty: a"):
+            bench.world.engine.enter_maintenance("h1")
+        assert not bench.h1().cordoned
+        bench.world.sim.inject("h1", ["unreachable"])
+        for enter in (bench.drain, lambda: bench.world.engine.enter_maintenance("h1")):
+            with pytest.raises(VgpumgrError, match="h1"):
+                enter()
+            assert (bench.h1().cordoned, bench.h1().draining) == (False, False)
 
     def test_it_may_be_off_without_a_word(self, bench: Bench) -> None:
         bench.world.engine.enter_maintenance("h1")

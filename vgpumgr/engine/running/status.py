@@ -120,7 +120,7 @@ def ways_on(operation: OperationRecord, tasks: Sequence[TaskRecord]) -> str:
     """What to type for an open one: resume, and undo where there is a way back."""
     resume = f"vgpumgr operation resume {operation.id}"
     if can_be_undone(tasks):
-        return f"{resume}   (or: operation undo {operation.id})"
+        return f"{resume}   (or: vgpumgr operation undo {operation.id})"
     if tasks and all(task.verb == LAYOUT for task in tasks):
         return f"{resume}   (or: the same command again)"
     return f"{resume}   (it only goes forward)"

@@ -314,6 +314,8 @@ def test_what_is_left_off_at_a_first_look_is_told_by_name(world: World) -> None:
     world.engine.refresh()
     served = serving(world)
     served.serve(2)
-    (told,) = [e for e in served.told(EventKind.HOST_WAITS) if "left off" in e.text]
+    found = [e for e in served.told(EventKind.HOST_WAITS) if "left off" in e.text]
+    assert len(found) == 1
+    told = found[0]
     assert "a, b" in told.text
     assert told.next.startswith("vgpumgr vm start ")

@@ -14,12 +14,14 @@ from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.use_cases import heal as healing
+from vgpumgr.engine.use_cases import reseat as reseating
 from vgpumgr.engine.use_cases.drain import Drain
 from vgpumgr.model.defrag import Empty
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.fence import Fence
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.journal import OperationState
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.quota import Quota
@@ -88,6 +90,17 @@ def reboot(*names: str, force: bool = False) -> Command:
 def migrate(name: str, to: str, *, cold: bool = False) -> Command:
     """``vgpumgr vm migrate``."""
     return lambda app: app.engine.migrate(name, to, cold=cold).raise_for_failure()
+
+
+def reseat(name: str) -> Command:
+    """A move within its host, once."""
+
+    def command(app: App) -> None:
+        moved = (each for each in app.ledger.operations() if each.kind == "vm move")
+        if not any(each.state is OperationState.DONE for each in moved):
+            reseating.reseat(app.engine, name).raise_for_failure()
+
+    return command
 
 
 def cut(layout: GpuLayout, *hosts: str) -> Command:

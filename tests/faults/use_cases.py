@@ -20,6 +20,7 @@ LOOKS = frozenset(
         "pool_plan",
         "queue_outlook",
         "thaw_plan",
+        "users_on",
     }
 )
 KILLED_IN = {

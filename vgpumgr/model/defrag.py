@@ -11,11 +11,14 @@ from vgpumgr.model.vm import VmSpec
 
 
 class How(StrEnum):
-    """How a VM moves: while it runs, stopped for it, or because it is off anyway."""
+    """How a VM moves: while it runs, stopped for it, or because it is off anyway; ``at-logoff``:
+    stopped for it once the user who is at work on it has logged off.
+    """
 
     LIVE = "live"
     OFF = "off"
     COLD = "cold"
+    LOGOFF = "at-logoff"
 
 
 CARRIED_MIB_S = 1024
@@ -24,7 +27,9 @@ CARRIED_MIB_S = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a VM gets to a host; ``copies``: its disks lie on no pool that both hosts share."""
+    """How a VM gets to a host; ``copies``: its disks lie on no pool that both hosts share. To
+    another GPU of its own host a VM is never carried running: libvirt migrates between hosts alone.
+    """
 
     how: How
     copies: bool = False
@@ -35,16 +40,29 @@ class Resident:
     """A VM where it is now.
 
     ``placed.request`` is what it needs elsewhere: a running one the very parts it has. ``ways`` are
-    the hosts it may go to; none: ``stays`` says why. What moves with it, in MiB: the memory of its
+    the other hosts it may go to, ``within`` how it gets to other GPUs of its own; none: ``stays``
+    says why. What moves with it, in MiB: the memory of its
     GPU parts and its own (both 0 for a VM that is off), and its disks where they have to be copied.
+    ``user`` is at work on it; of as many moves those are chosen that concern the fewest users.
     """
 
     placed: Placed
     ways: Mapping[str, Way] = field(default_factory=dict)
+    within: Way | None = None
     gpu_mib: int = 0
     memory_mib: int = 0
     disk_mib: int = 0
     stays: str = ""
+    user: str = ""
+
+    @property
+    def movable(self) -> bool:
+        """Has it a way to anywhere?"""
+        return bool(self.ways) or self.within is not None
+
+    def way(self, host: str) -> Way | None:
+        """How it gets to a host; None: not at all."""
+        return self.within if host == self.placed.host else self.ways.get(host)
 
     def mib(self, way: Way) -> int:
         """What a move by ``way`` carries over."""
@@ -57,7 +75,9 @@ class Resident:
         Live: the device's memory goes over while the guest is paused, where the driver has nothing
         better. Cold: the disks; powering off and booting come on top.
         """
-        carried = {How.LIVE: self.gpu_mib, How.COLD: self.mib(way), How.OFF: 0}[way.how]
+        if way.how is How.OFF:
+            return 0
+        carried = self.gpu_mib if way.how is How.LIVE else self.mib(way)
         return -(-carried // CARRIED_MIB_S)
 
 
@@ -81,9 +101,10 @@ Goal = Empty | Room
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A VM goes from one place to another, on another host.
+    """A VM goes from one place to another, on another host or on other GPUs of its own.
 
-    ``hop``: it goes on from there later, its last place not being free yet.
+    ``hop``: it goes on from there later, its last place not being free yet. ``user`` is at work on
+    it.
     """
 
     source: Placed
@@ -92,6 +113,12 @@ class Move:
     mib: int
     pause_s: int = 0
     hop: bool = False
+    user: str = ""
+
+    @property
+    def within(self) -> bool:
+        """Does it stay on its host? Its disks do then."""
+        return self.source.host == self.target.host
 
     @property
     def vm(self) -> str:

@@ -8,6 +8,7 @@ VgpumgrError                1  failure
 ├── Conflict                4  held by someone, wrong generation, needs a stop
 │   ├── InUse               4  a device or volume somebody else holds
 │   ├── StillRunning        4  VMs run that were to be deleted
+│   ├── UsersAtWork         4  users would be cut off
 │   ├── Frozen              4  the ledger went back in time and may not allocate
 │   └── StaleGeneration     4  the ledger moved since it was read; plan again
 ├── NoPlacement             5
@@ -107,6 +108,12 @@ class StillRunning(Conflict):
     def __init__(self, message: str, *, why: str = "", next: str = "", stop: str = "") -> None:
         super().__init__(message, why=why, next=next)
         self.stop = stop
+
+
+class UsersAtWork(Conflict):
+    """Somebody works on a desktop that would be stopped for it."""
+
+    code = "conflict.users"
 
 
 class Frozen(Conflict):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, Delete, bindparam, delete, select, update
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.vm import AllocationState
 from vgpumgr.store.audit import Stamp, of_allocations, of_vms
@@ -21,7 +22,10 @@ def arrive(connection: Connection, vm_id: str, task: str, *, arrived: bool, stam
     if going is None:
         return
     by_task = {"in_task": task, "in_vm": vm_id, **stamp.values}
-    _keep_only(connection, going.host if arrived else row.host, by_task)
+    if going.host == row.host:
+        _keep_one_place(connection, by_task, new=arrived)
+    else:
+        _keep_only(connection, going.host if arrived else row.host, by_task)
     there: dict[str, object] = {
         "host": going.host,
         "numa_node": going.numa_node,
@@ -35,14 +39,30 @@ def arrive(connection: Connection, vm_id: str, task: str, *, arrived: bool, stam
 _IT = vm.c.id == bindparam("in_vm")
 _MOVED, _STAYED = of_vms("vm.moved", _IT), of_vms("vm.stayed", _IT)
 _HELD = (allocation.c.vm_id == bindparam("in_vm"), allocation.c.released_at.is_(None))
-_LEFT = (*_HELD, allocation.c.host != bindparam("in_host"))
-_GIVE_BACK = delete(unit).where(unit.c.allocation_id.in_(select(allocation.c.id).where(*_LEFT)))
-_RELEASE = Move(
-    update(allocation)
-    .where(*_LEFT)
-    .values(state=AllocationState.RELEASED.value, released_at=bindparam("in_at")),
-    of_allocations("allocation.released", *_LEFT),
-)
+
+
+def _given_back(*where: ColumnElement[bool]) -> tuple[Delete, Move]:
+    """Units, then the allocations that held them."""
+    held = select(allocation.c.id).where(*where)
+    return delete(unit).where(unit.c.allocation_id.in_(held)), Move(
+        update(allocation)
+        .where(*where)
+        .values(state=AllocationState.RELEASED.value, released_at=bindparam("in_at")),
+        of_allocations("allocation.released", *where),
+    )
+
+
+_GIVE_BACK, _RELEASE = _given_back(*_HELD, allocation.c.host != bindparam("in_host"))
+_TAKEN = allocation.c.state == AllocationState.RESERVED.value
+_NEW, _OLD = _given_back(*_HELD, _TAKEN), _given_back(*_HELD, ~_TAKEN)
+
+
+def _keep_one_place(connection: Connection, by_task: Mapping[str, object], *, new: bool) -> None:
+    """Of a VM that moves within its host: what it takes is reserved yet, what it had is not."""
+    give_back, release = _OLD if new else _NEW
+    connection.execute(give_back, by_task)
+    release.run(connection, by_task)
+    ALLOCATIONS[AllocationState.ACTIVE].run(connection, by_task)
 
 
 def _keep_only(connection: Connection, host: str, by_task: Mapping[str, object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.faults import commands
 from tests.faults.scenario import Command, Place, Prepare, Scenario
@@ -44,4 +45,32 @@ def _of(part: str, way: Way) -> Iterator[Scenario]:
         yield scenario("migrate off", commands.migrate("desk", "h2"), _off)
 
 
-SCENARIOS = tuple(scenario for part, way in WAYS.items() for scenario in _of(part, way))
+# Within a host the devices are made and taken back as anywhere: one of each kind will do.
+WITHIN = ("mdev", "mdev in MIG", "vfio-vf", "vfio-vf in MIG", "pci-vf")
+
+
+def _alone(way: Way) -> Prepare:
+    def prepare(place: Place) -> None:
+        way.enrol(place, "h1")
+        place.apply(way.desk(disks=(FRESH,), cloud_init=SEED, autostart=True))
+
+    return prepare
+
+
+def _within(part: str, way: Way) -> Iterator[Scenario]:
+    scene = Scenario(
+        operation="reseat",
+        part=part,
+        hosts=way.hosts("h1"),
+        command=commands.reseat("desk"),
+        prepare=(_alone(way),),
+    )
+    yield scene
+    if part in OFF:
+        yield replace(scene, operation="reseat off", prepare=(_alone(way), _off))
+
+
+SCENARIOS = (
+    *(scenario for part, way in WAYS.items() for scenario in _of(part, way)),
+    *(scenario for part in WITHIN for scenario in _within(part, WAYS[part])),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -32,7 +33,7 @@ CHANGES_PENDING = 10
 
 @click.group()
 def defrag() -> None:
-    """Make room by moving VMs from host to host: whole GPUs empty, or a request that fits."""
+    """Make room by moving VMs from GPU to GPU: whole GPUs empty, or a request that fits."""
 
 
 @defrag.command()
@@ -49,6 +50,8 @@ def plan(
     memory: int | None,
     max_moves: int | None,
     allow_cold: bool,
+    with_users: bool,
+    at_logoff: bool,
     detailed_exitcode: bool,
 ) -> None:
     """The fewest moves that make room, in an order in which each is feasible.
@@ -57,7 +60,9 @@ def plan(
     fragmentation gauge is below the threshold (30 %, `defrag_threshold` in the configuration).
     """
     goal = goal_of(free, profile, count, vcpus, memory)
-    found, unread = _planned(context, _wanted(context, goal, max_moves, cold=allow_cold))
+    wanted = _wanted(context, goal, max_moves)
+    wanted = replace(wanted, cold=allow_cold, with_users=with_users, at_logoff=at_logoff)
+    found, unread = _planned(context, wanted)
     print_item("DefragPlan", defrag_item(found), defrag_text(found))
     _refuse(found)
     if unread:
@@ -80,6 +85,8 @@ def apply(
     memory: int | None,
     max_moves: int | None,
     allow_cold: bool,
+    with_users: bool,
+    at_logoff: bool,
     yes: bool,
 ) -> None:
     """Plan anew, and move: live where it can be, cold only with --allow-cold.
@@ -88,7 +95,8 @@ def apply(
     on. What was cut before is ended first.
     """
     goal = goal_of(free, profile, count, vcpus, memory)
-    wanted = _wanted(context, goal, max_moves, cold=allow_cold)
+    wanted = _wanted(context, goal, max_moves)
+    wanted = replace(wanted, cold=allow_cold, with_users=with_users, at_logoff=at_logoff)
     with changing(context, 0) as engine:
         engine.end_moves().raise_for_failure()
     found, unread = _planned(context, wanted)
@@ -96,10 +104,12 @@ def apply(
         say(line)
     _refuse(found)
     assert isinstance(found.found, Moves)
-    stopped = sum(move.way.how is How.COLD for move in found.found.moves)
+    stopped = [move for move in found.found.moves if move.way.how is How.COLD]
     if stopped:
         say(defrag_text(found))
-        confirm(yes=yes)(f"stop {counted(stopped, 'VM')} for that?")
+        users = ", ".join(f"{move.user} on {move.vm}" for move in stopped if move.user)
+        cut_off = f", and cut off {users}," if users else ""
+        confirm(yes=yes)(f"stop {counted(len(stopped), 'VM')}{cut_off} for that?")
     with changing(context, len(found.found.moves)) as engine:
         done = engine.defrag(found)
     print_item("Defrag", defragmented_item(done), _done_text(done))
@@ -107,11 +117,11 @@ def apply(
     _look_again(context, wanted)
 
 
-def _wanted(context: Context, goal: Goal | None, most: int | None, *, cold: bool) -> Wanted:
+def _wanted(context: Context, goal: Goal | None, most: int | None) -> Wanted:
     from vgpumgr.engine.defrag import Wanted
 
     context.app.require_hosts()
-    return Wanted(goal=goal, share=context.config.defrag_threshold, cold=cold, most=most)
+    return Wanted(goal=goal, share=context.config.defrag_threshold, most=most)
 
 
 def _planned(context: Context, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
@@ -133,6 +143,11 @@ def _refuse(plan: DefragPlan) -> None:
         why = [f"it takes {counted(found.needs, 'move')}, --max-moves allows {plan.wanted.most}"]
     elif found.reachable:
         why.insert(0, f"{found.reachable} can be had")
+    if plan.users:
+        from vgpumgr.engine.use_cases.pool import cut_off
+
+        again = "the same command with --at-logoff waits for them, with --with-users it does not"
+        raise cut_off(plan.users, next=again)
     helps = "vgpumgr map"
     if plan.colder is not None:
         helps = f"--allow-cold: {counted(plan.colder, 'move')} would do if VMs may be stopped"

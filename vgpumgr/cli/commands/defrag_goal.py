@@ -9,6 +9,7 @@ import click
 
 from vgpumgr.cli.commands.capacity import MemoryType
 from vgpumgr.cli.context import Context
+from vgpumgr.cli.views.users import with_users_option
 from vgpumgr.model.defrag import Empty, Goal, Room
 from vgpumgr.model.errors import UnknownProfile, UsageError
 from vgpumgr.model.vm import GpuRequest, VmSpec
@@ -25,7 +26,17 @@ def wanted_options(command: F) -> F:
         click.option("--vcpus", type=click.IntRange(1, 512), help="Of --for (2)."),
         click.option("--memory", type=MemoryType(), help="Of --for (4GiB)."),
         click.option("--max-moves", type=click.IntRange(0), metavar="N", help="No more than that."),
-        click.option("--allow-cold", is_flag=True, help="Stop VMs that cannot move running."),
+        click.option(
+            "--allow-cold",
+            is_flag=True,
+            help="Stop VMs that cannot move running; none that a user is at work on.",
+        ),
+        with_users_option,
+        click.option(
+            "--at-logoff",
+            is_flag=True,
+            help="Desktops may be stopped: free ones now, used ones once their users log off.",
+        ),
     )
     for option in reversed(options):
         command = option(command)

@@ -13,6 +13,7 @@ from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.spans import span
 from vgpumgr.cli.views.draining import drain_item, drain_text, drained_item, drained_text
+from vgpumgr.cli.views.users import with_users_option
 from vgpumgr.model.errors import Interrupted, PartlyDone
 from vgpumgr.model.words import counted
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.option("--to", multiple=True, metavar="HOST", help="Move them there alone; can be repeated.")
 @click.option("--cold", is_flag=True, help="Stop, move and start VMs that cannot move running.")
+@with_users_option
 @click.option(
     "--timeout",
     type=click.FloatRange(0, 7 * 86400),
@@ -44,18 +46,25 @@ def drain(
     name: str,
     to: tuple[str, ...],
     cold: bool,
+    with_users: bool,
     timeout: float | None,
     logoff_within: float | None,
     dry_run: bool,
 ) -> None:
-    """Cordon a host and move every VM away from it; the same command goes on."""
+    """Cordon a host and move every VM away from it; the same command goes on.
+
+    Where a user is at work on one that cannot move running, it stays (exit 4, the user is named):
+    --logoff-within waits for the user, --with-users does not.
+    """
     from vgpumgr.engine.use_cases.drain import Drain
 
     ledger = context.app.ledger
     for each in (name, *to):
         ledger.host(each)
     by = None if logoff_within is None else time.time() + logoff_within
-    wanted = Drain(host=name, to=to, cold=cold, timeout_s=timeout, logoff_by=by)
+    wanted = Drain(
+        host=name, to=to, cold=cold, with_users=with_users, timeout_s=timeout, logoff_by=by
+    )
     if dry_run:
         choices = context.app.engine.drain_plan(wanted)
         print_item("Drain", drain_item(name, choices), drain_text(name, choices))
@@ -92,6 +101,11 @@ def _raise(drained: Drained) -> None:
 
 def _refuse(choices: Sequence[Choice], name: str, more: str = "") -> None:
     staying = [each for each in choices if not each.leaves]
+    users = [each.user for each in staying if each.user is not None and each.cut_off]
+    if users and len(users) == len(staying):
+        from vgpumgr.engine.use_cases.pool import cut_off
+
+        raise cut_off(users, next=staying[0].next)
     if staying:
         raise PartlyDone(
             f"{counted(len(staying), 'VM')} cannot leave {name}{more}",

@@ -30,6 +30,7 @@ from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import age, seen_text
 from vgpumgr.cli.views.outcomes import print_outcome
 from vgpumgr.cli.views.queue_items import waiting_line
+from vgpumgr.cli.views.users import with_users_option
 from vgpumgr.cli.views.vm_items import part_text, power_text, vm_items
 from vgpumgr.model.size import format_mib
 
@@ -164,35 +165,63 @@ def start(context: Context, names: tuple[str, ...]) -> None:
     is_flag=True,
     help="Give GPU parts, CPUs and memory back; disks are kept, and `vm start` takes them anew.",
 )
+@with_users_option
 @output_option
 @pass_context
 def stop(
-    context: Context, names: tuple[str, ...], force: bool, timeout: float, release_gpu: bool
+    context: Context,
+    names: tuple[str, ...],
+    force: bool,
+    timeout: float,
+    release_gpu: bool,
+    with_users: bool,
 ) -> None:
-    """Ask the guests to power off. Their GPU parts stay theirs, unless they are given back."""
+    """Ask the guests to power off. Their GPU parts stay theirs, unless they are given back.
+
+    A desktop that a user works on is refused (exit 4, the user is named) without --with-users.
+    """
     if release_gpu:
         from vgpumgr.engine.reserving.shelving import Stop
 
         wanted = Stop(force=force, timeout_s=timeout)
         _power(context, names, lambda engine, each: engine.shelve(each, wanted))
         return
-    _power(context, names, lambda e, each: e.stop_vms(each, force=force, timeout_s=timeout))
+    _power(
+        context,
+        names,
+        lambda engine, each: engine.stop_vms(
+            each, force=force, timeout_s=timeout, with_users=with_users
+        ),
+        users=with_users,
+    )
 
 
 @vm.command()
 @click.argument("names", nargs=-1, required=True)
 @click.option("--force", is_flag=True, help="Power off and on.")
+@with_users_option
 @output_option
 @pass_context
-def reboot(context: Context, names: tuple[str, ...], force: bool) -> None:
-    """Reboot VMs."""
-    _power(context, names, lambda engine, each: engine.reboot(each, force=force))
+def reboot(context: Context, names: tuple[str, ...], force: bool, with_users: bool) -> None:
+    """Reboot VMs; one that a user works on only with --with-users (exit 4)."""
+    _power(
+        context,
+        names,
+        lambda engine, each: engine.reboot(each, force=force, with_users=with_users),
+        users=with_users,
+    )
 
 
 def _power(
-    context: Context, names: Sequence[str], act: Callable[[Engine, Sequence[str]], Outcome]
+    context: Context,
+    names: Sequence[str],
+    act: Callable[[Engine, Sequence[str]], Outcome],
+    *,
+    users: bool = False,
 ) -> None:
+    """``users``: those at work there are cut off by it."""
     once = tuple(dict.fromkeys(names))
+    there = context.app.engine.users_on(once) if users else ()
     with changing(context, len(once)) as engine:
         outcome = act(engine, once)
-    print_outcome(outcome)
+    print_outcome(outcome, there)

@@ -10,6 +10,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.views.outcomes import print_outcome
+from vgpumgr.cli.views.users import with_users_option
 
 if TYPE_CHECKING:
     from vgpumgr.engine.migration import MovePlan
@@ -24,22 +25,33 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 7 * 86400),
     help="Seconds: live, give up after; cold, how long the guest may take to power off (60).",
 )
+@with_users_option
 @click.option("--dry-run", is_flag=True, help="Show every check and stop.")
 @output_option
 @pass_context
 def migrate(
-    context: Context, name: str, to: str, cold: bool, timeout: float | None, dry_run: bool
+    context: Context,
+    name: str,
+    to: str,
+    cold: bool,
+    timeout: float | None,
+    with_users: bool,
+    dry_run: bool,
 ) -> None:
     """Move a VM to another host: running where its devices can, or off."""
     ledger = context.app.ledger
     ledger.vm(name)
     ledger.host(to)
     if dry_run:
-        _show_move(context.app.engine.move_plan(name, to, cold=cold, timeout_s=timeout))
+        plan = context.app.engine.move_plan(
+            name, to, cold=cold, timeout_s=timeout, with_users=with_users
+        )
+        _show_move(plan)
         return
+    users = context.app.engine.users_on([name]) if cold and with_users else ()
     with changing(context, 1) as engine:
-        outcome = engine.migrate(name, to, cold=cold, timeout_s=timeout)
-    print_outcome(outcome)
+        outcome = engine.migrate(name, to, cold=cold, timeout_s=timeout, with_users=with_users)
+    print_outcome(outcome, users)
 
 
 def _show_move(plan: MovePlan) -> None:

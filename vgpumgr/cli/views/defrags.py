@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.outcomes import outcome_item
 from vgpumgr.cli.views.plans import reason_rows
+from vgpumgr.cli.views.users import user_items
 from vgpumgr.model.defrag import Goal, How, Move, NoMoves, Obstacle, Room
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.size import format_mib
@@ -31,6 +32,7 @@ def defrag_item(plan: DefragPlan) -> dict[str, Any]:
         "fragmentation": {"before": round(plan.before, 4), "after": round(plan.after, 4)},
         "obstacles": [_obstacle(each) for each in getattr(found, "obstacles", ())],
         "refused": list(plan.refused),
+        "users": user_items(plan.users),
     }
 
 
@@ -77,9 +79,22 @@ def how_words(move: Move) -> str:
     """``live, paused for up to 8 s``."""
     if move.way.how is How.LIVE:
         return f"live, paused for up to {move.pause_s} s"
+    where = " within its host, no disk is copied" if move.within else ""
+    if move.way.how is How.OFF:
+        return f"it is off{where and ','}{where}"
+    took = f"off for {move.pause_s} s and a boot" if move.pause_s else "off for a boot"
+    if move.way.how is How.LOGOFF:
+        return f"when {move.user} logs off: cold{where}, {took}"
+    return f"cold{where}, {took}"
+
+
+def user_words(move: Move) -> str:
+    """Who is at work on it, and what becomes of the session."""
+    if not move.user or move.way.how is How.LOGOFF:
+        return ""
     if move.way.how is How.COLD:
-        return f"cold, off for {move.pause_s} s and a boot"
-    return "it is off"
+        return f"{move.user} is cut off"
+    return f"{move.user} is on it, and stays"
 
 
 def _row(number: int, move: Move) -> list[str]:
@@ -87,7 +102,7 @@ def _row(number: int, move: Move) -> list[str]:
     path = f"{_place(move.source)} → {_place(move.target)}"
     return [
         f"{number}.", move.vm, profiles, path, format_mib(move.mib), how_words(move),
-        "goes on from there" if move.hop else "",
+        "goes on from there" if move.hop else user_words(move),
     ]  # fmt: skip
 
 
@@ -101,6 +116,8 @@ def _item(move: Move) -> dict[str, Any]:
         "from": move.source.host,
         "to": move.target.host,
         "how": str(move.way.how),
+        "within": move.within,
+        "user": move.user or None,
         "hop": move.hop,
         "mib": move.mib,
         "pause_s": move.pause_s,

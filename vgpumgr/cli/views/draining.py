@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.folding import folded
 from vgpumgr.cli.views.outcomes import outcome_item
+from vgpumgr.cli.views.users import cut_off_text, user_items
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ def drained_item(drained: Drained) -> dict[str, Any]:
         **outcome_item(drained.outcome),
         "name": drained.host,
         "staying": [_choice(each) for each in drained.staying],
+        "users": user_items(drained.cut_off),
     }
 
 
 def drained_text(drained: Drained) -> str:
     """What was moved, then the VMs that stay."""
     moved = f"{drained.host}: {counted(len(drained.outcome.done), 'VM')} moved away"
+    moved = "; ".join(filter(None, [moved, cut_off_text(drained.cut_off)]))
     return "\n".join(
         filter(None, [moved, table(folded([_line(each) for each in drained.staying]))])
     )
@@ -54,6 +57,7 @@ def evacuation_item(plan: EvacuationPlan, outcome: Outcome | None = None) -> dic
             {"name": each.vm.name, "why": each.why, "next": each.next, "pool": each.pool}
             for each in plan.staying
         ],
+        "users": user_items(plan.users),
     }
 
 
@@ -61,7 +65,8 @@ def evacuation_text(plan: EvacuationPlan) -> str:
     """What becomes of each VM; of those with the same to say once."""
     rows = [[e.vm.name, f"{plan.lost.name} → {e.placed.host}", "", ""] for e in plan.remade]
     rows += [_staying(each) for each in plan.staying]
-    return table(folded(rows)) or f"{plan.lost.name}: no VM is on it"
+    text = table(folded(rows)) or f"{plan.lost.name}: no VM is on it"
+    return "\n".join(filter(None, [text, cut_off_text(plan.users)]))
 
 
 def _staying(each: Stays) -> list[str]:
@@ -77,6 +82,8 @@ def _choice(choice: Choice) -> dict[str, Any]:
         "name": choice.vm.name,
         "to": plan.target.name if plan else None,
         "live": plan.live if plan else None,
+        "user": choice.user.user if choice.user else None,
+        "cut_off": _is_cut_off(choice),
         "leaves": choice.leaves,
         "why": choice.why,
         "next": choice.next,
@@ -88,4 +95,13 @@ def _line(choice: Choice) -> list[str]:
         return [choice.vm.name, "stays", choice.why, choice.next]
     plan = choice.move[0]
     how = "while it runs" if plan.live else "cold, and started again" if plan.runs else "off"
-    return [choice.vm.name, f"{plan.source.name} → {plan.target.name}", how, ""]
+    user = choice.user.words if choice.user else ""
+    if _is_cut_off(choice):
+        user = f"{user}, and is cut off"
+    return [choice.vm.name, f"{plan.source.name} → {plan.target.name}", how, user]
+
+
+def _is_cut_off(choice: Choice) -> bool:
+    """Does the move end a session?"""
+    plan = choice.move[0] if choice.move else None
+    return choice.user is not None and plan is not None and plan.runs and not plan.live

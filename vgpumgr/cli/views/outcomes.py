@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import print_item
+from vgpumgr.cli.views.users import cut_off_text, user_items
 
 if TYPE_CHECKING:
+    from vgpumgr.engine.pooling import AtWork
     from vgpumgr.engine.running.outcome import Outcome
 
 
@@ -29,7 +32,11 @@ def outcome_text(outcome: Outcome) -> str:
     return f"{len(outcome.done)} of {len(outcome.vms)} done (operation {outcome.operation[:8]})"
 
 
-def print_outcome(outcome: Outcome) -> None:
-    """Print it, then raise for what failed."""
-    print_item("Outcome", outcome_item(outcome), outcome_text(outcome) or "nothing to do")
+def print_outcome(outcome: Outcome, users: Sequence[AtWork] = ()) -> None:
+    """Print it, then raise for what failed; ``users`` were at work there, and are cut off."""
+    item, text = outcome_item(outcome), outcome_text(outcome) or "nothing to do"
+    if users:
+        item["users"] = user_items(users)
+        text = f"{text}; {cut_off_text(users)}"
+    print_item("Outcome", item, text)
     outcome.raise_for_failure()

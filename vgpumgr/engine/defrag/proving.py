@@ -12,8 +12,10 @@ from vgpumgr.model.errors import VgpumgrError
 def refusal(session: Session, view: LedgerView, move: Move) -> str:
     """The first check that the VM's migration there fails; "" where it passes all.
 
-    Room is not asked for: others may have to leave first.
+    Room is not asked for: others may have to leave first. A move within its host needs no other.
     """
+    if move.within:
+        return ""
     vm = next(each for each in view.vms if each.name == move.vm)
     to = next(each for each in view.hosts if each.name == move.target.host)
     try:
@@ -21,7 +23,13 @@ def refusal(session: Session, view: LedgerView, move: Move) -> str:
     except VgpumgrError as error:
         return f"{move.vm} to {to.name}: {error.message}"
     plan = migration.make_plan(
-        view, vm, to, looks, session.policy, cold=move.way.how is How.COLD, timeout_s=None
+        view,
+        vm,
+        to,
+        looks,
+        session.policy,
+        cold=move.way.how in {How.COLD, How.LOGOFF},
+        timeout_s=None,
     )
     checks = (each for each in plan.checks if each.name != "room" and not each.holds)
     failed = next(checks, None)

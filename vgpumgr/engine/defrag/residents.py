@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from vgpumgr.engine.defrag.ways import Ways
+from vgpumgr.engine.defrag.ways import Allowed, Found, Ways
 from vgpumgr.engine.migration.planning import wanted
 from vgpumgr.engine.planning.plan import reached
+from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.defrag import Resident
 from vgpumgr.model.gpu import Framework
@@ -15,22 +17,35 @@ from vgpumgr.model.placement import Assignment, Fleet, FreeVf, GpuSupply, Offer,
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
 
-def residents(view: LedgerView, fleet: Fleet, *, cold: bool) -> tuple[Resident, ...]:
-    """VMs with parts of GPUs, each with its ways; ``cold``: a running one may be stopped for it.
+def residents(
+    view: LedgerView,
+    fleet: Fleet,
+    *,
+    cold: bool = False,
+    allowed: Allowed | None = None,
+    users: Mapping[str, AtWork] = MappingProxyType({}),
+    desktops: Collection[str] = (),
+) -> tuple[Resident, ...]:
+    """VMs with parts of GPUs, each with its ways, as far as that is ``allowed`` (``cold``: one that
+    runs may be stopped for it). ``users`` are at work, by the VM's id; ``desktops`` are a pool's.
 
     What is no resident (foreign, without a GPU part, on a host that was not reached, lost by its
     host) stays part of ``fleet``.
     """
-    return tuple(_Found(view, fleet, cold=cold).all())
+    ways = Ways(view, fleet, allowed or Allowed(cold=cold), users, desktops)
+    return tuple(_Found(view, fleet, ways, users).all())
 
 
 class _Found:
-    def __init__(self, view: LedgerView, fleet: Fleet, *, cold: bool) -> None:
+    def __init__(
+        self, view: LedgerView, fleet: Fleet, ways: Ways, users: Mapping[str, AtWork]
+    ) -> None:
         self._view = view
         self._hosts = {host.name: host for host in fleet.hosts}
         self._gpus = {gpu.id: gpu for host in fleet.hosts for gpu in host.gpus}
         self._running = reached(view).running
-        self._ways = Ways(view, fleet, cold=cold)
+        self._ways = ways
+        self._users = users
         self._held: dict[str, list[Allocation]] = {}
         for each in view.allocations:
             self._held.setdefault(each.vm_id, []).append(each)
@@ -64,14 +79,17 @@ class _Found:
         if runs:
             request = wanted(self._view, vm.spec, held, "", live=True)
             placed = replace(placed, request=replace(request, affinity=vm.spec.affinity))
-        ways, none = self._ways.of(vm, held, runs=runs) if not stays else ({}, stays)
+        found = Found(ways={}, why=stays) if stays else self._ways.of(vm, held, runs=runs)
+        user = self._users.get(vm.id)
         return Resident(
             placed=placed,
-            ways=ways,
+            ways=found.ways,
+            within=found.within,
             gpu_mib=sum(part.offer.memory_mib for part in placed.assignments),
             memory_mib=vm.spec.memory_mib,
             disk_mib=sum(disk.size_bytes for disk in vm.spec.disks) >> 20,
-            stays=none,
+            stays=found.why,
+            user=user.user if user is not None else "",
         )
 
 

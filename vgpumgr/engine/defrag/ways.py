@@ -1,16 +1,18 @@
-"""How a VM gets to each other host, as far as the last observation tells. Pure.
+"""How a VM gets to each other host, and to other GPUs of its own, by the last observation. Pure.
 
 The same checks as for a migration, but for those that need a look at the hosts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from vgpumgr.engine.migration.checks import gpu_checks, live_checks
 from vgpumgr.engine.migration.disks import SHARED_KINDS
 from vgpumgr.engine.migration.looks import Looks
 from vgpumgr.engine.migration.plan import Check
+from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.defrag import How, Way
 from vgpumgr.model.domain import DomainFacts, DomainState
@@ -19,33 +21,78 @@ from vgpumgr.model.placement import Fleet
 from vgpumgr.model.vm import Allocation, VmRecord
 
 
-class Ways:
-    """Of all VMs; ``cold``: a running one may be stopped where it cannot move live."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What may be done with running VMs that cannot move live. ``cold``: they may be stopped;
+    ``with_users``: even where that cuts a user off; ``at_logoff``: desktops may be, each while
+    nobody is at work on it.
+    """
 
-    def __init__(self, view: LedgerView, fleet: Fleet, *, cold: bool) -> None:
+    cold: bool = False
+    with_users: bool = False
+    at_logoff: bool = False
+
+    def how(self, *, user: AtWork | None, desktop: bool) -> How | None:
+        """How one is moved; None: not at all."""
+        if not (self.cold or (self.at_logoff and desktop)):
+            return None
+        if user is None or (self.with_users and self.cold):
+            return How.COLD
+        return How.LOGOFF if self.at_logoff else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The ways of a VM to other hosts, and within its own; ``why`` there are none."""
+
+    ways: Mapping[str, Way]
+    within: Way | None = None
+    why: str = ""
+
+
+class Ways:
+    """Of all VMs, as far as it is allowed; ``users`` are at work, by the VM's id, ``desktops`` the
+    ids of those that are a pool's.
+    """
+
+    def __init__(
+        self,
+        view: LedgerView,
+        fleet: Fleet,
+        allowed: Allowed,
+        users: Mapping[str, AtWork],
+        desktops: Collection[str],
+    ) -> None:
         open_ = {host.name for host in fleet.hosts if not host.blocked}
         self._hosts = {host.name: host for host in view.hosts if host.facts}
         self._targets = [host for name, host in self._hosts.items() if name in open_]
         self._gpus = view.gpus
-        self._cold = cold
+        self._allowed = allowed
+        self._users = users
+        self._desktops = desktops
 
-    def of(
-        self, vm: VmRecord, held: Sequence[Allocation], *, runs: bool
-    ) -> tuple[Mapping[str, Way], str]:
+    def of(self, vm: VmRecord, held: Sequence[Allocation], *, runs: bool) -> Found:
         """By host; and where there is none, the first thing that keeps it from one."""
         found: dict[str, Way] = {}
-        why = "there is no other host"
-        source = self._hosts[vm.host]
+        why = "it moves within its host only while it is off"
+        source, stopped = self._hosts[vm.host], self._stopped(vm) if runs else How.OFF
         for target in self._targets:
             if target.name == vm.host:
                 continue
             failed = next(self._failed(vm, held, source, target), None) if runs else None
-            how = How.OFF if not runs else How.LIVE if failed is None else How.COLD
-            if failed is not None and not self._cold:
-                why = f"it cannot move running: {failed.text}" if not found else why
+            how = How.LIVE if runs and failed is None else stopped
+            if how is None:
+                why = f"it cannot move running: {failed.text}" if failed and not found else why
                 continue
             found[target.name] = Way(how=how, copies=_copies(vm, source, target))
-        return found, "" if found else why
+        within = None if stopped is None else Way(how=stopped)
+        if found or within is not None:
+            return Found(ways=found, within=within)
+        user = self._users.get(vm.id)
+        return Found(ways={}, why=user.words if user and self._allowed.cold else why)
+
+    def _stopped(self, vm: VmRecord) -> How | None:
+        return self._allowed.how(user=self._users.get(vm.id), desktop=vm.id in self._desktops)
 
     def _failed(
         self, vm: VmRecord, held: Sequence[Allocation], source: HostRecord, target: HostRecord

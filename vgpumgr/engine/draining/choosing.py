@@ -10,6 +10,7 @@ from vgpumgr.engine.migration.planning import wanted
 from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.plan import reached
 from vgpumgr.engine.planning.refusal import no_placement
+from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import VgpumgrError
@@ -20,14 +21,14 @@ from vgpumgr.model.vm import VmRecord
 Planner = Callable[[str, bool], tuple[MovePlan, LedgerView]]
 
 # Where a check is about the VM alone, no other host passes it.
-_OF_THE_VM = frozenset({"framework", "power"})
+_OF_THE_VM = frozenset({"framework", "power", "users"})
 _MOST_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The move of a VM, with the view it was planned from; or why there is none. ``leaves``: it
-    will go by itself.
+    will go by itself. ``user`` is at work on it; with ``cut_off`` that alone keeps it there.
     """
 
     vm: VmRecord
@@ -35,6 +36,8 @@ class Choice:
     why: str = ""
     next: str = ""
     leaves: bool = False
+    user: AtWork | None = None
+    cut_off: bool = False
 
 
 def choose(
@@ -45,11 +48,26 @@ def choose(
     plan: Planner,
     *,
     cold: bool,
+    user: AtWork | None = None,
 ) -> Choice:
     """Live to the best of ``hosts`` that takes it; with ``cold`` cold where no host does so.
 
-    A VM that is off moves either way. The refusal is that of the way that was asked for.
+    A VM that is off moves either way. The refusal is that of the way that was asked for; ``user``
+    is at work on it.
     """
+    found = _chosen(view, vm, hosts, place, plan, cold=cold)
+    return replace(found, user=user) if user is not None else found
+
+
+def _chosen(
+    view: LedgerView,
+    vm: VmRecord,
+    hosts: Collection[str],
+    place: Place,
+    plan: Planner,
+    *,
+    cold: bool,
+) -> Choice:
     runs = (vm.host, vm.name) in reached(view).running
     search = _Search(view, vm, hosts, place, plan)
     found = search.run(cold=False, live=runs)
@@ -120,4 +138,7 @@ class _Search:
     def _none(self, first: Check | VgpumgrError | None) -> Choice:
         """Why each host that was tried refuses, alike ones once."""
         why = "; ".join(dict.fromkeys(self.refused.values()))
+        if isinstance(first, Check) and first.name == "users":
+            again = f"vgpumgr host drain {self.vm.host} --cold --with-users, or --logoff-within 4h"
+            return Choice(self.vm, why=why, next=again, cut_off=True)
         return Choice(self.vm, why=why, next=(first.next if first else "") or "vgpumgr map")

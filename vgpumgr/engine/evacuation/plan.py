@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vgpumgr.engine.pooling.sessions import AtWork
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import VmRecord
@@ -32,11 +33,12 @@ class Stays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvacuationPlan:
-    """All VMs of the host that was lost."""
+    """All VMs of the host that was lost; ``users`` had a session on one of them."""
 
     lost: HostRecord
     remade: tuple[Remade, ...] = ()
     staying: tuple[Stays, ...] = ()
+    users: tuple[AtWork, ...] = ()
 
     @property
     def crowded(self) -> bool:

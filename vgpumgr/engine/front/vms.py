@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from vgpumgr.engine.migration import MovePlan
+from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
@@ -42,10 +43,17 @@ class Vms(Session):
         return apply.explain_one(self, name)
 
     def move_plan(
-        self, name: str, to: str, *, cold: bool = False, timeout_s: float | None = None
+        self,
+        name: str,
+        to: str,
+        *,
+        cold: bool = False,
+        timeout_s: float | None = None,
+        with_users: bool = False,
     ) -> MovePlan:
         """Probe both hosts, then say how a VM would move, with all that keeps it from it."""
-        return move.plan(self, name, to, cold=cold, timeout_s=timeout_s)[0]
+        how = move.Manner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        return move.plan(self, name, to, how)[0]
 
     def queue_outlook(self) -> Turn:
         """What the queue's next turn would do, by what was seen last; nothing is looked at."""
@@ -76,8 +84,19 @@ class Vms(Session):
         """Start VMs, their devices first, and what else their hosts lost."""
         return power.start(self, names)
 
-    def stop_vms(self, names: Sequence[str], *, force: bool, timeout_s: float) -> Outcome:
-        """Stop VMs: ask the guest, or with ``force`` pull the plug."""
+    def users_on(self, names: Sequence[str]) -> tuple[AtWork, ...]:
+        """Who is at work on these VMs, by the last look."""
+        return pool.users_on(self, names)
+
+    def stop_vms(
+        self, names: Sequence[str], *, force: bool, timeout_s: float, with_users: bool = False
+    ) -> Outcome:
+        """Stop VMs: ask the guest, or with ``force`` pull the plug. UsersAtWork where that would
+        cut somebody off, unless ``with_users``.
+        """
+        if not with_users:
+            again = f"vgpumgr vm stop {' '.join(names)} --with-users"
+            pool.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
         return power.power(self, names, "stop", force=force, timeout_s=timeout_s)
 
     def shelve(self, names: Sequence[str], stop: Stop) -> Outcome:
@@ -85,12 +104,22 @@ class Vms(Session):
         pool.refuse_desktops(self, names)
         return shelve.shelve(self, names, stop)
 
-    def reboot(self, names: Sequence[str], *, force: bool) -> Outcome:
-        """Reboot VMs."""
+    def reboot(self, names: Sequence[str], *, force: bool, with_users: bool = False) -> Outcome:
+        """Reboot VMs; UsersAtWork as :meth:`stop_vms`."""
+        if not with_users:
+            again = f"vgpumgr vm reboot {' '.join(names)} --with-users"
+            pool.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
         return power.power(self, names, "reboot", force=force)
 
     def migrate(
-        self, name: str, to: str, *, cold: bool = False, timeout_s: float | None = None
+        self,
+        name: str,
+        to: str,
+        *,
+        cold: bool = False,
+        timeout_s: float | None = None,
+        with_users: bool = False,
     ) -> Outcome:
         """Move a VM to another host, running if it can; what keeps it from it is raised."""
-        return move.migrate(self, name, to, cold=cold, timeout_s=timeout_s)
+        how = move.Manner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        return move.migrate(self, name, to, how)

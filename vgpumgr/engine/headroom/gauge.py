@@ -26,17 +26,19 @@ class Gauge:
 
 
 class Gauging:
-    """One fleet measured against what is expected at ``now`` (Unix seconds), rare requests too."""
+    """One fleet measured against what is expected at ``now`` (Unix seconds), rare requests too:
+    the one figure of `capacity`, `serve` and `defrag`. ``mix`` is what it is measured against.
+    """
 
     def __init__(self, fleet: Fleet, expected: Expected, ledger: Ledger, now: float) -> None:
         self._fleet = fleet
         mix = expected.mix(ledger, now, fleet)
-        self._mix: Mix = creatable(fleet) if mix is None else mix.with_rare
+        self.mix: Mix = creatable(fleet) if mix is None else mix.with_rare
         self._words = "all that the fleet can make" if mix is None else expected.words
 
     def gauge(self) -> Gauge:
         """The fleet in all."""
-        placer = Placer(self._fleet, PlacementPolicy.LEAST_FRAGMENTATION, mix=self._mix)
+        placer = Placer(self._fleet, PlacementPolicy.LEAST_FRAGMENTATION, mix=self.mix)
         found = placer.fragmentation()
         return Gauge(
             free_mib=round(found.free_mib),
@@ -47,4 +49,4 @@ class Gauging:
 
     def stranded(self) -> tuple[Stranded, ...]:
         """GPU by GPU, with the rule."""
-        return stranded(self._fleet, self._mix)
+        return stranded(self._fleet, self.mix)

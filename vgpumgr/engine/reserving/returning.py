@@ -9,9 +9,42 @@ from vgpumgr import layout
 from vgpumgr.engine.supply import contexts, gpu_supply
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict
-from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.gpu import GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.placement import Usage
 from vgpumgr.model.vm import VmRecord
+
+
+def displaced(view: LedgerView, vms: Collection[VmRecord]) -> dict[str, str]:
+    """VMs (by name) that do not get back what they had of their GPUs, and why: it was given back,
+    the GPU is quarantined or ill, or not partitioned as it was. What could not be read says
+    nothing.
+    """
+    known = {gpu.id: gpu for gpu in view.gpus}
+    held: dict[str, list[str]] = {}
+    for each in view.allocations:
+        held.setdefault(each.vm_id, []).append(each.gpu)
+    unmet = {usage.vm for _, usage, _ in _unmet(view, [vm.name for vm in vms])}
+    found = {}
+    for vm in vms:
+        mine = held.get(vm.id, [])
+        broken = (_broken(known[id_]) for id_ in mine if id_ in known)
+        why = next(filter(None, broken), "")
+        if len(mine) < sum(each.count for each in vm.spec.gpus):
+            why = "its GPU parts were released"
+        elif not why and vm.name in unmet:
+            why = "its GPU is not partitioned as it was"
+        if why:
+            found[vm.name] = why
+    return found
+
+
+def _broken(gpu: GpuRecord) -> str:
+    name = f"{gpu.facts.model} {gpu.facts.device}"
+    if gpu.state is GpuState.QUARANTINED:
+        return (
+            f"{name} is quarantined: {gpu.state_why}" if gpu.state_why else f"{name} is {gpu.state}"
+        )
+    return f"{name} fell off the bus" if gpu.facts.health is GpuHealth.LOST else ""
 
 
 def require_whole(view: LedgerView, vms: Collection[VmRecord]) -> None:

@@ -17,6 +17,7 @@ from vgpumgr.model.journal import (
     MIGRATE,
     OF_HOSTS,
     OF_IMAGES,
+    RESEAT,
     OperationMoved,
     OperationRecord,
     TaskMoved,
@@ -108,7 +109,7 @@ def _overtaken(
     vm = alive.get(task.vm_id)
     if vm is None:
         return "the VM was deleted meanwhile"
-    if task.verb in {MIGRATE, EVACUATE}:
+    if task.verb in {MIGRATE, EVACUATE, RESEAT}:
         return ""
     if task.host != vm.host:
         return f"the VM is on {vm.host} since"

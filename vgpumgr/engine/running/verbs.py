@@ -23,6 +23,7 @@ from vgpumgr.model.journal import (
     REIMAGE,
     RELEASE,
     REMOVE,
+    RESEAT,
     SHELVE,
     UNSHELVE,
     TaskMoved,
@@ -89,6 +90,7 @@ VERBS = {
     "reboot": Verb(OnRefusal.FAIL),
     REIMAGE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     MIGRATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    RESEAT: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     EVACUATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     # Planned anew from whatever state they left: there is nothing to take back.
     LEAVE: Verb(OnRefusal.FAIL),
@@ -98,8 +100,8 @@ VERBS = {
     IMPORT: Verb(OnRefusal.UNDO, copies=(CopyState.THERE, CopyState.GONE)),
     DISCARD: Verb(OnRefusal.UNDO, copies=(CopyState.GONE, CopyState.THERE)),
 }
-# They end with the VM on one host: where it was going, or where it was.
-_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE})
+# They end with the VM in one place: where it was going, or where it was.
+_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE, RESEAT})
 
 
 def finished(task: TaskRecord) -> TaskMoved:
@@ -161,6 +163,8 @@ def no_way_back(task: TaskRecord) -> str:
         return "nothing of ours is on it"
     if task.verb == REIMAGE:
         return "the disk that it had is deleted"
+    if task.verb == RESEAT:
+        return f"{task.vm} has its new GPU already"
     return f"it is on {task.hosts[-1]} already"
 
 

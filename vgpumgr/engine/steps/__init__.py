@@ -21,6 +21,7 @@ from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, Stop
 from vgpumgr.engine.steps.moving import MoveDomain
 from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain, StopForNow
 from vgpumgr.engine.steps.removing import ForgetLayout, LeaveFleet, RemoveHelper
+from vgpumgr.engine.steps.reseating import RedefineReseated, StartReseated
 from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteReplaced, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import Damaged
@@ -60,12 +61,14 @@ __all__ = [
     "RealiseDevice",
     "RebootDomain",
     "RedefineDomain",
+    "RedefineReseated",
     "ReleaseDevice",
     "RemoveHelper",
     "SetAutostart",
     "StartDomain",
     "StartEvacuated",
     "StartMoved",
+    "StartReseated",
     "Step",
     "StopDomain",
     "StopForNow",
@@ -110,12 +113,14 @@ _KINDS: dict[str, type[Step | Between]] = {
         RealiseDevice,
         RebootDomain,
         RedefineDomain,
+        RedefineReseated,
         ReleaseDevice,
         RemoveHelper,
         SetAutostart,
         StartDomain,
         StartEvacuated,
         StartMoved,
+        StartReseated,
         StopDomain,
         StopForNow,
         StopToMove,

@@ -65,10 +65,16 @@ def contexts(view: LedgerView) -> dict[str, HostContext]:
 
 
 def where_held(vms: Iterable[VmRecord]) -> Iterator[VmRecord]:
-    """VMs where they take CPUs and memory: one that moves does so on both hosts."""
+    """VMs where they take CPUs and memory: one that moves does so on both hosts, and one that moves
+    within its host once, with the CPUs of both places.
+    """
     for vm in vms:
+        to = vm.moving_to
+        if to is not None and to.host == vm.host:
+            yield replace(vm, cpus=tuple(dict.fromkeys((*vm.cpus, *to.cpus))))
+            continue
         yield vm
-        if (to := vm.moving_to) is not None:
+        if to is not None:
             yield replace(vm, host=to.host, numa_node=to.numa_node, cpus=to.cpus)
 
 

@@ -9,9 +9,10 @@ from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import move as moving
+from vgpumgr.engine.use_cases import reseat as reseating
 from vgpumgr.model.defrag import How, Move, Moves
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.model.journal import MIGRATE
+from vgpumgr.model.journal import MIGRATE, RESEAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +47,7 @@ def apply(session: Session, planned: DefragPlan) -> Defragmented:
             outcome = outcome.then(Outcome(operation=outcome.operation, interrupted=True))
             break
         try:
-            moved = moving.migrate(
-                session,
-                move.vm,
-                move.target.host,
-                cold=move.way.how is How.COLD,
-                timeout_s=None,
-                seat=move.target,
-            )
+            moved = carry_out(session, move, with_users=planned.wanted.with_users)
         except VgpumgrError as error:
             return Defragmented(plan=planned, outcome=outcome, done=tuple(done), error=error)
         outcome = outcome.then(moved)
@@ -63,7 +57,21 @@ def apply(session: Session, planned: DefragPlan) -> Defragmented:
     return Defragmented(plan=planned, outcome=outcome, done=tuple(done))
 
 
+def carry_out(session: Session, move: Move, *, with_users: bool = False) -> Outcome:
+    """One move, to the very place that was planned. UsersAtWork where it would cut a user off who
+    came meanwhile, unless ``with_users``.
+    """
+    if move.within:
+        return reseating.reseat(session, move.vm, move.target, with_users=with_users)
+    how = moving.Manner(
+        cold=move.way.how is not How.LIVE and move.way.how is not How.OFF,
+        with_users=with_users,
+        seat=move.target,
+    )
+    return moving.migrate(session, move.vm, move.target.host, how)
+
+
 def go_on(session: Session) -> Outcome:
     """End the moves that were cut, whoever began them."""
     names = {vm.name: vm.spec for vm in session.ledger.vms() if vm.moving_to is not None}
-    return operations.finish_leftovers(session, names, {MIGRATE})
+    return operations.finish_leftovers(session, names, {MIGRATE, RESEAT})

@@ -9,7 +9,7 @@ from functools import partial
 from vgpumgr.engine import migration
 from vgpumgr.engine.draining import Choice, after, choose
 from vgpumgr.engine.evacuation.planning import on_host
-from vgpumgr.engine.pooling import floating_desktops
+from vgpumgr.engine.pooling import AtWork, at_work, floating_desktops
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
@@ -24,11 +24,14 @@ from vgpumgr.model.vm import VmRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """What a drain did: the moves, and the VMs that stay with the reason of each."""
+    """What a drain did: the moves, and the VMs that stay with the reason of each; who was at work
+    on one that was stopped.
+    """
 
     host: str
     outcome: Outcome
     staying: tuple[Choice, ...] = ()
+    cut_off: tuple[AtWork, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +39,13 @@ class Drain:
     """How a host is emptied: to these hosts (empty: any), cold where a VM cannot move running.
 
     With ``logoff_by`` (Unix time in seconds) floating desktops stay until their users log off, or
-    till then: their pools take them away.
+    till then: their pools take them away. ``with_users``: cold moves even cut users off.
     """
 
     host: str
     to: tuple[str, ...] = ()
     cold: bool = False
+    with_users: bool = False
     timeout_s: float | None = None
     logoff_by: float | None = None
 
@@ -89,7 +93,11 @@ def drain(session: Session, wanted: Drain) -> Drained:
         return drained
     session.refresh(left_out)
     rest = _move_away(session, wanted)
-    return replace(rest, outcome=drained.outcome.then(rest.outcome))
+    return replace(
+        rest,
+        outcome=drained.outcome.then(rest.outcome),
+        cut_off=(*drained.cut_off, *rest.cut_off),
+    )
 
 
 def step(session: Session, host: str) -> Drained:
@@ -108,6 +116,7 @@ def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drai
     """At most ``most`` of its VMs now."""
     outcome = _unfinished(session, wanted.host)
     staying: list[Choice] = []
+    cut_off: list[AtWork] = []
     for vm in _waiting(session, wanted.host, outcome):
         if session.stop.is_set() or len(outcome.done) == most:
             break
@@ -115,7 +124,11 @@ def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drai
         outcome = outcome.then(moved)
         if choice.move is None:
             staying.append(choice)
-    return Drained(host=wanted.host, outcome=outcome, staying=tuple(staying))
+        elif choice.user is not None and not choice.move[0].live:
+            cut_off.append(choice.user)
+    return Drained(
+        host=wanted.host, outcome=outcome, staying=tuple(staying), cut_off=tuple(cut_off)
+    )
 
 
 def end(session: Session, host: str) -> None:
@@ -163,17 +176,18 @@ def _leave(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outco
     choice = _desktop(session, vm, wanted) or _choose(session, session.view(), vm, wanted)
     if choice.move is None:
         return choice, Outcome()
-    start = migration.reservation(*choice.move, session.opening())
-    return choice, operations.begin(session, start)
+    return choice, operations.begin(session, move.opened(session, *choice.move))
 
 
 def _choose(session: Session, view: LedgerView, vm: VmRecord, wanted: Drain) -> Choice:
     def planned(target: str, cold: bool) -> tuple[migration.MovePlan, LedgerView]:
-        return move.plan(session, vm.name, target, cold=cold, timeout_s=wanted.timeout_s)
+        how = move.Manner(cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users)
+        return move.plan(session, vm.name, target, how)
 
     hosts = wanted.to or _others(view, wanted.host)
+    user = at_work(session.ledger, view).get(vm.id)
     try:
-        return choose(view, vm, hosts, session.place, planned, cold=wanted.cold)
+        return choose(view, vm, hosts, session.place, planned, cold=wanted.cold, user=user)
     except VgpumgrError as error:
         return Choice(vm, why=str(error), next=error.next)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from vgpumgr.engine.evacuation import disks, leaving, reserving
 from vgpumgr.engine.evacuation.plan import EvacuationPlan
 from vgpumgr.engine.evacuation.planning import make_plan, on_host
-from vgpumgr.engine.pooling import floating_desktops
+from vgpumgr.engine.pooling import at_work, floating_desktops
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
@@ -52,7 +52,9 @@ def _planned(
         replace(each, pool=pools.get(each.vm.id, "")) if each.vm.state is VmState.ACTIVE else each
         for each in found.staying
     )
-    return replace(found, staying=tuple(staying)), view
+    there = {vm.id for vm in on_host(view.vms, lost.name)}
+    users = (user for id_, user in at_work(session.ledger, view).items() if id_ in there)
+    return replace(found, staying=tuple(staying), users=tuple(users)), view
 
 
 def evacuate(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from vgpumgr.engine import drift
 from vgpumgr.engine.evacuation.planning import on_host
+from vgpumgr.engine.pooling import named
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.use_cases.evacuate import tidy
 from vgpumgr.engine.use_cases.marks import DRAINED, mark, marked_while
+from vgpumgr.engine.use_cases.pool.guarding import users_on
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, PartlyDone
 from vgpumgr.model.vm import VmState
@@ -54,11 +58,17 @@ def _require_idle(session: Session, name: str) -> None:
     if busy:
         raise Conflict(
             f"{name} is not empty: {', '.join(busy[:5])}{' …' * (len(busy) > 5)}",
-            why="these run there, are to run, or are being worked on",
+            why=f"these run there, are to run, or are being worked on{_users(session, busy)}",
             next=f"vgpumgr host drain {name}, or vgpumgr vm stop {busy[0]}",
         )
     if facts is not None and any(p.part in {"libvirt", "domains"} for p in facts.unknown):
         raise PartlyDone(f"cannot tell what runs on {name}", next=f"vgpumgr doctor {name}")
+
+
+def _users(session: Session, names: Collection[str]) -> str:
+    """``; at work: ada on cad-01``."""
+    users = users_on(session, names)
+    return f"; at work: {named(users)}" if users else ""
 
 
 def leave(session: Session, name: str) -> DriftReport:

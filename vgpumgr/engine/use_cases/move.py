@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from vgpumgr.engine import migration
+from vgpumgr.engine.pooling import AtWork, at_work
 from vgpumgr.engine.reserving.shelving import refuse_shelved
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.use_cases.pool.guarding import not_ready_meanwhile
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.journal import MIGRATE
+from vgpumgr.model.errors import UsersAtWork
+from vgpumgr.model.journal import MIGRATE, Reservation
 from vgpumgr.model.placement import Placed
 
 
-def plan(
-    session: Session,
-    name: str,
-    to: str,
-    *,
-    cold: bool,
-    timeout_s: float | None,
-    seat: Placed | None = None,
-) -> tuple[migration.MovePlan, LedgerView]:
-    """Probe both hosts, then say how it would move, with all that keeps it from it.
-
-    ``seat`` is the place that it must have there, where not any will do.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a VM may move: ``cold`` is stopped for it, ``with_users`` even where that cuts somebody
+    off. ``seat`` is the place that it must have there, where not any will do.
     """
+
+    cold: bool = False
+    timeout_s: float | None = None
+    with_users: bool = False
+    seat: Placed | None = None
+
+
+def plan(
+    session: Session, name: str, to: str, how: Manner
+) -> tuple[migration.MovePlan, LedgerView]:
+    """Probe both hosts, then say how it would move, with all that keeps it from it."""
     vm = session.ledger.vm(name)
     leftovers.refuse_unfinished(session.ledger, [vm])
     refuse_shelved([vm])
@@ -36,20 +44,36 @@ def plan(
     view, target = session.view(), session.ledger.host(to)
     looks = migration.look(vm, session.host(vm.host), session.host(to), target)
     planned = migration.make_plan(
-        view, vm, target, looks, session.policy, cold=cold, timeout_s=timeout_s, seat=seat
+        view,
+        vm,
+        target,
+        looks,
+        session.policy,
+        cold=how.cold,
+        timeout_s=how.timeout_s,
+        seat=how.seat,
     )
+    user = at_work(session.ledger, view).get(vm.id)
+    if user is not None:
+        check = _user_check(user, planned, with_users=how.with_users)
+        planned = replace(planned, checks=(check, *planned.checks))
     return planned, view
 
 
-def migrate(
-    session: Session,
-    name: str,
-    to: str,
-    *,
-    cold: bool,
-    timeout_s: float | None,
-    seat: Placed | None = None,
-) -> Outcome:
+def _user_check(user: AtWork, planned: migration.MovePlan, *, with_users: bool) -> migration.Check:
+    """A live move takes a user along; a stop cuts one off."""
+    if planned.live or not planned.runs:
+        return migration.Check(name="users", text=user.words)
+    again = f"vgpumgr vm migrate {user.vm} --to {planned.target.name} --cold --with-users"
+    return migration.Check(
+        name="users",
+        text=f"{user.words}, and {'is' if with_users else 'would be'} cut off",
+        refused=None if with_users else UsersAtWork,
+        next=again,
+    )
+
+
+def migrate(session: Session, name: str, to: str, how: Manner) -> Outcome:
     """Move it, running if it can; what keeps it from it is raised.
 
     A move to the same host that was cut goes on.
@@ -59,12 +83,19 @@ def migrate(
         return before
 
     def attempt() -> Outcome:
-        planned, view = plan(session, name, to, cold=cold, timeout_s=timeout_s, seat=seat)
+        planned, view = plan(session, name, to, how)
         migration.refuse(planned)
-        start = migration.reservation(planned, view, session.opening())
-        return operations.begin(session, start)
+        return operations.begin(session, opened(session, planned, view))
 
     return until_current(attempt)
+
+
+def opened(session: Session, planned: migration.MovePlan, view: LedgerView) -> Reservation:
+    """What the move writes first; a free desktop is given to nobody while it is stopped for it."""
+    start = migration.reservation(planned, view, session.opening())
+    if planned.live or not planned.runs:
+        return start
+    return not_ready_meanwhile(session, start, planned.vm)
 
 
 def _unfinished(session: Session, name: str, to: str) -> Outcome:

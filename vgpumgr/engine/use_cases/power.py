@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from vgpumgr.engine.planning.changes import refuse_resting
 from vgpumgr.engine.planning.plan import reached
 from vgpumgr.engine.reserving import reservations
-from vgpumgr.engine.reserving.returning import require_partitioned, require_whole
+from vgpumgr.engine.reserving.returning import displaced, require_partitioned, require_whole
 from vgpumgr.engine.reserving.shelving import refuse_shelved
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases.reseat import reseat
 from vgpumgr.engine.use_cases.shelve import finish, unshelve
-from vgpumgr.model.vm import VmState
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import Conflict, NoPlacement
+from vgpumgr.model.vm import VmRecord, VmState
 
 
 def start(session: Session, names: Sequence[str]) -> Outcome:
@@ -25,6 +28,8 @@ def start(session: Session, names: Sequence[str]) -> Outcome:
     view, vms = session.view(), [session.ledger.vm(name) for name in names]
     shelved = [vm for vm in vms if vm.state is VmState.SHELVED]
     holding = [vm for vm in vms if vm.state is not VmState.SHELVED]
+    before = before.then(_place_anew(session, view, holding))
+    view = session.view()
     require_whole(view, holding)
     require_partitioned(view, [vm.name for vm in holding])
     if shelved:
@@ -32,6 +37,33 @@ def start(session: Session, names: Sequence[str]) -> Outcome:
         before = before.then(unshelve(session, shelved))
     rest = [vm.name for vm in holding if vm.name not in before.waiting]
     return before.then(power(session, rest, "start")) if rest else before
+
+
+def _place_anew(session: Session, view: LedgerView, vms: Sequence[VmRecord]) -> Outcome:
+    """VMs that are off and do not get back what they had get other GPUs of their host, where there
+    is room; the others are refused, or tried where they are, as before.
+    """
+    outcome, running = Outcome(), reached(view).running
+    off = [vm for vm in vms if (vm.host, vm.name) not in running]
+    for name, why in displaced(view, off).items():
+        try:
+            moved = reseat(session, name)
+        except (Conflict, NoPlacement):
+            continue
+        moved.raise_for_failure()
+        outcome = outcome.then(moved)
+        session.tell(f"{name}: {why}; it is placed anew: {_where(session, name)}")
+    return outcome
+
+
+def _where(session: Session, name: str) -> str:
+    view = session.view()
+    known = {gpu.id: gpu.facts for gpu in view.gpus}
+    mine = [each for each in view.allocations if each.vm == name]
+    return ", ".join(
+        f"{each.profile} on {known[each.gpu].model} {known[each.gpu].device} of {each.host}"
+        for each in mine
+    )
 
 
 def power(

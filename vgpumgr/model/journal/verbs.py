@@ -14,6 +14,8 @@ HEAL, CLEAN = "heal", "clean"
 RELEASE = "release"
 # A VM that gives back what it holds, and is kept on its host; and one that comes back.
 SHELVE, UNSHELVE = "shelve", "unshelve"
+# A VM that gets other GPUs of its host.
+RESEAT = "reseat"
 # A VM that gets its first disk anew over another image, and keeps all else.
 REIMAGE = "reimage"
 # A VM made anew on ``host`` because its old one, ``peer``, was lost and is proven off.

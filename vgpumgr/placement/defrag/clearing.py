@@ -42,7 +42,7 @@ def _emptied(floor: Floor, gpu: int) -> Clearing | None:
     """A GPU of a host that takes VMs, on which nothing but residents lives that may go."""
     if not floor.bare_empty[gpu] or floor.hosts[floor.host_of[gpu]].supply.blocked:
         return None
-    if not all(floor.residents[number].ways for number in floor.on[gpu]):
+    if not all(floor.residents[number].movable for number in floor.on[gpu]):
         return None
     return Clearing((gpu,), 1, tuple(floor.on[gpu]))
 
@@ -63,8 +63,12 @@ def _roomy(floor: Floor, goal: Room, gpus: tuple[int, ...]) -> Site:
     """All who may go are lifted; what is asked for comes; then those come back who still can."""
     here = dict.fromkeys(number for gpu in gpus for number in floor.on[gpu])
     movable = sorted(
-        (number for number in here if floor.residents[number].ways),
-        key=lambda number: (floor.units(number), floor.mib[number]),
+        (number for number in here if floor.residents[number].movable),
+        key=lambda number: (
+            not floor.residents[number].user,  # who is at work comes back first
+            floor.units(number),
+            floor.mib[number],
+        ),
     )
     mark = floor.mark()
     homes = {number: floor.lift(number) for number in movable}

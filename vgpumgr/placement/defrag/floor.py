@@ -21,6 +21,9 @@ from vgpumgr.placement.taking import commit, release
 
 DEPTH = PlacementPolicy.DEPTH_FIRST
 
+_USED_MIB = 1 << 30
+"""What a move weighs more that concerns a user at work: more than all disks of a host."""
+
 
 class Floor:
     """Hosts and GPUs by number, in the fleet's order; residents by number, in the order given.
@@ -28,8 +31,8 @@ class Floor:
     ``fleet`` is the supply without the residents. ``at[r]`` is where a resident is, None while it
     is lifted; ``on[g]`` are those that were on a GPU at first. ``leads`` orders GPUs for a column
     (one part of some kind), the tightest first, inf without room; ``free`` has the vCPUs and MiB
-    that hosts have left, ``mib[r]`` what a resident's dearest move carries. What was done can be
-    taken back: ``mark`` and ``back_to``.
+    that hosts have left, ``mib[r]`` what a resident's dearest move carries, and much
+    more where a user is at work on it. What was done can be taken back: ``mark`` and ``back_to``.
     """
 
     def __init__(self, fleet: Fleet, residents: Sequence[Resident]) -> None:
@@ -169,4 +172,10 @@ def _most_mib(residents: Sequence[Resident]) -> list[int]:
     for each in residents:
         if id(each.ways) not in kinds:
             kinds[id(each.ways)] = frozenset(each.ways.values())
-    return [max(map(each.mib, kinds[id(each.ways)]), default=0) for each in residents]
+    return [_dearest(each, kinds[id(each.ways)]) for each in residents]
+
+
+def _dearest(resident: Resident, ways: frozenset[Way]) -> int:
+    used = _USED_MIB if resident.user else 0
+    every = ways if resident.within is None else ways | {resident.within}
+    return max(map(resident.mib, every), default=0) + used

@@ -76,11 +76,11 @@ def _why(floor: Floor, goal: Goal, number: int) -> Why | None:
     for resident in floor.on[number]:
         each = floor.residents[resident]
         name = each.placed.request.name
-        if not each.ways:
+        if not each.movable:
             return RESIDENT, f"{name} stays: {each.stays or 'no host takes it'}"
         if not _has_seat(floor, resident, number):
             parts = ", ".join(part.offer.profile for part in each.placed.assignments)
-            return RESIDENT, f"{name} ({parts}) finds no place on another host"
+            return RESIDENT, f"{name} ({parts}) finds no place on another GPU"
     return None
 
 
@@ -106,7 +106,7 @@ def _kept(gpu: GpuState) -> Why | None:
 
 def _movable(floor: Floor, gpus: Iterable[int]) -> list[int]:
     here = dict.fromkeys(number for gpu in gpus for number in floor.on[gpu])
-    return [number for number in here if floor.residents[number].ways]
+    return [number for number in here if floor.residents[number].movable]
 
 
 def _has_seat(floor: Floor, resident: int, gpu: int) -> bool:

@@ -1,13 +1,14 @@
 """Moves in an order in which each place is free when it is due.
 
-All go to another host, so it makes no difference there that a VM holds its place until it is gone.
+None goes to a GPU that it is on, so it makes no difference there that a VM holds its place until it
+is gone; on its own host it is off when its vCPUs and memory are needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from vgpumgr.model.defrag import Move
+from vgpumgr.model.defrag import How, Move
 from vgpumgr.model.placement import Placed
 from vgpumgr.placement.defrag.floor import Floor
 from vgpumgr.placement.defrag.seats import Seats, same_place
@@ -16,9 +17,23 @@ from vgpumgr.placement.defrag.seats import Seats, same_place
 def move(floor: Floor, number: int, source: Placed, target: Placed, *, hop: bool = False) -> Move:
     """A resident's move, with the way it has there."""
     resident = floor.residents[number]
-    way = resident.ways[target.host]
+    way = resident.way(target.host)
+    assert way is not None, "nobody is seated where no way leads"
     mib, pause_s = resident.mib(way), resident.pause_s(way)
-    return Move(source=source, target=target, way=way, mib=mib, pause_s=pause_s, hop=hop)
+    return Move(
+        source=source,
+        target=target,
+        way=way,
+        mib=mib,
+        pause_s=pause_s,
+        hop=hop,
+        user=resident.user,
+    )
+
+
+def waiting_last(moves: Iterable[Move]) -> tuple[Move, ...]:
+    """Those that wait for a user to log off after all others."""
+    return tuple(sorted(moves, key=lambda each: each.way.how is How.LOGOFF))
 
 
 def in_order(floor: Floor, places: Mapping[int, Placed]) -> tuple[Move, ...] | None:
@@ -48,10 +63,16 @@ class _Steps:
         self._seats = Seats(floor)
 
     def go(self, number: int, wanted: Placed) -> bool:
-        """To its last place, if that is free now, and on another host than it is on."""
-        at = self._floor.at[number]
+        """To its last place, if that is free now, and on no GPU that it is on.
+
+        Its ways lead from where it was at first: it goes back to that host from there alone.
+        """
+        at, home = self._floor.at[number], self._floor.residents[number].placed.host
         assert at is not None
-        return at.host != wanted.host and self._move(number, wanted, hop=False)
+        if wanted.host in {at.host, home} and at.host != home:
+            return False
+        apart = not {*self._floor.gpus_of(at)} & {*self._floor.gpus_of(wanted)}
+        return apart and self._move(number, wanted, hop=False)
 
     def step_aside(self, waiting: Mapping[int, Placed], aside: set[int]) -> bool:
         """The lightest of those who wait goes to any place; each does so once."""
@@ -63,7 +84,7 @@ class _Steps:
         return False
 
     def _move(self, number: int, wanted: Placed, *, hop: bool) -> bool:
-        # Another host has no more room without it, so it need not be there while one looks.
+        # Other GPUs have no more room without it, so it need not be there while one looks.
         mark, source = self._floor.mark(), self._floor.lift(number)
         placed = same_place(self._floor, wanted)
         if placed is None:

@@ -11,6 +11,7 @@ from vgpumgr.placement.defrag.clearing import Site, sites
 from vgpumgr.placement.defrag.floor import Floor
 from vgpumgr.placement.defrag.greedy import greedy
 from vgpumgr.placement.defrag.obstacles import obstacles
+from vgpumgr.placement.defrag.ordering import waiting_last
 from vgpumgr.placement.defrag.searching import Search
 from vgpumgr.placement.defrag.settling import Settling
 
@@ -34,9 +35,10 @@ def plan_moves(
 ) -> Moves | NoMoves:
     """The fewest moves, at most ``most``, that reach the goal; of as many, the lightest.
 
-    ``fleet`` is the supply without the residents. Moves go from host to host, and are feasible one
-    after the other by all rules of placement. A quick way is looked for first, then one with fewer
-    moves as long as ``effort`` lasts, so ``Moves.fewest`` may be False. Deterministic.
+    ``fleet`` is the supply without the residents. Moves go to GPUs of other hosts or of the VM's
+    own, as its ways lead, and are feasible one after the other by all rules of placement. A quick
+    way is looked for first, then one with fewer moves as long as ``effort`` lasts, so
+    ``Moves.fewest`` may be False. Deterministic.
     """
     floor = Floor(fleet, residents)
     gain = goal.gpus if isinstance(goal, Empty) else goal.count
@@ -53,7 +55,7 @@ def plan_moves(
     if most is not None and len(moves) > most:
         return NoMoves(reachable=won, needs=len(moves))
     surely = len(moves) <= 1 or (len(moves) == least and _counted(floor, goal))
-    return Moves(moves=moves, fewest=surely)
+    return Moves(moves=waiting_last(moves), fewest=surely)
 
 
 def _better(

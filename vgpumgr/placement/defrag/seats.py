@@ -46,7 +46,7 @@ def reseat(fleet: Fleet, wanted: Placed) -> Placed | None:
 
 
 class Seats:
-    """Seats on other hosts for residents of a floor. ``closed[g]``: nobody sits down there.
+    """Seats on other GPUs for residents of a floor. ``closed[g]``: nobody sits down there.
 
     ``looks`` counts what was looked at: the measure of effort.
     """
@@ -58,7 +58,9 @@ class Seats:
         self._reach: dict[int, NDArray[np.bool_]] = {}
 
     def of(self, number: int) -> Iterator[Placed]:
-        """Places for a resident on other hosts than its own, the tightest first."""
+        """Places for a resident where its ways lead, the tightest first; none on a GPU that it is
+        on.
+        """
         floor = self._floor
         request = floor.residents[number].placed.request
         together = request.affinity.together_with
@@ -72,12 +74,14 @@ class Seats:
     def _candidates(self, number: int, demand: Demand) -> Iterator[Sequence[int]]:
         floor, column = self._floor, self._floor.columns[number]
         reach = self._hosts(number, demand)
+        closed = self.closed.copy()
+        closed[list(floor.gpus_of(floor.residents[number].placed))] = True
         if column is None:
             for host in np.flatnonzero(reach).tolist():
-                yield np.flatnonzero((floor.host_of == host) & ~self.closed).tolist()
+                yield np.flatnonzero((floor.host_of == host) & ~closed).tolist()
             return
         lead = floor.leads(column)
-        lead[self.closed | ~reach[floor.host_of]] = np.inf
+        lead[closed | ~reach[floor.host_of]] = np.inf
         most = int(np.isfinite(lead).sum())
         if most:
             # Mostly the first one will do.
@@ -90,9 +94,10 @@ class Seats:
         if reach is None:
             reach = np.array([host.name in resident.ways for host in floor.hosts], bool)
             self._reach[id(resident.ways)] = reach
-        found: NDArray[np.bool_] = reach & (floor.free[:, 0] >= demand.vcpus)
+        found: NDArray[np.bool_] = reach.copy()
+        found[floor.numbers[resident.placed.host]] = resident.within is not None
+        found &= floor.free[:, 0] >= demand.vcpus
         found &= floor.free[:, 1] >= demand.memory_mib
-        found[floor.numbers[resident.placed.host]] = False
         return found
 
 

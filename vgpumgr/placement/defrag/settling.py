@@ -136,9 +136,10 @@ class Settling:
         found = []
         for other, each in enumerate(floor.residents):
             at = floor.at[other]
-            if other != number and at is not None and each.ways and at.host in resident.ways:
+            if other != number and at is not None and each.movable and resident.way(at.host):
                 gpus = floor.gpus_of(at)
-                if at.host != resident.placed.host and not self.seats.closed[list(gpus)].any():
+                mine = floor.gpus_of(resident.placed)
+                if not {*gpus} & {*mine} and not self.seats.closed[list(gpus)].any():
                     found.append((floor.mib[other], other, gpus))
         for _, other, gpus in sorted(found):
             yield other, gpus

@@ -10,7 +10,13 @@ from vgpumgr.engine.use_cases.pool.giving import (
     release,
     withdraw,
 )
-from vgpumgr.engine.use_cases.pool.guarding import refuse_desktops, refuse_names
+from vgpumgr.engine.use_cases.pool.guarding import (
+    cut_off,
+    refuse_desktops,
+    refuse_names,
+    refuse_users,
+    users_on,
+)
 from vgpumgr.engine.use_cases.pool.turn import Outlook, Worked, outlook, step
 
 __all__ = [
@@ -19,6 +25,7 @@ __all__ = [
     "Wish",
     "Worked",
     "assign",
+    "cut_off",
     "desktop_of",
     "drain",
     "heartbeat",
@@ -31,9 +38,11 @@ __all__ = [
     "put",
     "refuse_desktops",
     "refuse_names",
+    "refuse_users",
     "release",
     "scale",
     "step",
     "to_ask",
+    "users_on",
     "withdraw",
 ]

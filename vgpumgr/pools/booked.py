@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from vgpumgr.model.pool import Booking, Desktop, PoolSpec, PoolView
 
@@ -72,6 +72,26 @@ def conflict(booking: Booking, others: Sequence[Booking], capacity: int) -> str:
                 f"{names}"
             )
     return ""
+
+
+def shortages(
+    bookings: Iterable[Booking], room: Callable[[Booking], int]
+) -> Iterator[tuple[Booking, int]]:
+    """How many desktops each of them misses, those that begin first served first.
+
+    ``room`` is how many desktops of its pool there can be at a time when it begins.
+    """
+    before: list[Booking] = []
+    for booking in sorted(bookings, key=lambda each: (each.start, each.id)):
+        rivals = [each for each in before if each.profile == booking.profile]
+        moments = {booking.start, *(each.start for each in rivals)}
+        taken = max(
+            sum(each.count for each in rivals if each.holds(moment, moment))
+            for moment in moments
+            if booking.holds(moment, moment)
+        )
+        yield booking, min(booking.count, max(0, taken + booking.count - room(booking)))
+        before.append(booking)
 
 
 def _open(booking: Booking, desktops: Iterable[Desktop]) -> int:

@@ -96,21 +96,37 @@ def _shown(at: float, zone: ZoneInfo) -> str:
 @list_options
 @pass_context
 def list_(context: Context, past: bool) -> None:
-    """List bookings by when they begin, in their pool's time zone."""
+    """List bookings by when they begin, in their pool's time zone.
+
+    One cannot be kept where VMs whose end is not known, or later, are where its desktops would be.
+    """
     now = time.time()
     items = [each for each in _items(context, now) if past or each["state"] != "over"]
     print_list("Booking", items, COLUMNS)
 
 
 def _items(context: Context, now: float) -> Iterator[dict[str, Any]]:
+    from vgpumgr.engine.booking import Bookings
+    from vgpumgr.engine.view import read_view
     from vgpumgr.pools import served_by
 
     ledger = context.app.ledger
+    unkept = Bookings(ledger, now).unkept(read_view(ledger))
+    missing = {each.booking.id: each.missing for each in unkept}
     specs = [each.spec for each in ledger.pools()]
     sessions = [each.desktop.session for each in ledger.desktops()]
     for each in ledger.bookings():
         in_use = sum(one is not None and one.booking == each.id for one in sessions)
-        yield _item(each, served_by(each, specs), in_use, now)
+        item = _item(each, served_by(each, specs), in_use, now)
+        yield _unkept(item, missing.get(each.id, 0))
+
+
+def _unkept(item: dict[str, Any], missing: int) -> dict[str, Any]:
+    """With the desktops that find no room beside VMs that will still run then."""
+    if missing:
+        are = "is" if missing == 1 else "are"
+        item["state"] += f", cannot be kept: {missing} of {item['count']} {are} missing"
+    return {**item, "missing": missing}
 
 
 def _item(each: Booking, pool: PoolSpec | None, in_use: int, now: float) -> dict[str, Any]:

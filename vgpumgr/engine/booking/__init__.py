@@ -2,5 +2,14 @@
 
 from vgpumgr.engine.booking.capacity import desktops_at_a_time
 from vgpumgr.engine.booking.keeping import BOOKED, Kept, booked_desktops, placing_beside
+from vgpumgr.engine.booking.unkept import Bookings, Unkept
 
-__all__ = ["BOOKED", "Kept", "booked_desktops", "desktops_at_a_time", "placing_beside"]
+__all__ = [
+    "BOOKED",
+    "Bookings",
+    "Kept",
+    "Unkept",
+    "booked_desktops",
+    "desktops_at_a_time",
+    "placing_beside",
+]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from vgpumgr.engine.booking import placing_beside
+from vgpumgr.engine.booking import Bookings, placing_beside
 from vgpumgr.engine.headroom.explain import explained, queued, refused, said
 from vgpumgr.engine.planning.changes import (
     refuse_impossible,
@@ -28,14 +28,14 @@ from vgpumgr.engine.use_cases.queue import outlook
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Interrupted
 from vgpumgr.model.explanation import Explanation
-from vgpumgr.model.journal import EVACUATE, MIGRATE, SHELVE, UNSHELVE
+from vgpumgr.model.journal import EVACUATE, MIGRATE, RESEAT, SHELVE, UNSHELVE
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.pool import DesktopRecord
 from vgpumgr.model.queued import QueueState
 from vgpumgr.model.vm import VmRecord, VmSpec
 
 # A start or stop that was cut off is not gone on with: planning sees what runs.
-_RESUMED = frozenset({"create", "delete", "change", MIGRATE, EVACUATE, SHELVE, UNSHELVE})
+_RESUMED = frozenset({"create", "delete", "change", MIGRATE, RESEAT, EVACUATE, SHELVE, UNSHELVE})
 
 
 def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
@@ -60,7 +60,9 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
         raise Interrupted("interrupted", why="nothing was changed yet")
     if said := _lacking(session, planned):
         planned = replace(planned, notes=(*planned.notes, said))
-    return planned, view
+    placed = [action.placed for action in planned.actions if action.placed]
+    outdone = Bookings(session.ledger, session.clock.now()).outdone_by(view, placed)
+    return replace(planned, notes=(*planned.notes, *(each.words for each in outdone))), view
 
 
 def _lacking(session: Session, planned: Plan) -> str:

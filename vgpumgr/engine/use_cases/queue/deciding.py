@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from vgpumgr.engine.booking import booked_desktops
+from vgpumgr.engine.booking import Bookings, booked_desktops
 from vgpumgr.engine.queue.deciding import decide
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.placement import Fleet
-from vgpumgr.model.queue import Reservation, Turn
+from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.queue import Reservation, Turn, Wait, Why
 from vgpumgr.model.queued import QueueEntry, QueueState
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement.placer import Placer
@@ -48,7 +48,37 @@ def decided(session: Session, view: LedgerView, ready: Ready, kept: Sequence[Res
         return Placer(fleet, session.policy, mix=found.mix, plan=found.plan)
 
     booked = booked_desktops(session.ledger, now)
-    return decide(view, _have_ended(session, queue), placer, now, kept, booked)
+    ended, bookings = _have_ended(session, queue), Bookings(session.ledger, now)
+    held: list[Wait] = []
+    while True:
+        found = decide(view, ended, placer, now, kept, booked)
+        late = _outdoing(bookings, view, found)
+        if not late:
+            return _with(found, held)
+        held += late
+        names = {each.waiting.vm.name for each in late}
+        view = replace(view, queue=tuple(each for each in view.queue if each.name not in names))
+
+
+def _outdoing(bookings: Bookings, view: LedgerView, found: Turn) -> list[Wait]:
+    """The first of those that start and would leave a booking without its desktops: it would still
+    run then, as far as anybody knows.
+    """
+    begun: list[Placed] = []
+    for start in found.starts:
+        outdone = bookings.outdone_by(view, [*begun, start.placed])
+        if outdone:
+            it = outdone[0].booking
+            text = f"its room is kept for booking {it.id} ({it.count} × {it.profile})"
+            return [Wait(waiting=start.waiting, position=1, why=Why.HELD_FOR_OTHERS, text=text)]
+        begun.append(start.placed)
+    return []
+
+
+def _with(found: Turn, held: Sequence[Wait]) -> Turn:
+    """Those that were held back, among those that wait."""
+    waits = (replace(each, position=n) for n, each in enumerate((*held, *found.waits), 1))
+    return replace(found, waits=tuple(waits)) if held else found
 
 
 def _have_ended(session: Session, queue: Collection[QueueEntry]) -> frozenset[str]:

@@ -1,0 +1,112 @@
+"""Bookings that can no longer be kept, because VMs without a known end are where their desktops
+would be. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.queue.lifting import fleet_without
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.pool import Booking, PoolRecord, PoolSpec
+from vgpumgr.model.ports import Ledger
+from vgpumgr.model.queued import QueueState
+from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement import Placer
+from vgpumgr.placement.defrag import one_by_one
+from vgpumgr.placement.startable import startable
+from vgpumgr.pools import served_by, shortages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unkept:
+    """``missing`` of a booking's desktops find no room beside the VMs that will still run then."""
+
+    booking: Booking
+    pool: str
+    missing: int
+
+    @property
+    def words(self) -> str:
+        """``booking 3f2a91c0 (8 × T4-4Q for class) cannot be kept: 4 are missing``."""
+        it = self.booking
+        are = "is" if self.missing == 1 else "are"
+        what = f"booking {it.id} ({it.count} × {it.profile} for {it.group}, pool {self.pool})"
+        return f"{what} cannot be kept: {self.missing} {are} missing"
+
+
+class Bookings:
+    """Those that are not over, with the pools that serve them, and the VMs (by id) that are
+    desktops: these go where a booking needs their room.
+    """
+
+    def __init__(self, ledger: Ledger, now: float) -> None:
+        self._now = now
+        self._bookings = [each for each in ledger.bookings() if each.end > now]
+        pools: Sequence[PoolRecord] = ledger.pools() if self._bookings else ()
+        self._pools = [each.spec for each in pools if not each.closing]
+        rows = ledger.desktops() if self._bookings else ()
+        self._desktops = {each.vm_id for each in rows if each.vm_id}
+
+    def unkept(self, view: LedgerView, placed: Collection[Placed] = ()) -> tuple[Unkept, ...]:
+        """By this reading of the ledger, with the VMs of ``placed`` on top."""
+        return tuple(self._found(view, placed))
+
+    def outdone_by(self, view: LedgerView, placed: Collection[Placed]) -> tuple[Unkept, ...]:
+        """Those that miss more desktops because of the VMs of ``placed``."""
+        if not self._bookings or not placed:
+            return ()
+        before = {each.booking.id: each.missing for each in self.unkept(view)}
+        after = self.unkept(view, placed)
+        return tuple(each for each in after if each.missing > before.get(each.booking.id, 0))
+
+    def _found(self, view: LedgerView, placed: Collection[Placed]) -> Iterator[Unkept]:
+        rooms: dict[tuple[str, frozenset[str]], int] = {}
+
+        def room(booking: Booking) -> int:
+            pool = served_by(booking, self._pools)
+            if pool is None:
+                return 0
+            gone = self._gone(view, booking.start)
+            key = pool.name, frozenset((*gone, *_lasting(placed, self._now, booking.start)))
+            if key not in rooms:
+                lasting = [each for each in placed if each.request.name in key[1]]
+                rooms[key] = _room(fleet_without(view, gone), pool, lasting)
+            return rooms[key]
+
+        served = [each for each in self._bookings if served_by(each, self._pools) is not None]
+        for booking, missing in shortages(served, room):
+            pool = served_by(booking, self._pools)
+            if missing and pool is not None:
+                yield Unkept(booking=booking, pool=pool.name, missing=missing)
+
+    def _gone(self, view: LedgerView, start: float) -> frozenset[str]:
+        """Desktops, and VMs of the queue that have surely ended by then."""
+        ends = {
+            each.vm_id
+            for each in view.queue
+            if each.state is QueueState.RUNNING
+            and each.terms.runtime_s is not None
+            and (each.started_at or each.since) + each.terms.runtime_s <= start
+        }
+        return frozenset(self._desktops | ends)
+
+
+def _lasting(placed: Collection[Placed], now: float, start: float) -> Iterator[str]:
+    """The names of those that may still run then."""
+    for each in placed:
+        terms = each.request.queue
+        runtime_s = terms.runtime_s if terms is not None else None
+        if runtime_s is None or now + runtime_s > start:
+            yield each.request.name
+
+
+def _room(fleet: Fleet, pool: PoolSpec, placed: Sequence[Placed]) -> int:
+    """How many desktops fit at a time, up to the pool's maximum."""
+    placer = Placer(fleet, PlacementPolicy.DEPTH_FIRST)
+    for each in one_by_one(fleet, placed):
+        placer.commit(each)
+    wanted = replace(pool.desktop, name=pool.name, disks=(), queue=None)
+    return startable(placer, wanted, pool.size.max)

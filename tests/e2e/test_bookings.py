@@ -94,3 +94,42 @@ def test_a_booking_for_nobody_or_of_no_length_says_what_to_write(cli: Cli) -> No
     now = window(timedelta(0), timedelta(0))
     assert "write a later --to" in cli.fails(2, *words(1, now)).err
     assert "is no name" in cli.fails(2, *words(1, now, group="")).err
+
+
+def test_a_booking_that_can_no_longer_be_kept_is_named(cli: Cli) -> None:
+    """A VM that nobody knows the end of takes the only GPU before a booking begins."""
+    cli.ok(*words(4, window(timedelta(days=1), timedelta(hours=1))))
+    [booked] = cli.items("booking", "list")
+    assert booked["state"] == "to come"
+    file = cli.documents(vm("whole", "T4-16Q"), name="whole.yaml")
+    said = f"booking {booked['name']} (4 × T4-4Q for class, pool cad) cannot be kept: 4 are missing"
+    assert said in cli.ok("plan", "-f", file).out
+    assert cli.ok("plan", "-f", file, "-o", "json").json["bookings"] == [said]
+    assert said in cli.ok("apply", "-f", file).out
+    [booked] = cli.items("booking", "list")
+    assert booked["missing"] == 4
+    assert "cannot be kept: 4 of 4 are missing" in cli.ok("booking", "list").out
+    cli.ok("vm", "delete", "whole", "--force", "-y")
+    [booked] = cli.items("booking", "list")
+    assert (booked["state"], booked["missing"]) == ("to come", 0)
+
+
+def test_who_ends_in_time_takes_nothing_of_a_booking(cli: Cli) -> None:
+    cli.ok(*words(4, window(timedelta(days=1), timedelta(hours=1))))
+    short = vm("short", "T4-16Q", queue={"runtime": "2h"})
+    planned = cli.ok("plan", "-f", cli.documents(short, name="short.yaml"))
+    assert "cannot be kept" not in planned.out
+    cli.ok("apply", "-f", cli.documents(short, name="short.yaml"))
+    assert cli.items("booking", "list")[0]["missing"] == 0
+
+
+def test_the_queue_keeps_the_room_of_a_booking(cli: Cli) -> None:
+    cli.ok("apply", "-f", cli.documents(vm("now", "T4-16Q"), name="now.yaml"))
+    waits = vm("open", "T4-16Q", queue={}), vm("short", "T4-16Q", queue={"runtime": "2h"})
+    cli.ok("apply", "-f", cli.documents(*waits, name="waits.yaml"))
+    cli.ok("vm", "delete", "now", "--force", "-y")
+    cli.ok(*words(4, window(timedelta(days=1), timedelta(hours=1))))
+    cli.ok("serve", "--once")
+    there = {each["name"] for each in cli.items("vm", "list")}
+    assert "open" not in there, "it may run for ever"
+    assert "short" in there, "it has ended by then"

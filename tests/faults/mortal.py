@@ -42,6 +42,7 @@ READS = frozenset(
         "pool_sessions",
         "pool_asks",
         "bookings",
+        "logoff_moves",
         "tickets",
         "is_claimed",
         "operations",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,6 +23,15 @@ INTERRUPTED_S = 900.0
 ASK, AUTOMATIC = "ask", "automatic"
 
 
+class DefragMode(StrEnum):
+    """What `serve` does above ``defrag_threshold``: it says so, or makes moves that cut nobody off:
+    running ones, those of free desktops, and others once their users have logged off.
+    """
+
+    ASK = "ask"
+    AUTOMATIC = "automatic"
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """YAML that holds a setting with a structure, and where it was written."""
@@ -34,7 +44,8 @@ class Declared:
 class Config:
     """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds.
 
-    ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed.
+    ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed,
+    or made (``defrag_mode``).
     ``evacuate`` is what `serve` does about a host that is proven off: ``ask`` or ``automatic``.
     ``image_max`` is the largest disk, in bytes, that an image may be of.
     A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
@@ -50,6 +61,7 @@ class Config:
     ssh_config: Path | None = None
     lanes: int = DEFAULT_LANES
     defrag_threshold: float = DEFRAG_THRESHOLD
+    defrag_mode: DefragMode = DefragMode.ASK
     image_max: int = IMAGE_MAX_BYTES
     ticket_s: float = TICKET_S
     evacuate: str = ASK
@@ -112,6 +124,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         ssh_config=Path(texts["ssh_config"]) if "ssh_config" in texts else None,
         lanes=_lanes(settings),
         defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
+        defrag_mode=_defrag_mode(settings.get("defrag_mode")),
         image_max=_bytes(settings, "image_max", IMAGE_MAX_BYTES),
         ticket_s=_number(settings, "ticket_s", TICKET_S),
         evacuate=_evacuate(settings.get("evacuate")),
@@ -134,6 +147,14 @@ def _evacuate(setting: _Setting | None) -> str:
     if setting.text not in {ASK, AUTOMATIC}:
         setting.refuse("evacuate", "is not a way", next=f"{ASK} or {AUTOMATIC}")
     return setting.text
+
+
+def _defrag_mode(setting: _Setting | None) -> DefragMode:
+    if setting is None:
+        return DefragMode.ASK
+    if setting.text not in list(DefragMode):
+        setting.refuse("defrag_mode", "is no mode", next=" or ".join(DefragMode))
+    return DefragMode(setting.text)
 
 
 def _number(

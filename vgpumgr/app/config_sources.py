@@ -74,9 +74,12 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _flat(data: Mapping[object, object]) -> dict[str, object]:
-    """``defrag: {threshold: 30%}`` is ``defrag_threshold: 30%``."""
+    """``defrag: {threshold: 30%}`` is ``defrag_threshold: 30%``, ``defrag: automatic`` its mode."""
     found: dict[str, object] = {}
     for key, value in data.items():
+        if key == "defrag" and isinstance(value, str):
+            found["defrag_mode"] = value
+            continue
         inner = value if isinstance(value, dict) else {}
         found |= {f"{key}_{name}": each for name, each in inner.items()} or {str(key): value}
     return found

@@ -10,7 +10,10 @@ from vgpumgr import catalog, checks
 from vgpumgr.app.composition import App
 from vgpumgr.app.examination import examination, look
 from vgpumgr.app.keeping import exposed
+from vgpumgr.engine.headroom.gauge import Gauging
 from vgpumgr.engine.running.membership import is_worked_on, not_finished
+from vgpumgr.engine.supply import build_fleet
+from vgpumgr.engine.view import read_view
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.examined import Finding, Mark
@@ -46,6 +49,7 @@ def examine(app: App) -> tuple[Finding, ...]:
         return tuple(findings)
     findings += _hosts(app)
     findings += _gpus(app)
+    findings += _fragmentation(app)
     findings += _layouts(app)
     findings += _vms(app)
     return tuple(findings)
@@ -98,6 +102,15 @@ def _hosts(app: App) -> Iterator[Finding]:
             yield Finding(check=f"host {name}", mark=Mark.BAD, text=str(fault), next=next)
         elif fault is not None:
             yield from fault
+
+
+def _fragmentation(app: App) -> Iterator[Finding]:
+    """A hint where moves could win room back."""
+    fleet = build_fleet(read_view(app.ledger))
+    gauge = Gauging(fleet, app.expected, app.ledger, app.engine.clock.now()).gauge()
+    if gauge.share > app.config.defrag_threshold:
+        text = f"{gauge.share:.0%} of the free GPU memory is of no use to {gauge.mix}"
+        yield Finding(check="fragmentation", mark=Mark.WARN, text=text, next="vgpumgr defrag plan")
 
 
 def _membership(app: App, host: HostRecord) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vgpumgr.app.composition import App
-from vgpumgr.app.config import AUTOMATIC, Config
+from vgpumgr.app.config import AUTOMATIC, Config, DefragMode
 from vgpumgr.app.status_file import StatusFile
 from vgpumgr.app.tickets.serving import giving_tickets
 from vgpumgr.engine.reconcile import Controller, Event, EventKind, Pace, Status, ThreadTurns
@@ -100,7 +100,7 @@ class Server:
         with closing(app):
             self._be_the_only_one(app)
             self._turns = ThreadTurns(self._options.workers, app.engine.clock)
-            beside: ThreadTurns[bool] = ThreadTurns(2, app.engine.clock)
+            beside: ThreadTurns[bool] = ThreadTurns(3, app.engine.clock)
             pace = Pace(self._options.interval_s)
             with closing(status), self._tickets(app) if tickets else nullcontext():
                 yield Controller(
@@ -112,6 +112,7 @@ class Server:
                     beside=beside,
                     most_fragmented=self._config.defrag_threshold,
                     evacuates=self._config.evacuate == AUTOMATIC,
+                    defrags=self._config.defrag_mode is DefragMode.AUTOMATIC,
                 )
 
     def _tickets(self, app: App) -> AbstractContextManager[None]:

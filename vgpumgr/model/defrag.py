@@ -175,3 +175,21 @@ class NoMoves:
     reachable: int = 0
     needs: int | None = None
     obstacles: tuple[Obstacle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogoffMove:
+    """A move that waits until ``user`` has logged off: the VM ``leaves`` GPUs (our ids), cold, for
+    those that it ``takes`` on ``host``, which may be its own. ``why`` is the goal; ``asked_at`` is
+    Unix seconds.
+    """
+
+    id: str
+    vm_id: str
+    vm: str
+    user: str
+    host: str
+    leaves: tuple[str, ...]
+    takes: tuple[str, ...]
+    why: str
+    asked_at: float

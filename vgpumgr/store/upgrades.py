@@ -143,8 +143,20 @@ def _operations_left(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE operation ADD COLUMN left_until FLOAT")
 
 
+def _logoff_moves(connection: Connection) -> None:
+    """Version 9: moves that wait until a user has logged off."""
+    for statement in (
+        "CREATE TABLE logoff_move (id TEXT NOT NULL PRIMARY KEY, "
+        "vm_id TEXT NOT NULL REFERENCES vm (id), vm TEXT NOT NULL, user_name TEXT NOT NULL, "
+        "host TEXT NOT NULL, leaves TEXT NOT NULL, takes TEXT NOT NULL, why TEXT NOT NULL, "
+        "asked_at FLOAT NOT NULL, closed_at FLOAT, outcome TEXT NOT NULL)",
+        "CREATE UNIQUE INDEX logoff_move_once ON logoff_move (vm_id) WHERE closed_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 def _withheld(connection: Connection) -> None:
-    """Version 9: cloud-init text lives as long as its VM, queue entry or pool."""
+    """Version 10: cloud-init text lives as long as its VM, queue entry or pool."""
     request = table("request", column("id"), column("spec"))
     withhold(connection, request, true())
     for name, closed in (("vm", "deleted_at"), ("queue", "closed_at"), ("pool", "closed_at")):
@@ -168,6 +180,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         5: _desktops,
         6: _askers,
         7: _operations_left,
-        8: _withheld,
+        8: _logoff_moves,
+        9: _withheld,
     }
 )

@@ -9,17 +9,20 @@ import click
 
 from vgpumgr.cli.commands.defrag_goal import goal_of, require_made, wanted_options
 from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import output_option, print_item, say
+from vgpumgr.cli.output import list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
 from vgpumgr.cli.views.defrags import (
+    LOGOFF_COLUMNS,
     defrag_item,
     defrag_text,
     defragmented_item,
     gauge_words,
     goal_words,
+    logoff_item,
+    waiting_words,
 )
-from vgpumgr.model.defrag import Goal, How, Moves, NoMoves, Room
+from vgpumgr.model.defrag import Goal, How, Move, Moves, NoMoves, Room
 from vgpumgr.model.errors import NoPlacement, PartlyDone
 from vgpumgr.model.placement import by_board
 from vgpumgr.model.words import counted
@@ -117,6 +120,25 @@ def apply(
     _look_again(context, wanted)
 
 
+@defrag.command("list")
+@list_options
+@pass_context
+def list_(context: Context) -> None:
+    """List moves that wait until a user has logged off; `serve` makes them then."""
+    items = [logoff_item(each) for each in context.app.ledger.logoff_moves()]
+    print_list("LogoffMove", items, LOGOFF_COLUMNS)
+
+
+@defrag.command()
+@click.argument("names", nargs=-1, required=True, metavar="VM...")
+@pass_context
+def cancel(context: Context, names: tuple[str, ...]) -> None:
+    """Let moves wait no more for a logoff; the VMs stay where they are."""
+    for name in names:
+        moved = context.app.engine.cancel_logoff_move(name)
+        say(f"{name}: stays on {context.app.ledger.vm(name).host} when {moved.user} logs off")
+
+
 def _wanted(context: Context, goal: Goal | None, most: int | None) -> Wanted:
     from vgpumgr.engine.defrag import Wanted
 
@@ -163,7 +185,15 @@ def _done_text(done: Defragmented) -> str:
     if not total:
         return defrag_text(done.plan)
     moved = f"{len(done.done)} of {counted(total, 'move')} done"
-    return f"{moved}{gauge_words(done.plan)}" if len(done.done) == total else moved
+    if len(done.done) == total:
+        moved = f"{moved}{gauge_words(done.plan)}"
+    cut_off = ", ".join(f"{move.user} on {move.vm}" for move in done.done if _cuts_off(move))
+    lines = [f"{moved}; cut off: {cut_off}" if cut_off else moved]
+    return "\n".join([*lines, *map(waiting_words, done.waiting)])
+
+
+def _cuts_off(move: Move) -> bool:
+    return bool(move.user) and move.way.how is How.COLD
 
 
 def _raise(done: Defragmented) -> None:
@@ -174,6 +204,12 @@ def _raise(done: Defragmented) -> None:
     total = len(found.moves) if isinstance(found, Moves) else 0
     if len(done.done) == total:
         return
+    if done.waiting and len(done.done) + len(done.waiting) == total:
+        raise PartlyDone(
+            f"{len(done.done)} of {counted(total, 'move')} done, the others wait for a logoff",
+            why=", ".join(f"{move.user} is on {move.vm}" for move in done.waiting),
+            next="vgpumgr serve makes them then; vgpumgr defrag list, vgpumgr defrag cancel VM",
+        )
     errors = [done.error, *(vm.error for vm in outcome.vms)]
     error = next(filter(None, errors), None)
     raise PartlyDone(

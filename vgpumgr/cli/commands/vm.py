@@ -98,6 +98,7 @@ def show(context: Context, name: str) -> None:
             ("Id", item["id"]),
             ("Host", item["host"]),
             ("State", _state_text(item)),
+            ("Moves", _moves_text(context, found.id)),
             ("Power", _power_text(item)),
             ("vCPUs", item["vcpus"]),
             ("Memory", format_mib(item["memory_mib"])),
@@ -119,6 +120,12 @@ def _power_text(item: dict[str, Any]) -> str:
     if item["stale"]:
         return f"{power_text(item)}: {item['host']} is {item['stale_why']}"
     return f"{item['power']} (seen {age(item['observed_at'])} ago)"
+
+
+def _moves_text(context: Context, vm_id: str) -> str:
+    """``to gpu2 when ada logs off``; empty where no move of it waits."""
+    waits = (each for each in context.app.ledger.logoff_moves() if each.vm_id == vm_id)
+    return "".join(f"to {each.host} when {each.user} logs off ({each.why})" for each in waits)
 
 
 def _state_text(item: dict[str, Any]) -> str:

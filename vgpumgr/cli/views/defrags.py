@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import table
+from vgpumgr.cli.output import Column, table
+from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.outcomes import outcome_item
 from vgpumgr.cli.views.plans import reason_rows
 from vgpumgr.cli.views.users import user_items
-from vgpumgr.model.defrag import Goal, How, Move, NoMoves, Obstacle, Room
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.defrag import Goal, How, LogoffMove, Move, NoMoves, Obstacle, Room
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.words import counted
@@ -56,7 +58,28 @@ def defragmented_item(done: Defragmented) -> dict[str, Any]:
         **defrag_item(done.plan),
         **outcome_item(done.outcome),
         "done": [_item(move) for move in done.done],
+        "waiting": [_item(move) for move in done.waiting],
     }
+
+
+LOGOFF_COLUMNS = (
+    Column("VM", "name"),
+    Column("WAITS FOR", "user"),
+    Column("TO", "host"),
+    Column("FOR", "why"),
+    Column("SINCE", lambda item: age(item["asked_at"])),
+)
+
+
+def logoff_item(move: LogoffMove) -> dict[str, Any]:
+    """The JSON of a move that waits for a logoff."""
+    return {"name": move.vm, **to_plain(move)}
+
+
+def waiting_words(move: Move) -> str:
+    """``cad-01 moves to h3 when ada logs off``."""
+    where = "within its host" if move.within else f"to {move.target.host}"
+    return f"{move.vm} moves {where} when {move.user} logs off"
 
 
 def gauge_words(plan: DefragPlan) -> str:

@@ -86,6 +86,11 @@ def whole_pool(ledger: Ledger, name: str) -> Item:
             for each in desktops
             if each.pool == found.id
         ],
+        "moves": [
+            {"name": each.vm, "to": each.host, "user": each.user, "why": each.why}
+            for each in ledger.logoff_moves()
+            if any(row.pool == found.id and row.name == each.vm for row in desktops)
+        ],
         "asks": [
             {"user": each.ask.user, "since": each.ask.since}
             for each in asks
@@ -110,6 +115,10 @@ def pool_text(item: Item) -> str:
             ("Users", ", ".join(item["users"])),
             ("Groups", ", ".join(item["groups"])),
             ("Waiting", ", ".join(each["user"] for each in item["asks"])),
+            *(
+                ("Moves", f"{each['name']} to {each['to']} when {each['user']} logs off")
+                for each in item["moves"]
+            ),
         ]
     )
     rows = [_desktop_row(each) for each in item["items"]]

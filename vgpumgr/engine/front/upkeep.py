@@ -12,7 +12,8 @@ from vgpumgr.engine.heal.report import Chosen, Healed, HealPlan
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
-from vgpumgr.engine.use_cases import adopt, defrag, heal
+from vgpumgr.engine.use_cases import adopt, defrag, heal, logoff
+from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.drift import DriftReport
 
 
@@ -54,6 +55,10 @@ class Upkeep(Session):
     def defrag(self, planned: DefragPlan) -> defrag.Defragmented:
         """Carry planned moves out, one after the other; the first that fails ends it."""
         return defrag.apply(self, planned)
+
+    def cancel_logoff_move(self, vm: str) -> LogoffMove:
+        """Let a VM's move wait no more for a logoff; NotFound where none waits."""
+        return logoff.cancel(self, vm)
 
     def end_moves(self) -> Outcome:
         """End the moves that were cut, whoever began them."""

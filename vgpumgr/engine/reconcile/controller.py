@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.reconcile import pooling, queueing, turn
+from vgpumgr.engine.reconcile import moving, pooling, queueing, turn
 from vgpumgr.engine.reconcile.beside import BesideTurns
 from vgpumgr.engine.reconcile.book import HostBook
 from vgpumgr.engine.reconcile.claims import OperationClaims
@@ -19,6 +19,7 @@ from vgpumgr.engine.reconcile.gauging import NEVER, GaugeWatch
 from vgpumgr.engine.reconcile.lanes import Ended, Lane, SerialTurns, Turns
 from vgpumgr.engine.reconcile.ledger_state import LedgerState
 from vgpumgr.engine.reconcile.left_behind import LeftBehind
+from vgpumgr.engine.reconcile.moving import MoveTurn
 from vgpumgr.engine.reconcile.pace import Pace, Patience
 from vgpumgr.engine.reconcile.status import OpenOperation, Status
 from vgpumgr.engine.reconcile.turn import TurnEnd
@@ -36,10 +37,10 @@ class Controller:
     """Gives hosts, the queue and the pools their turns until ``session.stop`` is set. Turns of no
     host run in lanes of their own, ``beside`` (none: in the thread of the loop).
 
-    ``show`` hears once a round how things stand; moves are proposed where more free GPU memory
-    than ``most_fragmented`` is of no use. ``evacuates``: hosts that do not answer and are proven
-    off are evacuated unasked. ClaimLost ends the work of a process: what it had
-    claimed is another's, and it begins anew.
+    ``show`` hears once a round how things stand. Moves are proposed where more free GPU memory
+    than ``most_fragmented`` is of no use; where it ``defrags`` by itself, those that cut nobody off
+    are made. ``evacuates``: hosts that do not answer and are proven off are evacuated unasked.
+    ClaimLost ends the work of a process: what it had claimed is another's, and it begins anew.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Controller:
         beside: Turns[bool] | None = None,
         most_fragmented: float = NEVER,
         evacuates: bool = False,
+        defrags: bool = False,
     ) -> None:
         self._session = session
         self._turns = turns
@@ -63,12 +65,14 @@ class Controller:
         self._shared = Shared(OperationClaims(session.ledger), patience, evacuates=evacuates)
         self._book = HostBook(session.clock, pace, emit)
         close = Closing(session.ledger, session.clock, patience, emit)
+        self._gauge = GaugeWatch(session, most_fragmented, emit)
+        moves = MoveTurn(session, patience, self._gauge, emit, automatic=defrags)
         jobs = {
             queueing.LANE: lambda lane: queueing.take(session, lane, self._shared, emit),
             pooling.LANE: pooling.PoolTurn(session, patience, emit).take,
+            moving.LANE: moves.take,
         }
         self._beside = BesideTurns(session, beside or SerialTurns(session.clock), jobs, emit)
-        self._gauge = GaugeWatch(session, most_fragmented, emit)
         self._dead = LeftBehind(session, self._shared, pace.interval_s, close)
         self._state = LedgerState(session.ledger, emit)
 
@@ -109,12 +113,12 @@ class Controller:
             if self._session.stop.is_set():
                 break
         else:
+            self._gauge.look()
             self._beside.once(BEAT_S)
         self._state.tell_frozen()
-        self._gauge.look()
-        found = self._status(ledger.operations(open_only=True))
-        self._show(found)
-        return found
+        status = self._status(ledger.operations(open_only=True))
+        self._show(status)
+        return status
 
     def finish(self, within_s: float) -> bool:
         """Let every turn end after the host call that runs; have all ended in time?"""

@@ -41,6 +41,8 @@ class EventKind(StrEnum):
     POOL_WAITS = "pool-waits"
     TICKET_CONNECTED = "ticket-connected"
     TICKET_CLOSED = "ticket-closed"
+    MOVED = "moved"
+    MOVE_WAITS = "move-waits"
     FRAGMENTED = "fragmented"
     FRAGMENTED_ENDED = "fragmented-ended"
     TURN_FAILED = "turn-failed"

@@ -15,30 +15,30 @@ NEVER = 1.0
 
 class GaugeWatch:
     """Tells once when more than ``most`` of the free GPU memory is of no use, and once when it is
-    over. Nothing is moved.
+    over; ``high`` meanwhile. Nothing is moved.
     """
 
     def __init__(self, session: Session, most: float, emit: Emit) -> None:
         self._session = session
-        self._most = most
+        self.most = most
         self._emit = emit
-        self._high = False
+        self.high = False
         self._due = 0.0
 
     def look(self) -> None:
         """Measure, if it is due."""
         now = self._session.clock.monotonic()
-        if now < self._due or self._most >= NEVER:
+        if now < self._due or self.most >= NEVER:
             return
         self._due = now + EVERY_S
         ledger, at = self._session.ledger, self._session.clock.now()
         fleet = build_fleet(self._session.view())
         gauge = Gauging(fleet, self._session.expected, ledger, at).gauge()
-        before, self._high = self._high, gauge.share > self._most
+        before, self.high = self.high, gauge.share > self.most
         words = f"{gauge.share:.0%} of the free GPU memory is of no use to {gauge.mix}"
-        if self._high and not before:
-            text = f"{words}, more than {self._most:.0%}"
+        if self.high and not before:
+            text = f"{words}, more than {self.most:.0%}"
             kind = EventKind.FRAGMENTED
             self._emit(Event(kind=kind, text=text, next="vgpumgr defrag plan"))
-        elif before and not self._high:
+        elif before and not self.high:
             self._emit(Event(kind=EventKind.FRAGMENTED_ENDED, text=f"no more: {words}"))

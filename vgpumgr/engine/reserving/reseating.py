@@ -7,7 +7,7 @@ stay. The new devices are made beside the old ones, which go when the VM has the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.creation import Site, allocate, domain_xml
@@ -29,6 +29,7 @@ from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
 
 # How long a guest may take to power off, unless the user says otherwise.
 STOP_TIMEOUT_S = 60.0
+EMPTIED = "it is being emptied"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,23 @@ def fleet_beside(view: LedgerView, vm: VmRecord) -> Fleet:
     return build_fleet(
         replace(view, vms=tuple(off if each.id == vm.id else each for each in view.vms))
     )
+
+
+def closed(fleet: Fleet, gpus: Collection[str]) -> Fleet:
+    """The supply without these GPUs (our ids), which are being emptied."""
+    if not gpus:
+        return fleet
+    hosts = (
+        replace(
+            host,
+            gpus=tuple(
+                replace(gpu, blocked=gpu.blocked or EMPTIED) if gpu.id in gpus else gpu
+                for gpu in host.gpus
+            ),
+        )
+        for host in fleet.hosts
+    )
+    return Fleet(hosts=tuple(hosts))
 
 
 def reseating(wanted: Reseat, view: LedgerView, opening: Opening) -> Reservation:

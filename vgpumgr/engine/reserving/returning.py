@@ -41,10 +41,10 @@ def displaced(view: LedgerView, vms: Collection[VmRecord]) -> dict[str, str]:
 def _broken(gpu: GpuRecord) -> str:
     name = f"{gpu.facts.model} {gpu.facts.device}"
     if gpu.state is GpuState.QUARANTINED:
-        return (
-            f"{name} is quarantined: {gpu.state_why}" if gpu.state_why else f"{name} is {gpu.state}"
-        )
-    return f"{name} fell off the bus" if gpu.facts.health is GpuHealth.LOST else ""
+        return ": ".join(filter(None, [f"{name} is quarantined", gpu.state_why]))
+    if gpu.facts.health is GpuHealth.LOST:
+        return f"{name} fell off the bus"
+    return "" if gpu.facts.health is GpuHealth.OK else f"{name} is {gpu.facts.health}"
 
 
 def require_whole(view: LedgerView, vms: Collection[VmRecord]) -> None:

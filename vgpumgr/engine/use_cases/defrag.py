@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from vgpumgr.engine.defrag import DefragPlan, Wanted, find
 from vgpumgr.engine.running import operations
@@ -10,7 +11,7 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import move as moving
 from vgpumgr.engine.use_cases import reseat as reseating
-from vgpumgr.model.defrag import How, Move, Moves
+from vgpumgr.model.defrag import Goal, How, LogoffMove, Move, Moves, Room
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.journal import MIGRATE, RESEAT
 
@@ -19,12 +20,14 @@ from vgpumgr.model.journal import MIGRATE, RESEAT
 class Defragmented:
     """What was planned, and what became of it.
 
-    ``done`` are the moves that were carried out. ``error`` is what ended it before the last one.
+    ``done`` are the moves that were carried out, ``waiting`` those that wait until a user has
+    logged off: `serve` makes them then. ``error`` is what ended it before the last one.
     """
 
     plan: DefragPlan
     outcome: Outcome
     done: tuple[Move, ...] = ()
+    waiting: tuple[Move, ...] = ()
     error: VgpumgrError | None = None
 
 
@@ -41,8 +44,38 @@ def apply(session: Session, planned: DefragPlan) -> Defragmented:
     be, and planning anew goes on from there.
     """
     found = planned.found
+    moves = found.moves if isinstance(found, Moves) else ()
+    waiting = tuple(move for move in moves if move.way.how is How.LOGOFF)
+    if waiting:
+        session.ledger.await_logoff([_waiting(session, move, planned) for move in waiting])
+    now = [move for move in moves if move.way.how is not How.LOGOFF]
+    made = _make(session, planned, now)
+    return replace(made, waiting=waiting)
+
+
+def _waiting(session: Session, move: Move, planned: DefragPlan) -> LogoffMove:
+    return LogoffMove(
+        id=session.new_uuid(),
+        vm_id=session.ledger.vm(move.vm).id,
+        vm=move.vm,
+        user=move.user,
+        host=move.target.host,
+        leaves=tuple(dict.fromkeys(part.gpu for part in move.source.assignments)),
+        takes=tuple(dict.fromkeys(part.gpu for part in move.target.assignments)),
+        why=_aim(planned.wanted.goal),
+        asked_at=session.clock.now(),
+    )
+
+
+def _aim(goal: Goal | None) -> str:
+    if isinstance(goal, Room):
+        return f"room for {goal.count} × {goal.request.gpus[0].profile}"
+    return "less fragmentation" if goal is None else f"{goal.gpus} empty GPUs"
+
+
+def _make(session: Session, planned: DefragPlan, moves: Sequence[Move]) -> Defragmented:
     outcome, done = Outcome(), list[Move]()
-    for move in found.moves if isinstance(found, Moves) else ():
+    for move in moves:
         if session.stop.is_set():
             outcome = outcome.then(Outcome(operation=outcome.operation, interrupted=True))
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from vgpumgr.engine.booking import placing_beside
@@ -9,7 +10,7 @@ from vgpumgr.engine.planning.changes import refuse_resting
 from vgpumgr.engine.planning.plan import describe, reached
 from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.pooling import at_work
-from vgpumgr.engine.reserving.reseating import Reseat, fleet_beside, reseating
+from vgpumgr.engine.reserving.reseating import Reseat, closed, fleet_beside, reseating
 from vgpumgr.engine.reserving.shelving import refuse_shelved, wish
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
@@ -32,10 +33,12 @@ def reseat(
     name: str,
     seat: Placed | None = None,
     *,
+    leaves: Collection[str] = (),
     timeout_s: float | None = None,
     with_users: bool = False,
 ) -> Outcome:
-    """Move it to ``seat`` on its host, or to placement's best there. One that runs is stopped for
+    """Move it to ``seat`` on its host, or to placement's best there but for the GPUs (our ids) that
+    it ``leaves``. One that runs is stopped for
     it and started again; UsersAtWork where that cuts somebody off, unless ``with_users``.
 
     A move that was cut goes on.
@@ -46,7 +49,10 @@ def reseat(
         return before
 
     def attempt() -> Outcome:
-        wanted, view = _wanted(session, name, seat, timeout_s=timeout_s, with_users=with_users)
+        view, runs = _looked(session, name, with_users=with_users)
+        vm = session.ledger.vm(name)
+        placed = _seated(view, vm, seat) if seat else _best(session, view, vm, leaves)
+        wanted = Reseat(vm=vm, placed=placed, runs=runs, timeout_s=timeout_s)
         start = reseating(wanted, view, session.opening())
         if wanted.runs:
             start = not_ready_meanwhile(session, start, wanted.vm)
@@ -55,10 +61,8 @@ def reseat(
     return until_current(attempt)
 
 
-def _wanted(
-    session: Session, name: str, seat: Placed | None, *, timeout_s: float | None, with_users: bool
-) -> tuple[Reseat, LedgerView]:
-    """Look, and refuse what keeps it from its new place."""
+def _looked(session: Session, name: str, *, with_users: bool) -> tuple[LedgerView, bool]:
+    """The reading after a look, and whether it runs; refuses what keeps it from a new place."""
     vm = session.ledger.vm(name)
     leftovers.refuse_unfinished(session.ledger, [vm])
     refuse_shelved([vm])
@@ -74,8 +78,7 @@ def _wanted(
         raise cut_off(
             [user], next="the same command with --with-users, or wait until they have logged off"
         )
-    placed = _seated(view, vm, seat) if seat is not None else _best(session, view, vm)
-    return Reseat(vm=vm, placed=placed, runs=runs, timeout_s=timeout_s), view
+    return view, runs
 
 
 def _state(session: Session, vm: VmRecord) -> DomainState:
@@ -114,9 +117,9 @@ def _seated(view: LedgerView, vm: VmRecord, seat: Placed) -> Placed:
     return placed
 
 
-def _best(session: Session, view: LedgerView, vm: VmRecord) -> Placed:
+def _best(session: Session, view: LedgerView, vm: VmRecord, leaves: Collection[str]) -> Placed:
     place = placing_beside(session.place, session.ledger, session.clock.now())
-    [decision] = place(fleet_beside(view, vm), [wish(vm)])
+    [decision] = place(closed(fleet_beside(view, vm), leaves), [wish(vm)])
     if isinstance(decision, NotPlaced):
         raise no_placement([decision])
     return decision

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.pool import (
     Booking,
     DesktopRecord,
@@ -11,7 +12,7 @@ from vgpumgr.model.pool import (
     PoolAsk,
     PoolRecord,
 )
-from vgpumgr.store import desktops, hints, pools
+from vgpumgr.store import desktops, hints, logoff_moves, pools
 from vgpumgr.store.ledger.session import Session
 from vgpumgr.store.retry import retried
 
@@ -90,6 +91,24 @@ class Pools(Session):
         """Enter a booking."""
         with self._database.write() as connection:
             pools.book(connection, booking, tenant, self._stamp())
+
+    def logoff_moves(self) -> tuple[LogoffMove, ...]:
+        """Moves that wait until a user has logged off, by VM."""
+        with self._database.read() as connection:
+            return logoff_moves.list_moves(connection)
+
+    @retried
+    def await_logoff(self, moves: Sequence[LogoffMove]) -> None:
+        """Let moves wait; each takes the place of one of the same VM."""
+        with self._database.write() as connection:
+            logoff_moves.put(connection, moves, self._stamp())
+            hints.tell(connection)
+
+    @retried
+    def end_logoff_move(self, id_: str, outcome: str) -> bool:
+        """Let a move (by its id) wait no more; False where it did not any longer."""
+        with self._database.write() as connection:
+            return logoff_moves.end(connection, id_, outcome, self._stamp())
 
     @retried
     def cancel_booking(self, booking: str) -> None:

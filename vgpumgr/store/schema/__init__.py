@@ -10,12 +10,13 @@ from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.fleet import gpu, host, layout, meta
 from vgpumgr.store.schema.images import image, image_copy
 from vgpumgr.store.schema.journal import audit, operation, step, task
+from vgpumgr.store.schema.moves import logoff_move
 from vgpumgr.store.schema.pools import booking, desktop, pool, pool_ask, pool_session
 from vgpumgr.store.schema.promises import MEMORY, VF, allocation, request, unit, vm
 from vgpumgr.store.schema.queue import queue, quota
 from vgpumgr.store.schema.tickets import ticket
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 __all__ = [
     "MEMORY",
@@ -30,6 +31,7 @@ __all__ = [
     "image",
     "image_copy",
     "layout",
+    "logoff_move",
     "meta",
     "metadata",
     "operation",

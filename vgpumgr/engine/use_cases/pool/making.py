@@ -10,6 +10,7 @@ from vgpumgr.engine.planning.plan import describe
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.pooling import desktop_spec
+from vgpumgr.engine.reserving.reseating import closed
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.supply import build_fleet
@@ -86,7 +87,13 @@ def make(session: Session, rows: Rows) -> Outcome:
 def _decided(session: Session, view: LedgerView, rows: Rows) -> list[Decision]:
     theirs = {row.pool for row in rows}
     place = placing_beside(session.place, session.ledger, session.clock.now(), but=theirs)
-    return within_quotas(view, place(build_fleet(view), _specs(session, view, rows)))
+    fleet, wanted = build_fleet(view), _specs(session, view, rows)
+    emptied = {gpu for each in session.ledger.logoff_moves() for gpu in each.leaves}
+    if emptied:  # a GPU that users leave one by one is not filled again, where there is another
+        decided = within_quotas(view, place(closed(fleet, emptied), wanted))
+        if all(isinstance(each, Placed) for each in decided):
+            return decided
+    return within_quotas(view, place(fleet, wanted))
 
 
 def _specs(session: Session, view: LedgerView, rows: Rows) -> list[VmSpec]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.pool import (
     Booking,
     DesktopRecord,
@@ -15,7 +16,9 @@ from vgpumgr.model.pool import (
 
 
 class Pools(Protocol):
-    """Pools, their desktops, who waits for one, and bookings. ``reserve`` moves desktops, too."""
+    """Pools, their desktops, who waits for one, bookings, and moves that wait for a logoff.
+    ``reserve`` moves desktops, too.
+    """
 
     def pools(self) -> tuple[PoolRecord, ...]:
         """Pools that were not deleted, by name."""
@@ -55,6 +58,15 @@ class Pools(Protocol):
 
     def book(self, booking: Booking, tenant: str) -> None:
         """Enter a booking."""
+
+    def logoff_moves(self) -> tuple[LogoffMove, ...]:
+        """Moves that wait until a user has logged off, by VM."""
+
+    def await_logoff(self, moves: Sequence[LogoffMove]) -> None:
+        """Let moves wait; each takes the place of one of the same VM."""
+
+    def end_logoff_move(self, id_: str, outcome: str) -> bool:
+        """Let a move (by its id) wait no more; False where it did not any longer."""
 
     def cancel_booking(self, booking: str) -> None:
         """Cancel a booking by its id; NotFound where there is none."""

@@ -29,6 +29,7 @@ KILLED_IN = {
     "apply": "create",
     "assign_desktop": "pool",
     "book": "booking",
+    "cancel_logoff_move": "logoff move",
     "defrag": "defrag",
     "delete": "delete",
     "delete_pool": "pool",

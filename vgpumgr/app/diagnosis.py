@@ -107,7 +107,8 @@ def _hosts(app: App) -> Iterator[Finding]:
 def _fragmentation(app: App) -> Iterator[Finding]:
     """A hint where moves could win room back."""
     fleet = build_fleet(read_view(app.ledger))
-    gauge = Gauging(fleet, app.expected, app.ledger, app.engine.clock.now()).gauge()
+    now = app.engine.clock.now()
+    gauge = Gauging(fleet, app.engine.expected, app.ledger, now).gauge()
     if gauge.share > app.config.defrag_threshold:
         text = f"{gauge.share:.0%} of the free GPU memory is of no use to {gauge.mix}"
         yield Finding(check="fragmentation", mark=Mark.WARN, text=text, next="vgpumgr defrag plan")

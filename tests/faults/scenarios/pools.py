@@ -11,6 +11,7 @@ from tests.faults.scenario import Command, Place, Prepare, Scenario
 from tests.poolsim import NEW, OLD, STAFF, spec
 from tests.simworld import host
 from vgpumgr.app.composition import App
+from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.pool import Booking, PoolKind, ScaleIn, UpdatePolicy
 
 _HOSTS = (host("T4", images=(f"{OLD}.qcow2", f"{NEW}.qcow2")),)
@@ -96,6 +97,36 @@ def _written() -> Iterator[Scenario]:
         yield _scenario("pool", part, command, *prepare)
 
 
+def _awaits(app: App) -> None:
+    """Ada's desktop is to leave its GPU for the other one."""
+    vm = app.ledger.vm("cad-01")
+    mine = tuple(each.gpu for each in app.ledger.allocations() if each.vm_id == vm.id)
+    waits = LogoffMove(
+        id="m-1",
+        vm_id=vm.id,
+        vm=vm.name,
+        user="ada",
+        host=vm.host,
+        leaves=mine,
+        takes=tuple(gpu.id for gpu in app.ledger.gpus() if gpu.id not in mine),
+        why="less fragmentation",
+        asked_at=0.0,
+    )
+    app.writable_ledger.await_logoff([waits])
+
+
+def _at_logoff() -> Iterator[Scenario]:
+    given = (_put(kind=PoolKind.DEDICATED), _settled, _before(_GIVEN))
+    waiting = (*given, _before(_awaits))
+    two = (host("T4", "T4", images=(f"{OLD}.qcow2", f"{NEW}.qcow2")),)
+    for operation, part, command, prepare in (
+        ("logoff move", "waits", _awaits, given),
+        ("logoff move", "cancelled", _engine("cancel_logoff_move", "cad-01"), waiting),
+        ("serve", "a desktop moves after a logoff", commands.serve, (*waiting, _before(_LEFT))),
+    ):
+        yield replace(_scenario(operation, part, command, *prepare), hosts=two)
+
+
 def _book(app: App) -> None:
     app.writable_ledger.book(_LAB, "default")
 
@@ -108,6 +139,7 @@ SCENARIOS = (
     *_worked(),
     *_of_an_owner(),
     *_written(),
+    *_at_logoff(),
     _scenario("booking", "made", _book),
     _scenario("booking", "cancelled", _cancel, _before(_book)),
 )

@@ -194,7 +194,7 @@ def test_drift_tells_of_a_host_that_is_half_a_member(world: SimWorld, command: s
 
 def test_doctor_tells_of_a_host_that_is_half_a_member(world: SimWorld) -> None:
     app = SimpleNamespace(
-        config=SimpleNamespace(ledger="ledger.db"),
+        config=SimpleNamespace(ledger="ledger.db", defrag_threshold=0.3),
         engine=world.engine,
         hosts=world.hosts,
         ledger=world.ledger,

@@ -100,6 +100,13 @@ def _state(session: Session, vm: VmRecord) -> DomainState:
             why="its memory was saved with the devices that it has",
             next=f"vgpumgr vm start {vm.name}",
         )
+    for pool, volume in vm.volumes:
+        if host.storage.look(pool, volume) is None:
+            raise Conflict(
+                f"volume {pool}/{volume} of {vm.name} is not on {vm.host}",
+                why="without it the VM would not be what it was",
+                next=f"vgpumgr drift {vm.host}",
+            )
     return state
 
 

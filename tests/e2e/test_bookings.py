@@ -104,7 +104,7 @@ def test_a_booking_that_can_no_longer_be_kept_is_named(cli: Cli) -> None:
     file = cli.documents(vm("whole", "T4-16Q"), name="whole.yaml")
     said = f"booking {booked['name']} (4 × T4-4Q for class, pool cad) cannot be kept: 4 are missing"
     assert said in cli.ok("plan", "-f", file).out
-    assert cli.ok("plan", "-f", file, "-o", "json").json["bookings"] == [said]
+    assert cli.ok("plan", "-f", file, "-o", "json").json["notes"] == [said]
     assert said in cli.ok("apply", "-f", file).out
     [booked] = cli.items("booking", "list")
     assert booked["missing"] == 4

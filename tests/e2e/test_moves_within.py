@@ -56,6 +56,12 @@ def test_one_cold_move_within_the_host_makes_room(
     assert "no problem found" in cli.ok("store", "check").out
 
 
+def test_a_quota_that_is_used_up_keeps_nobody_from_a_move(cli: Cli) -> None:
+    cli.ok("quota", "set", "default", "--vms", "2", "--vcpus", "2", "--gpu-memory", "8GiB")
+    cli.ok("defrag", "apply", *ONE, "--allow-cold", "-y")
+    cli.fails(5, "apply", "-f", cli.documents(vm("more", "T4-4Q")))
+
+
 def test_running_it_is_not_moved_without_the_word(cli: Cli) -> None:
     refused = cli.fails(5, "defrag", "plan", *ONE)
     assert "--allow-cold: 1 move would do" in refused.err

@@ -10,7 +10,7 @@ from vgpumgr.model.errors import QuotaExceeded
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.quota import Amount, Excess
 from vgpumgr.model.size import exact_size, format_mib
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
+from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
 _WORDS = {"gpu-memory": "GPU memory", "gpus": "GPU parts", "vcpus": "vCPUs", "vms": "VMs"}
 
@@ -28,9 +28,16 @@ def held_by_tenants(
     found: dict[str, Amount] = {}
     for vm in vms:
         if vm.state is not VmState.SHELVED:
-            held = _held(vm, parts.get((vm.id, vm.host), ()), boards)
+            held = _held(vm, _had(vm, parts.get((vm.id, vm.host), ())), boards)
             found[vm.spec.tenant] = found.get(vm.spec.tenant, Amount()) + held
     return found
+
+
+def _had(vm: VmRecord, parts: Sequence[Allocation]) -> Sequence[Allocation]:
+    """Of a VM that moves within its host: without what it takes there."""
+    if vm.moving_to is None or vm.moving_to.host != vm.host:
+        return parts
+    return [each for each in parts if each.state is not AllocationState.RESERVED]
 
 
 def _held(vm: VmRecord, parts: Sequence[Allocation], boards: dict[str, GpuRecord]) -> Amount:

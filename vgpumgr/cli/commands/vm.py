@@ -131,6 +131,8 @@ def _moves_text(context: Context, vm_id: str) -> str:
 def _state_text(item: dict[str, Any]) -> str:
     """``migrating to gpu2``; of a VM that does not run, what that means."""
     to, status = item["moving_to"], item["status"]
+    if to == item["host"]:
+        return f"moving to another GPU of {to}"
     if to:
         return f"{status} to {to}"
     if status == "stopped":

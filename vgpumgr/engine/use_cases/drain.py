@@ -18,7 +18,7 @@ from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.marks import DRAINED, mark, marked_while
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, VgpumgrError
-from vgpumgr.model.journal import MIGRATE
+from vgpumgr.model.journal import MIGRATE, RESEAT
 from vgpumgr.model.vm import VmRecord
 
 
@@ -155,7 +155,7 @@ def _look(session: Session, wanted: Drain) -> frozenset[str]:
 
 def _unfinished(session: Session, host: str) -> Outcome:
     names = {vm.name: vm.spec for vm in on_host(session.ledger.vms(), host)}
-    return operations.finish_leftovers(session, names, {MIGRATE})
+    return operations.finish_leftovers(session, names, {MIGRATE, RESEAT})
 
 
 def _waiting(session: Session, host: str, before: Outcome) -> Iterator[VmRecord]:

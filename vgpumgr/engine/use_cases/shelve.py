@@ -16,12 +16,12 @@ from vgpumgr.engine.session import Session
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.journal import SHELVE, UNSHELVE
+from vgpumgr.model.journal import RESEAT, SHELVE, UNSHELVE
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.queued import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
-_BOTH = frozenset({SHELVE, UNSHELVE})
+_FINISHED = frozenset({SHELVE, UNSHELVE, RESEAT})
 
 
 def shelve(session: Session, names: Sequence[str], stop: Stop) -> Outcome:
@@ -45,8 +45,8 @@ def shelve(session: Session, names: Sequence[str], stop: Stop) -> Outcome:
 
 
 def finish(session: Session, names: Sequence[str]) -> Outcome:
-    """Go on with what was cut of these VMs' ways to the shelf and back."""
-    return operations.finish_leftovers(session, _wanted(session, names), _BOTH)
+    """Go on with what was cut of these VMs' ways to the shelf and back, and to other GPUs."""
+    return operations.finish_leftovers(session, _wanted(session, names), _FINISHED)
 
 
 def _wanted(session: Session, names: Sequence[str]) -> dict[str, VmSpec]:

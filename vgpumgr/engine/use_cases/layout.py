@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from vgpumgr.engine import layouts
+from vgpumgr.engine.pooling import named
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.use_cases.pool.guarding import users_on
 from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import Conflict
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 
 
@@ -32,7 +36,7 @@ def apply(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutP
 
     def attempt() -> tuple[LayoutPlan, Outcome]:
         wanted, view = plan(session, specs)
-        layouts.refuse(wanted)
+        _refuse(session, wanted)
         leftovers.close_layouts(session.ledger, layouts.meant(view, specs), session.clock.now())
         start = layouts.reservation(wanted, view, specs, session.opening())
         return wanted, operations.begin(session, start)
@@ -41,6 +45,17 @@ def apply(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutP
     session.refresh({change.host for change in wanted.gpus})
     left = layouts.plan(session.view(), specs).gpus
     return wanted, outcome.less({(gpu.host, layouts.named(gpu)): gpu for gpu in left})
+
+
+def _refuse(session: Session, wanted: LayoutPlan) -> None:
+    """Conflict naming who stands in the way, and the users at work there."""
+    try:
+        layouts.refuse(wanted)
+    except Conflict as error:
+        words = (each.split() for change in wanted.gpus for each in change.holders)
+        if users := users_on(session, frozenset(chain.from_iterable(words))):
+            error.why = f"{error.why}; at work: {named(users)}"
+        raise
 
 
 def export(session: Session, hosts: Sequence[str]) -> tuple[LayoutSpec, ...]:

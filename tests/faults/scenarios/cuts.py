@@ -54,6 +54,7 @@ def _moves() -> Iterator[Scenario]:
     """Everything is on the target but the VM itself."""
     cut = {"migrate cold": "after migrate StartMoved intent"}
     cut["migrate live"] = "after migrate MoveDomain intent"
+    cut["reseat"] = "after reseat StartReseated intent"
     for each in moves.SCENARIOS:
         if each.operation in cut and each.part in {"mdev", "vfio-vf in MIG", "pci-vf"}:
             words = cut[each.operation]

@@ -13,6 +13,7 @@ from vgpumgr.engine.images.importing import Wish
 from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
 from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.reserving.shelving import Stop
+from vgpumgr.engine.running import operations
 from vgpumgr.engine.use_cases import heal as healing
 from vgpumgr.engine.use_cases import reseat as reseating
 from vgpumgr.engine.use_cases.drain import Drain
@@ -96,6 +97,7 @@ def reseat(name: str) -> Command:
     """A move within its host, once."""
 
     def command(app: App) -> None:
+        operations.finish_leftovers(app.engine, {}, frozenset())  # where its end alone was lost
         moved = (each for each in app.ledger.operations() if each.kind == "vm move")
         if not any(each.state is OperationState.DONE for each in moved):
             reseating.reseat(app.engine, name).raise_for_failure()

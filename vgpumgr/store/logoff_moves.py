@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +9,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.store.audit import Stamp, write
-from vgpumgr.store.codec import dump, printable
+from vgpumgr.store.codec import dump, load_list, printable
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import logoff_move
 
 _OPEN = logoff_move.c.closed_at.is_(None)
@@ -26,7 +26,7 @@ _END_VM = _END.where(logoff_move.c.vm_id == bindparam("in_vm"))
 
 def list_moves(connection: Connection) -> tuple[LogoffMove, ...]:
     """Those that wait, by VM."""
-    return tuple(_move(row) for row in connection.execute(_LIST))
+    return tuple(move_of(row) for row in connection.execute(_LIST))
 
 
 def put(connection: Connection, moves: Iterable[LogoffMove], stamp: Stamp) -> None:
@@ -64,15 +64,17 @@ def _told(event: str, vm: str, host: str, detail: str) -> dict[str, Any]:
     return {"event": event, "vm": vm, "host": host, "detail": detail}
 
 
-def _move(row: Any) -> LogoffMove:
+@decodes(logoff_move)
+def move_of(row: Any) -> LogoffMove:
+    """The move of a whole row."""
     return LogoffMove(
         id=row.id,
         vm_id=row.vm_id,
         vm=row.vm,
         user=row.user_name,
         host=row.host,
-        leaves=tuple(json.loads(row.leaves)),
-        takes=tuple(json.loads(row.takes)),
+        leaves=tuple(load_list(row.leaves)),
+        takes=tuple(load_list(row.takes)),
         why=row.why,
         asked_at=row.asked_at,
     )

@@ -24,6 +24,7 @@ from vgpumgr.store.host_rows import from_row
 from vgpumgr.store.images import copy_of, image_of
 from vgpumgr.store.journal import operation_of, step_of, task_of
 from vgpumgr.store.layouts import layout_of
+from vgpumgr.store.logoff_moves import move_of
 from vgpumgr.store.pools import ask_of, booking_of, pool_of
 from vgpumgr.store.queue import entry_of
 from vgpumgr.store.quotas import quota_of
@@ -38,6 +39,7 @@ from vgpumgr.store.schema import (
     image,
     image_copy,
     layout,
+    logoff_move,
     meta,
     metadata,
     operation,
@@ -71,6 +73,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     image: lambda row: image_of(row, ()),
     image_copy: copy_of,
     layout: layout_of,
+    logoff_move: move_of,
     meta: None,
     operation: operation_of,
     pool: pool_of,

@@ -11,10 +11,26 @@ from tests.unit.store import test_pools as pools
 from tests.unit.store import test_tickets as tickets
 from tests.unit.store.test_queue import entry
 from tests.unit.store.values import allocation, refused, start, vm
+from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.image import CopyState
 from vgpumgr.model.pool import Ask, Booking, PoolAsk
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import VmPlace
+
+
+def waiting(vm_id: str) -> LogoffMove:
+    """A move of that VM that waits for a logoff."""
+    return LogoffMove(
+        id="m-1",
+        vm_id=vm_id,
+        vm="desk",
+        user="ada",
+        host="h1",
+        leaves=("gpu-1",),
+        takes=("gpu-2",),
+        why="1 empty GPU",
+        asked_at=1.0,
+    )
 
 
 def every_table(path: Path) -> None:
@@ -35,4 +51,5 @@ def every_table(path: Path) -> None:
     images.begin(ledger, "o-image", images.COPY, images=(images.IMAGE,))
     images.end(ledger, "o-image-c-1", CopyState.THERE)
     ledger.ask_ticket(tickets.asked())
+    ledger.await_logoff([waiting(desk.id)])
     ledger.close()

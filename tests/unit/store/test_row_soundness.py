@@ -27,6 +27,7 @@ PLAIN = {
     "image": "id name version format sha256 source",
     "image_copy": "id image host pool",
     "layout": "gpu host layout operation",
+    "logoff_move": "id vm_id vm user_name host why outcome",
     "meta": "fleet_id frozen_why",
     "operation": "id kind started_by summary worker",
     "pool": "id name",

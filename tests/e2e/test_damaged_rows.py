@@ -55,15 +55,14 @@ def damage(ledger: str, table: str, column: str, text: str) -> None:
 def test_a_damaged_row_is_named_and_no_traceback_comes(
     cli: Cli, kept: str, table: str, column: str, text: str, command: tuple[str, ...]
 ) -> None:
+    if command[-1] == "resume":
+        command = (*command, cli.items("operation", "list")[0]["name"])
     damage(kept, table, column, text)
     checked = cli("store", "check")
     assert checked.code == 1, checked.out + checked.err
     said = checked.out + checked.err
     assert "damaged: " in said and (table in said or table == "meta"), said
     assert "vgpumgr store restore BACKUP" in said
-    if command[-1] == "resume":
-        operation = cli.items("operation", "list")[0]
-        command = (*command, operation["name"])
     argv = ("vgpumgr", "--state-dir", str(cli.state), *command, "-o", "json")
     ran = run_argv(*(argv if command[0] != "operation" else argv[:-2]))
     assert ran.code == 1, ran.out + ran.err

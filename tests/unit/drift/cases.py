@@ -396,7 +396,7 @@ CASES = {
     ),
     "host installed anew": Case(
         M,
-        lambda f: f.with_facts(claims=(), epoch=0),
+        lambda f: f.with_facts(claims=(), epochs={}),
         (Kind.CLAIM_MISSING, Kind.REINSTALLED),
         ("it was installed anew", "vgpumgr host uncordon h1"),
     ),

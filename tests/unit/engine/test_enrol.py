@@ -193,6 +193,7 @@ def test_drift_tells_of_a_host_that_is_half_a_member(world: SimWorld, command: s
 
 
 def test_doctor_tells_of_a_host_that_is_half_a_member(world: SimWorld) -> None:
+    die(world, 2, "add")  # the ledger is opened again by this
     app = SimpleNamespace(
         config=SimpleNamespace(ledger="ledger.db", defrag_threshold=0.3),
         engine=world.engine,
@@ -200,7 +201,6 @@ def test_doctor_tells_of_a_host_that_is_half_a_member(world: SimWorld) -> None:
         ledger=world.ledger,
         writable_ledger=world.ledger,
     )
-    die(world, 2, "add")
     [operation] = world.ledger.operations(open_only=True)
     [found] = [each for each in examine(app) if each.check == "host h2"]  # type: ignore[arg-type]
     assert (found.mark, found.text) == (Mark.BAD, "host h2 (sim://h2) is joining the fleet")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.simulated.values import FIRST, NEW
+from tests.contract.simulated.values import FIRST, NEW, OLD
 from vgpumgr import domainxml
 from vgpumgr.model.domain import (
     DomainDisk,
@@ -86,7 +86,7 @@ def started(host: Host, *devices: Hostdev, **fields: Any) -> None:
         hostdevs=devices,
         **(defaults | fields),
     )
-    host.domains.define(domainxml.render(plan, NEW))
+    host.domains.define(domainxml.render(plan, OLD))
     host.domains.start("vm")
 
 

@@ -44,7 +44,7 @@ def _broken(gpu: GpuRecord) -> str:
         return ": ".join(filter(None, [f"{name} is quarantined", gpu.state_why]))
     if gpu.facts.health is GpuHealth.LOST:
         return f"{name} fell off the bus"
-    return "" if gpu.facts.health is GpuHealth.OK else f"{name} is {gpu.facts.health}"
+    return f"{name} is {gpu.facts.health}" if gpu.facts.unfit else ""
 
 
 def require_whole(view: LedgerView, vms: Collection[VmRecord]) -> None:

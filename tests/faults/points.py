@@ -15,7 +15,9 @@ from typing import Any
 from vgpumgr.engine import steps
 from vgpumgr.model.journal import (
     OperationMoved,
+    Refused,
     Reservation,
+    Served,
     StepMoved,
     StepState,
     TaskMoved,
@@ -112,6 +114,10 @@ class Fuse:
                 return f"{self._tasks[transition.task]} task {transition.state}"
             case OperationMoved():
                 return f"operation {transition.state}"
+            case Refused():
+                return f"{self._tasks[transition.task]} refused"
+            case Served():
+                return f"{self._tasks[transition.task]} served"
 
     def follow(self, transitions: Sequence[Transition]) -> None:
         """Whose effects come next."""

@@ -17,8 +17,10 @@ from vgpumgr.engine.running.outcome import VmOutcome
 from vgpumgr.engine.view import LedgerView, read_view
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.journal import OperationRecord, TaskRecord
 from vgpumgr.model.placement import Decision, Fleet
 from vgpumgr.model.ports import Clock, Fencing, Host, Hosts, Lanes, Ledger
+from vgpumgr.model.refusal import TOLERANCE, Tolerance
 from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy, VmSpec
 from vgpumgr.model.waits import WAITS, Waits
 
@@ -35,10 +37,10 @@ class Session:
     """A ledger, its hosts, and how they are worked on.
 
     ``expected`` is what placement by ``least-fragmentation`` goes by. ``fencing`` proves that lost
-    hosts are off. ``stop`` is set by the first Ctrl-C; what it interrupts is left for ``left_s``
-    seconds to the person who pressed it. ``unasked``: no person asked for what this process does,
-    a controller, which leaves such operations alone. ``progress`` hears of every task's end,
-    ``tell`` of what a long one is doing.
+    hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
+    Ctrl-C; what it interrupts is left for ``left_s`` seconds to the person who pressed it.
+    ``unasked``: no person asked for what this process does, a controller, which leaves such
+    operations alone. ``progress`` hears of every task's end, ``tell`` of what a long one is doing.
     """
 
     ledger: Ledger
@@ -49,6 +51,7 @@ class Session:
     policy: PlacementPolicy = DEFAULT_POLICY
     expected: Expected = field(default_factory=Expected)
     waits: Waits = WAITS
+    tolerance: Tolerance = TOLERANCE
     fencing: Fencing = field(default_factory=NoFencing)
     stop: threading.Event = field(default_factory=threading.Event)
     left_s: float = 0.0
@@ -115,9 +118,15 @@ class Session:
         """The enrolled host of that name; NotFound suggests near names."""
         return self.hosts.open(self.ledger.host(name))
 
-    def opening(self) -> Opening:
-        """What a new operation is opened with, now."""
-        return Opening(self.ledger.epoch(), self.new_uuid, self.clock.now())
+    def opening(self, within: OperationRecord | None = None) -> Opening:
+        """What a new operation is opened with, now, or more tasks of one that there is."""
+        return Opening(self.ledger.epoch(), self.new_uuid, self.clock.now(), within)
+
+    def elsewhere(self, operation: str) -> tuple[TaskRecord, ...]:
+        """New tasks, reserved, for VMs of an open operation that were refused and fit at another
+        place. A session alone plans nothing: an engine does.
+        """
+        return ()
 
 
 def _doubted(records: Collection[HostRecord]) -> frozenset[str]:

@@ -13,6 +13,7 @@ from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.queued import QueueEntry
 from vgpumgr.model.quota import Quota
+from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.vm import Allocation, VmRecord
 
 
@@ -22,7 +23,8 @@ class LedgerView:
 
     ``cut`` are the tasks of layouts that were not reached: what was to be done, and how far it got.
     ``quotas`` are the tenants', ``queue`` is what waits or runs on terms, ``images`` are disk
-    images with their copies; a view of one host has none of them: nothing is placed by it.
+    images with their copies, ``refusals`` are what GPUs and hosts refused and no success has
+    closed; a view of one host has none of them: nothing is placed by it.
     """
 
     fleet: str
@@ -35,6 +37,12 @@ class LedgerView:
     quotas: tuple[Quota, ...] = ()
     queue: tuple[QueueEntry, ...] = ()
     images: tuple[ImageRecord, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def backing_off(self) -> bool:
+        """Is any GPU or host in back-off now?"""
+        return any(each.left_s for each in self.refusals)
 
 
 def read_host_view(ledger: Ledger, name: str) -> LedgerView:
@@ -68,6 +76,7 @@ def read_view(ledger: Ledger) -> LedgerView:
         quotas=ledger.quotas(),
         queue=ledger.queue(),
         images=ledger.images(),
+        refusals=ledger.refusals(),
     )
 
 

@@ -17,7 +17,8 @@ def beginnings(start: Reservation, changes: Sequence[Row]) -> Iterator[Row]:
     """The operation, then each VM that is new or changed, what they take, and each layout."""
     id_ = start.operation.id
     tasks = {task.vm_id if task.verb == LAYOUT else task.vm: task.id for task in start.tasks}
-    yield {"event": "operation.begun", "operation": id_, "detail": start.operation.kind}
+    if not start.continued:
+        yield {"event": "operation.begun", "operation": id_, "detail": start.operation.kind}
     for row in (
         *(made(each) for each in start.vms),
         *changes,

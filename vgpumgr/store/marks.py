@@ -57,6 +57,11 @@ def quarantine(connection: Connection, gpu_id: str, why: str, stamp: Stamp) -> N
     _set_state(connection, gpu_id, GpuState.QUARANTINED, why, stamp)
 
 
+def is_quarantined(connection: Connection, gpu_id: str) -> bool:
+    """Is it? NotFound for an unknown one."""
+    return _state(connection, gpu_id) is GpuState.QUARANTINED
+
+
 def lift(connection: Connection, gpu_id: str, stamp: Stamp) -> None:
     """A quarantined GPU takes VMs again; Conflict for one that is not quarantined."""
     if _state(connection, gpu_id) is not GpuState.QUARANTINED:

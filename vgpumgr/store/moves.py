@@ -12,6 +12,8 @@ from sqlalchemy.sql import ColumnElement
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.journal import (
     OperationMoved,
+    Refused,
+    Served,
     StepMoved,
     StepState,
     TaskMoved,
@@ -19,7 +21,7 @@ from vgpumgr.model.journal import (
     Transition,
 )
 from vgpumgr.model.vm import AllocationState, VmState
-from vgpumgr.store import queue
+from vgpumgr.store import queue, refusals
 from vgpumgr.store.arrivals import arrive
 from vgpumgr.store.audit import Stamp
 from vgpumgr.store.codec import printable
@@ -55,6 +57,8 @@ def apply(connection: Connection, transitions: Iterable[Transition], stamp: Stam
     moves = list(transitions)
     _steps(connection, [moved for moved in moves if isinstance(moved, StepMoved)], stamp)
     _tasks(connection, [moved for moved in moves if isinstance(moved, TaskMoved)], stamp)
+    refusals.keep(connection, (moved for moved in moves if isinstance(moved, Refused)), stamp)
+    refusals.serve(connection, [moved for moved in moves if isinstance(moved, Served)], stamp)
     for moved in moves:
         if isinstance(moved, OperationMoved):
             _operation(connection, moved, stamp)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
@@ -57,7 +57,8 @@ def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
     move(connection, start.queue, stamp)
     take_all(connection, start.desktops, stamp)
     _insert_journal(connection, start, stamp)
-    _keep_requests(connection, vms, start.operation.started_at)
+    if not start.continued:  # what was asked for was asked for once
+        _keep_requests(connection, vms, start.operation.started_at)
     write(connection, stamp, beginnings(start, changes))
 
 
@@ -127,10 +128,12 @@ def _insert_vms(connection: Connection, rows: list[Row]) -> None:
 
 def _insert_journal(connection: Connection, start: Reservation, stamp: Stamp) -> None:
     begun = replace(start.operation, by=start.operation.by or stamp.by)
-    tasks = [task_row(each, position) for position, each in enumerate(start.tasks)]
+    first = _tasks_of(connection, start.operation.id) if start.continued else 0
+    tasks = [task_row(each, position) for position, each in enumerate(start.tasks, first)]
     steps = [step_row(each, task_.id) for task_ in start.tasks for each in task_.steps]
     try:
-        connection.execute(insert(operation), operation_row(begun))
+        if not start.continued:
+            connection.execute(insert(operation), operation_row(begun))
         _insert(connection, task, tasks)
         _insert(connection, step, steps)
     except IntegrityError as error:
@@ -139,6 +142,16 @@ def _insert_journal(connection: Connection, start: Reservation, stamp: Stamp) ->
             why=f"its id or one of its tasks' is not new ({error.orig})",
             next="vgpumgr operation list",
         ) from error
+
+
+def _tasks_of(connection: Connection, operation_id: str) -> int:
+    """How many an open operation has; StaleGeneration for one that has ended."""
+    is_it = operation.c.id == operation_id
+    row = connection.execute(select(operation.c.ended_at).where(is_it).with_for_update()).one()
+    if row.ended_at is not None:
+        raise StaleGeneration(f"operation {operation_id[:8]} has ended", next=AGAIN)
+    count = select(func.count()).select_from(task).where(task.c.operation == operation_id)
+    return int(connection.execute(count).scalar_one())
 
 
 def _keep_requests(connection: Connection, vms: list[Row], at: float) -> None:

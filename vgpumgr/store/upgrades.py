@@ -155,8 +155,22 @@ def _logoff_moves(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _refusals(connection: Connection) -> None:
+    """Version 10: what GPUs and hosts refused."""
+    number = "INTEGER NOT NULL" if connection.dialect.name == "sqlite" else "SERIAL"
+    for statement in (
+        f"CREATE TABLE refusal (id {number} PRIMARY KEY, at FLOAT NOT NULL, host TEXT NOT NULL, "
+        "gpu TEXT NOT NULL, vm TEXT NOT NULL, operation TEXT NOT NULL, task TEXT NOT NULL, "
+        "what TEXT NOT NULL, why TEXT NOT NULL, counts BOOLEAN NOT NULL, until FLOAT NOT NULL, "
+        "closed_at FLOAT)",
+        "CREATE INDEX ix_refusal_operation ON refusal (operation)",
+        "CREATE INDEX refusal_open ON refusal (at) WHERE closed_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 def _withheld(connection: Connection) -> None:
-    """Version 10: cloud-init text lives as long as its VM, queue entry or pool."""
+    """Version 11: cloud-init text lives as long as its VM, queue entry or pool."""
     request = table("request", column("id"), column("spec"))
     withhold(connection, request, true())
     for name, closed in (("vm", "deleted_at"), ("queue", "closed_at"), ("pool", "closed_at")):
@@ -181,6 +195,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         6: _askers,
         7: _operations_left,
         8: _logoff_moves,
-        9: _withheld,
+        9: _refusals,
+        10: _withheld,
     }
 )

@@ -23,7 +23,7 @@ from vgpumgr.store.near import not_found
 from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import allocation, queue, vm
 
-_VM = select(
+_EVERY_VM = select(
     vm.c.id,
     vm.c.spec,
     vm.c.host,
@@ -36,7 +36,8 @@ _VM = select(
     vm.c.created_at,
     vm.c.moving_to,
     vm.c.definition,
-).where(vm.c.deleted_at.is_(None))
+)
+_VM = _EVERY_VM.where(vm.c.deleted_at.is_(None))
 OPEN_VMS = _VM.order_by(vm.c.name)
 _NAMED = _VM.where(vm.c.name == bindparam("in_vm"))
 _WAITS = select(queue.c.id).where(queue.c.closed_at.is_(None), queue.c.name == bindparam("in_vm"))
@@ -72,6 +73,12 @@ def get_vm(connection: Connection, name: str) -> VmRecord:
         names = connection.execute(select(vm.c.name).where(vm.c.deleted_at.is_(None))).scalars()
         raise not_found("vm", name, names)
     return vm_of(row)
+
+
+def vms_ever(connection: Connection, ids: Collection[str]) -> tuple[VmRecord, ...]:
+    """The VMs of these ids, deleted ones too."""
+    found = connection.execute(_EVERY_VM.where(vm.c.id.in_(sorted(ids))).order_by(vm.c.name))
+    return tuple(vm_of(row) for row in found)
 
 
 @decodes(vm)

@@ -9,8 +9,8 @@ from vgpumgr.engine.creation import autostarts
 from vgpumgr.engine.evacuation.disks import Seen, own_disk, reaches
 from vgpumgr.engine.evacuation.plan import EvacuationPlan, Remade, Stays
 from vgpumgr.engine.outlook import Place
+from vgpumgr.engine.planning.places import decide
 from vgpumgr.engine.planning.refusal import no_placement
-from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import NotPlaced
@@ -109,7 +109,7 @@ def _place(
         vms=tuple(vm for vm in view.vms if vm.id not in moving),
         hosts=tuple(replace(h, cordoned=True) if h.name == lost.name else h for h in view.hosts),
     )
-    decisions = place(build_fleet(others), [spec for _, spec in wanted])
+    decisions = decide(others, [spec for _, spec in wanted], place)
     remade: list[Remade] = []
     staying: list[Stays] = []
     for (vm, _), decision in zip(wanted, decisions, strict=True):

@@ -9,8 +9,9 @@ from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
-from vgpumgr.engine.use_cases import apply, delete, move, pool, power, queue, shelve
+from vgpumgr.engine.use_cases import apply, delete, elsewhere, move, pool, power, queue, shelve
 from vgpumgr.model.explanation import Explanation
+from vgpumgr.model.journal import TaskRecord
 from vgpumgr.model.plan import Plan
 from vgpumgr.model.queue import Turn
 from vgpumgr.model.vm import VmSpec
@@ -25,6 +26,10 @@ class Vms(Session):
         """A VM's XML as libvirt on its host has it."""
         vm = self.ledger.vm(name)
         return self.host(vm.host).domains.xml(vm.name)
+
+    def elsewhere(self, operation: str) -> tuple[TaskRecord, ...]:
+        """Plan VMs of an open operation that were refused at other places, and reserve these."""
+        return elsewhere.elsewhere(self, operation)
 
     def plan(self, desired: Sequence[VmSpec]) -> Plan:
         """Probe, then say what apply would do."""

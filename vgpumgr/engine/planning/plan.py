@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.images.resolving import resolved
 from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.changes import changed_fields, needs_restart, stuck_fields
+from vgpumgr.engine.planning.places import decide
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.planning.replacement import way_on
 from vgpumgr.engine.queue.asking import ask, settled
 from vgpumgr.engine.steps import OFF
-from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
@@ -64,11 +64,10 @@ def make_plan(
     desired = resolved(desired, view.images, known)
     seen = reached(view)
     asked = ask([spec for spec in desired if spec.name not in known], view.queue)
-    fleet = build_fleet(view)
-    placed = within_quotas(view, place(fleet, asked.tried))
+    placed = within_quotas(view, decide(view, asked.tried, place))
     decisions, waiting = settled(asked, placed, view.queue)
     if held_back := asked.without(waiting, placed):
-        placed = within_quotas(view, place(fleet, held_back.tried))
+        placed = within_quotas(view, decide(view, held_back.tried, place))
         decisions, waiting = settled(held_back, placed, view.queue)
     actions: list[Action] = []
     unplaced: list[NotPlaced] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vgpumgr.engine.reconcile.events import Emit, Event, EventKind
 from vgpumgr.engine.reconcile.pace import Patience
 from vgpumgr.engine.running.outcome import operation_state
+from vgpumgr.engine.running.refusals import standing
 from vgpumgr.engine.running.status import NEEDS_OPERATOR, ways_on
 from vgpumgr.model.journal import OperationMoved, OperationRecord, OperationState
 from vgpumgr.model.ports import Clock, Ledger
@@ -28,7 +29,7 @@ class Closing:
         before = self.ledger.operation(operation)
         if before.ended_at is not None:
             return
-        state = operation_state([task.state for task in self.ledger.tasks(operation)])
+        state = operation_state([task.state for task in standing(self.ledger.tasks(operation))])
         open_ = state is OperationState.INTERRUPTED
         summary = (f"{NEEDS_OPERATOR}: {reasons}" if reasons else "") if open_ else ENDED
         ended_at = None if open_ else self.clock.now()

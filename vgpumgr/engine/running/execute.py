@@ -7,11 +7,13 @@ the next are one commit. After a crash, or a call that was cut, the host is look
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from vgpumgr.engine.evacuation.guards import refusal
 from vgpumgr.engine.running import status
-from vgpumgr.engine.running.outcome import Outcome, VmOutcome, operation_state
+from vgpumgr.engine.running.outcome import Outcome, VmOutcome, operation_state, words
+from vgpumgr.engine.running.refusals import TRIED_ELSEWHERE, nowhere, standing
 from vgpumgr.engine.running.run import TaskRun, outcome_of
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import Around
@@ -33,15 +35,19 @@ def run(
     operation: str,
     tasks: Sequence[TaskRecord],
     only: Collection[str] | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Outcome:
     """Run every unfinished task of an operation, or ``only`` those of these VMs, and close it.
 
     One lane per host; hosts that share a task share a lane. Once ``session.stop`` is set the
     running host call ends, and nothing new begins. A database that fails meanwhile (a full disk)
-    leaves the operation open: the error names it, and what is reserved in it.
+    leaves the operation open: the error names it, and what is reserved in it. ``elsewhere``: VMs
+    that are refused are tried at other places, in tasks that the operation gets for it, as long as
+    there are any.
     """
     try:
-        return _run(session, operation, tasks, only)
+        return _run(session, operation, tasks, only, elsewhere=elsewhere)
     except DatabaseFault as error:
         raise _left_open(error, operation, tasks) from error
 
@@ -62,13 +68,28 @@ def _run(
     operation: str,
     tasks: Sequence[TaskRecord],
     only: Collection[str] | None,
+    *,
+    elsewhere: bool,
 ) -> Outcome:
-    records = {host.name: host for host in session.ledger.hosts()}
     left = [
         task
         for task in tasks
         if task.state not in FINAL_TASKS and (only is None or task.vm in only)
     ]
+    ended = _side_by_side(session, left)
+    every = list(tasks)
+    while elsewhere and not session.stop.is_set() and _any_undone(every, ended):
+        more = session.elsewhere(operation)
+        if not more:
+            break
+        every += more
+        ended |= _side_by_side(session, more)
+    return _close(session, operation, _outcomes(every, ended))
+
+
+def _side_by_side(session: Session, left: Sequence[TaskRecord]) -> dict[str, VmOutcome]:
+    """What became of each task, by its id; those that did not begin are left out."""
+    records = {host.name: host for host in session.ledger.hosts()}
     results = session.lanes.run(
         {name: partial(lane, session, records, work) for name, work in by_lane(left).items()},
         within_s=None,
@@ -78,8 +99,35 @@ def _run(
         if isinstance(result, Exception):
             raise result
         ended.update(result)
-    outcomes = tuple(ended.get(task.id) or outcome_of(task, task.state) for task in tasks)
-    return _close(session, operation, outcomes)
+    return ended
+
+
+def _any_undone(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> bool:
+    states = (ended[task.id].state if task.id in ended else task.state for task in tasks)
+    return any(
+        state is TaskState.UNDONE and task.verb in TRIED_ELSEWHERE
+        for task, state in zip(tasks, states, strict=True)
+    )
+
+
+def _outcomes(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> tuple[VmOutcome, ...]:
+    """One for each VM: of several places the last; a VM that none took is told what each said."""
+    now = [_as_ended(task, ended.get(task.id)) for task in tasks]
+    found = []
+    for task in standing(now):
+        outcome = ended.get(task.id) or outcome_of(task, task.state)
+        if task.state is TaskState.UNDONE:
+            same = [each for each in now if each.vm == task.vm and each.verb == task.verb]
+            outcome = replace(outcome, error=nowhere(same) or outcome.error)
+        found.append(outcome)
+    return tuple(found)
+
+
+def _as_ended(task: TaskRecord, outcome: VmOutcome | None) -> TaskRecord:
+    if outcome is None:
+        return task
+    error = words(outcome) if outcome.error else task.error
+    return replace(task, state=outcome.state, error=error)
 
 
 def _close(session: Session, operation: str, outcomes: tuple[VmOutcome, ...]) -> Outcome:
@@ -131,7 +179,7 @@ def _task(session: Session, records: Mapping[str, HostRecord], task: TaskRecord)
         lambda text: session.tell(f"{task.vm}: {text}"),
         session.ledger.vm,
     )
-    started = TaskRun(session.ledger, hosts, around, task)
+    started = TaskRun(session.ledger, hosts, around, task, session.tolerance)
     return started.undo(task.error) if task.state is TaskState.UNDOING else started.forward()
 
 

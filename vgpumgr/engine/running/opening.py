@@ -14,15 +14,18 @@ from vgpumgr.model.vm import VmRecord
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The controller's epoch, where ids come from, and the time (Unix seconds)."""
+    """The controller's epoch, where ids come from, and the time (Unix seconds). ``within`` is the
+    operation that gets more tasks, where it is no new one.
+    """
 
     epoch: int
     new_uuid: Callable[[], str]
     now: float
+    within: OperationRecord | None = None
 
     def operation(self, kind: str) -> OperationRecord:
-        """A new one, running."""
-        return OperationRecord(
+        """A new one, running, or the one that is gone on with."""
+        return self.within or OperationRecord(
             id=self.new_uuid(),
             kind=kind,
             state=OperationState.RUNNING,

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from vgpumgr.engine.running import execute, leftovers, status
 from vgpumgr.engine.running.outcome import Outcome
+from vgpumgr.engine.running.refusals import BY_REQUEST, to_try_elsewhere
 from vgpumgr.engine.running.verbs import VERBS, OnRefusal
 from vgpumgr.engine.session import Session
 from vgpumgr.model.errors import Conflict, Interrupted
@@ -36,7 +37,7 @@ def begin(session: Session, start: Reservation) -> Outcome:
         raise Interrupted("interrupted", why="nothing was changed yet")
     session.ledger.reserve(start)
     _claim(session, start.operation.id)
-    return execute.run(session, start.operation.id, start.tasks)
+    return execute.run(session, start.operation.id, start.tasks, elsewhere=True)
 
 
 def resume(session: Session, prefix: str) -> Outcome:
@@ -47,9 +48,10 @@ def resume(session: Session, prefix: str) -> Outcome:
     status.refuse_resume_of_ended(record, session.ledger.tasks(record.id))
     operation = record.id
     tasks = _claimed(session, operation)
-    waiting = leftovers.unfinished(tasks)
+    refused = to_try_elsewhere(tasks, session.ledger.refusals(operation))
+    waiting = (*leftovers.unfinished(tasks), *(each.task for each in refused))
     tasks = leftovers.close_overtaken(session.ledger, tasks, {})
-    return execute.run(session, operation, tasks).of(waiting)
+    return execute.run(session, operation, tasks, elsewhere=True).of(waiting)
 
 
 def undo(session: Session, prefix: str) -> Outcome:
@@ -110,7 +112,7 @@ def _go_on(session: Session, operation: str, desired: Mapping[str, VmSpec]) -> O
     """Resume what was not overtaken by what is desired now."""
     claimed = _claimed(session, operation)
     tasks = leftovers.close_overtaken(session.ledger, claimed, desired)
-    outcome = execute.run(session, operation, tasks)
+    outcome = execute.run(session, operation, tasks, elsewhere=True)
     if outcome.interrupted:
         outcome.raise_for_failure()
     return outcome.of(leftovers.unfinished(tasks))
@@ -136,7 +138,8 @@ def _marked_undoing(task: TaskRecord) -> TaskRecord:
             why="it only goes forward",
             next=f"vgpumgr operation resume {task.operation[:8]}",
         )
-    return replace(task, state=TaskState.UNDOING, error=task.error or "undone by request")
+    why = f"{BY_REQUEST}: {task.error}" if task.error else BY_REQUEST
+    return replace(task, state=TaskState.UNDOING, error=why)
 
 
 def _claimed(session: Session, operation: str) -> tuple[TaskRecord, ...]:

@@ -146,12 +146,13 @@ def operation_state(tasks: Sequence[TaskState]) -> OperationState:
 
 
 def _why(bad: Sequence[VmOutcome], most: int = 5) -> str:
-    lines = [f"{vm.vm} on {vm.host}: {_words(vm)}" for vm in bad[:most]]
+    lines = [f"{vm.vm} on {vm.host}: {words(vm)}" for vm in bad[:most]]
     rest = len(bad) - len(lines)
     return "; ".join([*lines, *([f"and {rest} more"] if rest > 0 else [])])
 
 
-def _words(vm: VmOutcome) -> str:
+def words(vm: VmOutcome) -> str:
+    """Its error with the cause, or its state."""
     error = vm.error
     if error is None:
         return str(vm.state)

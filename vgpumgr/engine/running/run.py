@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vgpumgr.engine import steps
 from vgpumgr.engine.running.bound import OnOne, OnTwo, bind
 from vgpumgr.engine.running.outcome import VmOutcome
+from vgpumgr.engine.running.refusals import refusal_of, served
 from vgpumgr.engine.running.verbs import VERBS, OnRefusal, finished, no_way_back, taken_back
 from vgpumgr.engine.steps import Around
 from vgpumgr.model.errors import (
@@ -20,6 +22,8 @@ from vgpumgr.model.errors import (
     VgpumgrError,
 )
 from vgpumgr.model.journal import (
+    Refused,
+    Served,
     StepMoved,
     StepRecord,
     StepState,
@@ -30,6 +34,7 @@ from vgpumgr.model.journal import (
 )
 from vgpumgr.model.observed import Differs, InState, Unknown
 from vgpumgr.model.ports import Host, Ledger
+from vgpumgr.model.refusal import TOLERANCE, Tolerance, of_place
 
 # The call was cut, or the host did not answer: what happened there is not known.
 CUT = (HostUnreachable, DeadlineExceeded, OutcomeUnknown)
@@ -39,12 +44,18 @@ class TaskRun:
     """One task on its hosts."""
 
     def __init__(
-        self, ledger: Ledger, hosts: Mapping[str, Host], around: Around, task: TaskRecord
+        self,
+        ledger: Ledger,
+        hosts: Mapping[str, Host],
+        around: Around,
+        task: TaskRecord,
+        tolerance: Tolerance = TOLERANCE,
     ) -> None:
         self._ledger = ledger
         self._hosts = hosts
         self._around = around
         self._task = task
+        self._tolerance = tolerance
         self._states = {step.seq: step.state for step in task.steps}
         self._waiting: list[Transition] = []
 
@@ -66,6 +77,9 @@ class TaskRun:
                 raise  # what cannot be written down must not go on
             except VgpumgrError as error:
                 return self._refused(record, error)
+        host, gpus = served(task)
+        if host or gpus:
+            self._waiting.append(Served(task=task.id, host=host, gpus=gpus))
         self._flush(finished(task))
         return outcome_of(task, TaskState.DONE)
 
@@ -145,6 +159,7 @@ class TaskRun:
         """The host said no, or did not answer: undo, wait to be resumed, or fail."""
         task = self._task
         policy = VERBS[task.verb].on_refusal
+        self._note(record, error)
         if policy is OnRefusal.FAIL:
             self._flush(TaskMoved(task=task.id, state=TaskState.FAILED, error=str(error)))
             return outcome_of(task, TaskState.FAILED, error)
@@ -159,6 +174,21 @@ class TaskRun:
             self._leave(record)
         undone = self.undo(str(error))
         return outcome_of(task, undone.state, error)
+
+    def _note(self, record: StepRecord, error: VgpumgrError) -> None:
+        """Who refused, for the ledger: written with the task's next move."""
+        refusal = refusal_of(self._task, record, error, self._around.clock.now())
+        if refusal is None:
+            return
+        before = of_place(self._ledger.refusals(), *refusal.place)
+        until = refusal.at + self._tolerance.back_off(before, refusal)
+        self._waiting.append(
+            Refused(
+                task=self._task.id,
+                refusal=replace(refusal, until=until),
+                sets_aside=self._tolerance.sets_aside(before, refusal),
+            )
+        )
 
     def _wait(self, error: VgpumgrError) -> VmOutcome:
         """What happened so far stays, to be gone on with."""

@@ -3,6 +3,7 @@
 from vgpumgr.engine.supply.fleet import (
     NOT_REACHED,
     NOT_READ,
+    Left,
     build_fleet,
     contexts,
     unread,
@@ -15,6 +16,7 @@ __all__ = [
     "NOT_REACHED",
     "NOT_READ",
     "HostContext",
+    "Left",
     "build_fleet",
     "claim_unit",
     "contexts",

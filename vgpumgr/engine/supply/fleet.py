@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from vgpumgr.engine.supply.fabric import partitions
@@ -15,7 +15,8 @@ from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, Membership, NumaNode
 from vgpumgr.model.layout import LayoutRecord
-from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
+from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply, NumaSupply
+from vgpumgr.model.refusal import Refusal, back_off, of_place, summary
 from vgpumgr.model.vm import Allocation, VmRecord, VmState
 
 Row = TypeVar("Row", GpuRecord, VmRecord, Allocation)
@@ -25,30 +26,72 @@ NEEDED_PARTS = frozenset({"devices", "mdevs", "claims", "libvirt", "domains"})
 # One mdev or claim that could not be read may hold any unit of the host.
 NEEDED_ITEMS = ("mdevs ", "claims ")
 
+CORDONED = "cordoned"
 # How a host's refusal begins that says nothing of its room.
 NOT_REACHED, NOT_READ = "not reached", "could not read"
 
 
-def build_fleet(view: LedgerView) -> Fleet:
-    """Every host's supply after what the ledger holds and what foreigners use."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """GPUs (our ids) and hosts that are left out, and with ``back_off`` what refused lately."""
+
+    gpus: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    back_off: bool = True
+
+    @property
+    def with_back_off(self) -> Left:
+        """What refused lately is not left out."""
+        return replace(self, back_off=False)
+
+
+_NOT_IN_BACK_OFF = Left()
+_TRIED = "it refused in this very operation"
+
+
+def build_fleet(view: LedgerView, left: Left = _NOT_IN_BACK_OFF) -> Fleet:
+    """Every host's supply after what the ledger holds and what foreigners use, without what is
+    ``left`` out.
+    """
     gpus, held = _group(view.gpus), _group(view.allocations)
     vms = _group(where_held(view.vms))
     layouts = {record.gpu: record for record in view.layouts}
     images = kept_images(view)
-    return Fleet(
-        hosts=tuple(
-            _host_supply(
-                host,
-                vms.get(host.name, []),
-                gpus.get(host.name, []),
-                host_context(
-                    host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
-                ),
-                images(host.name),
-            )
-            for host in view.hosts
+    hosts: Iterable[HostSupply] = (
+        _host_supply(
+            host,
+            vms.get(host.name, []),
+            gpus.get(host.name, []),
+            host_context(
+                host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
+            ),
+            images(host.name),
         )
+        for host in view.hosts
     )
+    if view.refusals or left.gpus or left.hosts:
+        hosts = (_less(host, view.refusals, left) for host in hosts)
+    return Fleet(hosts=tuple(hosts))
+
+
+def _less(host: HostSupply, refusals: Sequence[Refusal], left: Left) -> HostSupply:
+    """What is left out says why; what keeps it from taking VMs anyhow comes first."""
+    own = of_place(refusals, host.name, "")
+    blocked = host.blocked
+    if blocked == CORDONED and own:
+        blocked = f"{CORDONED}: {summary(own)}"
+    if host.name in left.hosts:
+        blocked = blocked or _TRIED
+    if left.back_off:
+        blocked = blocked or back_off(own)
+    gpus = tuple(_gpu_less(gpu, of_place(refusals, host.name, gpu.id), left) for gpu in host.gpus)
+    return replace(host, blocked=blocked, gpus=gpus)
+
+
+def _gpu_less(gpu: GpuSupply, refusals: Sequence[Refusal], left: Left) -> GpuSupply:
+    tried = _TRIED if gpu.id in left.gpus else ""
+    blocked = gpu.blocked or tried or (back_off(refusals) if left.back_off else "")
+    return gpu if blocked == gpu.blocked else replace(gpu, blocked=blocked)
 
 
 def contexts(view: LedgerView) -> dict[str, HostContext]:
@@ -146,7 +189,7 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
     if host.membership is not Membership.MEMBER:
         return f"{host.membership} the fleet"
     if host.cordoned:
-        return "cordoned"
+        return CORDONED
     if host.probe_only:
         return "probe-only: the helper is not installed"
     if host.last_error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vgpumgr.engine.booking import placing_beside
 from vgpumgr.engine.planning.changes import refuse_resting
+from vgpumgr.engine.planning.places import decide
 from vgpumgr.engine.planning.plan import reached
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.planning.refusal import no_placement
@@ -13,7 +14,6 @@ from vgpumgr.engine.reserving.shelving import Stop, shelving, unshelving, wish
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
-from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.journal import RESEAT, SHELVE, UNSHELVE
@@ -61,7 +61,7 @@ def unshelve(session: Session, vms: Sequence[VmRecord]) -> Outcome:
         refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
         wishes = [wish(vm) for vm in vms]
         place = placing_beside(session.place, session.ledger, session.clock.now())
-        decided = within_quotas(view, place(build_fleet(view), wishes))
+        decided = within_quotas(view, decide(view, wishes, place))
         misfits = [each for each in decided if isinstance(each, NotPlaced)]
         if misfits:
             raise no_placement(misfits)

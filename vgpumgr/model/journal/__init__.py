@@ -14,7 +14,14 @@ from vgpumgr.model.journal.records import (
     TaskState,
 )
 from vgpumgr.model.journal.reservation import Reservation
-from vgpumgr.model.journal.transitions import OperationMoved, StepMoved, TaskMoved, Transition
+from vgpumgr.model.journal.transitions import (
+    OperationMoved,
+    Refused,
+    Served,
+    StepMoved,
+    TaskMoved,
+    Transition,
+)
 from vgpumgr.model.journal.verbs import (
     ADOPT,
     CLEAN,
@@ -60,7 +67,9 @@ __all__ = [
     "OperationMoved",
     "OperationRecord",
     "OperationState",
+    "Refused",
     "Reservation",
+    "Served",
     "StepMoved",
     "StepRecord",
     "StepState",

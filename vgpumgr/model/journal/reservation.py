@@ -25,7 +25,8 @@ class Reservation:
     where name or address is taken), ``leaving`` names of hosts that go (Conflict while in use).
     ``queued`` are new in the queue, ``queue`` moves what is there (StaleGeneration where another
     did). ``images`` are new (StaleGeneration where name and version are taken), ``copies`` of
-    images come (where there is none) or leave.
+    images come (where there is none) or leave. ``continued``: the operation has begun already, and
+    its tasks get company (StaleGeneration where it has ended).
     """
 
     operation: OperationRecord
@@ -43,3 +44,4 @@ class Reservation:
     desktops: tuple[DesktopRecord, ...] = ()
     images: tuple[ImageRecord, ...] = ()
     copies: tuple[ImageCopy, ...] = ()
+    continued: bool = False

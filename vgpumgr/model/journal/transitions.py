@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.image import CopyState
 from vgpumgr.model.journal.records import OperationState, StepState, TaskState
+from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.vm import AllocationState, VmState
 
 
@@ -59,4 +60,26 @@ class OperationMoved:
     left_until: float | None = None
 
 
-Transition = StepMoved | TaskMoved | OperationMoved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A step of a task was refused. ``sets_aside`` is why the GPU is quarantined for it, or the
+    host cordoned; empty where it is not.
+    """
+
+    task: str
+    refusal: Refusal
+    sets_aside: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """These GPUs (our ids), and the host where it is named, did what a task asked: what they
+    refused before counts no more.
+    """
+
+    task: str
+    host: str = ""
+    gpus: frozenset[str] = frozenset()
+
+
+Transition = StepMoved | TaskMoved | OperationMoved | Refused | Served

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.layout import LayoutRecord
-from vgpumgr.store import gpus, hints, hosts, layouts, marks, observe, turns
+from vgpumgr.model.refusal import Refusal
+from vgpumgr.store import gpus, hints, hosts, layouts, marks, observe, refusals, turns
 from vgpumgr.store.hints import Hints
 from vgpumgr.store.ledger.session import Session
 from vgpumgr.store.retry import retried
@@ -36,7 +37,11 @@ class Fleet(Session):
     def update_host(self, record: HostRecord) -> None:
         """Write what an operator sets; StaleGeneration when the row moved since it was read."""
         with self._database.write() as connection:
-            hosts.update_host(connection, record, self._stamp())
+            stamp = self._stamp()
+            before = hosts.get_host(connection, record.name)
+            hosts.update_host(connection, record, stamp)
+            if before.cordoned and not record.cordoned:
+                refusals.forgive(connection, stamp, host=record.name)
             hints.tell(connection)
 
     @retried
@@ -97,6 +102,16 @@ class Fleet(Session):
 
     @retried
     def lift(self, gpu: str) -> None:
-        """Use a quarantined GPU again; Conflict for one that is not quarantined."""
+        """Use a GPU again that is quarantined, or in back-off; Conflict where it is neither."""
         with self._database.write() as connection:
-            marks.lift(connection, gpu, self._stamp())
+            stamp = self._stamp()
+            forgiven = refusals.forgive(connection, stamp, gpu=gpu)
+            if not forgiven or marks.is_quarantined(connection, gpu):
+                marks.lift(connection, gpu, stamp)
+
+    def refusals(self, operation: str | None = None) -> tuple[Refusal, ...]:
+        """What GPUs and hosts refused and no success has closed, the oldest first; all of an
+        operation (its whole id) where it is named.
+        """
+        with self._database.read() as connection:
+            return refusals.list_refusals(connection, self._now(), operation)

@@ -25,6 +25,11 @@ class Promises(Session):
         with self._database.read() as connection:
             return vms.get_vm(connection, name)
 
+    def vms_ever(self, ids: Collection[str]) -> tuple[VmRecord, ...]:
+        """The VMs of these ids as they are or were last, deleted ones too."""
+        with self._database.read() as connection:
+            return vms.vms_ever(connection, ids)
+
     def deleted_vms(self, ids: Collection[str]) -> frozenset[str]:
         """Which of these ids are VMs that were deleted."""
         with self._database.read() as connection:

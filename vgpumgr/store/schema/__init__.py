@@ -2,8 +2,8 @@
 
 Values that are only ever read whole (a VM's spec, a host's facts, a step's arguments) are compact
 JSON text; what is compared, joined or kept unique has a column. Rows of requests, VMs,
-allocations, the queue and pools are closed by a time, never deleted; ``unit`` rows live as long as
-they are held.
+allocations, refusals, the queue and pools are closed by a time, never deleted; ``unit`` rows live
+as long as they are held.
 """
 
 from vgpumgr.store.schema.columns import metadata
@@ -14,9 +14,10 @@ from vgpumgr.store.schema.moves import logoff_move
 from vgpumgr.store.schema.pools import booking, desktop, pool, pool_ask, pool_session
 from vgpumgr.store.schema.promises import MEMORY, VF, allocation, request, unit, vm
 from vgpumgr.store.schema.queue import queue, quota
+from vgpumgr.store.schema.refusals import refusal
 from vgpumgr.store.schema.tickets import ticket
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 __all__ = [
     "MEMORY",
@@ -40,6 +41,7 @@ __all__ = [
     "pool_session",
     "queue",
     "quota",
+    "refusal",
     "request",
     "step",
     "task",

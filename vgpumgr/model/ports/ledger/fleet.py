@@ -8,6 +8,7 @@ from typing import Protocol
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.layout import LayoutRecord
+from vgpumgr.model.refusal import Refusal
 
 
 class Closing(Protocol):
@@ -70,4 +71,9 @@ class Fleet(Protocol):
         """Place nothing on a GPU (our id) any more; what is on it stays."""
 
     def lift(self, gpu: str) -> None:
-        """Use a quarantined GPU again; Conflict for one that is not quarantined."""
+        """Use a GPU again that is quarantined, or in back-off; Conflict where it is neither."""
+
+    def refusals(self, operation: str | None = None) -> tuple[Refusal, ...]:
+        """What GPUs and hosts refused and no success has closed, the oldest first; all of an
+        operation (its whole id) where it is named.
+        """

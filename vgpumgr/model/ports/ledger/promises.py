@@ -21,6 +21,9 @@ class Promises(Protocol):
     def vm(self, name: str) -> VmRecord:
         """One VM; NotFound suggests near names."""
 
+    def vms_ever(self, ids: Collection[str]) -> tuple[VmRecord, ...]:
+        """The VMs of these ids as they are or were last, deleted ones too."""
+
     def deleted_vms(self, ids: Collection[str]) -> frozenset[str]:
         """Which of these ids are VMs that were deleted; an id of no VM is not among them."""
 

@@ -1,0 +1,144 @@
+"""VMs that a GPU or host refused, tried at other places within the same operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from vgpumgr.engine.booking import placing_beside
+from vgpumgr.engine.planning.places import Left, decide
+from vgpumgr.engine.planning.plan import describe
+from vgpumgr.engine.planning.preflight import check_images
+from vgpumgr.engine.planning.quotas import within_quotas
+from vgpumgr.engine.reserving import reservations
+from vgpumgr.engine.reserving.shelving import unshelving, wish
+from vgpumgr.engine.running.refusals import Tried, to_try_elsewhere
+from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases.attempts import until_current
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import Interrupted, LedgerError, VgpumgrError
+from vgpumgr.model.journal import UNSHELVE, OperationRecord, Reservation, TaskRecord
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.plan import Action, ActionKind, Plan
+from vgpumgr.model.pool import DesktopRecord
+from vgpumgr.model.queued import QueueMoved, QueueState
+from vgpumgr.model.vm import VmSpec, VmState
+
+_OF_ALL = (LedgerError, Interrupted)
+
+
+def elsewhere(session: Session, operation_id: str) -> tuple[TaskRecord, ...]:
+    """New tasks of an open operation, reserved: one for each VM that was refused and fits where it
+    was not tried yet. Who fits nowhere has none; nobody else's refusal is changed by that.
+    """
+    operation = session.ledger.operation(operation_id)
+    if operation.ended_at is not None:
+        return ()
+    tried = to_try_elsewhere(
+        session.ledger.tasks(operation.id), session.ledger.refusals(operation.id)
+    )
+    more: list[TaskRecord] = []
+    for _, group in groupby(sorted(tried, key=_alike), _alike):
+        alike = list(group)
+        try:
+            more += until_current(lambda alike=alike: _reserved(session, operation, alike))  # type: ignore[misc]
+        except _OF_ALL:
+            raise
+        except VgpumgrError:
+            continue  # what refused them first says more than what keeps them from the rest
+    return tuple(more)
+
+
+def _alike(tried: Tried) -> tuple[str, list[str], list[str]]:
+    return tried.task.verb, sorted(tried.gpus), sorted(tried.hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What they ask for by a reading of the ledger, and the rows of those that are desktops."""
+
+    view: LedgerView
+    specs: Sequence[VmSpec]
+    desktops: Sequence[DesktopRecord]
+
+
+def _reserved(
+    session: Session, operation: OperationRecord, tried: Sequence[Tried]
+) -> tuple[TaskRecord, ...]:
+    first = _placed(session, _wishes(session, tried), tried)
+    if not first:
+        return ()
+    session.refresh({each.host for each in first})
+    wishes = _wishes(session, tried)
+    placed = _placed(session, wishes, tried)
+    if not placed:
+        return ()
+    records = {host.name: host for host in wishes.view.hosts}
+    check_images(placed, records, session.hosts, session.lanes)
+    work = _unshelving if tried[0].task.verb == UNSHELVE else _creation
+    start = replace(work(session, operation, wishes, placed), continued=True)
+    session.ledger.reserve(start)
+    for each in placed:
+        session.tell(f"{each.request.name}: trying {each.host}, {', '.join(describe(each))}")
+    return start.tasks
+
+
+def _wishes(session: Session, tried: Sequence[Tried]) -> _Wishes:
+    """Of those that nobody has made, started or deleted since."""
+    view = session.view()
+    ids = {each.task.vm_id for each in tried}
+    if tried[0].task.verb == UNSHELVE:
+        shelved = [vm for vm in view.vms if vm.id in ids and vm.state is VmState.SHELVED]
+        return _Wishes(view, [wish(vm) for vm in shelved], ())
+    there = {vm.name for vm in view.vms}
+    specs = [vm.spec for vm in session.ledger.vms_ever(ids) if vm.name not in there]
+    rows = session.ledger.desktops([spec.name for spec in specs]) if specs else ()
+    return _Wishes(view, specs, [row for row in rows if row.vm_id in ids])
+
+
+def _placed(session: Session, wishes: _Wishes, tried: Sequence[Tried]) -> list[Placed]:
+    theirs = {row.pool for row in wishes.desktops}
+    place = placing_beside(session.place, session.ledger, session.clock.now(), but=theirs)
+    left = Left(gpus=tried[0].gpus, hosts=tried[0].hosts)
+    decided = within_quotas(wishes.view, decide(wishes.view, wishes.specs, place, left))
+    return [each for each in decided if isinstance(each, Placed)]
+
+
+def _creation(
+    session: Session, operation: OperationRecord, wishes: _Wishes, placed: Sequence[Placed]
+) -> Reservation:
+    actions = tuple(
+        Action(
+            kind=ActionKind.CREATE,
+            vm=each.request,
+            host=each.host,
+            placed=each,
+            details=tuple(describe(each)),
+        )
+        for each in placed
+    )
+    opening = session.opening(operation)
+    start = reservations.application(Plan(actions=actions), wishes.view, opening)
+    made = {vm.name: vm.id for vm in start.vms}
+    rows = [replace(row, vm_id=made[row.name]) for row in wishes.desktops if row.name in made]
+    return replace(start, desktops=tuple(rows))
+
+
+def _unshelving(
+    session: Session, operation: OperationRecord, wishes: _Wishes, placed: Sequence[Placed]
+) -> Reservation:
+    by_name = {each.request.name: each for each in placed}
+    vms = {vm.id: by_name[vm.name] for vm in wishes.view.vms if vm.name in by_name}
+    moves = [
+        QueueMoved(
+            entry=each.id,
+            before=QueueState.WAITING,
+            state=QueueState.RUNNING,
+            vm_id=each.vm_id,
+        )
+        for each in wishes.view.queue
+        if each.vm_id in vms and each.state is QueueState.WAITING
+    ]
+    opening = session.opening(operation)
+    return unshelving(vms, wishes.view, opening, kind=operation.kind, moves=moves)

@@ -1,0 +1,133 @@
+"""Refusals of GPUs and hosts: written with the task's move, closed by a success or an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.sql import ColumnElement
+
+from vgpumgr.model.errors import NotFound, StaleGeneration
+from vgpumgr.model.journal import Refused, Served
+from vgpumgr.model.refusal import Refusal
+from vgpumgr.store import hosts, marks
+from vgpumgr.store.audit import Stamp, write
+from vgpumgr.store.codec import printable
+from vgpumgr.store.schema import refusal
+
+_OPEN = refusal.c.closed_at.is_(None)
+_ORDER = refusal.c.id
+_STANDING = select(refusal).where(_OPEN).order_by(_ORDER)
+
+
+def list_refusals(
+    connection: Connection, now: float, operation: str | None = None
+) -> tuple[Refusal, ...]:
+    """Those that no success has closed, the oldest first; of an operation (its whole id) all.
+
+    ``now`` (Unix seconds) is what the rest that is left is told by.
+    """
+    if operation is None:
+        query = _STANDING
+    else:
+        query = select(refusal).where(refusal.c.operation == operation).order_by(_ORDER)
+    return tuple(_refusal(row, now) for row in connection.execute(query))
+
+
+def keep(connection: Connection, moves: Iterable[Refused], stamp: Stamp) -> None:
+    """Write refusals down; those that set a GPU aside quarantine it, a host is cordoned."""
+    for each in moves:
+        it = each.refusal
+        connection.execute(
+            insert(refusal).values(
+                at=it.at,
+                host=it.host,
+                gpu=it.gpu,
+                vm=it.vm,
+                operation=it.operation,
+                task=it.task,
+                what=printable(it.what),
+                why=printable(it.why),
+                counts=it.counts,
+                until=it.until,
+            )
+        )
+        told = {"event": "gpu.refused" if it.gpu else "host.refused", "host": it.host}
+        about = {"gpu": it.gpu, "vm": it.vm, "operation": it.operation, "task": it.task}
+        write(connection, stamp, [{**told, **about, "detail": f"{it.what}: {it.why}"}])
+        if each.sets_aside:
+            _set_aside(connection, it, each.sets_aside, stamp)
+
+
+def _set_aside(connection: Connection, it: Refusal, why: str, stamp: Stamp) -> None:
+    if it.gpu:
+        marks.quarantine(connection, it.gpu, why, stamp)
+        return
+    # Where the host left the fleet or was changed meanwhile, the next refusal sets it aside.
+    with suppress(NotFound, StaleGeneration):
+        record = hosts.get_host(connection, it.host)
+        if not record.cordoned:
+            hosts.update_host(connection, replace(record, cordoned=True), stamp)
+
+
+def serve(connection: Connection, moves: Collection[Served], stamp: Stamp) -> None:
+    """Close what these hosts and GPUs refused before: they do what they are asked."""
+    if not moves:
+        return
+    standing = connection.execute(_STANDING).all()
+    if not standing:
+        return
+    places = {(each.host, "") for each in moves if each.host}
+    gpus = frozenset().union(*(each.gpus for each in moves))
+    done = [row for row in standing if row.gpu in gpus or (row.host, row.gpu) in places]
+    _close(connection, done, stamp, "it did what was asked")
+
+
+def forgive(connection: Connection, stamp: Stamp, *, host: str = "", gpu: str = "") -> int:
+    """Close the refusals of a GPU, or of a host itself, as an operator asks; how many."""
+    of_it: ColumnElement[bool] = refusal.c.gpu == gpu
+    if not gpu:
+        of_it &= refusal.c.host == host
+    rows = connection.execute(_STANDING.where(of_it)).all()
+    _close(connection, rows, stamp, "by request")
+    return len(rows)
+
+
+def _close(connection: Connection, rows: Collection[Any], stamp: Stamp, why: str) -> None:
+    if not rows:
+        return
+    ids = [row.id for row in rows]
+    connection.execute(update(refusal).where(refusal.c.id.in_(ids)).values(closed_at=stamp.at))
+    places = dict.fromkeys((row.host, row.gpu) for row in rows)
+    write(
+        connection,
+        stamp,
+        [
+            {
+                "event": "gpu.served" if gpu else "host.served",
+                "host": host,
+                "gpu": gpu,
+                "detail": f"what it refused counts no more: {why}",
+            }
+            for host, gpu in places
+        ],
+    )
+
+
+def _refusal(row: Any, now: float) -> Refusal:
+    return Refusal(
+        at=row.at,
+        host=row.host,
+        gpu=row.gpu,
+        vm=row.vm,
+        operation=row.operation,
+        task=row.task,
+        what=row.what,
+        why=row.why,
+        counts=row.counts,
+        until=row.until,
+        left_s=max(0.0, row.until - now) if row.closed_at is None else 0.0,
+    )

@@ -13,7 +13,8 @@ from tests.e2e.support import Cli, host, new_cli, vm
 @pytest.fixture
 def cli() -> Iterator[Cli]:
     with new_cli() as made:
-        made.sim_up(host("f", ("T4", 2)), host("g", ("T4", 1)))
+        images = ["cad@1.qcow2"]
+        made.sim_up(host("f", ("T4", 2), images=images), host("g", ("T4", 1), images=images))
         yield made
 
 
@@ -45,3 +46,95 @@ def test_a_vm_beside_refusing_gpus_is_made_elsewhere_in_the_same_operation(cli: 
     assert cli.ok("drift").code == 0
     told = cli.ok("audit", "list", "--event", "gpu.refused", "-o", "json").json["items"]
     assert {(each["host"], each["vm"]) for each in told} == {("f", "one")}, "then f was left alone"
+
+
+def test_a_waiting_vm_starts_elsewhere_and_where_nobody_takes_it_says_who_refused(cli: Cli) -> None:
+    cli.ok("apply", "-f", cli.documents(vm("full", "T4-16Q", affinity={"hosts": ["g"]})))
+    whole = cli.documents(*(vm(f"f{n}", "T4-16Q") for n in (1, 2)), name="whole.yaml")
+    cli.ok("apply", "-f", whole)
+    apply_one(cli, "late", queue=True)
+    refusing(cli)
+    cli.ok("vm", "delete", "f1", "f2", "--force", "-y")
+    cli.ok("vm", "delete", "full", "--force", "-y")
+    cli("serve", "--once")
+    assert places(cli) == {"late": "g"}, "f refuses, and g has room"
+    refusing(cli, "g")
+    later = cli.documents(vm("later", "T4-4Q", queue=True), name="later.yaml")
+    assert "3 places refused" in cli.fails(1, "apply", "-f", later).err
+    cli("serve", "--once")
+    [entry] = [each for each in cli.items("queue", "list") if each["name"] == "later"]
+    assert entry["state"] == "waiting" and places(cli) == {"late": "g"}
+    assert "refused" in entry["why"], entry["why"]
+
+
+def test_a_pools_spares_are_made_elsewhere_and_what_refuses_is_not_counted(cli: Cli) -> None:
+    pool = {
+        "kind": "Pool",
+        "name": "cad",
+        "image": "cad@1",
+        "vcpus": 1,
+        "memory": "1GiB",
+        "gpus": [{"profile": "T4-4Q"}],
+        "entitlement": {"groups": ["staff"]},
+        "spare": 3,
+        "max": 4,
+    }
+    refusing(cli)
+    cli.ok("apply", "-f", cli.documents(pool, name="pool.yaml"))
+    for _ in range(3):
+        cli("serve", "--once")
+    assert sorted(places(cli).values()) == ["g"] * 3, cli.ok("pool", "show", "cad").out
+    explained = cli.ok("pool", "explain", "cad", "-o", "json").json
+    assert explained["counts"]["startable"] == 1, "g has room for one more; both GPUs of f refuse"
+
+
+def test_after_three_refusals_a_gpu_is_quarantined_with_evidence_until_it_is_lifted(
+    cli: Cli,
+) -> None:
+    refusing(cli)
+    only = {"affinity": {"hosts": ["f"]}}
+    for name in ("one", "two", "three"):
+        refused = cli.fails(1, "apply", "-f", cli.documents(vm(name, "T4-4Q", **only)))
+        assert "2 places refused" in refused.err
+        assert "0000:41:00.0" in refused.err and "0000:43:00.0" in refused.err
+    first, second = gpus(cli, "f")
+    assert (first["state"], second["state"]) == ("quarantined", "quarantined")
+    assert "it refused 3 times, last to make T4-4Q (EIO" in first["state_why"]
+    assert "Refused" in cli.ok("gpu", "show", first["name"]).out
+    assert "quarantined: it refused 3 times" in cli.ok("map").out
+    assert "is quarantined" in cli.fails(10, "drift").out
+    assert cli.ok("audit", "list", "--event", "gpu.quarantined").rows
+    nowhere = cli.fails(5, "apply", "-f", cli.documents(vm("four", "T4-4Q", **only)))
+    assert "quarantined" in nowhere.err
+    cli.ok("sim", "inject", "f", "clear")
+    cli.ok("heal", "--lift", f"f/{first['device']}")
+    apply_one(cli, "four", **only)
+    [first, second] = gpus(cli, "f")
+    assert (first["state"], first["refusals"]) == ("healthy", [])
+    assert second["state"] == "quarantined" and cli.fails(10, "drift").code == 10
+
+
+def test_a_host_that_starts_nothing_is_cordoned_after_three_vms(cli: Cli) -> None:
+    refusing(cli, "f", "domains.start", "EIO")
+    only = {"affinity": {"hosts": ["f"]}}
+    for _ in range(4):
+        cli.fails(1, "apply", "-f", cli.documents(vm("same", "T4-4Q", **only)))
+    assert {e["name"]: e["state"] for e in cli.items("host", "list")}["f"] == "back-off"
+    for name in ("two", "three"):
+        cli.fails(1, "apply", "-f", cli.documents(vm(name, "T4-4Q", **only)))
+    assert {e["name"]: e["state"] for e in cli.items("host", "list")}["f"] == "cordoned"
+    assert "to start domain three" in cli.ok("host", "show", "f").out
+    assert "cordoned: it refused 3 times" in cli.ok("map").out
+    cli.ok("sim", "inject", "f", "clear")
+    cli.ok("host", "uncordon", "f")
+    apply_one(cli, "three", **only)
+    assert places(cli) == {"three": "f"}
+
+
+@pytest.mark.parametrize("number", ["ENOSPC", "EEXIST", "EINVAL"])
+def test_what_may_be_the_requests_own_fault_counts_against_nobody(cli: Cli, number: str) -> None:
+    refusing(cli, number=number)
+    for name in ("one", "two", "three"):
+        apply_one(cli, name)
+    assert places(cli) == {"one": "g", "two": "g", "three": "g"}
+    assert {(e["state"], e["back_off_s"]) for e in gpus(cli, "f")} == {("healthy", 0.0)}

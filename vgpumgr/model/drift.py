@@ -35,6 +35,7 @@ class DriftKind(StrEnum):
     LAYOUT = "layout"
     GPU_MISSING = "gpu-missing"
     GPU_LOST = "gpu-lost"
+    GPU_QUARANTINED = "gpu-quarantined"
     GPU_EVIDENCE = "gpu-evidence"
     FOREIGN = "foreign"
     HELPER = "helper"

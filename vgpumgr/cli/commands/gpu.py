@@ -27,6 +27,7 @@ from vgpumgr.cli.views.gpu_words import (
     mode_text,
     vfs_text,
 )
+from vgpumgr.cli.views.refusals import refusal_lines
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.size import format_mib
 
@@ -113,7 +114,8 @@ def _text(item: dict[str, Any]) -> str:
             ("Driver", item["driver"]),
             ("NUMA node", item["numa_node"]),
             ("IOMMU group", item["iommu_group"]),
-            ("State", health_text(item)),
+            ("State", ": ".join(filter(None, (health_text(item), item["state_why"])))),
+            *refusal_lines(item),
             ("Health", ": ".join(filter(None, (item["health"], item["health_detail"])))),
             ("Seen", f"{age(item['observed_at'])} ago"),
             ("Slots", f"{item['units_used']} of {item['units']} in use"),

@@ -34,7 +34,11 @@ DIFFERENCES = 10
 )
 @click.option("--apply", "apply_", is_flag=True, help="Do it; without it, only show it.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--lift", metavar="GPU", help="Use this quarantined GPU again, if it looks whole.")
+@click.option(
+    "--lift",
+    metavar="GPU",
+    help="Use a quarantined GPU again, if it looks whole: its id, or HOST/DEVICE.",
+)
 @list_options
 @pass_context
 def heal(
@@ -89,8 +93,18 @@ def _again(hosts: tuple[str, ...], vms: tuple[str, ...], kinds: tuple[str, ...])
 def _lift(context: Context, gpu: str, *, alone: bool) -> None:
     if not alone:
         raise UsageError("--lift goes alone", next=f"vgpumgr heal --lift {gpu}")
-    context.app.engine.lift(gpu)
+    context.app.engine.lift(_gpu_id(context, gpu))
     say(f"{gpu} takes VMs again")
+
+
+def _gpu_id(context: Context, name: str) -> str:
+    """By its id, a beginning of it that no other has, or HOST/DEVICE; else as it was typed."""
+    found = [
+        each.id
+        for each in context.app.ledger.gpus()
+        if each.id.startswith(name) or name == f"{each.host}/{each.facts.device}"
+    ]
+    return found[0] if len(found) == 1 else name
 
 
 def _apply(context: Context, chosen: Chosen, planned: HealPlan) -> Healed:

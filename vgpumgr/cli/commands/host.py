@@ -70,7 +70,8 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
     """List hosts."""
     with refreshed(context, refresh):
         hosts = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
-        print_list("Host", [host_item(each) for each in hosts], COLUMNS)
+        refusals = context.app.ledger.refusals()
+        print_list("Host", [host_item(each, refusals) for each in hosts], COLUMNS)
 
 
 @host.command()
@@ -79,7 +80,7 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show one host."""
-    item = host_item(context.app.ledger.host(name))
+    item = host_item(context.app.ledger.host(name), context.app.ledger.refusals())
     print_item("Host", item, host_text(item))
 
 

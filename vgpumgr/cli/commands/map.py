@@ -72,6 +72,7 @@ def _gpu_item(gpu: GpuSupply) -> dict[str, Any]:
         "id": gpu.id,
         "device": gpu.device,
         "model": gpu.model,
+        "blocked": gpu.blocked,
         "units": gpu.units,
         "free": len(gpu.free_slots),
         "mixed_size": gpu.mixed_size,

@@ -11,9 +11,11 @@ from vgpumgr.cli.context import Context
 from vgpumgr.cli.output import chosen_format
 from vgpumgr.cli.views.ages import look_item
 from vgpumgr.cli.views.layout_plans import goal_item
+from vgpumgr.cli.views.refusals import refusals_item
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.placement import GpuSupply, InstanceSupply, Usage
+from vgpumgr.model.refusal import Refusal, of_place
 from vgpumgr.model.vm import Allocation
 
 
@@ -26,6 +28,7 @@ class Seen:
     held: Sequence[Allocation]
     layout: LayoutRecord | None
     look: dict[str, Any]
+    refusals: Sequence[Refusal] = ()
 
 
 def gpu_items(context: Context) -> list[dict[str, Any]]:
@@ -53,6 +56,7 @@ def seen_gpus(context: Context) -> list[Seen]:
             held=held.get(gpu.id, ()),
             layout=layouts.get(gpu.id),
             look=looks.get(gpu.host) or look_item(None),
+            refusals=of_place(view.refusals, gpu.host, gpu.id),
         )
         for gpu in view.gpus
     ]
@@ -80,6 +84,8 @@ def gpu_item(seen: Seen, *, types: bool = True) -> dict[str, Any]:
         "iommu_group": facts.iommu_group,
         "siblings": list(facts.siblings),
         "state": str(gpu.state),
+        "state_why": gpu.state_why,
+        **refusals_item(seen.refusals),
         "health": str(facts.health),
         "health_detail": facts.health_detail,
         "conflict": catalog.contradiction(facts),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.cli.output import Item
-from vgpumgr.model.gpu import GpuHealth
+from vgpumgr.cli.views.refusals import BACK_OFF
+from vgpumgr.model.gpu import GpuHealth, GpuState
 from vgpumgr.model.words import counted
 
 
@@ -14,7 +15,10 @@ def health_text(item: Item) -> str:
     if item["conflict"]:
         return "conflict"
     unasked = item["health"] == GpuHealth.UNKNOWN and not item["health_detail"]
-    return str(item["state"] if unasked or item["health"] == GpuHealth.OK else item["health"])
+    if not unasked and item["health"] != GpuHealth.OK:
+        return str(item["health"])
+    in_back_off = item["state"] == GpuState.HEALTHY and item["back_off_s"]
+    return BACK_OFF if in_back_off else str(item["state"])
 
 
 def mig_text(mig: dict[str, Any] | None) -> str:

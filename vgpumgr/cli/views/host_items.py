@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vgpumgr.app.upgrade import HELPER_VERSION
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age, look_item, until
+from vgpumgr.cli.views.refusals import BACK_OFF, refusal_lines, refusals_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.migration import MigrationAddress
+from vgpumgr.model.refusal import Refusal, of_place
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.words import counted
 
 
-def host_item(host: HostRecord) -> dict[str, Any]:
-    """The JSON of a host."""
-    facts = host.facts
+def host_item(host: HostRecord, refusals: Sequence[Refusal] = ()) -> dict[str, Any]:
+    """The JSON of a host; ``refusals`` are what the fleet refused."""
+    facts, own = host.facts, refusals_item(of_place(refusals, host.name, ""))
+    state = host_state(host)
     models = sorted({gpu.model for gpu in facts.gpus}) if facts else []
     return {
         "name": host.name,
-        "state": host_state(host),
+        "state": BACK_OFF if state == "ready" and own["back_off_s"] else state,
+        **own,
         "address": host.address,
         "host_key": host.host_key,
         "cordoned": host.cordoned,
@@ -103,6 +107,7 @@ def host_text(item: dict[str, Any]) -> str:
         [
             ("Name", item["name"]),
             ("State", item["state"]),
+            *refusal_lines(item),
             ("Users must log off", until(item["logoff_by"]) if item["logoff_by"] else ""),
             ("Address", item["address"]),
             ("SSH key", item["host_key"]),

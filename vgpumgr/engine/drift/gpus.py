@@ -19,6 +19,8 @@ def drifts(view: LedgerView, hosts: Collection[str], touched: Collection[str]) -
             yield _gone(gpu, DriftKind.GPU_MISSING, "is gone from its host", "missing")
         elif gpu.host in hosts and gpu.facts.health is GpuHealth.LOST:
             yield _gone(gpu, DriftKind.GPU_LOST, "fell off the bus", "lost")
+        elif gpu.host in hosts and gpu.state is GpuState.QUARANTINED:
+            yield _quarantined(gpu)
     for change in layouts.plan(view, None).gpus:
         if change.host in hosts and change.gpu not in touched:
             yield from _layout(change)
@@ -34,6 +36,19 @@ def _gone(gpu: GpuRecord, kind: DriftKind, text: str, found: str) -> Drift:
         wanted="there",
         found=found,
         next=f"vgpumgr gpu show {gpu.id}",
+    )
+
+
+def _quarantined(gpu: GpuRecord) -> Drift:
+    return Drift(
+        kind=DriftKind.GPU_QUARANTINED,
+        host=gpu.host,
+        gpu=gpu.id,
+        subject=gpu.facts.device,
+        text=f"{gpu.facts.model} {gpu.facts.device} is quarantined: {gpu.state_why}",
+        wanted="in use",
+        found="quarantined",
+        next=f"vgpumgr heal --lift {gpu.id}   (when it is mended)",
     )
 
 

@@ -129,6 +129,7 @@ _OTHERS: dict[DriftKind, Callable[[Case], Remedy]] = {
 }
 # Nothing that we may do ends these: the difference itself says what does.
 _ALWAYS: dict[DriftKind, str] = {
+    DriftKind.GPU_QUARANTINED: "only you can say that it is mended",
     DriftKind.DOMAIN_NOT_OURS: "another hand's domain is never touched",
     DriftKind.ATTACHED: "what runs is not changed under its guest",
     DriftKind.DEVICE_DIFFERS: "what stands in its place was made by another hand",

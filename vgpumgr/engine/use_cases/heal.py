@@ -159,7 +159,9 @@ def _mark(session: Session, vms: Collection[str], state: AllocationState) -> Non
 
 
 def lift(session: Session, gpu_id: str) -> None:
-    """A quarantined GPU takes VMs again, if a look shows it whole; Conflict where it does not."""
+    """A GPU that is quarantined, or in back-off, takes VMs again if a look shows it whole; Conflict
+    where it does not.
+    """
     gpu = next((each for each in session.ledger.gpus() if each.id == gpu_id), None)
     if gpu is not None:
         for error in session.refresh((gpu.host,)).failed.values():

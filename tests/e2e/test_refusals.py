@@ -114,21 +114,29 @@ def test_after_three_refusals_a_gpu_is_quarantined_with_evidence_until_it_is_lif
     assert second["state"] == "quarantined" and cli.fails(10, "drift").code == 10
 
 
-def test_a_host_that_starts_nothing_is_cordoned_after_three_vms(cli: Cli) -> None:
+def test_a_host_that_starts_nothing_is_cordoned_once_others_took_three_vms(cli: Cli) -> None:
     refusing(cli, "f", "domains.start", "EIO")
-    only = {"affinity": {"hosts": ["f"]}}
-    for _ in range(4):
-        cli.fails(1, "apply", "-f", cli.documents(vm("same", "T4-4Q", **only)))
-    assert {e["name"]: e["state"] for e in cli.items("host", "list")}["f"] == "back-off"
+    one = cli.documents(vm("one", "T4-4Q"), name="one.yaml")
+    assert "trying g" in cli.ok("apply", "-f", one).err
+    assert host_states(cli) == {"f": "back-off", "g": "ready"}
     for name in ("two", "three"):
-        cli.fails(1, "apply", "-f", cli.documents(vm(name, "T4-4Q", **only)))
-    assert {e["name"]: e["state"] for e in cli.items("host", "list")}["f"] == "cordoned"
-    assert "to start domain three" in cli.ok("host", "show", "f").out
-    assert "cordoned: it refused 3 times" in cli.ok("map").out
-    cli.ok("sim", "inject", "f", "clear")
-    cli.ok("host", "uncordon", "f")
-    apply_one(cli, "three", **only)
-    assert places(cli) == {"three": "f"}
+        first = {"affinity": {"hosts": ["f"]}}
+        cli.fails(1, "apply", "-f", cli.documents(vm(name, "T4-4Q", **first)))
+        assert host_states(cli)["f"] == "back-off", "nobody took it: it may be at fault itself"
+    assert places(cli) == {"one": "g"}
+
+
+def test_a_vm_that_every_host_refuses_is_held_against_none(cli: Cli) -> None:
+    for name in ("f", "g"):
+        refusing(cli, name, "domains.start", "EIO")
+    for name in ("one", "two", "three"):
+        bad = cli.documents(vm(name, "T4-4Q"), name="bad.yaml")
+        assert "2 places refused" in cli.fails(1, "apply", "-f", bad).err
+    assert host_states(cli) == {"f": "ready", "g": "ready"}
+
+
+def host_states(cli: Cli) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in cli.items("host", "list")}
 
 
 @pytest.mark.parametrize("number", ["ENOSPC", "EEXIST", "EINVAL"])

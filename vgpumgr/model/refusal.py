@@ -17,6 +17,7 @@ class Refusal:
     """A GPU (our id), or where ``gpu`` is empty the host itself, refused a step of a task.
 
     ``counts``: it is evidence against that place; any other is only a reason to try elsewhere.
+    ``if_taken``: it counts once another host took the VM, for until then the VM may be at fault.
     Until ``until`` (Unix seconds) the place is in back-off, ``left_s`` is how many seconds of that
     are left at the reading.
     """
@@ -30,6 +31,7 @@ class Refusal:
     why: str
     gpu: str = ""
     counts: bool = True
+    if_taken: bool = False
     until: float = 0.0
     left_s: float = 0.0
 
@@ -90,8 +92,8 @@ def back_off(refusals: Sequence[Refusal]) -> str:
 
 
 def _evidence(refusals: Iterable[Refusal]) -> tuple[str, ...]:
-    """What counts once: of a GPU each operation, for what it makes is the same for every VM; of a
-    host each VM, for one that is refused over and over may be at fault itself.
+    """What counts once: of a GPU each operation, for many VMs of one meet the same moment; of a
+    host each VM.
     """
     return tuple(
         dict.fromkeys(each.operation if each.gpu else each.vm for each in refusals if each.counts)

@@ -38,28 +38,51 @@ def list_refusals(
 
 
 def keep(connection: Connection, moves: Iterable[Refused], stamp: Stamp) -> None:
-    """Write refusals down; those that set a GPU aside quarantine it, a host is cordoned."""
+    """Write refusals down, or that one counts now; those that set a GPU aside quarantine it, a
+    host is cordoned.
+    """
     for each in moves:
         it = each.refusal
-        connection.execute(
-            insert(refusal).values(
-                at=it.at,
-                host=it.host,
-                gpu=it.gpu,
-                vm=it.vm,
-                operation=it.operation,
-                task=it.task,
-                what=printable(it.what),
-                why=printable(it.why),
-                counts=it.counts,
-                until=it.until,
-            )
-        )
-        told = {"event": "gpu.refused" if it.gpu else "host.refused", "host": it.host}
-        about = {"gpu": it.gpu, "vm": it.vm, "operation": it.operation, "task": it.task}
-        write(connection, stamp, [{**told, **about, "detail": f"{it.what}: {it.why}"}])
+        if not _counts_now(connection, it):
+            connection.execute(insert(refusal).values(**_row(it)))
+            write(connection, stamp, [_told(it)])
         if each.sets_aside:
             _set_aside(connection, it, each.sets_aside, stamp)
+
+
+def _counts_now(connection: Connection, it: Refusal) -> bool:
+    """Was it written before, and counts from now on?"""
+    same = (refusal.c.task == it.task) & (refusal.c.host == it.host) & (refusal.c.gpu == it.gpu)
+    changed = update(refusal).where(same).values(counts=it.counts, until=it.until)
+    return connection.execute(changed).rowcount > 0
+
+
+def _row(it: Refusal) -> dict[str, object]:
+    return {
+        "at": it.at,
+        "host": it.host,
+        "gpu": it.gpu,
+        "vm": it.vm,
+        "operation": it.operation,
+        "task": it.task,
+        "what": printable(it.what),
+        "why": printable(it.why),
+        "counts": it.counts,
+        "if_taken": it.if_taken,
+        "until": it.until,
+    }
+
+
+def _told(it: Refusal) -> dict[str, object]:
+    return {
+        "event": "gpu.refused" if it.gpu else "host.refused",
+        "host": it.host,
+        "gpu": it.gpu,
+        "vm": it.vm,
+        "operation": it.operation,
+        "task": it.task,
+        "detail": f"{it.what}: {it.why}",
+    }
 
 
 def _set_aside(connection: Connection, it: Refusal, why: str, stamp: Stamp) -> None:
@@ -128,6 +151,7 @@ def _refusal(row: Any, now: float) -> Refusal:
         what=row.what,
         why=row.why,
         counts=row.counts,
+        if_taken=row.if_taken,
         until=row.until,
         left_s=max(0.0, row.until - now) if row.closed_at is None else 0.0,
     )

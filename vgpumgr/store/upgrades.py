@@ -161,8 +161,8 @@ def _refusals(connection: Connection) -> None:
     for statement in (
         f"CREATE TABLE refusal (id {number} PRIMARY KEY, at FLOAT NOT NULL, host TEXT NOT NULL, "
         "gpu TEXT NOT NULL, vm TEXT NOT NULL, operation TEXT NOT NULL, task TEXT NOT NULL, "
-        "what TEXT NOT NULL, why TEXT NOT NULL, counts BOOLEAN NOT NULL, until FLOAT NOT NULL, "
-        "closed_at FLOAT)",
+        "what TEXT NOT NULL, why TEXT NOT NULL, counts BOOLEAN NOT NULL, "
+        "if_taken BOOLEAN NOT NULL, until FLOAT NOT NULL, closed_at FLOAT)",
         "CREATE INDEX ix_refusal_operation ON refusal (operation)",
         "CREATE INDEX refusal_open ON refusal (at) WHERE closed_at IS NULL",
     ):

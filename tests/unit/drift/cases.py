@@ -452,6 +452,16 @@ CASES = {
     "off the bus": Case(
         M, lambda f: f.with_gpu(health=GpuHealth.LOST), (Kind.GPU_LOST,), ("fell off the bus",)
     ),
+    "refuses too often": Case(
+        M,
+        lambda f: f.with_view(
+            gpus=(
+                replace(f.view.gpus[0], state=GpuState.QUARANTINED, state_why="it refused 3 times"),
+            )
+        ),
+        (Kind.GPU_QUARANTINED,),
+        ("is quarantined: it refused 3 times", "vgpumgr heal --lift"),
+    ),
     "mdev made by hand": Case(
         M, foreign_mdev, (Kind.FOREIGN,), (FOREIGN_MDEV, "T4-4Q", "takes room and is not ours")
     ),

@@ -67,7 +67,10 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
     pg_copy: str, pg: PgServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = pg.name(pg_copy)
-    later = "logoff_move, ticket, image_copy, image, pool_session, pool_ask, desktop, pool, booking"
+    later = (
+        "logoff_move, ticket, image_copy, image, pool_session, pool_ask, desktop, pool, booking, "
+        "refusal"
+    )
     pg.sql(f"DROP TABLE audit, queue, quota, {later}", name)
     for table, column in (
         *(("meta", "frozen_why"), ("meta", "frozen_at"), ("host", "due_at")),

@@ -2,13 +2,14 @@
 
 What is nobody's fault but the request's is no refusal: a name that is taken, an image that is no
 good. What may be the request's or only the host's want of room is tried elsewhere, and counts
-against nobody.
+against nobody. A GPU that does not make a part counts at once: the part is the same for every VM.
+A host that does not start a VM counts once another host has: the VM may be at fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgpumgr.engine import steps
 from vgpumgr.model.errors import HostKeyChanged, HostRefused, InUse, NotPermitted, VgpumgrError
@@ -50,17 +51,20 @@ def refusal_of(
     if not (isinstance(error, HostRefused) or barred or taken):
         return None
     number = error.errno_name if isinstance(error, HostRefused) else ""
-    evidence = (device or record.kind in _POWER_ON or barred) and not taken
+    why = _short(error, number)
+    gpu = _gpu(record) if device and not barred else ""
+    own = taken or number in _OF_THE_REQUEST or "No space left" in why
     return Refusal(
         at=now,
         host=record.host or task.host,
-        gpu=_gpu(record) if device and not barred else "",
+        gpu=gpu,
         vm=task.vm,
         operation=task.operation,
         task=task.id,
         what=steps.from_record(record).summary.partition(" on ")[0],
-        why=_short(error, number),
-        counts=evidence and number not in _OF_THE_REQUEST,
+        why=why,
+        counts=bool(gpu) and not own,
+        if_taken=not gpu and not own,
     )
 
 
@@ -72,6 +76,15 @@ def served(task: TaskRecord) -> tuple[str, frozenset[str]]:
     anew = task.verb in TRIED_ELSEWHERE
     gpus = {_gpu(each) for each in task.steps if each.kind in _OF_GPU} if anew else set()
     return (task.host if started else ""), frozenset(gpus)
+
+
+def counts_now(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Refusal]:
+    """What other hosts refused of this operation's VM that its host has just done."""
+    return [
+        replace(each, counts=True)
+        for each in refusals
+        if each.vm == task.vm and each.if_taken and not each.counts and each.host != task.host
+    ]
 
 
 def to_try_elsewhere(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> list[Tried]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpumgr.engine import steps
 from vgpumgr.engine.running.bound import OnOne, OnTwo, bind
 from vgpumgr.engine.running.outcome import VmOutcome
-from vgpumgr.engine.running.refusals import refusal_of, served
+from vgpumgr.engine.running.refusals import TRIED_ELSEWHERE, counts_now, refusal_of, served
 from vgpumgr.engine.running.verbs import VERBS, OnRefusal, finished, no_way_back, taken_back
 from vgpumgr.engine.steps import Around
 from vgpumgr.model.errors import (
@@ -34,7 +34,7 @@ from vgpumgr.model.journal import (
 )
 from vgpumgr.model.observed import Differs, InState, Unknown
 from vgpumgr.model.ports import Host, Ledger
-from vgpumgr.model.refusal import TOLERANCE, Tolerance, of_place
+from vgpumgr.model.refusal import TOLERANCE, Refusal, Tolerance, of_place
 
 # The call was cut, or the host did not answer: what happened there is not known.
 CUT = (HostUnreachable, DeadlineExceeded, OutcomeUnknown)
@@ -80,6 +80,9 @@ class TaskRun:
         host, gpus = served(task)
         if host or gpus:
             self._waiting.append(Served(task=task.id, host=host, gpus=gpus))
+        if task.verb in TRIED_ELSEWHERE:
+            for each in counts_now(task, self._ledger.refusals(task.operation)):
+                self._note(each)
         self._flush(finished(task))
         return outcome_of(task, TaskState.DONE)
 
@@ -159,7 +162,9 @@ class TaskRun:
         """The host said no, or did not answer: undo, wait to be resumed, or fail."""
         task = self._task
         policy = VERBS[task.verb].on_refusal
-        self._note(record, error)
+        refusal = refusal_of(task, record, error, self._around.clock.now())
+        if refusal is not None:
+            self._note(refusal)
         if policy is OnRefusal.FAIL:
             self._flush(TaskMoved(task=task.id, state=TaskState.FAILED, error=str(error)))
             return outcome_of(task, TaskState.FAILED, error)
@@ -175,17 +180,14 @@ class TaskRun:
         undone = self.undo(str(error))
         return outcome_of(task, undone.state, error)
 
-    def _note(self, record: StepRecord, error: VgpumgrError) -> None:
-        """Who refused, for the ledger: written with the task's next move."""
-        refusal = refusal_of(self._task, record, error, self._around.clock.now())
-        if refusal is None:
-            return
+    def _note(self, refusal: Refusal) -> None:
+        """For the ledger, written with the task's next move: who refused, and what follows."""
         before = of_place(self._ledger.refusals(), *refusal.place)
-        until = refusal.at + self._tolerance.back_off(before, refusal)
+        rest = self._tolerance.back_off(before, refusal)
         self._waiting.append(
             Refused(
                 task=self._task.id,
-                refusal=replace(refusal, until=until),
+                refusal=replace(refusal, until=self._around.clock.now() + rest if rest else 0.0),
                 sets_aside=self._tolerance.sets_aside(before, refusal),
             )
         )

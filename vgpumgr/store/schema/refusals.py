@@ -21,6 +21,7 @@ refusal = Table(
     text("what"),
     text("why"),
     Column("counts", Boolean, nullable=False),
+    Column("if_taken", Boolean, nullable=False),
     time("until"),
     end("closed_at"),
 )

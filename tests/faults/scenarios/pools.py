@@ -80,6 +80,17 @@ def _of_an_owner() -> Iterator[Scenario]:
     yield replace(refused, part="an owner keeps an image", several=True, ends=("serve",))
 
 
+def _beside_a_refusing_gpu() -> Scenario:
+    """Desktops are made on the host's other GPU."""
+
+    def refusing(place: Place) -> None:
+        place.inject("h1", "gpu", "0000:41:00.0", "fail", "create", "1000")
+
+    found = _scenario("serve", "a pool makes elsewhere", commands.serve, _put(), refusing)
+    two = host("T4", "T4", images=(f"{OLD}.qcow2", f"{NEW}.qcow2"))
+    return replace(found, hosts=(two,))
+
+
 def _refusing(place: Place) -> None:
     place.inject("h1", "refuse", "domains.start", "EIO", "1")
 
@@ -137,6 +148,7 @@ def _cancel(app: App) -> None:
 
 SCENARIOS = (
     *_worked(),
+    _beside_a_refusing_gpu(),
     *_of_an_owner(),
     *_written(),
     *_at_logoff(),

@@ -14,6 +14,8 @@ from vgpumgr.model.terms import Terms
 from vgpumgr.model.vm import DiskSpec, VmSpec
 
 TYPICAL = ("no gpu", "passthrough", "fabric partition", "mdev", "vfio-vf in MIG", "pci-vf")
+# Of the two GPUs that a host has, the one without the keeper.
+EMPTIER = "0000:43:00.0"
 HIGH, SPOT = Terms(priority=100), Terms(spot=True)
 
 
@@ -42,6 +44,11 @@ def _refusing(place: Place) -> None:
     place.inject("h1", "refuse", "domains.start", "EIO", "1")
 
 
+def _one_gpu_refusing(place: Place) -> None:
+    """The emptier one, which is chosen first: the keeper is on the other."""
+    place.inject("h1", "gpu", EMPTIER, "fail", "create", "1000")
+
+
 def _on_and_off_the_shelf() -> Iterator[Scenario]:
     start = commands.start("desk")
     for part in TYPICAL:
@@ -52,6 +59,8 @@ def _on_and_off_the_shelf() -> Iterator[Scenario]:
         if part == "mdev":
             refused = (made, _shelved, _refusing)
             yield _scenario("unshelve refused", part, way, start, *refused, sure=False)
+            beside = (made, _shelved, _one_gpu_refusing)
+            yield _scenario("unshelve", "another GPU", way, start, *beside)
             yield _scenario("delete", "shelved", way, commands.delete("desk"), made, _shelved)
 
 
@@ -89,6 +98,18 @@ def _worked() -> Iterator[Scenario]:
         yield _scenario("serve", part, _MDEV, commands.serve, *prepare, **_AGAIN)
 
 
+def _waits_beside_a_refusing_gpu() -> Scenario:
+    asked = _made(replace(_MDEV.desk(disks=(FRESH,)), queue=Terms()))
+
+    def waiting(place: Place) -> None:
+        place.cordon("h1", on=True)
+        asked(place)
+        place.cordon("h1", on=False)
+
+    prepare = (waiting, _one_gpu_refusing)
+    return _scenario("serve", "starts elsewhere", _MDEV, commands.serve, *prepare, **_AGAIN)
+
+
 def _desk_deleted(place: Place) -> None:
     commands.delete("desk")(place.app)
 
@@ -116,4 +137,10 @@ def _limited() -> Iterator[Scenario]:
     )
 
 
-SCENARIOS = (*_on_and_off_the_shelf(), *_worked(), *_asked_for(), *_limited())
+SCENARIOS = (
+    *_on_and_off_the_shelf(),
+    _waits_beside_a_refusing_gpu(),
+    *_worked(),
+    *_asked_for(),
+    *_limited(),
+)

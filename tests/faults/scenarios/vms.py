@@ -82,6 +82,21 @@ def _bulk() -> Scenario:
     )
 
 
+def _elsewhere() -> Scenario:
+    """One host refuses every part: the operation goes on at the other."""
+    way = WAYS["mdev"]
+    return Scenario(
+        operation="create",
+        part="elsewhere",
+        hosts=way.hosts("h1", "h2"),
+        command=commands.apply(way.desk(disks=(FRESH,), autostart=True)),
+        prepare=(
+            lambda place: way.enrol(place, "h1", "h2"),
+            lambda place: place.inject("h1", "refuse", "mdev_create", "EIO", "1000"),
+        ),
+    )
+
+
 def _too_large() -> Scenario:
     """There is no such room anywhere: the request is kept for history, and that is all."""
     specs = [vm(f"desk-{n}", "T4-16Q", disks=(FRESH,)) for n in range(2)]
@@ -98,5 +113,6 @@ SCENARIOS = (
     *(scenario for part, way in WAYS.items() for scenario in _of(part, way)),
     replace(_copied(), part="copied disk"),
     _bulk(),
+    _elsewhere(),
     _too_large(),
 )

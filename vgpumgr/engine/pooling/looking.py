@@ -69,7 +69,8 @@ def _look(row: DesktopRecord, seen: Seen) -> DesktopRecord:
     if vm is not None and vm.id in seen.busy:
         return _under_way(row, vm, seen)
     if vm is None:
-        return _without_vm(row, seen.now)
+        # Taken back, it may yet be made elsewhere.
+        return row if row.vm_id in seen.busy else _without_vm(row, seen.now)
     if vm.host in seen.lost and vm.state is VmState.ACTIVE and row.doing in _LOSES:
         return _at(_as(row, DesktopState.LOST, seen.now, "its host was lost"), vm)
     if row.doing is Do.SHELVE and vm.state is VmState.SHELVED:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.running.outcome import Outcome, operation_state
+from vgpumgr.engine.running.refusals import to_try_elsewhere
 from vgpumgr.engine.running.status import process
 from vgpumgr.model.errors import Conflict, Interrupted
 from vgpumgr.model.journal import (
@@ -37,8 +38,16 @@ def unfinished(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
 
 
 def worked_on(ledger: Ledger) -> frozenset[str]:
-    """The VMs (ids) that an operation has not done with."""
-    return frozenset(_open_operations(ledger))
+    """The VMs (ids) that an operation has not done with, those included that it has only taken
+    back to try them elsewhere.
+    """
+    found = set(_open_operations(ledger))
+    for operation in ledger.operations(open_only=True):
+        tasks = ledger.tasks(operation.id)
+        if any(task.state is TaskState.UNDONE for task in tasks):
+            refused = to_try_elsewhere(tasks, ledger.refusals(operation.id))
+            found |= {each.task.vm_id for each in refused}
+    return frozenset(found)
 
 
 def left_behind(

@@ -92,9 +92,14 @@ def _wishes(session: Session, tried: Sequence[Tried]) -> _Wishes:
         shelved = [vm for vm in view.vms if vm.id in ids and vm.state is VmState.SHELVED]
         return _Wishes(view, [wish(vm) for vm in shelved], ())
     there = {vm.name for vm in view.vms}
-    specs = [vm.spec for vm in session.ledger.vms_ever(ids) if vm.name not in there]
-    rows = session.ledger.desktops([spec.name for spec in specs]) if specs else ()
-    return _Wishes(view, specs, [row for row in rows if row.vm_id in ids])
+    gone = [vm for vm in session.ledger.vms_ever(ids) if vm.name not in there]
+    pools = session.ledger.pools()
+    desktops = [vm for vm in gone if any(each.spec.naming.covers(vm.name) for each in pools)]
+    rows = session.ledger.desktops([vm.name for vm in desktops]) if desktops else ()
+    own = {row.vm_id: row for row in rows if row.vm_id in ids}
+    # A pool whose desktop is another VM by now, or none, has seen to it by itself.
+    wanted = [vm for vm in gone if vm.id in own or vm not in desktops]
+    return _Wishes(view, [vm.spec for vm in wanted], list(own.values()))
 
 
 def _placed(session: Session, wishes: _Wishes, tried: Sequence[Tried]) -> list[Placed]:

@@ -79,3 +79,17 @@ def test_what_is_no_image_or_no_name_is_refused(cli: Cli, file: Path, tmp_path: 
     other = ("image", "import", str(tmp_path / "other"), "--name", "cad", "--version", "1")
     assert "another file" in cli.fails(4, *other).err
     assert "did you mean cad@1" in cli.fails(3, "image", "show", "cad@2").err
+
+
+def test_a_bare_volume_is_placed_by_and_plan_and_apply_agree() -> None:
+    with new_cli() as cli:
+        fleet = [host(n, ("T4", 1)) for n in ("h1", "h2")]
+        cli.sim_up(fleet[0], {**fleet[1], "images": ["only-there.qcow2"]})
+        desk = over(cli, "desk", "only-there.qcow2")
+        [action] = cli.ok("plan", "-f", desk, "-o", "json").json["actions"]
+        assert action["host"] == "h2", "where the image lies"
+        cli.ok("apply", "-f", desk)
+        assert [each["host"] for each in cli.items("vm", "list")] == ["h2"]
+        waits = over(cli, "waits", "nobody-has.qcow2")
+        for command in ("plan", "apply"):
+            assert "nobody-has.qcow2 is not in pool" in cli.fails(3, command, "-f", waits).err

@@ -87,10 +87,14 @@ def test_a_pool_is_applied_worked_used_updated_and_deleted(cli: Cli) -> None:
     assert [each["user"] for each in cli.items("pool", "history", "cad")][-1] == "ada"
     assert "did you mean cad?" in cli.fails(3, "pool", "show", "cat").err
 
-    cli.ok("pool", "push-image", "cad", "cad@9")
+    nowhere = cli("pool", "push-image", "cad", "cad@9")
+    assert nowhere.code == 3, f"it was taken: {nowhere.err}"
+    assert "image cad@9 lies on no host" in nowhere.err
+    cli.ok("sim", "inject", "h1", "refuse", "domains.start", "EIO", "1000")
+    cli.ok("pool", "push-image", "cad", "cad@2")
     serve(cli)
-    assert "cad@9.qcow2 is not in pool" in str(shown(cli)["items"])
     serve(cli)
+    cli.ok("sim", "inject", "h1", "clear")
     item = shown(cli)
     assert (item["image"], item["rollout"]["phase"]) == ("cad@1", "back")
     assert {each["user"] for each in item["items"]} >= {"ada", "bob"}

@@ -119,3 +119,25 @@ def test_a_boot_ends_nobody(cli: Cli) -> None:
     assert "host-rebooted" in told and "queue-ended" not in told
     assert states(cli) == {"job": "running", "next": "waiting"}
     assert [each["power"] for each in cli.items("vm", "list")] == ["running"]
+
+
+def test_what_no_host_could_ever_hold_is_refused_at_once_unless_it_awaits_hosts(cli: Cli) -> None:
+    cli.ok("apply", "-f", cli.documents(vm("full", "T4-16Q")))
+    never = {
+        "cpus": vm("cpus", "T4-4Q", vcpus=500, queue=True),
+        "memory": vm("memory", memory="900GiB", queue=True),
+        "gpus": vm("gpus", "T4-16Q", "T4-16Q", queue=True),
+        "group": {**vm("group", "T4-16Q", queue={"together": True}), "replicas": 2},
+    }
+    for name, asked in never.items():
+        refused = cli("apply", "-f", cli.documents(asked))
+        assert refused.code == 5, f"{name} waits for ever: {refused.out}"
+        assert "no host of the fleet could hold it" in refused.err
+    assert cli.items("queue", "list") == []
+    fits = vm("fits", "T4-16Q", queue=True)
+    late = vm("late", "T4-4Q", vcpus=500, queue={"await_hosts": True})
+    cli.ok("apply", "-f", cli.documents(fits, late))
+    why = {each["name"]: each["why"] for each in cli.items("queue", "list")}
+    assert "no host has room" in why["fits"]
+    assert "no host of the fleet could ever hold it" in why["late"] and "500" in why["late"]
+    assert "could ever hold it" in cli.ok("queue", "show", "late").out

@@ -127,7 +127,8 @@ class Commands(Life):
         """Resume or undo one of the operations that were cut."""
         books = self._field.books
         operation = books.waiting[choice % len(books.waiting)].id
-        tasks = [task for task in books.unfinished if task.operation == operation]
+        left = (*books.unfinished, *books.refused)
+        tasks = [task for task in left if task.operation == operation]
         for task in (task for task in tasks if task.vm in NAMES):
             states = self._led_to(task.vm, task.verb)
             self._field.model.ended(task.vm, states, well=False)

@@ -31,6 +31,22 @@ def gpu_lost(field: Field, host: str, _: str, n: int) -> bool:
     return True
 
 
+# What a host refuses for so many calls; a GPU's driver makes no mdevs.
+_REFUSED = ("mdev_create", "vgpu_create", "vfio_bind", "domains.start", "domains.define")
+
+
+def host_refuses(field: Field, host: str, _: str, n: int) -> bool:
+    verb = _REFUSED[n % len(_REFUSED)]
+    field.inject(host, "refuse", verb, "EIO" if n % 2 else "ENOSPC", str(1 + n))
+    return True
+
+
+def gpu_refuses(field: Field, host: str, _: str, n: int) -> bool:
+    gpus = field.world.sim.host(host).kernel.gpus
+    field.inject(host, "gpu", gpus[n % len(gpus)].address, "fail", "create", str(2 + n))
+    return True
+
+
 def foreign_domain(field: Field, host: str, name: str, n: int) -> bool:
     return field.hands.make_domain(host, name, next(field.numbers), run=n % 2 == 0)
 
@@ -61,6 +77,8 @@ EVENTS: dict[str, Event] = {
     "power cut": power_cut,
     "unreachable": unreachable,
     "GPU lost": gpu_lost,
+    "GPU refuses": gpu_refuses,
+    "host refuses": host_refuses,
     "foreign domain": foreign_domain,
     "foreign mdev": foreign_mdev,
 }

@@ -20,6 +20,7 @@ from tests.soak.plots import HOSTS, Plot
 from tests.soak.strikes import Door, Killed, Kind, Strike
 from vgpumgr.engine.engine import Engine
 from vgpumgr.model.errors import LedgerError, VgpumgrError
+from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.migration import MigrationAddress
 
 Act = Callable[[Engine], None]
@@ -102,8 +103,11 @@ class Field:
         self.broken.add(host)
 
     def mend(self, host: str) -> None:
-        """All its faults go."""
+        """All its faults go, and its GPUs are used again."""
         self.world.sim.inject(host, ["clear"])
+        for gpu in self.world.ledger.gpus(host):
+            if gpu.state is GpuState.QUARANTINED:
+                self.world.ledger.lift(gpu.id)
         self.broken.discard(host)
 
     def power_cut(self, host: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.soak.hands import Foreign
 from vgpumgr.model.domain import DomainFacts, DomainState
-from vgpumgr.model.journal import FINAL_TASKS, OperationRecord, TaskRecord
+from vgpumgr.model.journal import FINAL_TASKS, OperationRecord, TaskRecord, TaskState
 from vgpumgr.model.ports import Ledger
 from vgpumgr.model.vm import Allocation, VmRecord
 from vgpumgr.sim.fleet import SimulatedFleet
@@ -33,23 +33,26 @@ class Books:
     layouts: frozenset[str]
     waiting: tuple[OperationRecord, ...]
     unfinished: tuple[TaskRecord, ...]
+    refused: tuple[TaskRecord, ...]
 
     @property
     def open_names(self) -> frozenset[str]:
-        """The VMs that an open operation has not done with."""
-        return frozenset(task.vm for task in self.unfinished)
+        """The VMs that an open operation has not done with: who was refused may go elsewhere."""
+        return frozenset(task.vm for task in (*self.unfinished, *self.refused))
 
 
 def read(ledger: Ledger) -> Books:
     """All that the checks need of the ledger."""
     waiting = ledger.operations(open_only=True)
-    tasks = (task for operation in waiting for task in ledger.tasks(operation.id))
+    tasks = [task for operation in waiting for task in ledger.tasks(operation.id)]
+    said_no = {each.task for operation in waiting for each in ledger.refusals(operation.id)}
     return Books(
         vms={vm.name: vm for vm in ledger.vms()},
         allocations=ledger.allocations(),
         layouts=frozenset(each.gpu for each in ledger.layouts()),
         waiting=waiting,
         unfinished=tuple(task for task in tasks if task.state not in FINAL_TASKS),
+        refused=tuple(t for t in tasks if t.id in said_no and t.state is TaskState.UNDONE),
     )
 
 

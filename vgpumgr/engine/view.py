@@ -24,7 +24,8 @@ class LedgerView:
     ``cut`` are the tasks of layouts that were not reached: what was to be done, and how far it got.
     ``quotas`` are the tenants', ``queue`` is what waits or runs on terms, ``images`` are disk
     images with their copies, ``refusals`` are what GPUs and hosts refused and no success has
-    closed; a view of one host has none of them: nothing is placed by it.
+    closed; a view of one host has none of them: nothing is placed by it. ``absent`` are bare image
+    volumes that were looked for and are not there: host, storage pool, volume.
     """
 
     fleet: str
@@ -38,6 +39,7 @@ class LedgerView:
     queue: tuple[QueueEntry, ...] = ()
     images: tuple[ImageRecord, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    absent: frozenset[tuple[str, str, str]] = frozenset()
 
     @property
     def backing_off(self) -> bool:

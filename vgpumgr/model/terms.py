@@ -21,7 +21,8 @@ class Terms:
 
     ``spot``: it may be stopped for others, and waits again then. ``runtime_s`` is the longest it
     runs once started, None where nobody knows. ``after`` are VMs that must have ended before it
-    starts. VMs with the same ``together`` start in one turn or not at all.
+    starts. VMs with the same ``together`` start in one turn or not at all. ``await_hosts``: it may
+    wait even where no host of the fleet could ever hold it, for hosts to come.
     """
 
     priority: int = PRIORITIES["normal"]
@@ -29,6 +30,7 @@ class Terms:
     runtime_s: float | None = None
     after: tuple[str, ...] = ()
     together: str = ""
+    await_hosts: bool = False
 
 
 def terms_text(terms: Terms) -> str:
@@ -42,6 +44,8 @@ def terms_text(terms: Terms) -> str:
         words.append(f"after {', '.join(terms.after)}")
     if terms.together:
         words.append(f"together with {terms.together}")
+    if terms.await_hosts:
+        words.append("for hosts to come")
     return ", ".join(words)
 
 

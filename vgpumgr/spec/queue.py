@@ -37,6 +37,7 @@ class QueueModel(Strict):
     runtime: Duration | None = None
     after: list[Name] = Field(default=[], max_length=64)
     together: bool = False
+    await_hosts: bool = False
 
     def value(self, document: str) -> Terms:
         """The terms in the model's words; replicas of one ``document`` start together."""
@@ -46,6 +47,7 @@ class QueueModel(Strict):
             runtime_s=float(seconds(self.runtime)) if self.runtime else None,
             after=tuple(dict.fromkeys(self.after)),
             together=document if self.together else "",
+            await_hosts=self.await_hosts,
         )
 
 

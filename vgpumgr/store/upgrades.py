@@ -128,6 +128,7 @@ def _tickets(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+
 def _desktops(connection: Connection) -> None:
     for step in (_pools, _images, _tickets):
         step(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from vgpumgr.engine.migration import MovePlan
+from vgpumgr.engine.planning.preflight import check_images
 from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome
@@ -32,9 +33,13 @@ class Vms(Session):
         return elsewhere.elsewhere(self, operation)
 
     def plan(self, desired: Sequence[VmSpec]) -> Plan:
-        """Probe, then say what apply would do."""
+        """Probe, then say what apply would do, or raise what it would: the images are looked at."""
         pool.refuse_names(self, [each.name for each in desired])
-        return apply.plan(self, desired)[0]
+        planned, view = apply.plan(self, desired)
+        placed = [each.placed for each in planned.actions if each.placed]
+        records = {host.name: host for host in view.hosts}
+        check_images(placed, records, self.hosts, self.lanes)
+        return planned
 
     def explain(
         self, desired: Sequence[VmSpec], names: Collection[str] = ()

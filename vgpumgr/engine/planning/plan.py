@@ -12,6 +12,7 @@ from vgpumgr.engine.planning.places import decide
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.planning.replacement import way_on
 from vgpumgr.engine.queue.asking import ask, settled
+from vgpumgr.engine.queue.limits import beyond
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.host import HostFacts
@@ -69,6 +70,9 @@ def make_plan(
     if held_back := asked.without(waiting, placed):
         placed = within_quotas(view, decide(view, held_back.tried, place))
         decisions, waiting = settled(held_back, placed, view.queue)
+    never = beyond(view, (each.vm for each in waiting if each.new and not _awaits_hosts(each.vm)))
+    decisions |= never
+    waiting = tuple(each for each in waiting if each.vm.name not in never)
     actions: list[Action] = []
     unplaced: list[NotPlaced] = []
     unchanged: list[str] = []
@@ -94,6 +98,10 @@ def make_plan(
         warnings=tuple(warnings),
         waiting=waiting,
     )
+
+
+def _awaits_hosts(spec: VmSpec) -> bool:
+    return spec.queue is not None and spec.queue.await_hosts
 
 
 def _new(decision: Decision) -> Action | NotPlaced:

@@ -3,15 +3,92 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.engine.view import LedgerView
+from vgpumgr.model.errors import Conflict, NotFound, UsageError, VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.ports import Hosts, Lanes
 from vgpumgr.model.size import exact_size
 from vgpumgr.model.vm import DiskSpec
+
+# Host, storage pool, volume.
+Volume = tuple[str, str, str]
+
+
+def absent(
+    placed: Sequence[Placed], view: LedgerView, hosts: Hosts, lanes: Lanes
+) -> frozenset[Volume]:
+    """Bare image volumes that are not on the hosts where VMs would go, though on others: all hosts
+    are asked, and those that lack one are told. What lies nowhere is left to
+    :func:`check_images`; images of the ledger are known already.
+    """
+    kept = {image.volume for image in view.images}
+    chosen = {
+        (each.host, disk.pool, disk.image)
+        for each in placed
+        for disk in each.request.disks
+        if disk.image and disk.image not in kept
+    }
+    records = {host.name: host for host in view.hosts if host.facts and not host.last_error}
+    missing = _missing(chosen, records, hosts, lanes)
+    wanted = {(pool, volume) for _, pool, volume in missing}
+    others = {(name, *each) for name in records for each in wanted} - chosen
+    missing |= _missing(others, records, hosts, lanes)
+    nowhere = {each for each in wanted if all((name, *each) in missing for name in records)}
+    return frozenset(each for each in missing if each[1:] not in nowhere)
+
+
+def lies_nowhere(
+    pool: str, volume: str, records: Iterable[HostRecord], hosts: Hosts, lanes: Lanes
+) -> bool:
+    """Does no host have that volume? False where one could not be asked, or there is none."""
+    known = {host.name: host for host in records}
+    asked = {(name, pool, volume) for name in known}
+    return bool(asked) and _missing(asked, known, hosts, lanes) == asked
+
+
+def _missing(
+    volumes: Collection[Volume], records: Mapping[str, HostRecord], hosts: Hosts, lanes: Lanes
+) -> frozenset[Volume]:
+    """What surely is not there: a host that could not be asked may have it."""
+    by_host: dict[str, set[tuple[str, str]]] = {}
+    for name, pool, volume in volumes:
+        if name in records:
+            by_host.setdefault(name, set()).add((pool, volume))
+    found = lanes.run(
+        {
+            name: partial(_not_there, records[name], each, hosts)
+            for name, each in sorted(by_host.items())
+        }
+    )
+    return frozenset(
+        (name, *each)
+        for name, result in found.items()
+        if not isinstance(result, Exception)
+        for each in result
+    )
+
+
+def _not_there(
+    record: HostRecord, volumes: Iterable[tuple[str, str]], hosts: Hosts
+) -> list[tuple[str, str]]:
+    paths = {pool.name: pool.path for pool in record.facts.pools} if record.facts else {}
+    host, gone = hosts.open(record), []
+    for pool, volume in sorted(volumes):
+        if pool not in paths:
+            gone.append((pool, volume))
+            continue
+        path = f"{paths[pool].rstrip('/')}/{volume}"
+        try:
+            host.helper.call("image_inspect", {"path": path, "pool_path": paths[pool]})
+        except NotFound:
+            gone.append((pool, volume))
+        except VgpumgrError:
+            continue  # it is there, and something is wrong with it: that is said later
+    return gone
 
 
 def check_images(

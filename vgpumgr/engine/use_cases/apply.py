@@ -8,6 +8,7 @@ from itertools import chain
 
 from vgpumgr.engine.booking import Bookings, placing_beside
 from vgpumgr.engine.headroom.explain import explained, queued, refused, said
+from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.changes import (
     refuse_impossible,
     refuse_restart,
@@ -15,7 +16,7 @@ from vgpumgr.engine.planning.changes import (
     refuse_unreached,
 )
 from vgpumgr.engine.planning.plan import make_plan, reached
-from vgpumgr.engine.planning.preflight import check_images
+from vgpumgr.engine.planning.preflight import absent, check_images
 from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.queue.asking import require_known
 from vgpumgr.engine.reserving import reservations
@@ -48,13 +49,9 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
     place = placing_beside(session.place, session.ledger, session.clock.now())
     named, anywhere = _touched(session, desired)
     with session.looking(named, others=anywhere) as hosts:
-        warnings = hosts.wait()
-        view = session.view()
-        planned = make_plan(view, desired, place, warnings)
+        planned, view = _planned(session, desired, place, hosts.wait())
         if planned.unplaced and hosts.left_out:
-            warnings = hosts.insist()
-            view = session.view()
-            planned = make_plan(view, desired, place, warnings)
+            planned, view = _planned(session, desired, place, hosts.insist())
     if planned.unplaced and session.stop.is_set():
         # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
         raise Interrupted("interrupted", why="nothing was changed yet")
@@ -93,6 +90,20 @@ def explain_one(session: Session, name: str) -> Explanation:
     if any(each.state is QueueState.WAITING for each in waiting):
         return queued(session.view(), outlook(session), name)
     return said(session.ledger, name)
+
+
+def _planned(
+    session: Session, desired: Sequence[VmSpec], place: Place, warnings: Sequence[str]
+) -> tuple[Plan, LedgerView]:
+    """By a fresh reading; hosts that lack the bare volume of an image are left out for its VMs."""
+    view = session.view()
+    planned = make_plan(view, desired, place, warnings)
+    placed = [each.placed for each in planned.actions if each.placed]
+    missing = absent(placed, view, session.hosts, session.lanes)
+    if missing:
+        view = replace(view, absent=missing)
+        planned = make_plan(view, desired, place, warnings)
+    return planned, view
 
 
 def _names(desired: Sequence[VmSpec]) -> frozenset[str]:

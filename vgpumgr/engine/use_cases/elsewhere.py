@@ -9,7 +9,7 @@ from itertools import groupby
 from vgpumgr.engine.booking import placing_beside
 from vgpumgr.engine.planning.places import Left, decide
 from vgpumgr.engine.planning.plan import describe
-from vgpumgr.engine.planning.preflight import check_images
+from vgpumgr.engine.planning.preflight import absent, check_images
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.reserving import reservations
 from vgpumgr.engine.reserving.shelving import unshelving, wish
@@ -72,6 +72,9 @@ def _reserved(
     session.refresh({each.host for each in first})
     wishes = _wishes(session, tried)
     placed = _placed(session, wishes, tried)
+    if missing := absent(placed, wishes.view, session.hosts, session.lanes):
+        wishes = replace(wishes, view=replace(wishes.view, absent=missing))
+        placed = _placed(session, wishes, tried)
     if not placed:
         return ()
     records = {host.name: host for host in wishes.view.hosts}

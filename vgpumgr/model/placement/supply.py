@@ -116,9 +116,9 @@ class HostSupply:
     """One host as placement sees it. ``blocked`` is a sentence when it takes no VM.
 
     Where ``partitions`` are listed, the whole GPUs of one VM must be exactly one of them.
-    ``images`` are those that the fleet keeps: by the name of their volumes the storage pools here
-    that have a copy. ``vcpus`` and ``memory_mib`` are what it offers when nothing is on it; 0
-    where not known.
+    ``images`` are those that the fleet keeps, and bare volumes that were looked for: by the name of
+    their volumes the storage pools here that have a copy. ``vcpus`` and ``memory_mib`` are what it
+    offers when nothing is on it; 0 where not known.
     """
 
     name: str

@@ -122,11 +122,13 @@ def pools(host: HostState, demand: Demand) -> Reason | None:
 
 
 def images(host: HostState, demand: Demand) -> Reason | None:
-    """Of an image that the fleet keeps in copies, one must be there; others are not known."""
+    """Of an image that the fleet keeps in copies, one must be there, and of a bare volume that was
+    looked for; others are not known.
+    """
     for pool, volume in demand.images:
         has = host.supply.images.get(volume)
         if has is not None and pool not in has:
-            image, _, _ = volume.rpartition("-")
+            image = volume.rpartition("-")[0] if "@" in volume else volume
             text = f"{host.name} has no copy of image {image} in storage pool {pool!r}"
             return _no(host, "image", text, image=image, pool=pool)
     return None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from vgpumgr.engine.planning.preflight import lies_nowhere
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.image import find
 from vgpumgr.engine.use_cases.pool.reading import user_of
-from vgpumgr.model.errors import Conflict, UsageError
+from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.model.pool import Phase, PoolRecord, Rollout, Size
 from vgpumgr.model.words import spanned
 
@@ -77,7 +78,30 @@ def leave(session: Session, name: str) -> PoolRecord:
 
 def push_image(session: Session, name: str, image: str) -> PoolRecord:
     """Let a new image come: a canary first, then step by step."""
+    pool = session.ledger.pool(name)
+    if image not in {pool.image, pool.spec.image}:
+        _require_somewhere(session, pool, image)
     return _write(session, name, lambda pool: with_image(session, pool, image, again=True))
+
+
+def _require_somewhere(session: Session, pool: PoolRecord, reference: str) -> None:
+    """NotFound for an image that lies on no host, unless one could not be asked."""
+    known = next((each for each in session.ledger.images() if each.reference == reference), None)
+    disk = pool.spec.desktop.disks[0]
+    hosts = [each for each in session.ledger.hosts() if each.facts is not None]
+    if known is not None:
+        somewhere = any(disk.pool in known.pools(host.name) for host in hosts)
+        volume = known.volume
+    else:
+        volume = f"{reference}.qcow2"
+        somewhere = not lies_nowhere(disk.pool, volume, hosts, session.hosts, session.lanes)
+    if not somewhere:
+        raise NotFound(
+            f"image {reference} lies on no host",
+            why=f"none has it in storage pool {disk.pool}"
+            + ("" if known else f", nor is it an image of the fleet: {volume} was looked for"),
+            next="vgpumgr image list; vgpumgr image import brings one to the hosts",
+        )
 
 
 def with_image(

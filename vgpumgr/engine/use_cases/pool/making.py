@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vgpumgr.engine.booking import placing_beside
 from vgpumgr.engine.planning.plan import describe
+from vgpumgr.engine.planning.preflight import absent
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.pooling import desktop_spec
@@ -79,7 +80,11 @@ def make(session: Session, rows: Rows) -> Outcome:
     """Placed anew by a fresh look at the hosts that were chosen; all of them, or NoPlacement."""
     session.refresh({each.host for each in _placed(session, session.view(), rows)})
     view = session.view()
-    actions = tuple(map(_creation, _placed(session, view, rows)))
+    placed = _placed(session, view, rows)
+    if missing := absent(placed, view, session.hosts, session.lanes):
+        view = replace(view, absent=missing)
+        placed = _placed(session, view, rows)
+    actions = tuple(map(_creation, placed))
     making = [replace(each, doing=Do.CREATE) for each in rows]
     return apply.carry_out(session, Plan(actions=actions), view, making)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from vgpumgr.engine.booking import Bookings, booked_desktops
+from vgpumgr.engine.planning.preflight import absent
 from vgpumgr.engine.queue.deciding import decide
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.view import LedgerView
@@ -31,6 +32,10 @@ def looked_at(
     observed = session.refresh(hosts)
     view = session.view()
     again = decided(session, view, ready, kept)
+    starting = [each.placed for each in again.starts]
+    if missing := absent(starting, view, session.hosts, session.lanes):
+        view = replace(view, absent=missing)
+        again = decided(session, view, ready, kept)
     fresh = tuple(each for each in again.starts if each.placed.host in observed.facts)
     return view, replace(again, starts=fresh)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from vgpumgr.engine.queue.limits import beyond
 from vgpumgr.engine.running.outcome import VmOutcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
@@ -14,7 +15,8 @@ from vgpumgr.engine.use_cases.queue.ending import end
 from vgpumgr.engine.use_cases.queue.preempting import make_room
 from vgpumgr.engine.use_cases.queue.starting import start
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.model.queue import Reservation, Turn
+from vgpumgr.model.placement import NotPlaced
+from vgpumgr.model.queue import Reservation, Turn, Wait, Why
 from vgpumgr.model.queued import QueueMoved, QueueState
 
 # What started may let others start; the rest has another turn.
@@ -44,7 +46,20 @@ class Worked:
 
 def outlook(session: Session) -> Turn:
     """What a turn would do by what was seen last; nothing is looked at, nothing changed."""
-    return decided(session, session.view(), lambda _: True, ())
+    view = session.view()
+    turn = decided(session, view, lambda _: True, ())
+    never = beyond(view, (each.waiting.vm for each in turn.waits if each.why is Why.ROOM))
+    return replace(turn, waits=tuple(_never(each, never) for each in turn.waits))
+
+
+def _never(wait: Wait, never: Mapping[str, NotPlaced]) -> Wait:
+    """What can never fit is not said to wait for room."""
+    found = never.get(wait.waiting.vm.name)
+    if found is None:
+        return wait
+    nearest = found.reasons[-1].text if len(found.reasons) > 1 else "there is no host"
+    text = f"no host of the fleet could ever hold it: {nearest}"
+    return replace(wait, why=Why.NEVER, text=text)
 
 
 def step(

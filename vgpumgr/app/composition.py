@@ -139,6 +139,7 @@ class App:
         from vgpumgr.engine.clock import SystemClock
         from vgpumgr.engine.engine import Engine
         from vgpumgr.engine.lanes import ThreadLanes
+        from vgpumgr.model.refusal import Tolerance
 
         return Engine(
             ledger=self.writable_ledger,
@@ -149,6 +150,7 @@ class App:
             policy=self.config.policy,
             expected=self.expected,
             fencing=self.fences,
+            tolerance=Tolerance(most=self.config.quarantine_after),
             stop=self.stop,
             left_s=self.config.interrupted_s,
             unasked=self.unasked,

@@ -21,6 +21,8 @@ IMAGE_MAX_BYTES = 2 << 40
 TICKET_S = 60.0
 INTERRUPTED_S = 900.0
 ASK, AUTOMATIC = "ask", "automatic"
+QUARANTINE_AFTER = 3
+MAX_REFUSALS = 1000
 
 
 class DefragMode(StrEnum):
@@ -49,7 +51,8 @@ class Config:
     ``evacuate`` is what `serve` does about a host that is proven off: ``ask`` or ``automatic``.
     ``image_max`` is the largest disk, in bytes, that an image may be of.
     A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
-    ``interrupted_s`` for that person. ``mix`` are the requests that are expected, read
+    ``interrupted_s`` for that person. After ``quarantine_after`` refusals a GPU is quarantined, a
+    host cordoned; 0: never. ``mix`` are the requests that are expected, read
     when they are needed.
     """
 
@@ -66,6 +69,7 @@ class Config:
     ticket_s: float = TICKET_S
     evacuate: str = ASK
     interrupted_s: float = INTERRUPTED_S
+    quarantine_after: int = QUARANTINE_AFTER
     mix: Declared | None = None
 
     @property
@@ -129,6 +133,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         ticket_s=_number(settings, "ticket_s", TICKET_S),
         evacuate=_evacuate(settings.get("evacuate")),
         interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),
+        quarantine_after=_refusals(settings),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
     )
 
@@ -197,6 +202,15 @@ def _bytes(settings: Mapping[str, _Setting], key: str, default: int) -> int:
         return parse_bytes(setting.text)
     except ValueError as error:
         setting.refuse(key, f"is no size: {error}", next=f"{key}: 4TiB")
+
+
+def _refusals(settings: Mapping[str, _Setting]) -> int:
+    setting = settings.get("quarantine_after")
+    if setting is None:
+        return QUARANTINE_AFTER
+    if not setting.text.isdecimal() or int(setting.text) > MAX_REFUSALS:
+        setting.refuse("quarantine_after", f"is not a whole number up to {MAX_REFUSALS}")
+    return int(setting.text)
 
 
 def _lanes(settings: Mapping[str, _Setting]) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import Cli, host, new_cli, vm
+from tests.e2e.support import Cli, host, new_cli
+from tests.e2e.support import vm as any_vm
 
 
 @pytest.fixture
@@ -16,6 +17,11 @@ def cli() -> Iterator[Cli]:
         images = ["cad@1.qcow2"]
         made.sim_up(host("f", ("T4", 2), images=images), host("g", ("T4", 1), images=images))
         yield made
+
+
+def vm(name: str, profile: str, **more: Any) -> dict[str, Any]:
+    """One that goes to f first, as long as there is room."""
+    return any_vm(name, profile, policy="breadth-first", **more)
 
 
 def refusing(cli: Cli, name: str = "f", verb: str = "mdev_create", number: str = "EIO") -> None:
@@ -78,6 +84,7 @@ def test_a_pools_spares_are_made_elsewhere_and_what_refuses_is_not_counted(cli: 
         "entitlement": {"groups": ["staff"]},
         "spare": 3,
         "max": 4,
+        "policy": "breadth-first",
     }
     refusing(cli)
     cli.ok("apply", "-f", cli.documents(pool, name="pool.yaml"))

@@ -42,8 +42,10 @@ def host_refuses(field: Field, host: str, _: str, n: int) -> bool:
 
 
 def gpu_refuses(field: Field, host: str, _: str, n: int) -> bool:
-    gpus = field.world.sim.host(host).kernel.gpus
-    field.inject(host, "gpu", gpus[n % len(gpus)].address, "fail", "create", str(2 + n))
+    gpus = sorted(field.world.sim.host(host).kernel.nvidia)
+    if not gpus:
+        return False
+    field.inject(host, "gpu", gpus[n % len(gpus)], "fail", "create", str(2 + n))
     return True
 
 

@@ -78,8 +78,8 @@ def of_place(refusals: Iterable[Refusal], host: str, gpu: str) -> list[Refusal]:
 def summary(refusals: Sequence[Refusal]) -> str:
     """``it refused 2 times, last to make T4-4Q (EIO, Input/output error)``."""
     last, times = refusals[-1], len(_evidence(refusals))
-    often = "once" if times <= 1 else f"{times} times"
-    return f"it refused {often}, last to {last.what} ({last.why})"
+    often = "" if times <= 1 else f" {times} times, last"
+    return f"it refused{often} to {last.what} ({last.why})"
 
 
 def back_off(refusals: Sequence[Refusal]) -> str:

@@ -128,7 +128,6 @@ def _tickets(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-
 def _desktops(connection: Connection) -> None:
     for step in (_pools, _images, _tickets):
         step(connection)

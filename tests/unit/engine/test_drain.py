@@ -273,3 +273,14 @@ class TestMaintenance:
             bench.world.engine.start(["a"])
         assert not bench.world.ledger.operations(open_only=True)
         assert bench.world.facts().domains[0].state is DomainState.SHUTOFF
+
+
+def test_a_target_that_refuses_gives_way_to_another(bench: Bench) -> None:
+    bench.make(vm("web", "T4-4Q"))
+    first = bench.world.engine.drain_plan(Drain(host="h1"))[0].move
+    assert first is not None
+    target = first[0].target.name
+    bench.world.sim.hosts[target].faults.inject(["refuse", "mdev_create", "EIO", "9"])
+    bench.drain()
+    other = ({"h2", "h3"} - {target}).pop()
+    assert bench.where() == {"web": other}, f"{target} refuses, {other} does not"

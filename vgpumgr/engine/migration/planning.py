@@ -10,12 +10,14 @@ from vgpumgr.engine.migration.checks import cold_checks, gpu_checks, host_checks
 from vgpumgr.engine.migration.disks import disk_moves
 from vgpumgr.engine.migration.looks import Looks
 from vgpumgr.engine.migration.plan import Check, MovePlan, no, ok
+from vgpumgr.engine.outlook import Place
+from vgpumgr.engine.planning.places import decide
 from vgpumgr.engine.planning.plan import describe
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.placement import Fleet, NotPlaced, Placed, nearest_first
+from vgpumgr.model.placement import Decision, Fleet, NotPlaced, Placed, nearest_first
 from vgpumgr.model.vm import Allocation, DiskMode, GpuRequest, PlacementPolicy, VmRecord, VmSpec
 from vgpumgr.placement import place
 from vgpumgr.placement.defrag import reseat
@@ -73,16 +75,26 @@ def _place(
 ) -> tuple[Placed | None, tuple[Check, ...]]:
     """Room on the target alone, as if the VM were nowhere yet."""
     others = replace(view, vms=tuple(each for each in view.vms if each.id != vm.id))
-    fleet, request = build_fleet(others), wanted(view, vm.spec, held, target, live=live)
+    request = wanted(view, vm.spec, held, target, live=live)
     if seat is not None:
-        return _seated(fleet, replace(seat, request=request))
-    [decision] = place(fleet, [request], policy)
+        return _seated(build_fleet(others), replace(seat, request=request))
+    [decision] = decide(others, [request], _by(policy))
     if isinstance(decision, NotPlaced):
         reasons = nearest_first(decision.reasons)
         why = dict.fromkeys(each.text for each in reasons if each.host == target)
         explain = f"vgpumgr map, vgpumgr capacity, or another host than {target}"
         return None, tuple(no("room", text, explain, NoPlacement) for text in why)
     return decision, tuple(ok("room", line) for line in _room(decision))
+
+
+def _by(policy: PlacementPolicy) -> Place:
+    def placing(
+        fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+    ) -> tuple[Decision, ...]:
+        assert not kept, "one VM moves, to a host that is named"
+        return place(fleet, requests, policy)
+
+    return placing
 
 
 def _seated(fleet: Fleet, seat: Placed) -> tuple[Placed | None, tuple[Check, ...]]:

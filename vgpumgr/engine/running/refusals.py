@@ -45,6 +45,8 @@ def refusal_of(
     task: TaskRecord, record: StepRecord, error: VgpumgrError, now: float
 ) -> Refusal | None:
     """What an error of a step says of the GPU or the host; None where it is no refusal."""
+    if task.verb not in TRIED_ELSEWHERE and record.kind not in _OF_GPU | _POWER_ON:
+        return None
     device = record.kind in _OF_GPU
     barred = isinstance(error, NotPermitted) and not isinstance(error, HostKeyChanged)
     taken = device and isinstance(error, InUse)
@@ -134,7 +136,7 @@ def nowhere(tasks: Sequence[TaskRecord]) -> HostRefused | None:
     return HostRefused(
         f"{name} could be {verb} nowhere: {len(said)} places refused",
         why="; ".join(said),
-        next="vgpumgr gpu list, vgpumgr explain; the same command again tries other places first",
+        next="vgpumgr gpu list, vgpumgr host list; the same command again tries other places first",
     )
 
 

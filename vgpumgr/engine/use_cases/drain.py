@@ -12,13 +12,14 @@ from vgpumgr.engine.evacuation.planning import on_host
 from vgpumgr.engine.pooling import AtWork, at_work, floating_desktops
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
+from vgpumgr.engine.running.refusals import MOST_ALTERNATES
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import move
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.marks import DRAINED, mark, marked_while
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, VgpumgrError
-from vgpumgr.model.journal import MIGRATE, RESEAT
+from vgpumgr.model.journal import MIGRATE, RESEAT, TaskState
 from vgpumgr.model.vm import VmRecord
 
 
@@ -120,7 +121,7 @@ def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drai
     for vm in _waiting(session, wanted.host, outcome):
         if session.stop.is_set() or len(outcome.done) == most:
             break
-        choice, moved = until_current(partial(_leave, session, vm, wanted))
+        choice, moved = _leave_for_any(session, vm, wanted)
         outcome = outcome.then(moved)
         if choice.move is None:
             staying.append(choice)
@@ -172,19 +173,43 @@ def _is_there(session: Session, vm: VmRecord) -> bool:
     return any(each.id == vm.id for each in on_host(session.ledger.vms(), vm.host))
 
 
-def _leave(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
-    choice = _desktop(session, vm, wanted) or _choose(session, session.view(), vm, wanted)
+def _leave_for_any(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
+    """To the best target that does not refuse it; the last refusal stands where all do."""
+    choice, moved = until_current(partial(_leave, session, vm, wanted, ()))
+    tried: list[str] = []
+    while choice.move is not None and _was_refused(session, moved) and len(tried) < MOST_ALTERNATES:
+        tried.append(choice.move[0].target.name)
+        other, again = until_current(partial(_leave, session, vm, wanted, tuple(tried)))
+        if other.move is None:
+            break
+        choice, moved = other, again
+    return choice, moved
+
+
+def _was_refused(session: Session, moved: Outcome) -> bool:
+    """Was it taken back because its target refused?"""
+    undone = any(each.state is TaskState.UNDONE for each in moved.vms)
+    return undone and bool(session.ledger.refusals(moved.operation))
+
+
+def _leave(
+    session: Session, vm: VmRecord, wanted: Drain, tried: Sequence[str]
+) -> tuple[Choice, Outcome]:
+    view = session.view()
+    choice = _desktop(session, vm, wanted) or _choose(session, view, vm, wanted, tried)
     if choice.move is None:
         return choice, Outcome()
     return choice, operations.begin(session, move.opened(session, *choice.move))
 
 
-def _choose(session: Session, view: LedgerView, vm: VmRecord, wanted: Drain) -> Choice:
+def _choose(
+    session: Session, view: LedgerView, vm: VmRecord, wanted: Drain, tried: Sequence[str] = ()
+) -> Choice:
     def planned(target: str, cold: bool) -> tuple[migration.MovePlan, LedgerView]:
         how = move.Manner(cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users)
         return move.plan(session, vm.name, target, how)
 
-    hosts = wanted.to or _others(view, wanted.host)
+    hosts = [h for h in wanted.to or _others(view, wanted.host) if h not in tried]
     user = at_work(session.ledger, view).get(vm.id)
     try:
         return choose(view, vm, hosts, session.place, planned, cold=wanted.cold, user=user)

@@ -139,7 +139,12 @@ def test_a_new_image_comes_by_a_canary(made: list[PoolSim], tmp_path: Path) -> N
 
 def test_a_bad_image_stops_at_its_canary(made: list[PoolSim], tmp_path: Path) -> None:
     world = sim(made, tmp_path, spare=2)
-    world.engine.push_image("cad", BAD)
+    with pytest.raises(NotFound, match="image cad@3 lies on no host"):
+        world.engine.push_image("cad", BAD)
+    faults = world.world.sim.hosts["h1"].faults
+    faults.inject(["unreachable"])
+    world.engine.push_image("cad", BAD)  # a host that cannot be asked may have it
+    faults.inject(["clear"])
     worked = world.turn()
     assert any("cad@3.qcow2 is not in pool" in why for why in worked.refused.values())
     worked = world.turn(120)

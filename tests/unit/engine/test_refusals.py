@@ -15,7 +15,7 @@ from vgpumgr.model.errors import BadImage, HostRefused, NotPermitted, OutcomeUnk
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.journal import OperationState, TaskState
 from vgpumgr.model.refusal import Tolerance
-from vgpumgr.model.vm import Affinity
+from vgpumgr.model.vm import Affinity, PlacementPolicy
 
 MINUTE = 60.0
 EIO = HostRefused("the kernel said no", errno_name="EIO")
@@ -35,7 +35,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def apply(world: World, name: str, *among: str) -> Outcome:
-    spec = vm(name, "T4-4Q", affinity=Affinity(hosts=among))
+    first = PlacementPolicy.BREADTH_FIRST  # h1, as long as it is as empty as the others
+    spec = vm(name, "T4-4Q", affinity=Affinity(hosts=among), policy=first)
     return world.engine.apply([spec])[1]
 
 

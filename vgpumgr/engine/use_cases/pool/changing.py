@@ -78,10 +78,15 @@ def leave(session: Session, name: str) -> PoolRecord:
 
 def push_image(session: Session, name: str, image: str) -> PoolRecord:
     """Let a new image come: a canary first, then step by step."""
-    pool = session.ledger.pool(name)
-    if image not in {pool.image, pool.spec.image}:
-        _require_somewhere(session, pool, image)
-    return _write(session, name, lambda pool: with_image(session, pool, image, again=True))
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        after = with_image(session, pool, image, again=True)
+        had = {pool.image, pool.spec.image, pool.rollout.previous if pool.rollout else ""}
+        if image not in had:
+            _require_somewhere(session, pool, image)
+        return after
+
+    return _write(session, name, changed)
 
 
 def _require_somewhere(session: Session, pool: PoolRecord, reference: str) -> None:

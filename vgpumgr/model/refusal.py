@@ -64,7 +64,8 @@ class Tolerance:
         found = _evidence((*before, refusal))
         if not refusal.counts or self.most == 0 or len(found) < self.most:
             return ""
-        return f"{summary([*before, refusal])}: {_named(found)}"
+        kind = "operations" if refusal.gpu else "VMs"
+        return f"{summary([*before, refusal])}; {kind} {_named(found)}"
 
 
 TOLERANCE = Tolerance()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from vgpumgr.engine.candidates import Candidates, lines
 from vgpumgr.engine.fencing import NoFencing
@@ -23,6 +24,8 @@ from vgpumgr.model.ports import Clock, Fencing, Host, Hosts, Lanes, Ledger
 from vgpumgr.model.refusal import TOLERANCE, Tolerance
 from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy, VmSpec
 from vgpumgr.model.waits import WAITS, Waits
+
+NOTHING: Mapping[str, VmSpec] = MappingProxyType({})
 
 Progress = Callable[[VmOutcome], None]
 Tell = Callable[[str], None]
@@ -122,9 +125,12 @@ class Session:
         """What a new operation is opened with, now, or more tasks of one that there is."""
         return Opening(self.ledger.epoch(), self.new_uuid, self.clock.now(), within)
 
-    def elsewhere(self, operation: str) -> tuple[TaskRecord, ...]:
+    def elsewhere(
+        self, operation: str, specs: Mapping[str, VmSpec] = NOTHING
+    ) -> tuple[TaskRecord, ...]:
         """New tasks, reserved, for VMs of an open operation that were refused and fit at another
-        place. A session alone plans nothing: an engine does.
+        place; ``specs`` are theirs by name, as far as they are known. A session alone plans
+        nothing: an engine does.
         """
         return ()
 

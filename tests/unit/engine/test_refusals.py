@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
-from tests.world import World, effects, vm
+from tests.world import World, effects, vm, with_disk
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.model.errors import BadImage, HostRefused, NotPermitted, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.gpu import GpuState
@@ -162,3 +162,13 @@ def test_what_was_taken_back_by_request_is_not_tried_elsewhere(world: World) -> 
     world.host.refusals.clear()
     world.engine.undo(outcome.operation)
     assert world.names() == [] and effects(world.hosts["h2"]) == []
+
+
+def test_the_text_of_its_seed_goes_along(world: World) -> None:
+    """The ledger forgets it with the VM that was taken back."""
+    world.host.refuse("mdev_create")
+    spec = with_disk("web", policy=PlacementPolicy.BREADTH_FIRST)
+    [outcome] = world.engine.apply([spec])[1].vms
+    assert (outcome.host, outcome.state) == ("h2", TaskState.DONE)
+    assert any(b"#cloud-config" in each for each in world.hosts["h2"].uploads.values())
+    assert world.vm("web").spec.cloud_init == spec.cloud_init

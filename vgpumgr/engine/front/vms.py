@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from vgpumgr.engine.migration import MovePlan
 from vgpumgr.engine.planning.preflight import check_images
 from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome
-from vgpumgr.engine.session import Session
+from vgpumgr.engine.session import NOTHING, Session
 from vgpumgr.engine.use_cases import apply, delete, elsewhere, move, pool, power, queue, shelve
 from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.journal import TaskRecord
@@ -28,9 +28,11 @@ class Vms(Session):
         vm = self.ledger.vm(name)
         return self.host(vm.host).domains.xml(vm.name)
 
-    def elsewhere(self, operation: str) -> tuple[TaskRecord, ...]:
+    def elsewhere(
+        self, operation: str, specs: Mapping[str, VmSpec] = NOTHING
+    ) -> tuple[TaskRecord, ...]:
         """Plan VMs of an open operation that were refused at other places, and reserve these."""
-        return elsewhere.elsewhere(self, operation)
+        return elsewhere.elsewhere(self, operation, specs)
 
     def plan(self, desired: Sequence[VmSpec]) -> Plan:
         """Probe, then say what apply would do, or raise what it would: the images are looked at."""

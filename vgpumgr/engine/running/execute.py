@@ -26,6 +26,7 @@ from vgpumgr.model.journal import (
     TaskRecord,
     TaskState,
 )
+from vgpumgr.model.vm import VmSpec
 
 _NAMED = 20
 
@@ -76,10 +77,11 @@ def _run(
         for task in tasks
         if task.state not in FINAL_TASKS and (only is None or task.vm in only)
     ]
+    specs = _specs(session, left) if elsewhere else {}
     ended = _side_by_side(session, left)
     every = list(tasks)
     while elsewhere and not session.stop.is_set() and _any_undone(every, ended):
-        more = session.elsewhere(operation)
+        more = session.elsewhere(operation, specs)
         if not more:
             break
         every += more
@@ -100,6 +102,14 @@ def _side_by_side(session: Session, left: Sequence[TaskRecord]) -> dict[str, VmO
             raise result
         ended.update(result)
     return ended
+
+
+def _specs(session: Session, left: Sequence[TaskRecord]) -> Mapping[str, VmSpec]:
+    """What those that may be tried elsewhere are, by name: a VM that was taken back leaves no
+    cloud-init text in the ledger.
+    """
+    ids = {task.vm_id for task in left if task.verb in TRIED_ELSEWHERE}
+    return {vm.name: vm.spec for vm in session.ledger.vms_ever(ids)} if ids else {}
 
 
 def _any_undone(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -28,9 +28,16 @@ from vgpumgr.model.vm import VmSpec, VmState
 _OF_ALL = (LedgerError, Interrupted)
 
 
-def elsewhere(session: Session, operation_id: str) -> tuple[TaskRecord, ...]:
+Specs = Mapping[str, VmSpec]
+
+
+def elsewhere(session: Session, operation_id: str, specs: Specs) -> tuple[TaskRecord, ...]:
     """New tasks of an open operation, reserved: one for each VM that was refused and fits where it
     was not tried yet. Who fits nowhere has none; nobody else's refusal is changed by that.
+
+    ``specs`` are those that whoever runs it knows, by name. The ledger keeps no cloud-init text of
+    a VM that was taken back: one that has such, and that neither they nor the queue know, is left
+    to the same command again.
     """
     operation = session.ledger.operation(operation_id)
     if operation.ended_at is not None:
@@ -42,7 +49,7 @@ def elsewhere(session: Session, operation_id: str) -> tuple[TaskRecord, ...]:
     for _, group in groupby(sorted(tried, key=_alike), _alike):
         alike = list(group)
         try:
-            more += until_current(lambda alike=alike: _reserved(session, operation, alike))  # type: ignore[misc]
+            more += until_current(lambda alike=alike: _reserved(session, operation, alike, specs))  # type: ignore[misc]
         except _OF_ALL:
             raise
         except VgpumgrError:
@@ -64,13 +71,13 @@ class _Wishes:
 
 
 def _reserved(
-    session: Session, operation: OperationRecord, tried: Sequence[Tried]
+    session: Session, operation: OperationRecord, tried: Sequence[Tried], specs: Specs
 ) -> tuple[TaskRecord, ...]:
-    first = _placed(session, _wishes(session, tried), tried)
+    first = _placed(session, _wishes(session, tried, specs), tried)
     if not first:
         return ()
     session.refresh({each.host for each in first})
-    wishes = _wishes(session, tried)
+    wishes = _wishes(session, tried, specs)
     placed = _placed(session, wishes, tried)
     if missing := absent(placed, wishes.view, session.hosts, session.lanes):
         wishes = replace(wishes, view=replace(wishes.view, absent=missing))
@@ -87,7 +94,7 @@ def _reserved(
     return start.tasks
 
 
-def _wishes(session: Session, tried: Sequence[Tried]) -> _Wishes:
+def _wishes(session: Session, tried: Sequence[Tried], specs: Specs) -> _Wishes:
     """Of those that nobody has made, started or deleted since."""
     view = session.view()
     ids = {each.task.vm_id for each in tried}
@@ -102,7 +109,13 @@ def _wishes(session: Session, tried: Sequence[Tried]) -> _Wishes:
     own = {row.vm_id: row for row in rows if row.vm_id in ids}
     # A pool whose desktop is another VM by now, or none, has seen to it by itself.
     wanted = [vm for vm in gone if vm.id in own or vm not in desktops]
-    return _Wishes(view, [vm.spec for vm in wanted], list(own.values()))
+    known = {**{each.name: each.vm for each in view.queue}, **specs}
+    whole = [vm for vm in (known.get(vm.name, vm.spec) for vm in wanted) if not _withheld(vm)]
+    return _Wishes(view, whole, list(own.values()))
+
+
+def _withheld(spec: VmSpec) -> bool:
+    return spec.cloud_init is not None and bool(spec.cloud_init.digest)
 
 
 def _placed(session: Session, wishes: _Wishes, tried: Sequence[Tried]) -> list[Placed]:

@@ -16,6 +16,7 @@ from vgpumgr.model.refusal import Refusal
 from vgpumgr.store import hosts, marks
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import printable
+from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import refusal
 
 _OPEN = refusal.c.closed_at.is_(None)
@@ -34,7 +35,7 @@ def list_refusals(
         query = _STANDING
     else:
         query = select(refusal).where(refusal.c.operation == operation).order_by(_ORDER)
-    return tuple(_refusal(row, now) for row in connection.execute(query))
+    return tuple(refusal_of(row, now) for row in connection.execute(query))
 
 
 def keep(connection: Connection, moves: Iterable[Refused], stamp: Stamp) -> None:
@@ -140,7 +141,9 @@ def _close(connection: Connection, rows: Collection[Any], stamp: Stamp, why: str
     )
 
 
-def _refusal(row: Any, now: float) -> Refusal:
+@decodes(refusal)
+def refusal_of(row: Any, now: float) -> Refusal:
+    """The refusal of a whole row, read at ``now`` (Unix seconds)."""
     return Refusal(
         at=row.at,
         host=row.host,

@@ -28,6 +28,7 @@ from vgpumgr.store.logoff_moves import move_of
 from vgpumgr.store.pools import ask_of, booking_of, pool_of
 from vgpumgr.store.queue import entry_of
 from vgpumgr.store.quotas import quota_of
+from vgpumgr.store.refusals import refusal_of
 from vgpumgr.store.rows import name_of
 from vgpumgr.store.schema import (
     allocation,
@@ -48,6 +49,7 @@ from vgpumgr.store.schema import (
     pool_session,
     queue,
     quota,
+    refusal,
     request,
     step,
     task,
@@ -81,6 +83,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     pool_session: session_of,
     queue: entry_of,
     quota: quota_of,
+    refusal: lambda row: refusal_of(row, 0.0),
     request: request_of,
     step: step_of,
     task: lambda row: task_of(row, ()),

@@ -13,8 +13,10 @@ from tests.unit.store.test_queue import entry
 from tests.unit.store.values import allocation, refused, start, vm
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.image import CopyState
+from vgpumgr.model.journal import Refused
 from vgpumgr.model.pool import Ask, Booking, PoolAsk
 from vgpumgr.model.quota import Quota
+from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.vm import VmPlace
 
 
@@ -38,7 +40,11 @@ def every_table(path: Path) -> None:
     ledger, _ = pools.ledger_with(str(path), "cad-01")
     gpu = ledger.gpus()[0]
     desk = vm("desk", id="vm-desk", moving_to=VmPlace(host="h2"), cpus=(1, 2))
-    ledger.reserve(start(allocation(desk, gpu, [0, 1]), vms=[desk]))
+    begun = start(allocation(desk, gpu, [0, 1]), vms=[desk])
+    ledger.reserve(begun)
+    job, op = begun.tasks[0].id, begun.operation.id
+    said = Refusal(at=1.0, host="h1", vm="desk", operation=op, task=job, what="start", why="no")
+    ledger.record(Refused(task=job, refusal=said))
     ledger.refuse([refused("no", at=1.5)])
     ledger.reserve(layouts.applied(ledger, ledger.gpus()[0]))
     ledger.reserve(replace(start(vms=[vm("b")]), queued=(entry("waits"),)))

@@ -35,6 +35,7 @@ PLAIN = {
     "pool_session": "id pool desktop name user_name booking why",
     "queue": "id name vm_id why",
     "quota": "tenant",
+    "refusal": "host gpu vm operation task what why",
     "request": "vm vm_id",
     "step": "task kind detail host",
     "task": "id operation vm_id vm host verb error peer",

@@ -72,6 +72,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "runtime": "It runs no longer than that: others may be planned after it.",
         "after": "It starts when these have ended.",
         "together": "All replicas start together, or none.",
+        "await_hosts": "It waits even where no host of the fleet could hold it, for hosts to come.",
     },
     "Layout": {
         **_HEAD,

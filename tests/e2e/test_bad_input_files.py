@@ -194,9 +194,9 @@ def test_another_kind_is_refused_with_a_suggestion(cli: Cli) -> None:
     assert "did you mean VM?" in refused(cli, text)
 
 
-def test_a_file_of_hosts_names_no_vm(cli: Cli) -> None:
+def test_a_host_in_a_file_of_vms_is_not_dropped_unsaid(cli: Cli) -> None:
     text = "apiVersion: vgpumgr/v1\nkind: Host\nname: a\naddress: local\n"
-    assert "names no VM" in refused(cli, text)
+    assert "Host a (line 1) is not enrolled" in refused(cli, text)
 
 
 def test_a_folder_is_no_file(cli: Cli) -> None:

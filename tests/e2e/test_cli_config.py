@@ -83,7 +83,7 @@ def test_a_local_file_of_somebody_else_does_not_count(folder: Path) -> None:
         ("lanes: 1.5", "lanes"),
         ("defrag: {threshold: much}", "defrag_threshold: much is not a share"),
         ("defrag_threshold: 130%", "not between 0% and 100%"),
-        ("defrag: 30%", "unknown setting defrag"),
+        ("defrag: 30%", "30% is no mode"),
         ("# padding\n" * 10_000, "larger than"),
     ],
 )

@@ -11,6 +11,8 @@ LOOKS = frozenset(
         "drain_plan",
         "drift",
         "evacuation_plan",
+        "explain",
+        "explain_one",
         "heal_plan",
         "layout_export",
         "layout_plan",
@@ -19,6 +21,7 @@ LOOKS = frozenset(
         "pool_outlook",
         "pool_plan",
         "queue_outlook",
+        "staying",
         "thaw_plan",
         "users_on",
     }

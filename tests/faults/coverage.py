@@ -24,8 +24,8 @@ CHANGES_NOTHING = frozenset({steps.ConfirmGone.__name__})
 _CHANGE = steps.ChangePart.__name__
 # They write what other points are named by.
 _JOURNAL = frozenset({"reserve", "record"})
-# No use case of the engine writes so: a simulated fleet comes up with its hosts, a person interrupts
-# a command, a backup is put in the ledger's place.
+# No use case of the engine writes so: a simulated fleet comes up with its hosts, a person
+# interrupts a command, a backup is put in the ledger's place.
 _OF_NO_USE_CASE = frozenset({"add_host", "leave_operations", "raise_epoch"})
 
 Transition = tuple[str, tuple[str, ...]]

@@ -16,8 +16,8 @@ from vgpumgr.model.gpu import GpuFacts
 _WORD = re.compile(r"[A-Z0-9]+")
 # T4, V100S, GB200, RTX 6000; not 80GB, SXM5, HBM3.
 _MODEL = re.compile(r"(?!SXM|HBM)[A-Z]{1,3}\d{1,4}[A-Z]?|\d{4}")
-# Of a board's nominal memory ECC takes a sixteenth, and the driver up to 4 % more (RTX 6000:
-# 22,698 MiB of 24 GiB; M60: 7,618 of 8). Sizes of one model differ by a third or more.
+# Of a board's nominal memory ECC takes a sixteenth, and the driver some per cent more. Sizes of one
+# model differ by a third or more. Wide on purpose: a false alarm is worse than a lie unseen.
 _LEAST, _MOST = 0.75, 1.25
 
 

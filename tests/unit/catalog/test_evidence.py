@@ -56,7 +56,9 @@ def test_every_board_may_be_called_by_its_name_and_lose_a_part_of_its_memory(
         ("A100-SXM4-40GB", "NVIDIA PG506-232", 40960),
     ],
 )
-def test_what_drivers_are_known_to_say_is_no_contradiction(model: str, name: str, memory_mib: int) -> None:
+def test_what_drivers_are_known_to_say_is_no_contradiction(
+    model: str, name: str, memory_mib: int
+) -> None:
     assert catalog.contradiction(gpu(model, name, memory_mib)) == ""
 
 

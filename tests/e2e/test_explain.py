@@ -33,6 +33,8 @@ def changes(cli: Cli, file: str) -> dict[str, dict[str, str]]:
 
 def test_a_layout_that_is_said_to_help_does(cli: Cli) -> None:
     wanted = cli.documents(vm("paint", "A40-8Q"))
+    hint = cli.fails(5, "apply", "-f", wanted, "-o", "json").error["next"]
+    assert hint.partition("   (")[0] == f"vgpumgr explain -f {wanted} --vm paint", "can be typed"
     layout = changes(cli, wanted)["layout"]
     assert layout["host"] == "three"
     cli.ok("layout", "apply", "-f", cli.file(layout["next"], "layout.yaml"), "-y")
@@ -121,6 +123,18 @@ def test_a_vm_that_waits_in_the_queue_is_explained(cli: Cli) -> None:
         assert found["reasons"][0]["model"] == "T4"
         assert "stop" in {each["kind"] for each in found["changes"]}
     cli.ok("delete", "-f", wanted, "-y")
+
+
+def test_more_room_is_no_help_to_a_vm_that_its_quota_keeps_waiting(cli: Cli) -> None:
+    cli.ok("quota", "set", "render", "--gpu-memory", "4GiB")
+    wanted = cli.documents(vm("over", "T4-16Q", tenant="render", queue={}))
+    cli.ok("apply", "-f", wanted)
+    for words in (("over",), ("-f", wanted)):
+        (found,) = cli.fails(5, "explain", *words, "-o", "json").json["items"]
+        assert "tenant render: GPU memory" in found["standing"]
+        assert found["changes"] == [], "with a VM stopped its quota still keeps it waiting"
+    cli.ok("delete", "-f", wanted, "-y")
+    cli.ok("quota", "delete", "render")
 
 
 def test_what_matters_is_the_first_that_is_said(cli: Cli) -> None:

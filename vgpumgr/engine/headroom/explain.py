@@ -16,7 +16,7 @@ from vgpumgr.model.history import Answer, RequestRecord
 from vgpumgr.model.placement import Fleet, NotPlaced, Placed, nearest_first
 from vgpumgr.model.plan import Action, Plan, QueuedVm
 from vgpumgr.model.ports import Ledger
-from vgpumgr.model.queue import Turn
+from vgpumgr.model.queue import Turn, Why
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.placement import FITS, Explainer
 from vgpumgr.placement.whatif import suggest
@@ -24,6 +24,8 @@ from vgpumgr.placement.whatif import suggest
 _BOOKINGS = "vgpumgr booking list"
 # Of a bulk order, so many different refused requests get what would help: it takes a while.
 _MOST_DIFFERENT = 3
+# Who waits for one of these starts no sooner where there is more room.
+_NOT_ROOM = frozenset({Why.AFTER, Why.NEVER, Why.QUOTA})
 
 
 def explained(view: LedgerView, plan: Plan, names: Collection[str] = ()) -> tuple[Explanation, ...]:
@@ -102,7 +104,8 @@ def queued(view: LedgerView, turn: Turn, name: str) -> Explanation:
     for each in turn.waits:
         if each.waiting.vm.name == name:
             text = f"waits in the queue, position {each.position}: {each.text}"
-            return _in_queue(each.waiting.vm, text, Explainer(fleet), _Helps(view, fleet))
+            found = _in_queue(each.waiting.vm, text, Explainer(fleet), _Helps(view, fleet))
+            return replace(found, changes=()) if each.why in _NOT_ROOM else found
     return Explanation(vm=name, host=None, standing="waits in the queue, and is being stopped")
 
 

@@ -37,10 +37,7 @@ def no_placement(
 
 def _next(refused: NotPlaced, helps: Sequence[Change]) -> str:
     explain = f"vgpumgr explain -f FILE --vm {refused.request.name}"
-    explain += f"   (it fits {helps[0].words})" if helps else ""
-    if any(reason.code == "needs-layout" for reason in refused.reasons):
-        return f"vgpumgr layout apply with those lines in a Layout, or {explain}"
-    return explain
+    return explain + (f"   (it fits {helps[0].words})" if helps else "")
 
 
 def _nearest(reasons: Sequence[Reason]) -> list[ReasonGroup]:

@@ -51,10 +51,12 @@ def from_foreign(
     """The layout of one configuration; UsageError when there is nothing of a layout in it."""
     from vgpumgr.spec import foreign
 
-    gpus = [gpu.facts for name in hosts for gpu in context.app.ledger.gpus(_known(context, name))]
+    ledger = context.app.ledger
+    named = [gpu for name in hosts for gpu in ledger.gpus(_known(context, name))]
+    gpus = [gpu.facts for gpu in (named if hosts else ledger.gpus())]
     reader: Any = foreign.FORMATS[tool] if tool else foreign
     here = gpus if len(hosts) == 1 else ()
-    found = reader.read(read_file(file), source_name(file), config, here)
+    found = reader.read(read_file(file), source_name(file), config, here, gpus)
     _say_left_out(found.left_out)
     layout: LayoutSpec | None = found.layout
     if layout is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from vgpumgr import catalog
@@ -11,23 +12,31 @@ from vgpumgr.spec.instances import Entry
 from vgpumgr.spec.partition import Fault
 from vgpumgr.spec.problems import either
 
+_PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 _ON_VFS = "sriov-vf"
 
 
 def known(key: str) -> bool:
-    """Whether the catalogue holds a board of this key, NVIDIA's or another vendor's."""
-    return catalog.board(key) is not None or catalog.sriov_board(key) is not None
+    """Whether it names a board: the catalogue's key, or the PCI id of one that it does not hold."""
+    if catalog.board(key) is not None or catalog.sriov_board(key) is not None:
+        return True
+    return _PCI_ID.fullmatch(key) is not None and catalog.board_by_pci(key) is None
 
 
-def faults(models: Sequence[str], layout: GpuLayout, wanted: Sequence[Entry]) -> Iterator[Fault]:
-    """What of the layout no GPU of these models could take; without models, no GPU at all."""
+def faults(
+    models: Sequence[str], devices: Sequence[str], layout: GpuLayout, wanted: Sequence[Entry]
+) -> Iterator[Fault]:
+    """What of the layout no GPU of these models could take; of a rule for all, no GPU at all.
+
+    What ``devices`` are, and boards outside the catalogue can do, is known when it is planned.
+    """
     for key in models:
         board, other = catalog.board(key), catalog.sriov_board(key)
         if board is not None:
             yield from of_board(board, layout, wanted)
         elif other is not None:
             yield from _of_other(other, layout)
-    if not models and wanted:
+    if not models and not devices and wanted:
         yield from instances.faults_everywhere(wanted)
 
 

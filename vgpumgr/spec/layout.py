@@ -121,7 +121,8 @@ class RuleModel(Strict):
         layout = self.layout()
         if fault := next(partition.faults(layout), None):
             refuse(fault.message, *fault.at)
-        if fault := next(board_rules.faults(self.model, layout, self.instances or []), None):
+        found = board_rules.faults(self.model, self.devices, layout, self.instances or [])
+        if fault := next(found, None):
             refuse(fault.message, *fault.at)
         return self
 

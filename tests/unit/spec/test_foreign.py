@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.gpu import GpuFacts
+from vgpumgr.model.gpu import GpuFacts, MigFacts, MigProfile
 from vgpumgr.model.layout import (
     VFS_MAX,
     GpuLayout,
@@ -69,7 +69,9 @@ def test_a_device_filter_names_boards_and_an_unknown_one_is_told() -> None:
             ),
         ),
     )
-    assert found.left_out == ("device-filter 0x20F310DE: no board of the catalogue",)
+    assert found.left_out == (
+        "device-filter 0x20F310DE: neither the catalogue nor a probed host has this board",
+    )
 
 
 def test_an_entry_without_a_filter_is_for_the_boards_that_can_do_it_and_never_for_all() -> None:
@@ -91,7 +93,72 @@ def test_a_filter_of_boards_that_nobody_knows_is_no_rule_for_every_gpu() -> None
     )
     found = foreign.read(text, "f.yaml")
     assert found.layout is None
-    assert found.left_out == ("device-filter 0x123410DE: no board of the catalogue",)
+    assert found.left_out == (
+        "device-filter 0x123410DE: neither the catalogue nor a probed host has this board",
+    )
+
+
+UNLISTED = "10de:2324"
+TEN = (InstanceGoal(profile="1g.10gb"),) * 2
+
+
+def unlisted(*profiles: str) -> GpuFacts:
+    """A GPU outside the catalogue whose driver tells these MIG profiles."""
+    told = tuple(
+        MigProfile(name=name, profile_id=n, gpu_slices=1, size=1, starts=(n,))
+        for n, name in enumerate(profiles)
+    )
+    [gpu] = gpus(UNLISTED, UNLISTED, 0x41)
+    return replace(gpu, mig=MigFacts(enabled=False, pending=False, profiles=told, instances=()))
+
+
+def of_unlisted(where: str, *profiles: str, one_host: bool = False) -> foreign.Imported:
+    """Two ``1g.10gb`` with their compute instances, on a fleet of one such GPU."""
+    text = (
+        f"version: v1\nmig-configs: {{a: [{{{where}, mig-enabled: true, "
+        "mig-devices: {1g.10gb: 2}}]}\n"
+    )
+    here = [unlisted(*profiles)]
+    return foreign.read(text, "f.yaml", "", here if one_host else (), here)
+
+
+FILTERED = 'device-filter: "0x232410DE", devices: all'
+
+
+def test_a_board_outside_the_catalogue_is_cut_by_what_its_driver_tells() -> None:
+    cut = GpuLayout(mig=True, instances=TEN)
+    found = of_unlisted(FILTERED, "1g.10gb", "7g.80gb")
+    assert found.layout is not None, found.left_out
+    assert found.layout.rules == (LayoutRule(models=(UNLISTED,), layout=cut),)
+    assert "compute instances are not made ahead" in found.left_out[0]
+    numbered = of_unlisted("devices: [0]", "1g.10gb", one_host=True)
+    assert numbered.layout is not None
+    assert numbered.layout.rules == (LayoutRule(devices=("0000:41:00.0",), layout=cut),)
+    everywhere = of_unlisted("devices: all", "1g.10gb").layout
+    assert everywhere is not None
+    assert LayoutRule(models=(UNLISTED,), layout=cut) in everywhere.rules
+    again = replace(found.layout, hosts=("h1",))
+    assert load(yaml.safe_dump(layout_document(again)), "f.yaml").layouts == (again,)
+
+
+def test_a_profile_that_neither_the_catalogue_nor_a_driver_knows_is_told() -> None:
+    other = of_unlisted(FILTERED, "1g.12gb")
+    assert other.layout is None
+    assert "tells no MIG profile 1g.10gb, but 1g.12gb" in other.left_out[0]
+    silent = of_unlisted(FILTERED)
+    assert silent.layout is None
+    assert "tells no MIG profile while MIG is off" in silent.left_out[0]
+
+
+def test_boards_outside_the_catalogue_go_into_a_file_by_their_pci_id() -> None:
+    rule = LayoutRule(models=(UNLISTED,), layout=GpuLayout(mig=True, instances=TEN))
+    single = replace(rule, models=(), devices=("0000:41:00.0",))
+    for each, where in ((rule, {"device-filter": ["0x232410DE"]}), (single, {"devices": [0]})):
+        spec = LayoutSpec(name="cut", rules=(each,), hosts=("h1",))
+        text = foreign.write("mig-parted", (spec,), {"h1": [unlisted("1g.10gb")]}).text
+        [entry] = yaml.safe_load(text)["mig-configs"]["cut"]
+        assert entry["mig-devices"] == {"1g.10gb": 2}
+        assert {**entry, **where} == entry
 
 
 def with_filter(wanted: str) -> foreign.Imported | str:
@@ -120,7 +187,8 @@ def test_a_filter_with_a_subsystem_names_the_one_board_of_several() -> None:
 def test_a_filter_with_a_subsystem_that_is_no_boards_is_told() -> None:
     found = with_filter("0x25B610DE:0x000110DE")
     assert not isinstance(found, str), found
-    said = "device-filter 0x25B610DE:0x000110DE: no board of the catalogue"
+    why = "neither the catalogue nor a probed host has this board"
+    said = f"device-filter 0x25B610DE:0x000110DE: {why}"
     assert (found.layout, found.left_out[0]) == (None, said)
 
 

@@ -135,6 +135,7 @@ A100 = "model: A100-PCIE-80GB"
             "A100-PCIE-80GB makes no GPU instance '1g.5gb'",
         ),
         ("instances: [{profile: 9g.9gb}]", "gpus[0].instances[0].profile", "no board makes"),
+        ("model: 10de:1eb8, mig: true", "gpus[0].model", "the catalogue has no board '10de:1eb8'"),
         (
             "instances: [{profile: 1g.6gb}, {profile: 1g.10gb}]",
             "gpus[0].instances",

@@ -25,13 +25,18 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def read(
-    data: bytes | str, source: str, config: str = "", gpus: Sequence[GpuFacts] = ()
+    data: bytes | str,
+    source: str,
+    config: str = "",
+    gpus: Sequence[GpuFacts] = (),
+    fleet: Sequence[GpuFacts] = (),
 ) -> Imported:
     """One configuration of a file of either format, told by its keys, or what nvidia-smi lists.
 
     ``config`` may be empty where the file holds one. ``gpus`` are the GPUs of the one host that
-    the file is for: they give its device numbers a meaning. Raises SpecError for a file that
-    cannot be read, UsageError for a configuration it does not hold.
+    the file is for: they give its device numbers a meaning. ``fleet`` are GPUs whose drivers tell
+    of boards that the catalogue does not hold. Raises SpecError for a file that cannot be read,
+    UsageError for a configuration it does not hold.
     """
     if nvidia_smi.is_listing(data):
         return nvidia_smi.read(data, gpus)
@@ -40,7 +45,7 @@ def read(
     if len(known) != 1:
         words = either([each.key for each in FORMATS.values()])
         raise UsageError(f"{source} is no layout file of another tool", why=f"it has no {words}")
-    return known[0].read(data, source, config, gpus)
+    return known[0].read(data, source, config, gpus, fleet)
 
 
 def write(

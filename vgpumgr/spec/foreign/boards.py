@@ -17,44 +17,72 @@ _NVIDIA = "10de:"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """GPUs of one board that an entry is for; no ``devices``: every one of that board."""
+    """GPUs of one model that an entry is for; no ``devices``: every one of that model.
 
-    board: Board
+    A model is the key of a board, or the PCI id of one outside the catalogue.
+    """
+
+    model: str
     devices: tuple[str, ...] = ()
+
+    @property
+    def board(self) -> Board | None:
+        """None outside the catalogue."""
+        return catalog.board(self.model)
+
+    @property
+    def vendor_device(self) -> str:
+        """``10de:20b5``."""
+        return self.board.vendor_device if self.board else self.model
 
 
 @dataclass(slots=True)
 class Targets:
-    """Finds the GPUs of entries, the last entry first: there the last match wins."""
+    """Finds the GPUs of entries, the last entry first: there the last match wins.
+
+    ``gpus`` are those of the one host that a file is for; ``fleet`` those whose drivers tell of
+    boards outside the catalogue.
+    """
 
     gpus: Sequence[GpuFacts]
+    fleet: Sequence[GpuFacts] = ()
     left_out: list[str] = field(default_factory=list)
     _taken: set[str] = field(default_factory=set)
 
     def of(self, entry: EntryModel) -> list[Group]:
         """The boards, or the single GPUs, that no later entry is for."""
-        boards = self._boards(entry.ids)
+        models = self._models(entry.ids)
         if entry.numbers is None:
-            return [Group(each) for each in self._free(boards)]
-        return list(self._numbered(entry.numbers, boards))
+            return [Group(each) for each in self._free(models)]
+        return list(self._numbered(entry.numbers, models))
 
     def take(self, group: Group) -> None:
         """No earlier entry is for these any more."""
-        self._taken |= set(group.devices) or {group.board.key}
+        self._taken |= set(group.devices) or {group.model}
 
-    def _free(self, boards: Sequence[Board]) -> list[Board]:
+    def unlisted(self, model: str) -> list[GpuFacts]:
+        """The GPUs of a model outside the catalogue."""
+        known = (*self.gpus, *self.fleet)
+        return [each for each in known if each.model == model and _is_unlisted(each)]
+
+    def _free(self, models: Sequence[str]) -> list[str]:
         here = {each.model for each in self.gpus}
-        free = [each for each in boards if each.key not in self._taken]
-        return [each for each in free if each.key in here] if here else free
+        free = [each for each in models if each not in self._taken]
+        return [each for each in free if each in here] if here else free
 
-    def _boards(self, ids: Sequence[str]) -> list[Board]:
+    def _models(self, ids: Sequence[str]) -> list[str]:
+        """Those of the catalogue in its order, then those that hosts alone have."""
         found = {each: [b for b in catalog.boards() if _is_meant(b, each)] for each in ids}
+        others = {each.model for each in (*self.gpus, *self.fleet) if _is_unlisted(each)}
         for missing in sorted(each for each, boards in found.items() if not boards):
-            self.left_out.append(f"device-filter {filter_text(missing)}: no board of the catalogue")
+            if missing not in others:
+                said = "neither the catalogue nor a probed host has this board"
+                self.left_out.append(f"device-filter {filter_text(missing)}: {said}")
         for each, boards in found.items():
             self._note_wider(each, boards)
-        meant = {board.key for boards in found.values() for board in boards}
-        return [each for each in catalog.boards() if not ids or each.key in meant]
+        meant = {board.key for boards in found.values() for board in boards} | {*ids}
+        known = [*(each.key for each in catalog.boards()), *sorted(others)]
+        return [each for each in known if not ids or each in meant]
 
     def _note_wider(self, wanted: str, boards: Sequence[Board]) -> None:
         """A layout knows boards, not their makers' subsystems."""
@@ -66,9 +94,8 @@ class Targets:
                     f"{others} other subsystem{'s' if others > 1 else ''} of it included"
                 )
 
-    def _numbered(self, numbers: Sequence[int], boards: Sequence[Board]) -> Iterator[Group]:
+    def _numbered(self, numbers: Sequence[int], models: Sequence[str]) -> Iterator[Group]:
         here = in_order(self.gpus)
-        known = {each.key: each for each in boards}
         if not here:
             self.left_out.append(f"devices {list(numbers)}: numbers mean the GPUs of one host")
             return
@@ -78,16 +105,25 @@ class Targets:
                 self.left_out.append(f"device {number}: the host has {len(here)} NVIDIA GPUs")
                 continue
             gpu = here[number]
-            if gpu.model in known and not self._taken & {gpu.device, gpu.model}:
+            if gpu.model in models and not self._taken & {gpu.device, gpu.model}:
                 found.setdefault(gpu.model, []).append(gpu.device)
         for model, devices in found.items():
-            yield Group(known[model], tuple(devices))
+            yield Group(model, tuple(devices))
 
 
 def in_order(gpus: Sequence[GpuFacts]) -> list[GpuFacts]:
     """NVIDIA GPUs in the order in which NVML and both tools number them: by PCI address."""
     found = [each for each in gpus if each.vendor_device.startswith(_NVIDIA)]
     return sorted(found, key=lambda gpu: PciAddress.parse(gpu.device))
+
+
+def is_nvidias(group: Group) -> bool:
+    """Of the catalogue's boards, or by the vendor in its PCI id."""
+    return group.board is not None or group.model.startswith(_NVIDIA)
+
+
+def _is_unlisted(gpu: GpuFacts) -> bool:
+    return gpu.vendor_device.startswith(_NVIDIA) and catalog.board(gpu.model) is None
 
 
 def _is_meant(board: Board, wanted: str) -> bool:
@@ -109,7 +145,7 @@ def pci_id(vendor_device: str) -> str:
 
 def rule_for(layout: GpuLayout, groups: Sequence[Group]) -> list[LayoutRule]:
     """One rule for all boards and one for all single GPUs, where there are any."""
-    models = tuple(each.board.key for each in groups if not each.devices)
+    models = tuple(each.model for each in groups if not each.devices)
     devices = tuple(device for each in groups for device in each.devices)
     rules = []
     if devices:

@@ -43,7 +43,7 @@ class Exported:
 def carry_in(
     config: str,
     entries: Sequence[E],
-    gpus: Sequence[GpuFacts],
+    targets: Targets,
     rules_of: Callable[[E, Targets], list[LayoutRule]],
 ) -> Imported:
     """A configuration's entries as a layout.
@@ -51,7 +51,6 @@ def carry_in(
     The last entry that matches a GPU wins there, the first rule here; rules of single devices
     come before those of boards.
     """
-    targets = Targets(gpus)
     rules: list[LayoutRule] = []
     for entry in reversed(entries):
         rules[:0] = rules_of(entry, targets)

@@ -28,12 +28,17 @@ class Format:
     entries: Callable[[LayoutSpec, Where], list[dict[str, Any]]]
 
     def read(
-        self, data: bytes | str, source: str, config: str = "", gpus: Sequence[GpuFacts] = ()
+        self,
+        data: bytes | str,
+        source: str,
+        config: str = "",
+        gpus: Sequence[GpuFacts] = (),
+        fleet: Sequence[GpuFacts] = (),
     ) -> Imported:
         """One configuration as a layout; see ``vgpumgr.spec.foreign.read``."""
         parsed: Any = parse(data, source, self.file)
         name, entries = chosen(parsed.configs, config, source)
-        return carry_in(name, entries, gpus, self.rules)
+        return carry_in(name, entries, Targets(gpus, fleet), self.rules)
 
     def write(
         self,

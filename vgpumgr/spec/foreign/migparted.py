@@ -6,17 +6,19 @@ Source: api/spec/v1/spec.go and pkg/mig/config/config.go of NVIDIA/mig-parted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board
+from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
 from vgpumgr.spec import board_rules
 from vgpumgr.spec.fields import Line, refuse
 from vgpumgr.spec.foreign import compute
-from vgpumgr.spec.foreign.boards import Targets, rule_for
+from vgpumgr.spec.foreign.boards import Group, Targets, rule_for
 from vgpumgr.spec.foreign.compute import Filled
 from vgpumgr.spec.foreign.files import Configs, EntryModel, FileModel
 from vgpumgr.spec.foreign.format import Format
@@ -61,16 +63,49 @@ def _rules(entry: MigEntryModel, targets: Targets) -> list[LayoutRule]:
     layout = GpuLayout(mig=entry.enabled, instances=compute.goals(made) if entry.enabled else None)
     found = []
     for group in targets.of(entry):
-        why = _why_not(group.board, layout, made)
+        board = group.board
+        why = (
+            _why_not(board, layout, made)
+            if board
+            else _why_not_told(targets.unlisted(group.model), made)
+        )
         if not why:
             found.append(group)
             targets.take(group)
         elif entry.ids or group.devices:
-            targets.left_out.append(f"{group.board.key}: {why}")
+            targets.left_out.append(f"{group.model}: {why}")
     if not found and made:
         names = ", ".join(f"{name} × {count}" for name, count in (entry.counts or {}).items())
         targets.left_out.append(f"{names}: for no GPU")
-    return rule_for(layout, found)
+    return [
+        *rule_for(layout, [each for each in found if each.board]),
+        *_unlisted_rules(layout, [each for each in found if not each.board], targets),
+    ]
+
+
+def _unlisted_rules(
+    layout: GpuLayout, groups: Sequence[Group], targets: Targets
+) -> list[LayoutRule]:
+    """A driver tells the compute instances of GPU instances that are there: none ahead."""
+    if groups and layout.instances:
+        bare = tuple(replace(each, compute=()) for each in layout.instances)
+        layout = replace(layout, instances=bare)
+        models = ", ".join(sorted({each.model for each in groups}))
+        said = f"{models}: outside the catalogue, compute instances are not made ahead"
+        targets.left_out.append(said)
+    return rule_for(layout, groups)
+
+
+def _why_not_told(gpus: Sequence[GpuFacts], made: Sequence[Filled]) -> str:
+    """Why no GPU outside the catalogue can do it, by the MIG profiles that its driver tells."""
+    told = [each.mig for each in gpus if each.mig is not None]
+    if not told:
+        return "its driver tells of no MIG"
+    names = {each.name: None for mig in told for each in mig.profiles if each.starts}
+    if made and not names:
+        return "its driver tells no MIG profile while MIG is off: turn it on and probe the host"
+    strange = next((each.profile for each in made if each.profile not in names), "")
+    return f"its driver tells no MIG profile {strange}, but {', '.join(names)}" if strange else ""
 
 
 def _why_not(board: Board, layout: GpuLayout, made: Sequence[Filled]) -> str:

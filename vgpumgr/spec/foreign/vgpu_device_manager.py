@@ -62,6 +62,10 @@ def _rules(entry: VgpuEntryModel, targets: Targets) -> list[LayoutRule]:
     by_layout: dict[GpuLayout, list[Group]] = {}
     known = False
     for group in targets.of(entry):
+        if group.board is None:
+            if entry.ids or group.devices:
+                targets.left_out.append(f"{group.model}: its vGPU types are not in the catalogue")
+            continue
         types = {_short(each): each for each in group.board.types}
         counts = {_known(name, types): count for name, count in entry.counts.items()}
         found = {kind: count for kind, count in counts.items() if kind is not None}
@@ -117,9 +121,9 @@ def _entries(spec: LayoutSpec, where: Where) -> list[dict[str, Any]]:
             where.note(rule, "declares no GPU instance, and the format nothing else of a layout")
             continue
         for group in where.groups(rule):
-            counts = _types(group.board, rule.layout.instances)
+            counts = _types(group.board, rule.layout.instances) if group.board else None
             if counts is None:
-                where.note(rule, f"{group.board.key}: no vGPU type has such an instance to itself")
+                where.note(rule, f"{group.model}: no vGPU type has such an instance to itself")
                 continue
             targets = where.of_groups(rule, [group])
             found += [{**target, "vgpu-devices": counts} for target in targets]

@@ -9,7 +9,7 @@ from typing import Any
 from vgpumgr import catalog
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import LayoutRule, LayoutSpec
-from vgpumgr.spec.foreign.boards import Group, in_order, pci_id
+from vgpumgr.spec.foreign.boards import Group, in_order, is_nvidias, pci_id
 
 
 @dataclass(slots=True)
@@ -47,22 +47,22 @@ class Where:
             devices = {device for group in groups for device in group.devices}
             numbers = [n for n, gpu in enumerate(self._here()) if gpu.device in devices]
             return [{"devices": numbers}]
-        ids = sorted({pci_id(group.board.vendor_device) for group in groups})
+        ids = sorted({pci_id(group.vendor_device) for group in groups})
         self._note_others(rule, groups)
         return [{"device-filter": ids, "devices": "all"}]
 
     def groups(self, rule: LayoutRule) -> list[Group]:
         """The rule's GPUs by board; what the format cannot name is noted."""
         if not rule.devices:
-            known = {key: catalog.board(key) for key in rule.models}
-            for key in (key for key, board in known.items() if board is None):
+            known = [each for each in map(Group, rule.models) if is_nvidias(each)]
+            for key in sorted(set(rule.models) - {each.model for each in known}):
                 self.note(rule, f"{key} is not NVIDIA's")
-            return [Group(board) for board in known.values() if board is not None]
+            return known
         found: dict[str, list[str]] = {}
         for gpu in self._here():
             if gpu.device in rule.devices:
                 found.setdefault(gpu.model, []).append(gpu.device)
-        numbered = [Group(b, tuple(d)) for key, d in found.items() if (b := catalog.board(key))]
+        numbered = [Group(model, tuple(devices)) for model, devices in found.items()]
         named = {device for group in numbered for device in group.devices}
         for device in (each for each in rule.devices if each not in named):
             self.note(rule, f"{device}: its number on the host is not known")
@@ -74,8 +74,8 @@ class Where:
 
     def _note_others(self, rule: LayoutRule, groups: Sequence[Group]) -> None:
         """Some boards share one PCI id."""
-        meant = {group.board.key for group in groups}
-        ids = {group.board.vendor_device for group in groups}
+        meant = {group.model for group in groups}
+        ids = {group.vendor_device for group in groups}
         for board in catalog.boards():
             if board.vendor_device in ids and board.key not in meant:
                 self.note(rule, f"{pci_id(board.vendor_device)} is {board.key} too")

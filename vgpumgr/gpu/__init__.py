@@ -9,7 +9,7 @@ helper. ``could`` names what a GPU would make if a Layout partitioned it otherwi
 from vgpumgr.gpu.budget import slots, with_budget
 from vgpumgr.gpu.could import could
 from vgpumgr.gpu.framework import GpuFramework, companions, framework, offers
-from vgpumgr.gpu.unlisted import learned_profiles
+from vgpumgr.gpu.unlisted import learned_profiles, no_mig_vgpus
 
 __all__ = [
     "GpuFramework",
@@ -17,6 +17,7 @@ __all__ = [
     "could",
     "framework",
     "learned_profiles",
+    "no_mig_vgpus",
     "offers",
     "slots",
     "with_budget",

@@ -42,6 +42,19 @@ def plain_profile(gpu: GpuFacts) -> str:
     return catalog.vf_profile(gpu.model, len(gpu.vfs))
 
 
+def no_mig_vgpus(gpu: GpuFacts) -> str:
+    """Why no vGPU is made in the GPU instances of a board outside the catalogue; empty elsewhere.
+
+    A driver names types (``creatable_vgpu_types``), not the MIG profile that each lies in.
+    """
+    if gpu.mig is None or not is_unlisted(gpu):
+        return ""
+    told = (
+        "MIG profiles, but not which vGPUs they hold" if gpu.mig.profiles else "no MIG profile yet"
+    )
+    return f"it is not in the catalogue, and its driver tells {told}"
+
+
 def learned_profiles(gpu: GpuFacts) -> frozenset[str]:
     """Names that users may write because a host told them."""
     mdev_types = (gpu.mdev_types, *(vf.mdev_types for vf in gpu.vfs))

@@ -11,9 +11,9 @@ DEFAULT_VERSIONS = Versions(
 )
 
 
-# Boards that the catalogue does not hold: VFs that are plain, VFs that carry vGPUs.
-UNLISTED_PLAIN, UNLISTED_VGPU = "UNLISTED-VF", "UNLISTED-VGPU"
-UNLISTED = (UNLISTED_PLAIN, UNLISTED_VGPU)
+# Boards that the catalogue does not hold: VFs that are plain, VFs that carry vGPUs, MIG.
+UNLISTED_PLAIN, UNLISTED_VGPU, UNLISTED_MIG = "UNLISTED-VF", "UNLISTED-VGPU", "UNLISTED-MIG"
+UNLISTED = (UNLISTED_PLAIN, UNLISTED_VGPU, UNLISTED_MIG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

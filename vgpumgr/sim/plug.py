@@ -18,19 +18,23 @@ from vgpumgr.sim.linux.pci import Driver
 from vgpumgr.sim.linux.sriov import Sriov
 from vgpumgr.sim.nvidia.gpu import NvidiaGpu
 
+NVIDIA = "nvidia"
+
 
 def nvidia_gpus(
     host: SimHost, gpus: tuple[Gpu, ...], durable: MutableMapping[str, str]
 ) -> dict[str, NvidiaGpu]:
     """The resource manager of every NVIDIA GPU, by PF address."""
-    return _managed(host, [gpu for gpu in gpus if gpu.board.driver == "nvidia"], durable)
+    return _managed(host, [gpu for gpu in gpus if gpu.board.driver == NVIDIA], durable)
 
 
 def unlisted_gpus(
     host: SimHost, gpus: tuple[Gpu, ...], durable: MutableMapping[str, str]
 ) -> dict[str, NvidiaGpu]:
     """As much for GPUs outside the catalogue whose VFs carry vGPUs."""
-    return _managed(host, [gpu for gpu in gpus if gpu.board.vgpus], durable)
+    return _managed(
+        host, [gpu for gpu in gpus if gpu.board.vgpus and gpu.board.driver != NVIDIA], durable
+    )
 
 
 def _managed(

@@ -44,7 +44,7 @@ def _sits_on(board: str, fabric: str) -> bool:
 
 class BoardModel(Strict):
     """``count`` GPUs of one board of the catalogue, or of one that it does not hold
-    (``UNLISTED-VF``, ``UNLISTED-VGPU``).
+    (``UNLISTED-VF``, ``UNLISTED-VGPU``, ``UNLISTED-MIG``).
 
     ``vfs`` is the module option of AMD's gim: the VFs that the driver makes when it loads.
     """

@@ -144,6 +144,7 @@ def _partitioning(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("Layout", layout_text(item["layout"])),
         ("MIG", mig_text(mig)),
         *(("GPU instance", instance_text(each)) for each in (mig or {}).get("instances") or ()),
+        ("MIG vGPUs", (mig or {}).get("no_vgpus") and f"none: {mig['no_vgpus']}"),
         ("VFs", vfs and f"{vfs['on']} of {vfs['total']} on, {vfs['free']} free"),
         ("Mode", mode_text(item["mixed_size"])),
         ("Scheduler", item["scheduler"]),

@@ -126,6 +126,7 @@ def _mig(seen: Seen) -> dict[str, Any] | None:
         "enabled": mig.enabled,
         "pending": mig.pending,
         "instances": None if unread else [_instance(seen, each) for each in supplied],
+        "no_vgpus": seen.supply.no_mig_vgpus if seen.supply else "",
     }
 
 

@@ -16,7 +16,7 @@ def instances(
 ) -> tuple[InstanceSupply, ...]:
     """Those the driver shows, and those we hold a place for but have not made yet."""
     board = catalog.board(gpu.model)
-    if gpu.mig is None or board is None or not gpu.mig.enabled:
+    if gpu.mig is None or not gpu.mig.enabled:
         return ()
     guests = list(foreign)
     found = {
@@ -65,14 +65,15 @@ class _Instance:
 
 
 def _supply(
-    board: catalog.Board,
+    board: catalog.Board | None,
     each: _Instance,
     ours: Sequence[Allocation],
     foreign: Sequence[Usage],
     offers: Sequence[Offer],
 ) -> InstanceSupply:
-    slots = catalog.slice_slots(board, each.start, each.size)
-    known = catalog.gi_profile(board, each.profile)
+    """Outside the catalogue an instance takes no slots: nothing is offered in it."""
+    slots = catalog.slice_slots(board, each.start, each.size) if board else ()
+    known = catalog.gi_profile(board, each.profile) if board else None
     mine = [a for a in ours if a.instance is not None and a.instance.start == each.start]
     strangers = [usage for usage in foreign if usage.start == each.start]
     held = {slot for allocation in mine for slot in allocation.slots}

@@ -61,6 +61,7 @@ def gpu_supply(
         free_vfs=free_vfs,
         module_id=facts.module_id,
         could=frameworks.could(facts),
+        no_mig_vgpus=frameworks.no_mig_vgpus(facts),
     )
 
 

@@ -70,5 +70,6 @@ def no_such_profile(gpu: GpuState, kind: Kind) -> Reason:
     offered = ", ".join(profiles) or "nothing"
     more = f" and {len(profiles) - _NAMED} more" if len(profiles) > _NAMED else ""
     some = ", ".join(profiles[:_NAMED]) or "nothing"
-    text = f"{name(gpu)} cannot make {kind.profile} (it offers {some}{more})"
+    why = f": {gpu.supply.no_mig_vgpus}" if gpu.supply.no_mig_vgpus else ""
+    text = f"{name(gpu)} cannot make {kind.profile} (it offers {some}{more}{why})"
     return no_gpu(gpu, "profile", text, wanted=kind.profile, offered=offered)

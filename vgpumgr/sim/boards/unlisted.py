@@ -1,19 +1,25 @@
-"""Boards that the catalogue does not hold, as the device lab's hosts have them (docs/lab.md).
+"""Boards that the catalogue does not hold.
 
-An Intel 82576 with its class changed to that of a display controller: its VFs are a plain part of
-a GPU, or carry types of a vendor's own under a driver of their own. Numbers are those of QEMU's
-igb on Linux 6.12.
+One of NVIDIA's with MIG: an H100 PCIe 80 GB under another PCI id and other names. And one as the
+device lab's hosts have it (docs/lab.md): an Intel 82576 with its class changed to that of a
+display controller; its VFs are a plain part of a GPU, or carry types of a vendor's own under a
+driver of their own. Numbers are those of QEMU's igb on Linux 6.12.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from vgpumgr import catalog
 from vgpumgr.catalog import Board, VgpuType
-from vgpumgr.model.simulated import UNLISTED_PLAIN, UNLISTED_VGPU
-from vgpumgr.sim.boards.board import PciBoard
+from vgpumgr.model.simulated import UNLISTED_MIG, UNLISTED_PLAIN, UNLISTED_VGPU
+from vgpumgr.sim.boards.board import PciBoard, pci_board
 
 # What the lab's module writes into driver_override of VFs that carry vGPUs.
 VF_DRIVER = "vgpumgr_lab_vf"
 
+# No board has this id.
+_MIG_LIKE, _MIG_DEVICE = "H100-PCIE-80GB", "fff0"
 _FB_GIB = 16
 _TYPES = ((801, "1Q"), (802, "2Q"), (803, "4Q"), (804, "8Q"), (805, "16Q"), (806, "2A"))
 
@@ -86,7 +92,34 @@ def _board(key: str, vgpus: Board | None) -> PciBoard:
     )
 
 
+def _mig() -> PciBoard:
+    """As that board in everything but the id and the names."""
+    like, manager = pci_board(_MIG_LIKE), catalog.board(_MIG_LIKE)
+    assert manager is not None
+    return replace(
+        like,
+        key=UNLISTED_MIG,
+        name="LAB M80",
+        device=_MIG_DEVICE,
+        subsystem=f"10de:{_MIG_DEVICE}",
+        vf_device=_MIG_DEVICE,
+        types=tuple(replace(each, name=_renamed(each.name)) for each in like.types),
+        vgpus=replace(
+            manager,
+            key=UNLISTED_MIG,
+            name="LAB M80",
+            types=tuple(replace(each, name=_renamed(each.name)) for each in manager.types),
+        ),
+    )
+
+
+def _renamed(name: str) -> str:
+    """``NVIDIA H100-1-10C`` → ``LAB M80-1-10C``."""
+    return f"LAB M80-{name.partition('-')[2]}"
+
+
 UNLISTED = {
+    UNLISTED_MIG: _mig(),
     UNLISTED_PLAIN: _board(UNLISTED_PLAIN, None),
     UNLISTED_VGPU: _board(UNLISTED_VGPU, _resource_manager(UNLISTED_VGPU)),
 }

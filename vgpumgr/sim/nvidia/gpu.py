@@ -25,6 +25,8 @@ from vgpumgr.sim.nvidia.vgpus import Vgpus
 
 # vGPU 17: mixed-size mode, and vGPUs of one size but different series on one GPU.
 _HETEROGENEOUS_SINCE = 550
+# The places of MIG profiles are told while MIG is off, too (NVML's change log, v545 to v550).
+_PLACES_TOLD_SINCE = 550
 
 
 class NvidiaGpu:
@@ -62,6 +64,7 @@ class NvidiaGpu:
         self.fabric_state = "not-supported"
         self.nvlinks = 0
         self.heterogeneous = _branch(driver) >= _HETEROGENEOUS_SINCE
+        self.tells_places = _branch(driver) >= _PLACES_TOLD_SINCE
         self.health = Health(address)
         self.ecc = Ecc(model, durable=durable, key=f"nvidia:{address}:ecc")
         self.mig = MigMode(model, seed=seed, durable=durable, key=f"nvidia:{address}:mig")

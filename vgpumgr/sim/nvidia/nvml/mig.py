@@ -102,7 +102,10 @@ def _remaining(handle: Any, profile_id: Any, count: Any) -> None:
 
 
 def _placements(handle: Any, profile_id: Any, array: Any, count: Any) -> None:
-    profile = gpu(handle).grid().profile(number(profile_id))
+    asked = _capable(handle)
+    assert asked.mig.grid is not None
+    grid = asked.mig.grid if asked.tells_places else asked.grid()
+    profile = grid.profile(number(profile_id))
     put_placements(count, array, [(start, profile.size) for start in profile.starts])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e.support import Cli, new_cli
 from tests.e2e.support import host as sim_host
@@ -85,3 +86,50 @@ def test_a_user_writes_what_the_hosts_told(cli: Cli) -> None:
     near = cli.fails(2, "apply", "-f", cli.documents(vm_document("c", "LAB V16-4q")))
     assert "did you mean" in near.err
     cli.ok("vm", "delete", "a", "b", "-y", "--force")
+
+
+def test_mig_is_cut_as_another_tools_file_says_and_outlives_a_reboot(cli: Cli) -> None:
+    cli.sim_up(sim_host("h1", ("UNLISTED-MIG", 1)))
+    entry = {
+        "device-filter": "0xFFF010DE", "devices": "all",
+        "mig-enabled": True, "mig-devices": {"3g.40gb": 1, "1g.10gb": 2},
+    }  # fmt: skip
+    theirs = cli.file(yaml.safe_dump({"version": "v1", "mig-configs": {"cut": [entry]}}), "t.yaml")
+    ours = cli.file(cli.ok("layout", "import", theirs, "--host", "h1").out, "ours.yaml")
+    cli.ok("layout", "apply", "-f", ours, "-y")
+    assert places(cli) == {("3g.40gb", 4), ("1g.10gb", 0), ("1g.10gb", 1)}
+    cli.ok("layout", "assert", "-f", ours)
+    written = cli.file(cli.ok("layout", "export", "h1", "--format", "mig-parted").out, "w.yaml")
+    again = cli.file(cli.ok("layout", "import", written, "--host", "h1").out, "again.yaml")
+    cli.ok("layout", "apply", "-f", again, "-y")
+    assert places(cli) == {("3g.40gb", 4), ("1g.10gb", 0), ("1g.10gb", 1)}
+    cli.ok("sim", "inject", "h1", "reboot")
+    cli.ok("host", "probe", "h1")
+    cli.ok("layout", "assert", "-f", cli.file(cli.ok("layout", "export", "h1").out, "found.yaml"))
+    assert len(places(cli)) == 3
+
+
+def test_why_no_vgpu_goes_into_its_gpu_instances_is_said(cli: Cli) -> None:
+    cli.sim_up(sim_host("h1", ("UNLISTED-MIG", 1)))
+    why = "its driver tells MIG profiles, but not which vGPUs they hold"
+    shown = cli.ok("gpu", "show", cli.items("gpu", "list")[0]["name"]).out
+    assert why in shown
+    document = cli.documents(vm_document("a", "3g.40gb"))
+    assert why in cli.fails(5, "explain", "-f", document).out
+
+
+def test_a_profile_that_its_driver_does_not_tell_is_refused_with_those_it_tells(cli: Cli) -> None:
+    cli.sim_up(sim_host("h1", ("UNLISTED-MIG", 1)))
+    layout = {
+        "kind": "Layout", "name": "cut", "hosts": ["h1"],
+        "gpus": [{"model": "10de:fff0", "instances": [{"profile": "1g.12gb"}]}],
+    }  # fmt: skip
+    plan = cli("layout", "plan", "-f", cli.documents(layout, name="layout.yaml"))
+    assert "has no MIG profile 1g.12gb" in plan.out + plan.err
+    assert "1g.10gb" in plan.out + plan.err
+
+
+def places(cli: Cli) -> set[tuple[str, int]]:
+    """The GPU instances of the only GPU, by profile and place."""
+    [gpu] = cli.items("gpu", "list")
+    return {(each["profile"], each["start"]) for each in gpu["mig"]["instances"]}

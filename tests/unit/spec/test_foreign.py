@@ -112,14 +112,16 @@ def unlisted(*profiles: str) -> GpuFacts:
     return replace(gpu, mig=MigFacts(enabled=False, pending=False, profiles=told, instances=()))
 
 
-def of_unlisted(where: str, *profiles: str, one_host: bool = False) -> foreign.Imported:
+def of_unlisted(where: str, *profiles: str, one_host: bool = True) -> foreign.Imported:
     """Two ``1g.10gb`` with their compute instances, on a fleet of one such GPU."""
     text = (
         f"version: v1\nmig-configs: {{a: [{{{where}, mig-enabled: true, "
         "mig-devices: {1g.10gb: 2}}]}\n"
     )
     here = [unlisted(*profiles)]
-    return foreign.read(text, "f.yaml", "", here if one_host else (), here)
+    if one_host:
+        return foreign.read(text, "f.yaml", "", here)
+    return foreign.read(text, "f.yaml", "", (), here)
 
 
 FILTERED = 'device-filter: "0x232410DE", devices: all'
@@ -131,10 +133,10 @@ def test_a_board_outside_the_catalogue_is_cut_by_what_its_driver_tells() -> None
     assert found.layout is not None, found.left_out
     assert found.layout.rules == (LayoutRule(models=(UNLISTED,), layout=cut),)
     assert "compute instances are not made ahead" in found.left_out[0]
-    numbered = of_unlisted("devices: [0]", "1g.10gb", one_host=True)
+    numbered = of_unlisted("devices: [0]", "1g.10gb")
     assert numbered.layout is not None
     assert numbered.layout.rules == (LayoutRule(devices=("0000:41:00.0",), layout=cut),)
-    everywhere = of_unlisted("devices: all", "1g.10gb").layout
+    everywhere = of_unlisted("devices: all", "1g.10gb", one_host=False).layout
     assert everywhere is not None
     assert LayoutRule(models=(UNLISTED,), layout=cut) in everywhere.rules
     again = replace(found.layout, hosts=("h1",))

@@ -100,7 +100,10 @@ class InstanceModel(Strict):
 
 
 class RuleModel(Strict):
-    """The wanted partitioning of some GPUs of a host; what is left out stays as it is."""
+    """The wanted partitioning of some GPUs of a host; what is left out stays as it is.
+
+    ``model`` is a key of the catalogue, or the PCI id (``10de:2324``) of a board outside it.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": [part]} for part in _PARTS]}

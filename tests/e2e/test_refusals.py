@@ -66,7 +66,9 @@ def test_a_waiting_vm_starts_elsewhere_and_where_nobody_takes_it_says_who_refuse
     assert places(cli) == {"late": "g"}, "f refuses, and g has room"
     refusing(cli, "g")
     later = cli.documents(vm("later", "T4-4Q", queue=True), name="later.yaml")
-    assert "3 places refused" in cli.fails(1, "apply", "-f", later).err
+    told = cli.fails(1, "apply", "-f", later).err
+    assert "3 places refused" in told
+    assert "1 VM waits in the queue: vgpumgr queue list" in told
     cli("serve", "--once")
     [entry] = [each for each in cli.items("queue", "list") if each["name"] == "later"]
     assert entry["state"] == "waiting" and places(cli) == {"late": "g"}

@@ -143,6 +143,7 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
         raise
     _print_outcome(done, outcome)
     say_surplus(context, vms)
+    _say_waiting(context, outcome)
     outcome.raise_for_failure()
     if done.unplaced:
         raise PartlyDone(
@@ -151,6 +152,18 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
             next=explain_command(file),
         )
     require_all_read(done.warnings)
+
+
+def _say_waiting(context: Context, outcome: Outcome) -> None:
+    """Of VMs that were refused everywhere those that wait for another turn of the queue."""
+    refused = [vm.vm for vm in outcome.vms if vm.error is not None]
+    if not refused:
+        return
+    rows = context.app.ledger.queue()
+    waiting = {row.name for row in rows if row.state is QueueState.WAITING and row.name in refused}
+    if waiting:
+        verb = "waits" if len(waiting) == 1 else "wait"
+        say(f"{counted(len(waiting), 'VM')} {verb} in the queue: vgpumgr queue list")
 
 
 def _require_layouts(file: str, layouts: LayoutPlan, most: int = 5) -> None:

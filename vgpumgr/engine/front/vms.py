@@ -10,7 +10,17 @@ from vgpumgr.engine.pooling import AtWork
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import NOTHING, Session
-from vgpumgr.engine.use_cases import apply, delete, elsewhere, move, pool, power, queue, shelve
+from vgpumgr.engine.use_cases import (
+    apply,
+    delete,
+    elsewhere,
+    explain,
+    move,
+    pool,
+    power,
+    queue,
+    shelve,
+)
 from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.journal import TaskRecord
 from vgpumgr.model.plan import Plan
@@ -48,11 +58,11 @@ class Vms(Session):
     ) -> tuple[Explanation, ...]:
         """What apply would say of these VMs (or of those of such names), by what was seen last."""
         pool.refuse_names(self, [each.name for each in desired])
-        return apply.explain(self, desired, names)
+        return explain.explain(self, desired, names)
 
     def explain_one(self, name: str) -> Explanation:
         """Why a VM waits in the queue; of any other, what was said when it was asked for last."""
-        return apply.explain_one(self, name)
+        return explain.explain_one(self, name)
 
     def move_plan(
         self,

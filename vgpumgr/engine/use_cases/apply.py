@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from vgpumgr.engine.booking import Bookings, placing_beside
-from vgpumgr.engine.headroom.explain import explained, queued, refused, said
+from vgpumgr.engine.headroom.explain import refused
 from vgpumgr.engine.outlook import Place
 from vgpumgr.engine.planning.changes import (
     refuse_impossible,
@@ -25,14 +25,11 @@ from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
-from vgpumgr.engine.use_cases.queue import outlook
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Interrupted
-from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.journal import EVACUATE, MIGRATE, RESEAT, SHELVE, UNSHELVE
 from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.pool import DesktopRecord
-from vgpumgr.model.queued import QueueState
 from vgpumgr.model.vm import VmRecord, VmSpec
 
 # A start or stop that was cut off is not gone on with: planning sees what runs.
@@ -45,7 +42,7 @@ def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]
     Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
     nowhere else: before that is said they are waited for.
     """
-    require_known(desired, session.ledger.queue(_names(desired)))
+    require_afters(session, desired)
     place = placing_beside(session.place, session.ledger, session.clock.now())
     named, anywhere = _touched(session, desired)
     with session.looking(named, others=anywhere) as hosts:
@@ -68,30 +65,6 @@ def _lacking(session: Session, planned: Plan) -> str:
     return session.expected.latest.warning if decided or planned.unplaced else ""
 
 
-def explain(
-    session: Session, desired: Sequence[VmSpec], names: Collection[str] = ()
-) -> tuple[Explanation, ...]:
-    """What ``plan`` says of these VMs (or of those of such names), by what was seen last."""
-    require_known(desired, session.ledger.queue(_names(desired)))
-    place = placing_beside(session.place, session.ledger, session.clock.now())
-    view = session.view()
-    planned = make_plan(view, desired, place)
-    found = {each.vm: each for each in explained(view, planned, names)}
-    waits = [each.vm.name for each in planned.waiting if not each.new and each.vm.name in found]
-    if waits:  # serve decides about these, not this file
-        turn = outlook(session)
-        found |= {name: queued(view, turn, name) for name in waits}
-    return tuple(found[spec.name] for spec in desired if spec.name in found)
-
-
-def explain_one(session: Session, name: str) -> Explanation:
-    """Why a VM waits in the queue; of any other, what was said when it was asked for last."""
-    waiting = (each for each in session.ledger.queue([name]) if each.name == name)
-    if any(each.state is QueueState.WAITING for each in waiting):
-        return queued(session.view(), outlook(session), name)
-    return said(session.ledger, name)
-
-
 def _planned(
     session: Session, desired: Sequence[VmSpec], place: Place, warnings: Sequence[str]
 ) -> tuple[Plan, LedgerView]:
@@ -106,10 +79,11 @@ def _planned(
     return planned, view
 
 
-def _names(desired: Sequence[VmSpec]) -> frozenset[str]:
-    """The VMs, and those that they wait for."""
+def require_afters(session: Session, desired: Sequence[VmSpec]) -> None:
+    """NotFound where one of them waits for a VM that nobody knows."""
     after = (spec.queue.after for spec in desired if spec.queue is not None)
-    return frozenset((*(spec.name for spec in desired), *chain.from_iterable(after)))
+    names = frozenset((*(spec.name for spec in desired), *chain.from_iterable(after)))
+    require_known(desired, session.ledger.queue(names))
 
 
 def _touched(session: Session, desired: Sequence[VmSpec]) -> tuple[frozenset[str], bool]:

@@ -206,7 +206,7 @@ def test_refusals_name_the_host_and_leave_out_what_was_never_meant(folder: Path)
         f"mig: {A100} 0000:41:00.0 could make 1g.10gb with a layout: mig: true, vfs: max; "
         "and 6 more GPUs or hosts"
     )
-    assert refused.value.next.startswith("vgpumgr layout apply")
+    assert refused.value.next.startswith("vgpumgr explain -f FILE --vm ml")
     world.close()
 
 

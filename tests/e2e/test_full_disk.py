@@ -170,7 +170,7 @@ def test_a_disk_that_fills_meanwhile_leaves_an_operation_that_is_named(
     with mounted(cli, small(place)) as there:
         there.run("cp", str(cli.state / "ledger.sqlite"), str(place))
         ledger = place / "ledger.sqlite"
-        cli.ok("sim", "inject", "h1", "latency", "0.1")
+        cli.ok("sim", "inject", "h1", "latency", "1")  # time to fill the disk
         file = cli.documents(vm("late", "T4-4Q", replicas=3))
         apply = there.start(ledger, "apply", "-f", file)
         listing = ("operation", "list", "--open", "-o", "json")

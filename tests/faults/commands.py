@@ -15,7 +15,7 @@ from vgpumgr.engine.reconcile.turn import TurnEnd
 from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.use_cases import heal as healing
-from vgpumgr.engine.use_cases import reseat as reseating
+from vgpumgr.engine.use_cases import local_move
 from vgpumgr.engine.use_cases.drain import Drain
 from vgpumgr.model.defrag import Empty
 from vgpumgr.model.drift import DriftKind
@@ -100,7 +100,7 @@ def reseat(name: str) -> Command:
         operations.finish_leftovers(app.engine, {}, frozenset())  # where its end alone was lost
         moved = (each for each in app.ledger.operations() if each.kind == "vm move")
         if not any(each.state is OperationState.DONE for each in moved):
-            reseating.reseat(app.engine, name).raise_for_failure()
+            local_move.reseat(app.engine, name).raise_for_failure()
 
     return command
 

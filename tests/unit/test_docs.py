@@ -49,7 +49,7 @@ def test_every_key_of_a_document_is_explained() -> None:
         schema = json_schema(kind)
         for name, model in ((kind, schema), *schema["$defs"].items()):
             for key, part in model.get("properties", {}).items():
-                assert part.get("description"), f"{name}.{key} is not in vgpumgr/spec/key_words.py"
+                assert part.get("description"), f"{name}.{key}: vgpumgr/spec/key_descriptions.py"
 
 
 def test_the_demo_makes_as_many_vms_as_its_file_says() -> None:

@@ -125,7 +125,7 @@ class Session:
         """What a new operation is opened with, now, or more tasks of one that there is."""
         return Opening(self.ledger.epoch(), self.new_uuid, self.clock.now(), within)
 
-    def elsewhere(
+    def reserve_alternates(
         self, operation: str, specs: Mapping[str, VmSpec] = NOTHING
     ) -> tuple[TaskRecord, ...]:
         """New tasks, reserved, for VMs of an open operation that were refused and fit at another

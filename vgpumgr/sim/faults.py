@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vgpumgr.model.errors import HostUnreachable, UsageError
+from vgpumgr.sim.false_answers import Lies
 from vgpumgr.sim.forms import FORMS
-from vgpumgr.sim.lies import Lies
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.model.errors import UsageError
-from vgpumgr.spec.key_words import WORDS
+from vgpumgr.spec.key_descriptions import WORDS
 from vgpumgr.spec.load import KINDS
 from vgpumgr.spec.problems import did_you_mean
 

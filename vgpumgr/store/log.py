@@ -11,7 +11,7 @@ from sqlite3 import OperationalError
 
 from sqlalchemy import Connection, Engine
 
-from vgpumgr.store.withholding import OWED
+from vgpumgr.store.redaction import OWED
 
 
 class Log:

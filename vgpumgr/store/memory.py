@@ -14,11 +14,11 @@ from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 from vgpumgr.store.audit import Stamp, of_allocations, write
 from vgpumgr.store.beginnings import made, taken
 from vgpumgr.store.freeze import frozen
+from vgpumgr.store.redaction import withhold
 from vgpumgr.store.schema import allocation, gpu, meta, unit, vm
 from vgpumgr.store.statements import ALLOCATIONS, GIVE_BACK, VMS, Move
 from vgpumgr.store.taking import insert_allocations
 from vgpumgr.store.vms import vm_row
-from vgpumgr.store.withholding import withhold
 
 # Databases bound the parameters of one statement.
 _AT_ONCE = 5000

@@ -30,6 +30,7 @@ from vgpumgr.store.images import end as end_copy
 from vgpumgr.store.layouts import settle
 from vgpumgr.store.legal import State
 from vgpumgr.store.membership import end as end_membership
+from vgpumgr.store.redaction import withhold
 from vgpumgr.store.schema import operation, step, task, vm
 from vgpumgr.store.statements import (
     ALLOCATIONS,
@@ -42,7 +43,6 @@ from vgpumgr.store.statements import (
     Move,
     Values,
 )
-from vgpumgr.store.withholding import withhold
 
 Item = TypeVar("Item")
 

@@ -12,9 +12,9 @@ from vgpumgr.model.pool import Ask, Booking, PoolAsk, PoolRecord, PoolSpec, Roll
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import dump, load, load_list, printable
 from vgpumgr.store.near import not_found
+from vgpumgr.store.redaction import withhold
 from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import booking, pool, pool_ask
-from vgpumgr.store.withholding import withhold
 
 Row = dict[str, Any]
 

@@ -15,9 +15,9 @@ from vgpumgr.model.vm import VmSpec, VmState
 from vgpumgr.store.audit import Stamp, write
 from vgpumgr.store.codec import dump, load, printable
 from vgpumgr.store.near import not_found
+from vgpumgr.store.redaction import withhold
 from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import queue
-from vgpumgr.store.withholding import withhold
 
 Row = dict[str, Any]
 

@@ -28,11 +28,11 @@ from vgpumgr.store.layouts import replace_layouts
 from vgpumgr.store.membership import begin as begin_membership
 from vgpumgr.store.queue import enter, move
 from vgpumgr.store.quotas import within_quotas
+from vgpumgr.store.redaction import withheld
 from vgpumgr.store.schema import gpu, host, operation, request, step, task, vm
 from vgpumgr.store.taking import AGAIN, check_slots, insert_allocations, some
 from vgpumgr.store.vm_changes import change_vms
 from vgpumgr.store.vms import vm_row
-from vgpumgr.store.withholding import withheld
 
 Row = dict[str, Any]
 

@@ -25,9 +25,9 @@ from vgpumgr.store.copying import clear, copy_all, is_fresh
 from vgpumgr.store.database import Database, file_database
 from vgpumgr.store.migrate import migrate
 from vgpumgr.store.opening.tables import refuse_newer, schema_version
+from vgpumgr.store.redaction import owe
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, operation
 from vgpumgr.store.soundness import damages
-from vgpumgr.store.withholding import owe
 
 _PATIENCE_S = 15.0
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from sqlalchemy import Connection, column, select, table, true
 
-from vgpumgr.store.withholding import rewrite, withhold
+from vgpumgr.store.redaction import rewrite, withhold
 
 
 def _vfs_and_layouts(connection: Connection) -> None:

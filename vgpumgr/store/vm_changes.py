@@ -11,10 +11,10 @@ from sqlalchemy import Connection, bindparam, select, update
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.vm import VmRecord, VmSpec
 from vgpumgr.store.codec import dump, load
+from vgpumgr.store.redaction import owe
 from vgpumgr.store.rows import decodes
 from vgpumgr.store.schema import vm
 from vgpumgr.store.vms import vm_row
-from vgpumgr.store.withholding import owe
 
 Row = dict[str, Any]
 

@@ -119,7 +119,7 @@ def _print_rooms(
 ) -> None:
     from vgpumgr.engine.headroom.capacity import capacity as count
     from vgpumgr.engine.headroom.growth import Growth
-    from vgpumgr.engine.headroom.relaid import with_layouts
+    from vgpumgr.engine.headroom.relayout import with_layouts
 
     growth = Growth(fleet, context.app.ledger.holdings(), time.time())
     rooms = count(fleet, shape, profiles, growth)

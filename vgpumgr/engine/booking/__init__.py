@@ -2,7 +2,7 @@
 
 from vgpumgr.engine.booking.capacity import desktops_at_a_time
 from vgpumgr.engine.booking.keeping import BOOKED, Kept, booked_desktops, placing_beside
-from vgpumgr.engine.booking.unkept import Bookings, Unkept
+from vgpumgr.engine.booking.shortfall import Bookings, Unkept
 
 __all__ = [
     "BOOKED",

@@ -11,9 +11,9 @@ from vgpumgr.engine.reserving.shelving import Stop
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import NOTHING, Session
 from vgpumgr.engine.use_cases import (
+    alternates,
     apply,
     delete,
-    elsewhere,
     explain,
     move,
     pool,
@@ -38,11 +38,11 @@ class Vms(Session):
         vm = self.ledger.vm(name)
         return self.host(vm.host).domains.xml(vm.name)
 
-    def elsewhere(
+    def reserve_alternates(
         self, operation: str, specs: Mapping[str, VmSpec] = NOTHING
     ) -> tuple[TaskRecord, ...]:
         """Plan VMs of an open operation that were refused at other places, and reserve these."""
-        return elsewhere.elsewhere(self, operation, specs)
+        return alternates.reserve_alternates(self, operation, specs)
 
     def plan(self, desired: Sequence[VmSpec]) -> Plan:
         """Probe, then say what apply would do, or raise what it would: the images are looked at."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.reconcile import moving, pooling, queueing, turn
+from vgpumgr.engine.reconcile import logoff_moves, pooling, queueing, turn
 from vgpumgr.engine.reconcile.beside import BesideTurns
 from vgpumgr.engine.reconcile.book import HostBook
 from vgpumgr.engine.reconcile.claims import OperationClaims
@@ -19,7 +19,7 @@ from vgpumgr.engine.reconcile.gauging import NEVER, GaugeWatch
 from vgpumgr.engine.reconcile.lanes import Ended, Lane, SerialTurns, Turns
 from vgpumgr.engine.reconcile.ledger_state import LedgerState
 from vgpumgr.engine.reconcile.left_behind import LeftBehind
-from vgpumgr.engine.reconcile.moving import MoveTurn
+from vgpumgr.engine.reconcile.logoff_moves import MoveTurn
 from vgpumgr.engine.reconcile.pace import Pace, Patience
 from vgpumgr.engine.reconcile.status import OpenOperation, Status
 from vgpumgr.engine.reconcile.turn import TurnEnd
@@ -70,7 +70,7 @@ class Controller:
         jobs = {
             queueing.LANE: lambda lane: queueing.take(session, lane, self._shared, emit),
             pooling.LANE: pooling.PoolTurn(session, patience, emit).take,
-            moving.LANE: moves.take,
+            logoff_moves.LANE: moves.take,
         }
         self._beside = BesideTurns(session, beside or SerialTurns(session.clock), jobs, emit)
         self._dead = LeftBehind(session, self._shared, pace.interval_s, close)

@@ -75,7 +75,7 @@ def _go_on(turn: Turn, operation: OperationRecord) -> bool | None:
             return None
         outcomes = _run(turn, operation)
         if not leftovers.unfinished(session.ledger.tasks(operation.id)):
-            session.elsewhere(operation.id)  # the turns of those hosts go on with it
+            session.reserve_alternates(operation.id)  # the turns of those hosts go on with it
         for each in outcomes:
             turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
         reasons.extend(_reasons(turn, operation.id, outcomes))

@@ -81,7 +81,7 @@ def _run(
     ended = _side_by_side(session, left)
     every = list(tasks)
     while elsewhere and not session.stop.is_set() and _any_undone(every, ended):
-        more = session.elsewhere(operation, specs)
+        more = session.reserve_alternates(operation, specs)
         if not more:
             break
         every += more

@@ -18,10 +18,10 @@ from vgpumgr.engine.steps.healing import ConfirmGone, ForgetDomain, KeepDomain
 from vgpumgr.engine.steps.image import DeleteImage, ImportImage
 from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
 from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, StopToMove
+from vgpumgr.engine.steps.local_move import RedefineReseated, StartReseated
 from vgpumgr.engine.steps.moving import MoveDomain
 from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain, StopForNow
 from vgpumgr.engine.steps.removing import ForgetLayout, LeaveFleet, RemoveHelper
-from vgpumgr.engine.steps.reseating import RedefineReseated, StartReseated
 from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteReplaced, DeleteVolume
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import Damaged

@@ -9,8 +9,8 @@ from vgpumgr.engine.defrag import DefragPlan, Wanted, find
 from vgpumgr.engine.running import operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
+from vgpumgr.engine.use_cases import local_move
 from vgpumgr.engine.use_cases import move as moving
-from vgpumgr.engine.use_cases import reseat as reseating
 from vgpumgr.model.defrag import Goal, How, LogoffMove, Move, Moves, Room
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.journal import MIGRATE, RESEAT
@@ -95,7 +95,7 @@ def carry_out(session: Session, move: Move, *, with_users: bool = False) -> Outc
     came meanwhile, unless ``with_users``.
     """
     if move.within:
-        return reseating.reseat(session, move.vm, move.target, with_users=with_users)
+        return local_move.reseat(session, move.vm, move.target, with_users=with_users)
     how = moving.Manner(
         cold=move.way.how is not How.LIVE and move.way.how is not How.OFF,
         with_users=with_users,

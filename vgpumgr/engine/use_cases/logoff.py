@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from vgpumgr.engine.migration.planning import wanted
 from vgpumgr.engine.pooling import at_work
-from vgpumgr.engine.reserving.reseating import closed
+from vgpumgr.engine.reserving.local_move import closed
 from vgpumgr.engine.running import leftovers
 from vgpumgr.engine.running.outcome import Outcome, VmOutcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.engine.use_cases import move as moving
-from vgpumgr.engine.use_cases.reseat import reseat
+from vgpumgr.engine.use_cases.local_move import reseat
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.errors import (

@@ -12,7 +12,7 @@ from vgpumgr.engine.reserving.shelving import refuse_shelved
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
-from vgpumgr.engine.use_cases.reseat import reseat
+from vgpumgr.engine.use_cases.local_move import reseat
 from vgpumgr.engine.use_cases.shelve import finish, unshelve
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Conflict, NoPlacement

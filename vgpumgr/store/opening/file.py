@@ -11,7 +11,7 @@ from vgpumgr.store.database import Database, file_database
 from vgpumgr.store.faults import Unwritable
 from vgpumgr.store.identity import require_one_name
 from vgpumgr.store.migrate import Migration, migrate
-from vgpumgr.store.opening.still import still_view
+from vgpumgr.store.opening.snapshot import still_view
 from vgpumgr.store.opening.tables import create_tables, empty_view, new_fleet, version
 from vgpumgr.store.publish import publish
 from vgpumgr.store.schema import SCHEMA_VERSION

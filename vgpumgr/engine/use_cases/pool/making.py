@@ -11,7 +11,7 @@ from vgpumgr.engine.planning.preflight import absent
 from vgpumgr.engine.planning.quotas import within_quotas
 from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.pooling import desktop_spec
-from vgpumgr.engine.reserving.reseating import closed
+from vgpumgr.engine.reserving.local_move import closed
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.supply import build_fleet

@@ -10,7 +10,7 @@ from vgpumgr.engine.planning.changes import refuse_resting
 from vgpumgr.engine.planning.plan import describe, reached
 from vgpumgr.engine.planning.refusal import no_placement
 from vgpumgr.engine.pooling import at_work
-from vgpumgr.engine.reserving.reseating import Reseat, closed, fleet_beside, reseating
+from vgpumgr.engine.reserving.local_move import Reseat, closed, fleet_beside, reseating
 from vgpumgr.engine.reserving.shelving import refuse_shelved, wish
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome

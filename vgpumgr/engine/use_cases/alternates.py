@@ -31,7 +31,7 @@ _OF_ALL = (LedgerError, Interrupted)
 Specs = Mapping[str, VmSpec]
 
 
-def elsewhere(session: Session, operation_id: str, specs: Specs) -> tuple[TaskRecord, ...]:
+def reserve_alternates(session: Session, operation_id: str, specs: Specs) -> tuple[TaskRecord, ...]:
     """New tasks of an open operation, reserved: one for each VM that was refused and fits where it
     was not tried yet. Who fits nowhere has none; nobody else's refusal is changed by that.
 

@@ -128,6 +128,8 @@ def test_what_show_prints_is_an_item_of_the_list(cli: Cli) -> None:
         item = cli.ok(noun, "show", name, "-o", "json").json
         listed = next(each for each in cli.items(noun, "list") if each["name"] == name)
         head = {"apiVersion": item.pop("apiVersion"), "kind": item.pop("kind")}
+        for each in (item, listed):
+            assert each.pop("seen_s", 0) >= 0  # time goes on between two commands
         assert item == listed
         assert head["kind"].lower() == noun
 

@@ -129,11 +129,12 @@ def _host(context: Context, name: str, board: str, count: int) -> SimHost:
     import yaml
 
     from vgpumgr.cli.files import checked
+    from vgpumgr.spec import COMMAND_LINE
 
     gpus = [{"board": board, "count": count}] if count else []
     fleet = {"kind": "Fleet", "name": "added", "hosts": [{"name": name, "gpus": gpus}]}
     text = yaml.safe_dump({"apiVersion": API_VERSION, **fleet})
-    [host] = checked(context, text.encode(), "sim add").fleets[0].hosts
+    [host] = checked(context, text.encode(), COMMAND_LINE).fleets[0].hosts
     return host
 
 

@@ -154,6 +154,20 @@ def vm(name: str, *profiles: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "vcpus": 1, "memory": "1GiB", "gpus": gpus, **more}
 
 
+def pool(**more: Any) -> dict[str, Any]:
+    """A pool document of small desktops, one T4-4Q each, for the group ``staff``."""
+    asked = {
+        "kind": "Pool",
+        "name": "cad",
+        "image": "cad@1",
+        "vcpus": 1,
+        "memory": "1GiB",
+        "gpus": [{"profile": "T4-4Q"}],
+        "entitlement": {"groups": ["staff"]},
+    }
+    return {**asked, **more}
+
+
 def host(name: str, *boards: tuple[str, int], **more: Any) -> dict[str, Any]:
     """A small simulated host."""
     gpus = [{"board": board, "count": count} for board, count in boards]

@@ -7,20 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.e2e.support import Cli, host, new_cli, vm
+from tests.e2e.support import Cli, host, new_cli, pool, vm
 
-POOL = {
-    "kind": "Pool",
-    "name": "cad",
-    "image": "cad@1",
-    "vcpus": 1,
-    "memory": "1GiB",
-    "gpus": [{"profile": "T4-4Q"}],
-    "entitlement": {"groups": ["class"]},
-    "spare": 0,
-    "max": 4,
-    "time_zone": "Europe/Berlin",
-}
+POOL = pool(entitlement={"groups": ["class"]}, spare=0, max=4, time_zone="Europe/Berlin")
 
 
 @pytest.fixture

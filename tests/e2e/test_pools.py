@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import DEADLINE_S, Cli, host, names, new_cli, until
+from tests.e2e.support import DEADLINE_S, Cli, host, names, new_cli, pool, until
 
 IMAGES = ["cad@1.qcow2", "cad@2.qcow2"]
 
@@ -20,20 +20,9 @@ def cli() -> Iterator[Cli]:
         yield made
 
 
-def pool(**more: Any) -> dict[str, Any]:
-    asked = {
-        "kind": "Pool",
-        "name": "cad",
-        "image": "cad@1",
-        "vcpus": 1,
-        "memory": "1GiB",
-        "gpus": [{"profile": "T4-4Q"}],
-        "entitlement": {"groups": ["staff"]},
-        "spare": 1,
-        "max": 3,
-        "update": {"soak": "1s"},
-    }
-    return {**asked, **more}
+def asked(**more: Any) -> dict[str, Any]:
+    """A pool whose updates are through after a second."""
+    return pool(**{"spare": 1, "max": 3, "update": {"soak": "1s"}, **more})
 
 
 def serve(cli: Cli) -> str:
@@ -54,7 +43,7 @@ def assign(cli: Cli, user: str, *more: str) -> Any:
 
 
 def test_a_pool_is_applied_worked_used_updated_and_deleted(cli: Cli) -> None:
-    file = cli.documents(pool())
+    file = cli.documents(asked())
     assert cli.ok("apply", "-f", file, "--dry-run").out.startswith("create  pool cad")
     assert cli.items("pool", "list") == []
     cli.ok("apply", "-f", file)
@@ -111,7 +100,7 @@ def test_a_pool_is_applied_worked_used_updated_and_deleted(cli: Cli) -> None:
 
 def test_what_a_killed_serve_began_the_next_one_ends(cli: Cli) -> None:
     cli.ok("sim", "inject", "h1", "latency", "0.05")
-    cli.ok("apply", "-f", cli.documents(pool(spare=3)))
+    cli.ok("apply", "-f", cli.documents(asked(spare=3)))
     serving = cli.process("serve")
     until(lambda: "creating" in states(cli).values(), "a desktop that is being made")
     serving.kill()
@@ -149,7 +138,7 @@ def test_what_a_killed_serve_began_the_next_one_ends(cli: Cli) -> None:
 def test_a_pool_that_cannot_be_is_refused(
     refusing: Cli, more: dict[str, Any], code: int, said: str
 ) -> None:
-    found = refusing.fails(code, "apply", "-f", refusing.documents(pool(**more)))
+    found = refusing.fails(code, "apply", "-f", refusing.documents(asked(**more)))
     assert said in found.err
     assert refusing.items("pool", "list") == []
 

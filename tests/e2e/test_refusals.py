@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import Cli, host, new_cli
+from tests.e2e.support import Cli, host, new_cli, pool
 from tests.e2e.support import vm as any_vm
 
 
@@ -76,20 +76,9 @@ def test_a_waiting_vm_starts_elsewhere_and_where_nobody_takes_it_says_who_refuse
 
 
 def test_a_pools_spares_are_made_elsewhere_and_what_refuses_is_not_counted(cli: Cli) -> None:
-    pool = {
-        "kind": "Pool",
-        "name": "cad",
-        "image": "cad@1",
-        "vcpus": 1,
-        "memory": "1GiB",
-        "gpus": [{"profile": "T4-4Q"}],
-        "entitlement": {"groups": ["staff"]},
-        "spare": 3,
-        "max": 4,
-        "policy": "breadth-first",
-    }
+    asked = pool(spare=3, max=4, policy="breadth-first")
     refusing(cli)
-    cli.ok("apply", "-f", cli.documents(pool, name="pool.yaml"))
+    cli.ok("apply", "-f", cli.documents(asked, name="pool.yaml"))
     for _ in range(3):
         cli("serve", "--once")
     assert sorted(places(cli).values()) == ["g"] * 3, cli.ok("pool", "show", "cad").out

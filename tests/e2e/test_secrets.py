@@ -9,11 +9,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.e2e.support import Cli, finish, host, names, new_cli, until, vm
+from tests.e2e.support import Cli, finish, host, names, new_cli, pool, until, vm
 from vgpumgr.store.schema import SCHEMA_VERSION
 
 SECRET = "correct-horse-battery"
@@ -111,18 +110,7 @@ def test_what_waited_leaves_no_text(cli: Cli, beside: sqlite3.Connection) -> Non
 
 
 def test_what_a_pool_made_and_was_leaves_no_text(cli: Cli, beside: sqlite3.Connection) -> None:
-    asked: dict[str, Any] = {
-        "kind": "Pool",
-        "name": "cad",
-        "image": "cad@1",
-        "vcpus": 1,
-        "memory": "1GiB",
-        "gpus": [{"profile": "T4-4Q"}],
-        "entitlement": {"groups": ["staff"]},
-        "spare": 1,
-        "max": 1,
-        "cloud_init": SHORT,
-    }
+    asked = pool(spare=1, max=1, cloud_init=SHORT)
     cli.ok("apply", "-f", cli.documents(asked))
     cli("serve", "--once")
     assert columns(cli) == ["pool.spec", "vm.spec"]

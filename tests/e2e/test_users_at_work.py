@@ -6,21 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.support import Cli, host, new_cli
+from tests.e2e.support import Cli, host, new_cli, pool
 
-POOL = {
-    "kind": "Pool",
-    "name": "cad",
-    "image": "cad@1",
-    "vcpus": 1,
-    "memory": "1GiB",
-    "gpus": [{"profile": "T4-4Q"}],
-    "entitlement": {"users": ["ada", "bob", "eve"]},
-    "min": 6,
-    "spare": 3,
-    "max": 6,
-    "policy": "breadth-first",
-}
+POOL = pool(
+    entitlement={"users": ["ada", "bob", "eve"]}, min=6, spare=3, max=6, policy="breadth-first"
+)
 BIG = ("--for", "T4-16Q", "--count")
 
 

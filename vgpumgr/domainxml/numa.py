@@ -9,12 +9,13 @@ Source: libvirt's formatdomain documentation (CPU Tuning, NUMA Node Tuning, Gues
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 from lxml import etree
 
 from vgpumgr.model.domain import NumaSeat, NumaShare
+from vgpumgr.model.words import ranges
 
 
 def seat_domain(domain: etree._Element, seat: NumaSeat | None, cpus: Sequence[int]) -> None:
@@ -33,10 +34,10 @@ def seat_domain(domain: etree._Element, seat: NumaSeat | None, cpus: Sequence[in
     shares = seat.shares if seat else ()
     placed = [(cell, shares[at % len(shares)]) for at, cell in enumerate(_cells(domain)) if shares]
     if seat and seat.cpus:
-        vcpu.set("cpuset", bitmap(seat.cpus))
-    pins = {each: bitmap([cpu]) for each, cpu in enumerate(cpus)}
+        vcpu.set("cpuset", ranges(seat.cpus))
+    pins = {each: ranges([cpu]) for each, cpu in enumerate(cpus)}
     if not pins and len(shares) > 1:
-        pins = {each: bitmap(share.cpus) for cell, share in placed for each in cell if share.cpus}
+        pins = {each: ranges(share.cpus) for cell, share in placed for each in cell if share.cpus}
     if pins:
         cputune = _cputune(domain, vcpu)
         for number in sorted(pins):
@@ -77,19 +78,14 @@ def add_cells(domain: etree._Element, shares: Sequence[NumaShare]) -> None:
             numa,
             "cell",
             id=str(number),
-            cpus=bitmap(share.vcpus),
+            cpus=ranges(share.vcpus),
             memory=str(share.memory_mib * 1024),
             unit="KiB",
         )
 
 
-def bitmap(numbers: Collection[int]) -> str:
-    """``0-3,8`` as libvirt prints it."""
-    return ",".join(_runs(sorted(numbers)))
-
-
 def numbers_of(text: str) -> frozenset[int]:
-    """The reverse, with libvirt's ``^2`` for what is left out; ValueError for other text."""
+    """The numbers in libvirt's ``0-3,^2,8`` (all but 2); ValueError for other text."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().removeprefix("^").partition("-")
@@ -99,19 +95,6 @@ def numbers_of(text: str) -> frozenset[int]:
         else:
             found.update(named)
     return frozenset(found)
-
-
-def _runs(numbers: Sequence[int]) -> Iterator[str]:
-    first = last = None
-    for number in numbers:
-        if last is not None and number == last + 1:
-            last = number
-            continue
-        if first is not None:
-            yield str(first) if first == last else f"{first}-{last}"
-        first = last = number
-    if first is not None:
-        yield str(first) if first == last else f"{first}-{last}"
 
 
 def _is_run(numbers: Sequence[int]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 
@@ -18,6 +18,17 @@ def spanned(names: Sequence[str], shown: int = 2) -> str:
     if len(names) <= shown + 1:
         return ", ".join(names)
     return f"{', '.join(names[:shown])} and {len(names) - shown} more"
+
+
+def ranges(numbers: Iterable[int], between: str = ",") -> str:
+    """``0-3,8``, in order."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return between.join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def _follow(names: Sequence[str]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from vgpumgr.cli.commands.allocation import _ranges
 from vgpumgr.cli.terminal import unstyled
 from vgpumgr.cli.views.bars import bar
 from vgpumgr.cli.views.folding import folded
@@ -27,7 +26,7 @@ from vgpumgr.model.layout import (
     SetVfs,
 )
 from vgpumgr.model.placement import GpuSupply, InstanceSupply, Offer, Start, Usage
-from vgpumgr.model.words import span_words, spanned
+from vgpumgr.model.words import ranges, span_words, spanned
 
 
 def usage(units: int, start: int | None = None, *, foreign: str = "", profile: str = "p") -> Usage:
@@ -92,7 +91,7 @@ def test_a_large_gpu_is_scaled() -> None:
     ("slots", "text"), [((), ""), ((3,), "3"), ((0, 1, 2), "0-2"), ((5, 0, 1, 7), "0-1,5,7")]
 )
 def test_slots_are_ranges(slots: tuple[int, ...], text: str) -> None:
-    assert _ranges(slots) == text
+    assert ranges(slots) == text
 
 
 GOAL = GpuLayout(

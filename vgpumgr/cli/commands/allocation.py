@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.words import ranges
 
 COLUMNS = (
     Column("ID", lambda item: item["id"][:8]),
@@ -20,23 +20,12 @@ COLUMNS = (
     Column("FRAMEWORK", "framework"),
     Column("DEVICE", "device"),
     Column("STATE", "state"),
-    Column("SLOTS", lambda item: _ranges(item["slots"]), wide=True),
+    Column("SLOTS", lambda item: ranges(item["slots"]), wide=True),
     Column("PARENT", "parent", wide=True),
     Column("VF", "vf", wide=True),
     Column("INSTANCE", lambda item: _instance_text(item["instance"]), wide=True),
     Column("PLACEMENT", "placement_id", wide=True),
 )
-
-
-def _ranges(slots: Sequence[int]) -> str:
-    """``0-7,12``."""
-    runs: list[list[int]] = []
-    for slot in sorted(slots):
-        if runs and slot == runs[-1][-1] + 1:
-            runs[-1].append(slot)
-        else:
-            runs.append([slot])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _instance_text(instance: dict[str, Any] | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpumgr.model.placement import InstanceOffer, Offer, Reason
+from vgpumgr.model.words import ranges
 from vgpumgr.placement.geometry import Instance, slots_of
 from vgpumgr.placement.gpu_state import GpuState
 from vgpumgr.placement.rules.words import holder, instance_words, name, no_gpu, numbers
@@ -34,7 +35,8 @@ def _no_start(gpu: GpuState, offer: Offer) -> Reason:
     planned = gpu.used - len(taken)
     if planned:
         taken.append(f"{planned} placed before")
-    there = ", ".join(taken) or f"only slots {_ranges(slots_of(gpu.grid.free))} are free"
+    free = ranges(slots_of(gpu.grid.free), ", ")
+    there = ", ".join(taken) or f"only slots {free} are free"
     text = f"{name(gpu)} has none of the placement ids of {offer.profile} free ({ids}): {there}"
     return no_gpu(gpu, "no-start", text, ids=ids, taken=there)
 
@@ -93,21 +95,10 @@ def _unknown_slots(gpu: GpuState, starts: Sequence[tuple[int, int]]) -> str:
     wanted = 0
     for _, mask in starts:
         wanted |= mask
-    taken = _ranges(slots_of(wanted & ~gpu.grid.free))
+    taken = ranges(slots_of(wanted & ~gpu.grid.free), ", ")
     return f"units {taken} are taken" if taken else "its places are too small"
 
 
 def _list(gpu: GpuState, instances: Iterable[Instance]) -> str:
     ordered = sorted(instances, key=lambda each: each.supply.start)
     return ", ".join(instance_words(gpu, each) for each in ordered)
-
-
-def _ranges(slots: Sequence[int]) -> str:
-    """``0-3, 7``."""
-    runs: list[list[int]] = []
-    for slot in slots:
-        if runs and runs[-1][1] == slot - 1:
-            runs[-1][1] = slot
-        else:
-            runs.append([slot, slot])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpumgr.domainxml.numa import bitmap
 from vgpumgr.model.migration import LiveMove
+from vgpumgr.model.words import ranges
 from vgpumgr.sim.drivers.mdev_parents import Sample
 from vgpumgr.sim.kernel import Kernel
 from vgpumgr.sim.libvirt.needs import Needs
@@ -79,7 +79,7 @@ def other_guest(here: Needs, there: Needs, libvirt: str) -> str:
 def _cells(needs: Needs) -> str:
     """The guest's cells as the check compares them: which node is behind one is the host's."""
     cells = [each for each in needs.memory if each.vcpus]
-    return "; ".join(f"{bitmap(each.vcpus)}: {each.mib} MiB" for each in cells) or "none"
+    return "; ".join(f"{ranges(each.vcpus)}: {each.mib} MiB" for each in cells) or "none"
 
 
 def refused_disks(needs: Needs, move: LiveMove) -> str:

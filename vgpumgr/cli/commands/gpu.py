@@ -43,9 +43,7 @@ COLUMNS = (
     Column("HOST", "host"),
     Column("DEVICE", "device"),
     Column("MODEL", "model"),
-    Column(
-        "MEMORY", lambda gpu: format_mib(gpu["memory_mib"]) if gpu["memory_mib"] else "", spare=True
-    ),
+    Column("MEMORY", _memory, spare=True),
     Column("DRIVER", "driver", spare=True),
     Column("MIG", lambda gpu: mig_text(gpu["mig"])),
     Column("VFS", lambda gpu: vfs_text(gpu["vfs"])),
@@ -88,11 +86,7 @@ def list_(context: Context, host_name: str | None, refresh: bool) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show one GPU, by its id, a unique prefix of it, or HOST/DEVICE."""
-    found = [
-        each
-        for each in seen_gpus(context)
-        if each.gpu.id.startswith(name) or name == f"{each.gpu.host}/{each.gpu.facts.device}"
-    ]
+    found = [each for each in seen_gpus(context) if each.gpu.is_called(name)]
     if len(found) != 1:
         problem = "no GPU" if not found else "several GPUs match"
         raise NotFound(f"{problem} {name}", next="vgpumgr gpu list")
@@ -110,7 +104,7 @@ def _text(item: dict[str, Any]) -> str:
             ("Model", item["model"]),
             ("Conflict", _conflict_text(item)),
             ("UUID", item["uuid"]),
-            ("Memory", format_mib(item["memory_mib"]) if item["memory_mib"] else ""),
+            ("Memory", _memory(item)),
             ("Driver", item["driver"]),
             ("NUMA node", item["numa_node"]),
             ("IOMMU group", item["iommu_group"]),

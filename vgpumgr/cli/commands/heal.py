@@ -99,11 +99,7 @@ def _lift(context: Context, gpu: str, *, alone: bool) -> None:
 
 def _gpu_id(context: Context, name: str) -> str:
     """By its id, a beginning of it that no other has, or HOST/DEVICE; else as it was typed."""
-    found = [
-        each.id
-        for each in context.app.ledger.gpus()
-        if each.id.startswith(name) or name == f"{each.host}/{each.facts.device}"
-    ]
+    found = [each.id for each in context.app.ledger.gpus() if each.is_called(name)]
     return found[0] if len(found) == 1 else name
 
 

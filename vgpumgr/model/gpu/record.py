@@ -31,3 +31,7 @@ class GpuRecord:
     state: GpuState = GpuState.HEALTHY
     generation: int = 0
     state_why: str = ""
+
+    def is_called(self, name: str) -> bool:
+        """Whether ``name`` is its id, the beginning of it, or HOST/DEVICE."""
+        return self.id.startswith(name) or name == f"{self.host}/{self.facts.device}"

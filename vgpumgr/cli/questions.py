@@ -25,6 +25,11 @@ def confirm(*, yes: bool) -> Callable[[str], None]:
     return ask
 
 
+def typed(question: str) -> str:
+    """What somebody at the terminal types."""
+    return str(click.prompt(harmless(question), err=True))
+
+
 def at_a_terminal() -> bool:
     """Is there somebody to answer?"""
     return sys.stdin.isatty()

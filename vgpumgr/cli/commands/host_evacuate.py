@@ -11,7 +11,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.questions import at_a_terminal, confirm
+from vgpumgr.cli.questions import at_a_terminal, confirm, typed
 from vgpumgr.cli.views.draining import evacuation_item, evacuation_text
 from vgpumgr.model.errors import PartlyDone, UsageError
 from vgpumgr.model.words import counted
@@ -83,7 +83,7 @@ def _ask(name: str) -> str:
             next=f"--confirm-off {name}",
         )
     danger = f"{name} must be off and stay off: a VM that runs there too destroys its disks."
-    return str(click.prompt(f"{danger}\nType its name", err=True))
+    return typed(f"{danger}\nType its name")
 
 
 def _refuse(plan: EvacuationPlan) -> None:

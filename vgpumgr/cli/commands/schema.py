@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from vgpumgr.cli.terminal import echo
+from vgpumgr.cli.terminal import echo_json
 
 KINDS = ("VM", "Host", "Layout", "Pool", "Fleet")
 
@@ -18,4 +16,4 @@ def schema(kind: str) -> None:
     from vgpumgr.spec import json_schema
 
     canonical = next(each for each in KINDS if each.lower() == kind.lower())
-    echo(json.dumps(json_schema(canonical), indent=2))
+    echo_json(json_schema(canonical), indent=2)

@@ -61,7 +61,7 @@ class FenceModel(Strict):
     """How this machine switches the host off, and asks whether it is: two argument lists.
 
     They run without a shell. ``status`` ends with exit code 0, or 2 as fence agents do, and prints
-    ``off`` as its last word when the host is off.
+    one line that ends with ``off`` and says nothing else of a state when the host is off.
     """
 
     off: Arguments

@@ -33,7 +33,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "replicas": "So many VMs alike, called NAME-01, NAME-02, …",
         "autostart": "Start it when its host boots.",
         "pin_cpus": "Pin each vCPU to a CPU that no other VM is pinned to.",
-        "numa": "On one NUMA node with its GPU: always, where that goes, or it does not matter.",
+        "numa": "On one NUMA node with its GPU: `prefer`, where that goes; `require`, always.",
         "hugepages": "Memory from huge pages of that size.",
         "queue": "It may wait where there is no room: true, or on which terms.",
     },
@@ -98,6 +98,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "Pool": {
         **_HEAD,
         **_MACHINE,
+        "gpus": "The GPU parts of each desktop.",
         "disks": "More disks beside the first.",
         "image": "What the first disk is an overlay of, like cad@12.",
         "image_size": "How large the first disk is; left out, as large as its image.",
@@ -162,7 +163,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     },
     "FenceModel": {
         "off": "The command that switches it off, as a list.",
-        "status": "The command whose last word says whether it is off.",
+        "status": "The command whose one line ends with off when it is off.",
     },
     "Fleet": {**_HEAD, "hosts": "Its hosts."},
     "SimHostModel": {

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from tests.e2e.support import Cli, Ran, host, new_cli, run_argv, vm
+from tests.e2e.support import Cli, Ran, host, names, new_cli, run_argv, vm
 from vgpumgr.sim import control
 from vgpumgr.sim.transport.calls import SimRunner
 
@@ -112,9 +112,7 @@ class World:
 
     def open_operations(self) -> list[str]:
         """Those that a lie cut."""
-        items = self.cli.items("operation", "list")
-        ended = {"done", "undone", "failed", "partly"}
-        return [each["name"] for each in items if each["state"] not in ended]
+        return names(self.cli.items("operation", "list", "--open"))
 
     def lie(self, verb: str, path: str, text: str) -> None:
         """The bad host says this from now on."""

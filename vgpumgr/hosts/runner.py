@@ -12,7 +12,8 @@ from typing import Protocol
 MAX_OUTPUT_BYTES = 4 << 20
 MAX_ERROR_BYTES = 64 << 10
 _LONGEST_WORDS = 1000
-_SURROGATE = re.compile("[\ud800-\udfff]")
+# What a JSON text may hold and UTF-8 may not.
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CallCut(Exception):
@@ -80,4 +81,4 @@ def spoken(text: str) -> str:
     """Text for people: one line of at most 1,000 characters, lone surrogates replaced."""
     cut = text if len(text) <= _LONGEST_WORDS else f"{text[:_LONGEST_WORDS]} …"
     cut = " ".join(filter(None, map(str.strip, cut.split("\n")))) if "\n" in cut else cut
-    return cut if cut.isascii() else _SURROGATE.sub("\ufffd", cut)
+    return cut if cut.isascii() else SURROGATE.sub("\ufffd", cut)

@@ -134,6 +134,8 @@ def test_a_virtual_function_that_is_a_parent_is_no_gpu_of_its_own() -> None:
     [
         ("cpus", "two"),
         ("cpus", True),
+        ("hugepage_kib", 0),
+        ("hugepage_kib", 2**60),
         ("numa", {}),
         ("numa", [{"cpus": ["0"]}]),
         ("devices", [7]),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
-from vgpumgr.hosts.runner import spoken
+from vgpumgr.hosts.runner import SURROGATE, spoken
 from vgpumgr.model.address import PciAddress
 from vgpumgr.model.errors import OutcomeUnknown
 
@@ -19,12 +18,13 @@ W = TypeVar("W", bound=StrEnum)
 # What JSON's readers everywhere, SQLite and NumPy hold exactly.
 MOST = 2**53 - 1
 LONGEST_TEXT = 4096
+# 52 bits of physical addresses (AMD64 manual, volume 2).
+MOST_MIB = 2**32
 MOST_ITEMS = 4096
 # Free-form objects (a claim's ``wanted``) are small and flat.
 MOST_PLAIN = 8192
 _DEEPEST = 8
 _SHOWN = 60
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Answer:
@@ -187,7 +187,7 @@ class Answer:
 
     def _text(self, found: object, key: str, index: int | None = None) -> str:
         if isinstance(found, str) and len(found) <= LONGEST_TEXT:
-            if found.isascii() or not _SURROGATE.search(found):
+            if is_text(found):
                 return found
             raise self.nonsense(_item(key, index), found, "text that UTF-8 can hold")
         raise self.nonsense(_item(key, index), found, f"text of at most {LONGEST_TEXT} characters")
@@ -231,7 +231,7 @@ class Plain:
             for item in found:
                 self.check(item, where, deepest - 1)
         elif isinstance(found, str):
-            if len(found) > LONGEST_TEXT or _SURROGATE.search(found):
+            if len(found) > LONGEST_TEXT or not is_text(found):
                 raise nonsense(self._host, where, found, "text that UTF-8 can hold")
         elif isinstance(found, int | float) and not _within(found):
             raise nonsense(self._host, where, found, "a number")
@@ -247,6 +247,11 @@ def nonsense(host: str, where: str, found: object, wanted: str) -> OutcomeUnknow
         why=f"{wanted} expected, found {in_short(found)}",
         next=f"{anew}, or {aside}" if host else "vgpumgr doctor",
     )
+
+
+def is_text(found: str) -> bool:
+    """Can UTF-8 hold it?"""
+    return found.isascii() or not SURROGATE.search(found)
 
 
 def in_short(found: object) -> str:

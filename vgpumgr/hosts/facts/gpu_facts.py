@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from vgpumgr import catalog
-from vgpumgr.hosts.facts.answer import Answer
+from vgpumgr.hosts.facts.answer import MOST_MIB, Answer
 from vgpumgr.hosts.facts.mig_facts import mig
 from vgpumgr.hosts.facts.vf_facts import (
     MOST_GROUP,
@@ -22,7 +22,6 @@ from vgpumgr.model.layout import Scheduler
 
 # More than any chassis holds; a host that says more is not believed.
 MOST_GPUS = 64
-_MOST_MIB = 2**32
 _MOST_NODE = 1024
 _MOST_IN_GROUP = 256
 _MOST_CAPABILITIES = 64
@@ -100,7 +99,7 @@ def _pci_gpu(device: Answer, told: Answer | None, types: TypeLists) -> GpuFacts:
         serial=nvml.maybe_text("serial"),
         name=nvml.text("name"),
         numa_node=_node(device.maybe_number("numa_node", least=-1, most=_MOST_NODE)),
-        memory_mib=nvml.maybe_number("memory_mib", most=_MOST_MIB),
+        memory_mib=nvml.maybe_number("memory_mib", most=MOST_MIB),
         driver=device.maybe_text("driver"),
         iommu_group=device.maybe_number("iommu_group", most=MOST_GROUP),
         group_devices=device.texts("group_devices", most=_MOST_IN_GROUP),

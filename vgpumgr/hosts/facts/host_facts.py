@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vgpumgr.hosts.facts import libvirt_facts
-from vgpumgr.hosts.facts.answer import Answer
+from vgpumgr.hosts.facts.answer import MOST_MIB, Answer
 from vgpumgr.hosts.facts.gpu_facts import MOST_GPUS, gpus
 from vgpumgr.hosts.facts.vf_facts import MOST_GROUP
 from vgpumgr.model.domain import DomainFacts
@@ -21,8 +21,7 @@ from vgpumgr.model.host import (
     Versions,
 )
 
-# 52 bits of physical addresses (AMD64 manual, volume 2); more CPUs than kernels are built for.
-MOST_MIB = 2**32
+# More CPUs than kernels are built for.
 MOST_CPUS = 2**16
 MOST_NODES = 1024
 MOST_PAGE_KIB = 2**34
@@ -70,7 +69,7 @@ def assemble(
         bridges=probe.texts("bridges"),
         foreign_mdev_definitions=probe.texts("mdevctl"),
         cpu_model=probe.text("cpu_model"),
-        hugepage_kib=probe.maybe_number("hugepage_kib"),
+        hugepage_kib=probe.maybe_number("hugepage_kib", least=1, most=MOST_PAGE_KIB),
         fabric=_maybe_fabric(probe.maybe_child("fabric")),
         epochs=_epochs(probe.maybe_child("epochs")),
         epoch=probe.maybe_number("epoch"),

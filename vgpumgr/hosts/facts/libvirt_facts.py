@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vgpumgr.hosts.facts.answer import LONGEST_TEXT, MOST, in_short
+from vgpumgr.hosts.facts.answer import LONGEST_TEXT, MOST, MOST_MIB, in_short, is_text
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import OutcomeUnknown
 from vgpumgr.model.host import StoragePool
 
-# libvirt refuses more vCPUs and domains' memory beyond what 52 bits of addresses reach.
+# libvirt refuses more.
 _MOST_VCPUS = 2**16
-_MOST_MIB = 2**32
 _MOST_DEVICES = 1024
 _MOST_NAMES = 4096
 
@@ -41,7 +40,7 @@ def _domain(host: str, domain: DomainFacts) -> None:
     where = f"domain {domain.name}"
     _texts(host, where, (domain.uuid, *domain.devices))
     _number(host, f"{where}: vcpus", domain.vcpus, _MOST_VCPUS)
-    _number(host, f"{where}: memory", domain.memory_mib, _MOST_MIB)
+    _number(host, f"{where}: memory", domain.memory_mib, MOST_MIB)
     _number(host, f"{where}: devices", len(domain.devices), _MOST_DEVICES)
     mark = domain.ownership
     if mark is not None:
@@ -59,16 +58,8 @@ def _names(host: str, where: str, names: Sequence[str]) -> None:
 
 def _texts(host: str, where: str, texts: Iterable[str]) -> None:
     for text in texts:
-        if len(text) > LONGEST_TEXT or not _holds(text):
+        if len(text) > LONGEST_TEXT or not is_text(text):
             raise _nonsense(host, where, f"a text is too long or no text: {in_short(text)}")
-
-
-def _holds(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _number(host: str, where: str, number: int, most: int) -> None:

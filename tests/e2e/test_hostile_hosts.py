@@ -13,12 +13,12 @@ from unittest import mock
 import pytest
 
 from tests.e2e.support import Cli, host, new_cli, vm
+from tests.hostile.world import NEW, RAW
 from vgpumgr.hosts.runner import Completed
 from vgpumgr.sim.transport.calls import SimRunner
 
 pytestmark = pytest.mark.mainline
 
-NEW = {"kernel": "6.12.43", "libvirt": "11.3.0", "qemu": "10.0.2", "driver": "580.105.06"}
 MIG = "A100-PCIE-40GB"
 READS = (
     ("host", "list"),
@@ -36,9 +36,6 @@ READS = (
     ("serve", "--once"),
 )
 ESCAPES = "T4\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\u202e\u2066\u2028\u061c"
-RAW = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
-)
 
 Edit = Callable[[dict[str, Any]], object]
 

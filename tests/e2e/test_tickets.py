@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import Cli, host, interrupt, new_cli, until, vm
+from tests.e2e.support import Cli, host, interrupt, new_cli, pool, until, vm
 from tests.vncviewer import Viewer
 
 
@@ -92,9 +92,9 @@ def test_a_desktops_ticket_is_for_who_is_on_it_and_counts_as_use(cli: Cli) -> No
     def session() -> Any:
         return cli.ok("pool", "show", "cad", "-o", "json").json["items"][0]
 
-    asked = {"name": "cad", "image": "cad@1", "memory": "1GiB", "console": True, "max": 1}
-    asked |= {"gpus": [{"profile": "passthrough"}], "entitlement": {"users": ["ann", "bob"]}}
-    cli.ok("apply", "-f", cli.documents({"kind": "Pool", **asked}))
+    whole, users = [{"profile": "passthrough"}], {"users": ["ann", "bob"]}
+    asked = pool(gpus=whole, entitlement=users, console=True, max=1)
+    cli.ok("apply", "-f", cli.documents(asked))
     with serving(cli):
         assert "ann has cad-01" in cli.ok("pool", "assign", "cad", "ann", "--wait", "100s").out
         refused = cli.fails(4, "pool", "connect", "cad", "bob").err

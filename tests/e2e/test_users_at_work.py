@@ -92,7 +92,6 @@ def test_free_desktops_move_and_used_ones_stay(cli: Cli) -> None:
     assert {move["name"] for move in shown["moves"]} == {"cad-04", "cad-05", "cad-06"}
     cli.ok("defrag", "apply", *BIG, "5", "--allow-cold", "-y")
     assert {name: place(cli, name) for name in used} == used
-    assert "6 free" not in cli.ok("pool", "show", "cad").out
     cli.ok("serve", "--once")
     assert cli.ok("pool", "show", "cad", "-o", "json").json["free"] == 3
 
@@ -135,8 +134,8 @@ def test_a_move_that_waits_is_cancelled(cli: Cli) -> None:
 def test_an_owner_s_desktop_moves_after_the_logoff() -> None:
     with new_cli() as cli:
         cli.sim_up(host("h1", ("T4", 3), images=["cad@1.qcow2"]))
-        pool = {**POOL, "assignment": "dedicated", "min": 3, "spare": 0, "max": 3}
-        cli.ok("apply", "-f", cli.documents(pool))
+        owned = {**POOL, "assignment": "dedicated", "min": 3, "spare": 0, "max": 3}
+        cli.ok("apply", "-f", cli.documents(owned))
         cli.ok("serve", "--once")
         for user in ("ada", "bob", "eve"):
             cli.ok("pool", "assign", "cad", user)

@@ -33,7 +33,7 @@ _VMS = {
     "whole": vm("whole", gpus=[{"profile": "passthrough", "model": "T4"}], **_THERE),
     "disk": vm("disk", disks=[_DISK], **_THERE),
 }
-_RAW = re.compile(
+RAW = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
 # Lists of everything, less what time changes.
@@ -105,7 +105,7 @@ class World:
         spent = time.process_time() - before
         self.tally.commands += 1
         (self.tally.lied_s if of else self.tally.clean_s).setdefault(name, []).append(spent)
-        raw = _RAW.search(ran.out) or _RAW.search(ran.err)
+        raw = RAW.search(ran.out) or RAW.search(ran.err)
         if raw:
             self._fault(of, name, f"raw {raw[0]!r} reaches the terminal")
         return ran

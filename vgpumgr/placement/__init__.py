@@ -1,6 +1,7 @@
 """Where VMs go: pure decisions over a fleet's supply. No I/O, no clock, no randomness."""
 
-from vgpumgr.placement.explain import FITS, Explainer, explain
+from vgpumgr.model.placement import FITS
+from vgpumgr.placement.explain import Explainer, explain
 from vgpumgr.placement.gauge import Fragmentation, HostFragmentation
 from vgpumgr.placement.headroom import headroom
 from vgpumgr.placement.learning import Learning

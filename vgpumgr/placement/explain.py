@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpumgr.model.placement import FAR_REASONS, Fleet, Placed, Reason
+from vgpumgr.model.placement import FAR_REASONS, FITS, Fleet, Placed, Reason
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.demand import Demand, Kind
 from vgpumgr.placement.fit import find_fit, fit_on, gpus_near, node_shortage
@@ -20,9 +20,6 @@ from vgpumgr.placement.rules.words import name, no_gpu
 from vgpumgr.placement.search import families, pick
 from vgpumgr.placement.state import FleetState, HostState
 from vgpumgr.placement.taking import commit, release
-
-FITS = "fits"
-"""The ``code`` of what ``explain`` says about a GPU or host where the request fits."""
 
 
 def explain(fleet: Fleet, request: VmSpec) -> tuple[Reason, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgpumgr.model.placement import FAR_REASONS, Fleet, GpuSupply, HostSupply, Reason
-from vgpumgr.placement.explain import FITS, explain
+from vgpumgr.model.placement import FAR_REASONS, FITS, Fleet, GpuSupply, HostSupply, Reason
+from vgpumgr.placement.explain import explain
 from vgpumgr.placement.matrix.measure import memory_mib
 from vgpumgr.placement.mix import Mix
 

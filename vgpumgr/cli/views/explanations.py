@@ -7,10 +7,9 @@ from typing import Any
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.plans import reason_items, reason_rows
 from vgpumgr.model.explanation import Explanation
+from vgpumgr.model.placement import FITS
 
 _SHOWN = 3
-# The code of what is said about a GPU or host that has room.
-FITS = "fits"
 
 
 def explanation_item(found: Explanation) -> dict[str, Any]:

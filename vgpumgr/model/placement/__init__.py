@@ -2,6 +2,7 @@
 
 from vgpumgr.model.placement.decision import (
     FAR_REASONS,
+    FITS,
     Assignment,
     Decision,
     NotPlaced,
@@ -23,6 +24,7 @@ from vgpumgr.model.placement.supply import (
 
 __all__ = [
     "FAR_REASONS",
+    "FITS",
     "Assignment",
     "Decision",
     "Fleet",

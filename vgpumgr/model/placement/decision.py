@@ -27,6 +27,9 @@ class Reason:
     facts: Mapping[str, int | str] = field(default_factory=dict)
 
 
+FITS = "fits"
+"""The ``code`` of what is said about a GPU or host where the request fits."""
+
 # Codes of reasons that say least: the GPU or host was never meant, or could never do it.
 FAR_REASONS = frozenset({"profile", "model", "affinity-hosts"})
 

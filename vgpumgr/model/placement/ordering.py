@@ -2,11 +2,11 @@
 
 The rule, used wherever reasons are shown: first what keeps the request out of the whole fleet
 (quota, bookings, the queue), then what is nearest to a yes. Nearest is what has room (or would
-have it if somebody left); then what one
-layout would make; then a GPU that makes the part and lacks room, then a host that lacks vCPUs or
-memory, then what is closed or lacks something that is no room, then what the request itself would
-rather not have, and last what was never meant or could never do it. Of two that are as near, the
-one that lacks less comes first, measured by what is asked for, then the first of the fleet.
+have it if somebody left); then what one layout would make; then a GPU that makes the part and lacks
+room, then a host that lacks vCPUs or memory, then what is closed or lacks something that is no
+room, then what the request itself would rather not have, and last what was never meant or could
+never do it. Of two that are as near, the one that lacks less comes first, measured by what is asked
+for, then the first of the fleet.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from vgpumgr.model.placement.decision import FAR_REASONS, Reason
+from vgpumgr.model.placement.decision import FAR_REASONS, FITS, Reason
 from vgpumgr.model.words import counted
 
 _NEAREST_FIRST = (
     frozenset({"quota", "booked", "queue", "placed"}),
-    frozenset({"fits", "resident"}),
+    frozenset({FITS, "resident"}),
     frozenset({"needs-layout"}),
     frozenset(
         {

@@ -166,7 +166,7 @@ def _refuse(plan: DefragPlan) -> None:
     elif found.reachable:
         why.insert(0, f"{found.reachable} can be had")
     if plan.users:
-        from vgpumgr.engine.use_cases.pool import cut_off
+        from vgpumgr.engine.use_cases.users_at_work import cut_off
 
         again = "the same command with --at-logoff waits for them, with --with-users it does not"
         raise cut_off(plan.users, next=again)

@@ -103,7 +103,7 @@ def _refuse(choices: Sequence[Choice], name: str, more: str = "") -> None:
     staying = [each for each in choices if not each.leaves]
     users = [each.user for each in staying if each.user is not None and each.cut_off]
     if users and len(users) == len(staying):
-        from vgpumgr.engine.use_cases.pool import cut_off
+        from vgpumgr.engine.use_cases.users_at_work import cut_off
 
         raise cut_off(users, next=staying[0].next)
     if staying:

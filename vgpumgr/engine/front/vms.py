@@ -20,6 +20,7 @@ from vgpumgr.engine.use_cases import (
     power,
     queue,
     shelve,
+    users_at_work,
 )
 from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.journal import TaskRecord
@@ -108,7 +109,7 @@ class Vms(Session):
 
     def users_on(self, names: Sequence[str]) -> tuple[AtWork, ...]:
         """Who is at work on these VMs, by the last look."""
-        return pool.users_on(self, names)
+        return users_at_work.users_on(self, names)
 
     def stop_vms(
         self, names: Sequence[str], *, force: bool, timeout_s: float, with_users: bool = False
@@ -118,7 +119,9 @@ class Vms(Session):
         """
         if not with_users:
             again = f"vgpumgr vm stop {' '.join(names)} --with-users"
-            pool.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
+            users_at_work.refuse_users(
+                self, names, next=f"{again}, or wait until they have logged off"
+            )
         return power.power(self, names, "stop", force=force, timeout_s=timeout_s)
 
     def shelve(self, names: Sequence[str], stop: Stop) -> Outcome:
@@ -130,7 +133,9 @@ class Vms(Session):
         """Reboot VMs; UsersAtWork as :meth:`stop_vms`."""
         if not with_users:
             again = f"vgpumgr vm reboot {' '.join(names)} --with-users"
-            pool.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
+            users_at_work.refuse_users(
+                self, names, next=f"{again}, or wait until they have logged off"
+            )
         return power.power(self, names, "reboot", force=force)
 
     def migrate(

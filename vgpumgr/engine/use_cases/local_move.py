@@ -16,7 +16,7 @@ from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
-from vgpumgr.engine.use_cases.pool.guarding import cut_off, not_ready_meanwhile
+from vgpumgr.engine.use_cases.users_at_work import cut_off, not_ready_meanwhile
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict

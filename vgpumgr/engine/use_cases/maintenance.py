@@ -11,7 +11,7 @@ from vgpumgr.engine.session import Session
 from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.use_cases.evacuate import tidy
 from vgpumgr.engine.use_cases.marks import DRAINED, mark, marked_while
-from vgpumgr.engine.use_cases.pool.guarding import users_on
+from vgpumgr.engine.use_cases.users_at_work import users_on
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, PartlyDone
 from vgpumgr.model.vm import VmState

@@ -11,7 +11,7 @@ from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases.attempts import until_current
-from vgpumgr.engine.use_cases.pool.guarding import not_ready_meanwhile
+from vgpumgr.engine.use_cases.users_at_work import not_ready_meanwhile
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import UsersAtWork
 from vgpumgr.model.journal import MIGRATE, Reservation

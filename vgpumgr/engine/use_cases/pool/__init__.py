@@ -10,13 +10,7 @@ from vgpumgr.engine.use_cases.pool.giving import (
     release,
     withdraw,
 )
-from vgpumgr.engine.use_cases.pool.guarding import (
-    cut_off,
-    refuse_desktops,
-    refuse_names,
-    refuse_users,
-    users_on,
-)
+from vgpumgr.engine.use_cases.pool.guarding import refuse_desktops, refuse_names
 from vgpumgr.engine.use_cases.pool.turn import Outlook, Worked, outlook, step
 
 __all__ = [
@@ -25,7 +19,6 @@ __all__ = [
     "Wish",
     "Worked",
     "assign",
-    "cut_off",
     "desktop_of",
     "drain",
     "heartbeat",
@@ -38,11 +31,9 @@ __all__ = [
     "put",
     "refuse_desktops",
     "refuse_names",
-    "refuse_users",
     "release",
     "scale",
     "step",
     "to_ask",
-    "users_on",
     "withdraw",
 ]

@@ -20,6 +20,7 @@ from vgpumgr.engine.migration.plan import DiskMove, MovePlan
 from vgpumgr.engine.reserving.lifecycle import device_steps, release_steps
 from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import (
+    STOP_TIMEOUT_S,
     Between,
     CarryVolume,
     ClearAutostart,
@@ -37,9 +38,6 @@ from vgpumgr.engine.steps import (
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.journal import Reservation
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
-
-# How long a guest may take to power off, unless the user says otherwise.
-STOP_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

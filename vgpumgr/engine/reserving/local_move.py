@@ -15,6 +15,7 @@ from vgpumgr.engine.creation.sites import Sites
 from vgpumgr.engine.reserving.lifecycle import device_steps, release_steps
 from vgpumgr.engine.running.opening import Opening
 from vgpumgr.engine.steps import (
+    STOP_TIMEOUT_S,
     RedefineDomain,
     RedefineReseated,
     StartReseated,
@@ -27,8 +28,6 @@ from vgpumgr.model.journal import RESEAT, Reservation
 from vgpumgr.model.placement import Fleet, Placed
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
 
-# How long a guest may take to power off, unless the user says otherwise.
-STOP_TIMEOUT_S = 60.0
 EMPTIED = "it is being emptied"
 
 
@@ -39,7 +38,6 @@ class Reseat:
     vm: VmRecord
     placed: Placed
     runs: bool
-    timeout_s: float | None = None
 
 
 def fleet_beside(view: LedgerView, vm: VmRecord) -> Fleet:
@@ -93,8 +91,7 @@ def _steps(
 ) -> Iterator[Step]:
     vm, runs = wanted.vm, wanted.runs
     if runs:
-        timeout_s = STOP_TIMEOUT_S if wanted.timeout_s is None else wanted.timeout_s
-        yield StopToMove(name=vm.name, vm_id=vm.id, timeout_s=timeout_s)
+        yield StopToMove(name=vm.name, vm_id=vm.id, timeout_s=STOP_TIMEOUT_S)
     yield from device_steps(new, site.modules)
     redefine = RedefineDomain if runs else RedefineReseated
     yield redefine(

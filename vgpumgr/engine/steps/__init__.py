@@ -17,7 +17,13 @@ from vgpumgr.engine.steps.fabric import ActivatePartition, DeactivatePartition
 from vgpumgr.engine.steps.healing import ConfirmGone, ForgetDomain, KeepDomain
 from vgpumgr.engine.steps.image import DeleteImage, ImportImage
 from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
-from vgpumgr.engine.steps.leaving import ClearAutostart, Depart, DepartOff, StopToMove
+from vgpumgr.engine.steps.leaving import (
+    STOP_TIMEOUT_S,
+    ClearAutostart,
+    Depart,
+    DepartOff,
+    StopToMove,
+)
 from vgpumgr.engine.steps.local_move import RedefineReseated, StartReseated
 from vgpumgr.engine.steps.moving import MoveDomain
 from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain, StopForNow
@@ -29,6 +35,7 @@ from vgpumgr.model.journal import StepRecord
 
 __all__ = [
     "OFF",
+    "STOP_TIMEOUT_S",
     "ActivatePartition",
     "AdoptDevice",
     "Around",

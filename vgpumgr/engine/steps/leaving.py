@@ -55,6 +55,10 @@ class ClearAutostart(Step):
             host.domains.set_autostart(ours, on=True)
 
 
+# How long a guest may take to power off for a move, unless the user says otherwise.
+STOP_TIMEOUT_S = 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class StopToMove(Step):
     """Ask the guest to power off, to be started again where it goes, or here after all."""

@@ -15,6 +15,7 @@ from vgpumgr.engine.reserving.shelving import refuse_shelved, wish
 from vgpumgr.engine.running import leftovers, operations
 from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
+from vgpumgr.engine.steps import OFF
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.users_at_work import cut_off, not_ready_meanwhile
 from vgpumgr.engine.view import LedgerView
@@ -25,8 +26,6 @@ from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.placement.defrag import reseat as same_place
 
-_QUIET = frozenset({DomainState.SHUTOFF, DomainState.CRASHED})
-
 
 def reseat(
     session: Session,
@@ -34,12 +33,11 @@ def reseat(
     seat: Placed | None = None,
     *,
     leaves: Collection[str] = (),
-    timeout_s: float | None = None,
     with_users: bool = False,
 ) -> Outcome:
     """Move it to ``seat`` on its host, or to placement's best there but for the GPUs (our ids) that
-    it ``leaves``. One that runs is stopped for
-    it and started again; UsersAtWork where that cuts somebody off, unless ``with_users``.
+    it ``leaves``. One that runs is stopped for it and started again; UsersAtWork where that cuts
+    somebody off, unless ``with_users``.
 
     A move that was cut goes on.
     """
@@ -52,7 +50,7 @@ def reseat(
         view, runs = _looked(session, name, with_users=with_users)
         vm = session.ledger.vm(name)
         placed = _seated(view, vm, seat) if seat else _best(session, view, vm, leaves)
-        wanted = Reseat(vm=vm, placed=placed, runs=runs, timeout_s=timeout_s)
+        wanted = Reseat(vm=vm, placed=placed, runs=runs)
         start = reseating(wanted, view, session.opening())
         if wanted.runs:
             start = not_ready_meanwhile(session, start, wanted.vm)
@@ -92,7 +90,7 @@ def _state(session: Session, vm: VmRecord) -> DomainState:
     host = session.host(vm.host)
     found = host.domains.look(vm.name)
     state = found.state if found else DomainState.SHUTOFF
-    if state not in {DomainState.RUNNING, *_QUIET}:
+    if state not in {DomainState.RUNNING, *OFF}:
         raise Conflict(f"{vm.name} is {state} on {vm.host}", next=f"vgpumgr vm stop {vm.name}")
     if found is not None and host.domains.kept_beside(vm.name).saved_state:
         raise Conflict(

@@ -41,9 +41,10 @@ def worked_on(ledger: Ledger) -> frozenset[str]:
     """The VMs (ids) that an operation has not done with, those included that it has only taken
     back to try them elsewhere.
     """
-    found = set(_open_operations(ledger))
+    found: set[str] = set()
     for operation in ledger.operations(open_only=True):
         tasks = ledger.tasks(operation.id)
+        found |= {task.vm_id for task in unfinished(tasks)}
         if any(task.state is TaskState.UNDONE for task in tasks):
             refused = to_try_elsewhere(tasks, ledger.refusals(operation.id))
             found |= {each.task.vm_id for each in refused}

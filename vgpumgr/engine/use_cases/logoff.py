@@ -59,15 +59,16 @@ def step(session: Session, ready: Callable[[str], bool] = lambda _: True) -> Wor
     moves = session.ledger.logoff_moves()
     if not moves or session.ledger.frozen() is not None:
         return worked
+    reading = _Reading.of(session)
     for each in moves:
         if session.stop.is_set():
             break
-        reading = _Reading.of(session)
         if outcome := reading.ending(each):
             if session.ledger.end_logoff_move(each.id, outcome):
                 worked.ended.append((each, outcome))
         elif ready(each.id) and reading.is_free(each):
             _carry_out(session, each, worked)
+            reading = _Reading.of(session)  # that took a while
     return worked
 
 

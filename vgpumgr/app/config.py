@@ -20,15 +20,12 @@ DEFRAG_THRESHOLD = 0.3
 IMAGE_MAX_BYTES = 2 << 40
 TICKET_S = 60.0
 INTERRUPTED_S = 900.0
-ASK, AUTOMATIC = "ask", "automatic"
 QUARANTINE_AFTER = 3
 MAX_REFUSALS = 1000
 
 
-class DefragMode(StrEnum):
-    """What `serve` does above ``defrag_threshold``: it says so, or makes moves that cut nobody off:
-    running ones, those of free desktops, and others once their users have logged off.
-    """
+class Unasked(StrEnum):
+    """What `serve` does where it could act unasked: it says what to type, or does it."""
 
     ASK = "ask"
     AUTOMATIC = "automatic"
@@ -47,13 +44,13 @@ class Config:
     """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds.
 
     ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed,
-    or made (``defrag_mode``).
-    ``evacuate`` is what `serve` does about a host that is proven off: ``ask`` or ``automatic``.
+    or made (``defrag_mode``): those that cut nobody off, running ones, those of free desktops, and
+    others once their users have logged off. ``evacuate`` is what becomes of a host that is proven
+    off.
     ``image_max`` is the largest disk, in bytes, that an image may be of.
     A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
     ``interrupted_s`` for that person. After ``quarantine_after`` refusals a GPU is quarantined, a
-    host cordoned; 0: never. ``mix`` are the requests that are expected, read
-    when they are needed.
+    host cordoned; 0: never. ``mix`` are the requests that are expected, read when they are needed.
     """
 
     ledger: str
@@ -64,10 +61,10 @@ class Config:
     ssh_config: Path | None = None
     lanes: int = DEFAULT_LANES
     defrag_threshold: float = DEFRAG_THRESHOLD
-    defrag_mode: DefragMode = DefragMode.ASK
+    defrag_mode: Unasked = Unasked.ASK
     image_max: int = IMAGE_MAX_BYTES
     ticket_s: float = TICKET_S
-    evacuate: str = ASK
+    evacuate: Unasked = Unasked.ASK
     interrupted_s: float = INTERRUPTED_S
     quarantine_after: int = QUARANTINE_AFTER
     mix: Declared | None = None
@@ -128,10 +125,10 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         ssh_config=Path(texts["ssh_config"]) if "ssh_config" in texts else None,
         lanes=_lanes(settings),
         defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
-        defrag_mode=_defrag_mode(settings.get("defrag_mode")),
+        defrag_mode=_unasked(settings, "defrag_mode"),
         image_max=_bytes(settings, "image_max", IMAGE_MAX_BYTES),
         ticket_s=_number(settings, "ticket_s", TICKET_S),
-        evacuate=_evacuate(settings.get("evacuate")),
+        evacuate=_unasked(settings, "evacuate"),
         interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),
         quarantine_after=_refusals(settings),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
@@ -146,20 +143,13 @@ def _policy(setting: _Setting | None) -> PlacementPolicy:
     return PlacementPolicy(setting.text)
 
 
-def _evacuate(setting: _Setting | None) -> str:
+def _unasked(settings: Mapping[str, _Setting], key: str) -> Unasked:
+    setting = settings.get(key)
     if setting is None:
-        return ASK
-    if setting.text not in {ASK, AUTOMATIC}:
-        setting.refuse("evacuate", "is not a way", next=f"{ASK} or {AUTOMATIC}")
-    return setting.text
-
-
-def _defrag_mode(setting: _Setting | None) -> DefragMode:
-    if setting is None:
-        return DefragMode.ASK
-    if setting.text not in list(DefragMode):
-        setting.refuse("defrag_mode", "is no mode", next=" or ".join(DefragMode))
-    return DefragMode(setting.text)
+        return Unasked.ASK
+    if setting.text not in list(Unasked):
+        setting.refuse(key, "is no mode", next=" or ".join(Unasked))
+    return Unasked(setting.text)
 
 
 def _number(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vgpumgr.app.composition import App
-from vgpumgr.app.config import AUTOMATIC, Config, DefragMode
+from vgpumgr.app.config import Config, Unasked
 from vgpumgr.app.status_file import StatusFile
 from vgpumgr.app.tickets.serving import giving_tickets
 from vgpumgr.engine.reconcile import Controller, Event, EventKind, Pace, Status, ThreadTurns
@@ -111,8 +111,8 @@ class Server:
                     show=status.show,
                     beside=beside,
                     most_fragmented=self._config.defrag_threshold,
-                    evacuates=self._config.evacuate == AUTOMATIC,
-                    defrags=self._config.defrag_mode is DefragMode.AUTOMATIC,
+                    evacuates=self._config.evacuate is Unasked.AUTOMATIC,
+                    defrags=self._config.defrag_mode is Unasked.AUTOMATIC,
                 )
 
     def _tickets(self, app: App) -> AbstractContextManager[None]:

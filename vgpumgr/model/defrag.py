@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from vgpumgr.model.placement import Placed, Reason
 from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.words import counted
 
 
 class How(StrEnum):
@@ -33,6 +34,11 @@ class Way:
 
     how: How
     copies: bool = False
+
+    @property
+    def stops(self) -> bool:
+        """Is a VM that runs stopped for it, now or at the logoff?"""
+        return self.how in {How.COLD, How.LOGOFF}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +93,11 @@ class Empty:
 
     gpus: int
 
+    @property
+    def words(self) -> str:
+        """``2 empty GPUs``."""
+        return counted(self.gpus, "empty GPU")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
@@ -94,6 +105,11 @@ class Room:
 
     request: VmSpec
     count: int = 1
+
+    @property
+    def words(self) -> str:
+        """``room for 2 × T4-4Q``."""
+        return f"room for {self.count} × {self.request.gpus[0].profile}"
 
 
 Goal = Empty | Room
@@ -119,6 +135,11 @@ class Move:
     def within(self) -> bool:
         """Does it stay on its host? Its disks do then."""
         return self.source.host == self.target.host
+
+    @property
+    def cuts_off(self) -> bool:
+        """Does it end the session of its user?"""
+        return bool(self.user) and self.way.how is How.COLD
 
     @property
     def vm(self) -> str:

@@ -88,7 +88,7 @@ def test_the_fleet_without_its_vms_is_the_fleet_before_them(
     found.world.apply(*(vm(f"vm-{n}", profile) for n, profile in enumerate(profiles)))
     found.world.engine.refresh()
     view = found.world.engine.view()
-    held = residents(view, found.fleet(), cold=False)
+    held = residents(view, found.fleet())
     assert len(held) == len(profiles)
     bare = without(found.fleet(), (each.placed for each in held))
     assert [_plain(each) for each in bare.hosts] == [_plain(each) for each in before.hosts]

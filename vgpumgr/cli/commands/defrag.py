@@ -22,7 +22,7 @@ from vgpumgr.cli.views.defrags import (
     logoff_item,
     waiting_words,
 )
-from vgpumgr.model.defrag import Goal, How, Move, Moves, NoMoves, Room
+from vgpumgr.model.defrag import Goal, How, Moves, NoMoves, Room
 from vgpumgr.model.errors import NoPlacement, PartlyDone
 from vgpumgr.model.placement import by_board
 from vgpumgr.model.words import counted
@@ -187,13 +187,9 @@ def _done_text(done: Defragmented) -> str:
     moved = f"{len(done.done)} of {counted(total, 'move')} done"
     if len(done.done) == total:
         moved = f"{moved}{gauge_words(done.plan)}"
-    cut_off = ", ".join(f"{move.user} on {move.vm}" for move in done.done if _cuts_off(move))
+    cut_off = ", ".join(f"{move.user} on {move.vm}" for move in done.done if move.cuts_off)
     lines = [f"{moved}; cut off: {cut_off}" if cut_off else moved]
     return "\n".join([*lines, *map(waiting_words, done.waiting)])
-
-
-def _cuts_off(move: Move) -> bool:
-    return bool(move.user) and move.way.how is How.COLD
 
 
 def _raise(done: Defragmented) -> None:

@@ -10,7 +10,7 @@ from vgpumgr.cli.views.outcomes import outcome_item
 from vgpumgr.cli.views.plans import reason_rows
 from vgpumgr.cli.views.users import user_items
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.defrag import Goal, How, LogoffMove, Move, NoMoves, Obstacle, Room
+from vgpumgr.model.defrag import Goal, How, LogoffMove, Move, NoMoves, Obstacle
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.size import format_mib
 from vgpumgr.model.words import counted
@@ -93,9 +93,7 @@ def goal_words(goal: Goal | None, share: float) -> str:
     """What is to be reached."""
     if goal is None:
         return f"fragmentation of at most {share:.0%}"
-    if isinstance(goal, Room):
-        return f"room for {goal.count} × {goal.request.gpus[0].profile}"
-    return f"{counted(goal.gpus, 'empty GPU')}"
+    return goal.words
 
 
 def how_words(move: Move) -> str:
@@ -115,7 +113,7 @@ def user_words(move: Move) -> str:
     """Who is at work on it, and what becomes of the session."""
     if not move.user or move.way.how is How.LOGOFF:
         return ""
-    if move.way.how is How.COLD:
+    if move.cuts_off:
         return f"{move.user} is cut off"
     return f"{move.user} is on it, and stays"
 

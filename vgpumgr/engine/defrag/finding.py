@@ -13,7 +13,7 @@ from vgpumgr.engine.headroom.gauge import Gauging
 from vgpumgr.engine.pooling import AtWork, at_work
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.supply import build_fleet
-from vgpumgr.model.defrag import Goal, How, Move, Moves, NoMoves, Resident
+from vgpumgr.model.defrag import Goal, Move, Moves, NoMoves, Resident
 from vgpumgr.model.placement import Fleet
 from vgpumgr.placement.defrag import plan_moves, without
 
@@ -73,7 +73,7 @@ def find(session: Session, wanted: Wanted) -> DefragPlan:
     if not finding.users:
         return plan
     other = finding.run(Allowed(cold=True, with_users=True)).found
-    return replace(plan, users=finding.stopped(other) if isinstance(other, Moves) else ())
+    return replace(plan, users=finding.cut_off(other) if isinstance(other, Moves) else ())
 
 
 class _Finding:
@@ -89,9 +89,9 @@ class _Finding:
         self.users = at_work(session.ledger, self._view)
         self._desktops = {row.vm_id for row in session.ledger.desktops() if row.vm_id}
 
-    def stopped(self, found: Moves) -> tuple[AtWork, ...]:
+    def cut_off(self, found: Moves) -> tuple[AtWork, ...]:
         """Who is cut off by these moves."""
-        names = {move.vm for move in found.moves if move.way.how is How.COLD}
+        names = {move.vm for move in found.moves if move.cuts_off}
         return tuple(each for each in self.users.values() if each.vm in names)
 
     def run(self, allowed: Allowed) -> DefragPlan:

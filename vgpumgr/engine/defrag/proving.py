@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpumgr.engine import migration
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.defrag import How, Move
+from vgpumgr.model.defrag import Move
 from vgpumgr.model.errors import VgpumgrError
 
 
@@ -28,7 +28,7 @@ def refusal(session: Session, view: LedgerView, move: Move) -> str:
         to,
         looks,
         session.policy,
-        cold=move.way.how in {How.COLD, How.LOGOFF},
+        cold=move.way.stops,
         timeout_s=None,
     )
     checks = (each for each in plan.checks if each.name != "room" and not each.holds)

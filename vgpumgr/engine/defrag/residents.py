@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from vgpumgr.engine.defrag.ways import Allowed, Found, Ways
+from vgpumgr.engine.defrag.ways import NOTHING, Allowed, Found, Ways
 from vgpumgr.engine.migration.planning import wanted
 from vgpumgr.engine.planning.plan import reached
 from vgpumgr.engine.pooling import AtWork
@@ -21,18 +21,17 @@ def residents(
     view: LedgerView,
     fleet: Fleet,
     *,
-    cold: bool = False,
-    allowed: Allowed | None = None,
+    allowed: Allowed = NOTHING,
     users: Mapping[str, AtWork] = MappingProxyType({}),
     desktops: Collection[str] = (),
 ) -> tuple[Resident, ...]:
-    """VMs with parts of GPUs, each with its ways, as far as that is ``allowed`` (``cold``: one that
-    runs may be stopped for it). ``users`` are at work, by the VM's id; ``desktops`` are a pool's.
+    """VMs with parts of GPUs, each with its ways, as far as that is ``allowed``. ``users`` are at
+    work, by the VM's id; ``desktops`` are a pool's.
 
     What is no resident (foreign, without a GPU part, on a host that was not reached, lost by its
     host) stays part of ``fleet``.
     """
-    ways = Ways(view, fleet, allowed or Allowed(cold=cold), users, desktops)
+    ways = Ways(view, fleet, allowed, users, desktops)
     return tuple(_Found(view, fleet, ways, users).all())
 
 

@@ -41,6 +41,9 @@ class Allowed:
         return How.LOGOFF if self.at_logoff else None
 
 
+NOTHING = Allowed()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """The ways of a VM to other hosts, and within its own; ``why`` there are none."""

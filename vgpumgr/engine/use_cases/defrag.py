@@ -11,7 +11,7 @@ from vgpumgr.engine.running.outcome import Outcome
 from vgpumgr.engine.session import Session
 from vgpumgr.engine.use_cases import local_move
 from vgpumgr.engine.use_cases import move as moving
-from vgpumgr.model.defrag import Goal, How, LogoffMove, Move, Moves, Room
+from vgpumgr.model.defrag import How, LogoffMove, Move, Moves
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.journal import MIGRATE, RESEAT
 
@@ -54,6 +54,7 @@ def apply(session: Session, planned: DefragPlan) -> Defragmented:
 
 
 def _waiting(session: Session, move: Move, planned: DefragPlan) -> LogoffMove:
+    goal = planned.wanted.goal
     return LogoffMove(
         id=session.new_uuid(),
         vm_id=session.ledger.vm(move.vm).id,
@@ -62,15 +63,9 @@ def _waiting(session: Session, move: Move, planned: DefragPlan) -> LogoffMove:
         host=move.target.host,
         leaves=tuple(dict.fromkeys(part.gpu for part in move.source.assignments)),
         takes=tuple(dict.fromkeys(part.gpu for part in move.target.assignments)),
-        why=_aim(planned.wanted.goal),
+        why=goal.words if goal is not None else "less fragmentation",
         asked_at=session.clock.now(),
     )
-
-
-def _aim(goal: Goal | None) -> str:
-    if isinstance(goal, Room):
-        return f"room for {goal.count} × {goal.request.gpus[0].profile}"
-    return "less fragmentation" if goal is None else f"{goal.gpus} empty GPUs"
 
 
 def _make(session: Session, planned: DefragPlan, moves: Sequence[Move]) -> Defragmented:
@@ -97,7 +92,7 @@ def carry_out(session: Session, move: Move, *, with_users: bool = False) -> Outc
     if move.within:
         return local_move.reseat(session, move.vm, move.target, with_users=with_users)
     how = moving.Manner(
-        cold=move.way.how is not How.LIVE and move.way.how is not How.OFF,
+        cold=move.way.stops,
         with_users=with_users,
         seat=move.target,
     )

@@ -30,7 +30,7 @@ class Unkept:
 
     @property
     def words(self) -> str:
-        """``booking 3f2a91c0 (8 × T4-4Q for class) cannot be kept: 4 are missing``."""
+        """``booking 3f2a91c0 (8 × T4-4Q for class, pool lab) cannot be kept: 4 are missing``."""
         it = self.booking
         are = "is" if self.missing == 1 else "are"
         what = f"booking {it.id} ({it.count} × {it.profile} for {it.group}, pool {self.pool})"
@@ -64,11 +64,11 @@ class Bookings:
 
     def _found(self, view: LedgerView, placed: Collection[Placed]) -> Iterator[Unkept]:
         rooms: dict[tuple[str, frozenset[str]], int] = {}
+        by = ((each, served_by(each, self._pools)) for each in self._bookings)
+        served = {booking: pool for booking, pool in by if pool is not None}
 
         def room(booking: Booking) -> int:
-            pool = served_by(booking, self._pools)
-            if pool is None:
-                return 0
+            pool = served[booking]
             gone = self._gone(view, booking.start)
             key = pool.name, frozenset((*gone, *_lasting(placed, self._now, booking.start)))
             if key not in rooms:
@@ -76,11 +76,9 @@ class Bookings:
                 rooms[key] = _room(fleet_without(view, gone), pool, lasting)
             return rooms[key]
 
-        served = [each for each in self._bookings if served_by(each, self._pools) is not None]
         for booking, missing in shortages(served, room):
-            pool = served_by(booking, self._pools)
-            if missing and pool is not None:
-                yield Unkept(booking=booking, pool=pool.name, missing=missing)
+            if missing:
+                yield Unkept(booking=booking, pool=served[booking].name, missing=missing)
 
     def _gone(self, view: LedgerView, start: float) -> frozenset[str]:
         """Desktops, and VMs of the queue that have surely ended by then."""

@@ -69,6 +69,8 @@ def _outdoing(bookings: Bookings, view: LedgerView, found: Turn) -> list[Wait]:
     """The first of those that start and would leave a booking without its desktops: it would still
     run then, as far as anybody knows.
     """
+    if not bookings.outdone_by(view, [each.placed for each in found.starts]):
+        return []
     begun: list[Placed] = []
     for start in found.starts:
         outdone = bookings.outdone_by(view, [*begun, start.placed])

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from vgpumgr.model.words import span_words
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
@@ -85,11 +87,9 @@ def summary(refusals: Sequence[Refusal]) -> str:
 
 def back_off(refusals: Sequence[Refusal]) -> str:
     """Why a place is in back-off now; empty where it is not."""
-    left = max((each.left_s for each in refusals if each.counts), default=0.0)
-    if left <= 0:
-        return ""
     counted = [each for each in refusals if each.counts]
-    return f"{summary(counted)}; in back-off for {_seconds(left)} more"
+    left = max((each.left_s for each in counted), default=0.0)
+    return f"{summary(counted)}; in back-off for {span_words(left)} more" if left > 0 else ""
 
 
 def _evidence(refusals: Iterable[Refusal]) -> tuple[str, ...]:
@@ -103,9 +103,3 @@ def _evidence(refusals: Iterable[Refusal]) -> tuple[str, ...]:
 
 def _named(found: Collection[str], most: int = 5) -> str:
     return ", ".join(each[:8] if len(each) == 36 else each for each in list(found)[-most:])
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min"

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpumgr.engine.outlook import Place
-from vgpumgr.engine.supply import Left, build_fleet
+from vgpumgr.engine.supply import LATELY_REFUSED, Left, build_fleet
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import VmSpec
 
-__all__ = ["Left", "decide"]
-
-NONE = Left()
-
 
 def decide(
-    view: LedgerView, requests: Sequence[VmSpec], place: Place, left: Left = NONE
+    view: LedgerView, requests: Sequence[VmSpec], place: Place, left: Left = LATELY_REFUSED
 ) -> tuple[Decision, ...]:
     """Beside what refused lately, and where that does not hold all of them, with it. Never on what
     is ``left`` out.

@@ -1,6 +1,7 @@
 """Ledger and last observation → what placement may hand out. Pure."""
 
 from vgpumgr.engine.supply.fleet import (
+    LATELY_REFUSED,
     NOT_REACHED,
     NOT_READ,
     Left,
@@ -13,6 +14,7 @@ from vgpumgr.engine.supply.gpu import gpu_supply
 from vgpumgr.engine.supply.held import HostContext, claim_unit, nvml_unread
 
 __all__ = [
+    "LATELY_REFUSED",
     "NOT_REACHED",
     "NOT_READ",
     "HostContext",

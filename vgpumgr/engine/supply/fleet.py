@@ -45,11 +45,11 @@ class Left:
         return replace(self, back_off=False)
 
 
-_NOT_IN_BACK_OFF = Left()
+LATELY_REFUSED = Left()
 _TRIED = "it refused in this very operation"
 
 
-def build_fleet(view: LedgerView, left: Left = _NOT_IN_BACK_OFF) -> Fleet:
+def build_fleet(view: LedgerView, left: Left = LATELY_REFUSED) -> Fleet:
     """Every host's supply after what the ledger holds and what foreigners use, without what is
     ``left`` out.
     """

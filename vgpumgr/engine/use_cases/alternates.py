@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from vgpumgr.engine.booking import placing_beside
-from vgpumgr.engine.planning.places import Left, decide
+from vgpumgr.engine.planning.places import decide
 from vgpumgr.engine.planning.plan import describe
 from vgpumgr.engine.planning.preflight import absent, check_images
 from vgpumgr.engine.planning.quotas import within_quotas
@@ -15,6 +15,7 @@ from vgpumgr.engine.reserving import reservations
 from vgpumgr.engine.reserving.shelving import unshelving, wish
 from vgpumgr.engine.running.refusals import Tried, to_try_elsewhere
 from vgpumgr.engine.session import Session
+from vgpumgr.engine.supply import Left
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.errors import Interrupted, LedgerError, VgpumgrError

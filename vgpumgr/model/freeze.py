@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vgpumgr.model.errors import Frozen
 from vgpumgr.model.vm import Allocation, VmRecord
 
 
@@ -14,6 +15,10 @@ class Freeze:
 
     why: str
     at: float
+
+    def refusal(self, what: str = "nothing is allocated or started") -> Frozen:
+        """The error for what may not be done meanwhile."""
+        return Frozen(f"the ledger is frozen: {what}", why=self.why, next="vgpumgr store thaw")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select, update
 
-from vgpumgr.model.errors import Frozen
 from vgpumgr.model.freeze import Freeze
 from vgpumgr.model.journal import CLEAN, LEAVE, OF_HOSTS, RELEASE, Reservation
 from vgpumgr.store.audit import Stamp, write
@@ -59,8 +58,4 @@ def refuse_frozen(connection: Connection, start: Reservation) -> None:
     found = frozen(connection)
     makes = start.vms or start.allocations or start.layouts
     if found and (makes or {each.verb for each in start.tasks} - GIVING_BACK):
-        raise Frozen(
-            "the ledger is frozen: nothing is allocated or started",
-            why=found.why,
-            next="vgpumgr store thaw",
-        )
+        raise found.refusal()

@@ -94,7 +94,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
 
 # Of one table: more of the same says nothing new.
 _TOLD = 20
-_OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
+OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
 
 
 def stored_otherwise(connection: Connection) -> Iterator[Problem]:
@@ -133,7 +133,7 @@ def _unreadable(
 
 def _steps(connection: Connection, read: StepReader) -> Iterator[Problem]:
     """Steps that somebody may still go on with."""
-    of_open = select(task.c.id).join(operation).where(operation.c.state.in_(_OPEN))
+    of_open = select(task.c.id).join(operation).where(operation.c.state.in_(OPEN))
     left = select(step).where(step.c.task.in_(of_open))
     for row in connection.execute(left):
         try:

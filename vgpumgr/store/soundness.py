@@ -8,19 +8,18 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from vgpumgr.model.journal import FINAL_TASKS, OperationState, TaskState
+from vgpumgr.model.journal import FINAL_TASKS, TaskState
 from vgpumgr.model.keeping import Problem
 from vgpumgr.model.vm import VmState
 from vgpumgr.store.codec import load_mapping
+from vgpumgr.store.faults import RESTORE
 from vgpumgr.store.image_soundness import image_problems
 from vgpumgr.store.pool_soundness import pool_problems
 from vgpumgr.store.queue_soundness import queue_problems
-from vgpumgr.store.row_soundness import StepReader, stored_otherwise, unreadable
+from vgpumgr.store.row_soundness import OPEN, StepReader, stored_otherwise, unreadable
 from vgpumgr.store.schema import MEMORY, VF, allocation, gpu, operation, task, unit, vm
 
-_OPEN = (OperationState.RUNNING.value, OperationState.INTERRUPTED.value)
 _DONE = tuple(state.value for state in FINAL_TASKS)
-_RESTORE = "vgpumgr store restore BACKUP"
 _REPORT = "vgpumgr drift, then vgpumgr store restore BACKUP if the hosts agree with it"
 
 
@@ -52,10 +51,10 @@ def damages(connection: Connection) -> Iterator[Problem]:
         return
     for (line,) in connection.exec_driver_sql("PRAGMA quick_check(5)"):
         if line != "ok":
-            yield Problem(what="the file is damaged", why=str(line), next=_RESTORE)
+            yield Problem(what="the file is damaged", why=str(line), next=RESTORE)
     for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
         why = f"its row in {parent} is gone"
-        yield Problem(what=f"{table} {row} hangs in the air", why=why, next=_RESTORE)
+        yield Problem(what=f"{table} {row} hangs in the air", why=why, next=RESTORE)
 
 
 def _promises(connection: Connection) -> Iterator[Problem]:
@@ -105,12 +104,12 @@ def _holders(connection: Connection) -> Iterator[Problem]:
 
 def _operations(connection: Connection, is_worked_on: Callable[[str], bool]) -> Iterator[Problem]:
     """Every operation that waits for somebody, and tasks whose operation has ended."""
-    for row in connection.execute(select(operation).where(operation.c.state.in_(_OPEN))):
+    for row in connection.execute(select(operation).where(operation.c.state.in_(OPEN))):
         if not is_worked_on(row.id):
             why = "nobody works on it" + (f"; {row.summary}" if row.summary else "")
             resume = f"vgpumgr operation resume {row.id[:8]}"
             yield Problem(what=f"{row.kind} {row.id[:8]} is not finished", why=why, next=resume)
-    ended = task.c.state.not_in([*_DONE, TaskState.PENDING.value]) & operation.c.state.not_in(_OPEN)
+    ended = task.c.state.not_in([*_DONE, TaskState.PENDING.value]) & operation.c.state.not_in(OPEN)
     for row in connection.execute(select(task).join(operation).where(ended)):
         why = f"its operation {row.operation[:8]} has ended"
         yield Problem(what=f"{row.verb} {row.vm} is {row.state}", why=why, next=_REPORT)
@@ -118,7 +117,7 @@ def _operations(connection: Connection, is_worked_on: Callable[[str], bool]) -> 
 
 def open_operations(connection: Connection) -> int:
     """How many operations run or wait."""
-    query = select(func.count()).select_from(operation).where(operation.c.state.in_(_OPEN))
+    query = select(func.count()).select_from(operation).where(operation.c.state.in_(OPEN))
     return int(connection.execute(query).scalar_one())
 
 

@@ -15,7 +15,7 @@ from vgpumgr.engine.steps.evacuating import runs_there
 from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.use_cases.marks import DRAINED, mark
 from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.errors import Conflict, DeadlineExceeded, Frozen, HostUnreachable, PartlyDone
+from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
 from vgpumgr.model.fence import Proof
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.journal import EVACUATE
@@ -69,11 +69,7 @@ def evacuate(
     lost = session.ledger.host(name)
     _refuse_answering(session, lost)
     if frozen := session.ledger.frozen():
-        raise Frozen(
-            "the ledger is frozen: nothing is allocated or started",
-            why=frozen.why,
-            next="vgpumgr store thaw",
-        )
+        raise frozen.refusal()
     proof = proof or session.fencing.switch_off(lost)
     mark(session, name, cordoned=True, maintenance=True, evacuated=True, **DRAINED)
     before = _unfinished(session, name)

@@ -16,7 +16,7 @@ from vgpumgr.engine.use_cases.attempts import until_current
 from vgpumgr.engine.view import LedgerView
 from vgpumgr.model.domain import Ownership
 from vgpumgr.model.drift import Drift
-from vgpumgr.model.errors import Conflict, Frozen, VgpumgrError
+from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.layout import LayoutRule, LayoutSpec
 from vgpumgr.model.vm import AllocationState
 
@@ -68,11 +68,7 @@ def apply(session: Session, chosen: Chosen) -> Healed:
     Frozen where the ledger went back in time: it would bring back what is no more.
     """
     if frozen := session.ledger.frozen():
-        raise Frozen(
-            "the ledger is frozen: hosts are not changed to what it says",
-            why=frozen.why,
-            next="vgpumgr store thaw",
-        )
+        raise frozen.refusal("hosts are not changed to what it says")
     operations.finish_leftovers(session, {}, frozenset())  # those whose end alone was lost
     planned, _ = _plan(session, chosen)
     errors = [*_resumed(session, planned), *_marked(session, planned), *_laid_out(session, planned)]

@@ -6,8 +6,6 @@ import json
 from dataclasses import replace
 from io import BytesIO
 
-from pycdlib import PyCdlib
-
 from vgpumgr.model.template import fill
 from vgpumgr.model.vm import CloudInit, VmRecord
 
@@ -37,6 +35,8 @@ def build_seed(
 
 
 def _iso(files: dict[str, bytes]) -> bytes:
+    from pycdlib import PyCdlib  # slow to import, and whoever lists steps makes no seed
+
     iso = PyCdlib()
     iso.new(interchange_level=3, joliet=3, rock_ridge="1.09", vol_ident=_LABEL)
     for name, data in files.items():

@@ -11,6 +11,7 @@ import pytest
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
 from vgpumgr.engine.running.outcome import Outcome
+from vgpumgr.engine.use_cases.local_move import reseat
 from vgpumgr.model.errors import BadImage, HostRefused, NotPermitted, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.journal import OperationState, TaskState
@@ -152,6 +153,20 @@ def test_a_host_that_bars_us_counts_like_one_that_starts_nothing(world: World) -
     assert apply(world, "web").vms[0].state is TaskState.DONE
     [refusal] = world.ledger.refusals()
     assert (refusal.host, refusal.gpu, refusal.counts) == ("h1", "", True)
+
+
+def test_a_move_to_another_gpu_tells_of_its_host_what_any_start_does(tmp_path: Path) -> None:
+    here = FakeHost(name="h1", gpus=[t4(1), t4(2)], parents=[t4_parent(1), t4_parent(2)])
+    world = World(tmp_path, here)
+    world.engine.refresh()
+    apply(world, "web").raise_for_failure()
+    here.refuse("start", EIO)
+    [refused] = reseat(world.engine, "web").vms
+    assert refused.state is TaskState.UNDONE
+    assert [(each.host, each.gpu) for each in world.ledger.refusals()] == [("h1", "")]
+    reseat(world.engine, "web").raise_for_failure()
+    assert world.ledger.refusals() == ()
+    world.close()
 
 
 def test_what_was_taken_back_by_request_is_not_tried_elsewhere(world: World) -> None:

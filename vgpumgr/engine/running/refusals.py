@@ -26,7 +26,7 @@ BY_REQUEST = "undone by request"
 TRIED_ELSEWHERE = frozenset({"create", UNSHELVE})
 
 _OF_GPU = frozenset({"RealiseDevice", "ActivatePartition"})
-_POWER_ON = frozenset({"StartDomain", "StartEvacuated", "StartMoved"})
+_POWER_ON = frozenset({"StartDomain", "StartEvacuated", "StartMoved", "StartReseated"})
 # Room, a name, an argument: what asked for it may be as much at fault as who was asked.
 _OF_THE_REQUEST = frozenset({"ENOSPC", "EDQUOT", "EEXIST", "EINVAL", "ENOENT", "E2BIG"})
 _WORDS = 200

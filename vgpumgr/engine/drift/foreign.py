@@ -56,9 +56,9 @@ def _mdevs(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator
     parents = {gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)}
     names = {each.type_id: each.profile for each in offers(gpu.facts)}
     for mdev in side.facts.mdevs:
-        if mdev.parent in parents and _is_foreign(side, mdev.uuid, claim_units.mdev(mdev.uuid)):
+        unit = claim_units.mdev(mdev.uuid)
+        if mdev.parent in parents and _is_foreign(side, mdev.uuid, unit):
             what = f"mdev {mdev.uuid} ({names.get(mdev.type_id, mdev.type_id)})"
-            unit = claim_units.mdev(mdev.uuid)
             yield _device(side, gpu, mdev.uuid, unit, what, mdev_away(mdev.uuid), strangers)
 
 
@@ -66,9 +66,9 @@ def _vgpus(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator
     names = {each.type_id: each.profile for each in offers(gpu.facts)}
     for vf in gpu.facts.vfs:
         type_id = vf.vendor.type_id if vf.vendor else None
-        if type_id and _is_foreign(side, vf.address, claim_units.pci(vf.address)):
+        unit = claim_units.pci(vf.address)
+        if type_id and _is_foreign(side, vf.address, unit):
             what = f"a vGPU ({names.get(str(type_id), type_id)}) on VF {vf.address}"
-            unit = claim_units.pci(vf.address)
             yield _device(side, gpu, vf.address, unit, what, vgpu_away(vf.address), strangers)
 
 

@@ -40,7 +40,7 @@ def beyond(view: LedgerView, specs: Iterable[VmSpec]) -> dict[str, NotPlaced]:
 
 
 def _groups(specs: Sequence[VmSpec]) -> Iterable[Sequence[VmSpec]]:
-    """Those that start together; of all others each kind once would do, each is cheap."""
+    """Those that start together; every other VM is a group of its own."""
     groups: dict[str, list[VmSpec]] = {}
     for spec in specs:
         together = spec.queue.together if spec.queue else ""

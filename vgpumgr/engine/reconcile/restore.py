@@ -85,20 +85,11 @@ def _stopped(turn: Turn, view: LedgerView) -> Iterator[VmRecord]:
     """VMs of the host that should run, do not, and that no operation is about."""
     facts = next(host.facts for host in view.hosts if host.name == turn.host)
     running = {each.name for each in facts.domains if each.state not in OFF} if facts else set()
-    busy = _worked_on(turn)
+    busy = leftovers.worked_on(turn.session.ledger)
     for vm in view.vms:
         meant = vm.host == turn.host and vm.running and vm.state is VmState.ACTIVE
         if meant and vm.name not in running and vm.id not in busy:
             yield vm
-
-
-def _worked_on(turn: Turn) -> set[str]:
-    ledger = turn.session.ledger
-    return {
-        task.vm_id
-        for operation in ledger.operations(open_only=True)
-        for task in leftovers.unfinished(ledger.tasks(operation.id))
-    }
 
 
 def _can_start(turn: Turn, view: LedgerView, vm: VmRecord) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from vgpumgr.engine.queue.ending import ended
 from vgpumgr.engine.running import leftovers
 from vgpumgr.engine.running.outcome import Outcome
@@ -14,13 +12,13 @@ from vgpumgr.model.queued import QueueMoved, QueueState
 
 def end(session: Session) -> tuple[tuple[str, ...], Outcome]:
     """Whoever was off when seen last, and is so when asked once more."""
-    seen = ended(session.view(), _worked_on(session))
+    seen = ended(session.view(), leftovers.worked_on(session.ledger))
     if not seen:
         return (), Outcome()
     fresh = session.refresh({vm.host for _, vm in seen}).facts
     view = session.view()
     before = {entry.id for entry, _ in seen}
-    still = ended(view, _worked_on(session))
+    still = ended(view, leftovers.worked_on(session.ledger))
     off = [(entry, vm) for entry, vm in still if entry.id in before and vm.host in fresh]
     moves = [
         QueueMoved(
@@ -34,10 +32,3 @@ def end(session: Session) -> tuple[tuple[str, ...], Outcome]:
     if not off:
         return (), Outcome()
     return tuple(vm.name for _, vm in off), shelve(session, view, [vm for _, vm in off], moves)
-
-
-def _worked_on(session: Session) -> frozenset[str]:
-    ledger = session.ledger
-    open_ = ledger.operations(open_only=True)
-    tasks = chain.from_iterable(leftovers.unfinished(ledger.tasks(each.id)) for each in open_)
-    return frozenset(task.vm_id for task in tasks)

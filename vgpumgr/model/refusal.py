@@ -1,9 +1,9 @@
 """What a GPU or a host refused, for how long that holds, and what sets it aside. Pure.
 
 Every refusal is a reason to try another place in the same operation. Those that are evidence
-against the place count: it is in back-off for a while, each time for longer, which is to be chosen
-last, and after several without a success in between it is set aside until an operator says
-otherwise: a GPU is quarantined, a host cordoned.
+against the place count: it is in back-off for a while, each time for longer: who asks now chooses
+it last, the queue and pools wait. After several without a success in between it is set aside until
+an operator says otherwise: a GPU is quarantined, a host cordoned.
 """
 
 from __future__ import annotations

@@ -63,6 +63,9 @@ def start(world: SimWorld, *names: str) -> None:
         ("FLEX-170", GpuLayout(vfs=4), NEW, ("FLEX-170-1of4", "FLEX-170-1of4")),
         ("UNLISTED-VF", GpuLayout(vfs=4), NEW, ("8086:10c9-1of4", "8086:10c9-1of4")),
         ("UNLISTED-VGPU", GpuLayout(vfs=4), NEW, ("LAB V16-4Q", "LAB V16-4Q")),
+        ("UNLISTED-MIG", SLICES, NEW, ("1g.10gb", "3g.40gb")),
+        ("UNLISTED-MIG", SLICES, OLD, ("1g.10gb", "3g.40gb")),
+        ("UNLISTED-MIG", CARVED, NEW, ("3g.40gb", "2g.20gb")),
     ],
 )
 def test_the_layout_brings_the_vfs_back_and_start_the_same_devices(

@@ -12,11 +12,12 @@ from tests.e2e.support import Cli, new_cli
 from tests.e2e.support import host as sim_host
 from tests.e2e.support import vm as vm_document
 from tests.e2e.test_every_way import fill_and_empty
-from tests.simworld import NEW, SimWorld, host, vm
+from tests.simworld import NEW, OLD, SimWorld, host, vm
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.gpu import Framework
+from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.simulated import UNLISTED_PLAIN, UNLISTED_VGPU
+from vgpumgr.model.simulated import UNLISTED_MIG, UNLISTED_PLAIN, UNLISTED_VGPU
 
 VERSIONS = {"kernel": NEW.kernel, "libvirt": NEW.libvirt, "qemu": NEW.qemu}
 
@@ -48,6 +49,23 @@ def test_vfs_that_carry_vgpus(folder: Path, profile: str, most: int) -> None:
     world = SimWorld(folder, host(UNLISTED_VGPU))
     world.cut(GpuLayout(vfs=VFS_MAX))
     fill_and_empty(world, profile, most, Framework.VFIO_VF)
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("versions", "framework"),
+    [(NEW, Framework.VFIO_VF), (OLD, Framework.MDEV)],
+    ids=["6.12", "6.1"],
+)
+@pytest.mark.parametrize(
+    ("profile", "most"), [("1g.10gb", 7), ("1g.10gb+me", 1), ("LAB M80-2-20C", 3), ("3g.40gb", 2)]
+)
+def test_vgpus_in_gpu_instances(
+    folder: Path, versions: Versions, framework: Framework, profile: str, most: int
+) -> None:
+    world = SimWorld(folder, host(UNLISTED_MIG, versions=versions))
+    world.cut(GpuLayout(mig=True, vfs=VFS_MAX))
+    fill_and_empty(world, profile, most, framework)
     world.close()
 
 
@@ -109,13 +127,34 @@ def test_mig_is_cut_as_another_tools_file_says_and_outlives_a_reboot(cli: Cli) -
     cli.ok("layout", "assert", "-f", again)
 
 
-def test_why_no_vgpu_goes_into_its_gpu_instances_is_said(cli: Cli) -> None:
-    cli.sim_up(sim_host("h1", ("UNLISTED-MIG", 1)))
-    why = "its driver tells MIG profiles, but not which vGPUs they hold"
+def test_vgpus_in_its_gpu_instances_from_the_layout_through_a_reboot_to_the_end(cli: Cli) -> None:
+    """By a type's name, and by the name of the MIG profile that it has to itself."""
+    cli.sim_up(sim_host("h1", ("UNLISTED-MIG", 1), versions=VERSIONS))
+    document = cli.documents(vm_document("a", "LAB M80-3-40C"), vm_document("b", "1g.10gb"))
+    assert "with a layout: mig: true, vfs: max" in cli.fails(5, "explain", "-f", document).out
+    layout = {
+        "kind": "Layout", "name": "cut", "hosts": ["h1"],
+        "gpus": [{"model": "10de:fff0", "mig": True, "vfs": "max"}],
+    }  # fmt: skip
+    cli.ok("layout", "apply", "-f", cli.documents(layout, name="layout.yaml"), "-y")
+    cli.ok("host", "probe", "h1")
+    assert free(cli)["1g.10gb"] == 7
+    cli.ok("apply", "-f", document)
+    held = {("3g.40gb", 4), ("1g.10gb", 0)}
+    assert (states(cli), places(cli)) == ({"a": "active", "b": "active"}, held)
+    left = free(cli)
+    assert (left["1g.10gb"], left["3g.40gb"], left.get("7g.80gb", 0)) == (3, 0, 0)
     shown = cli.ok("gpu", "show", cli.items("gpu", "list")[0]["name"]).out
-    assert why in shown
-    document = cli.documents(vm_document("a", "3g.40gb"))
-    assert why in cli.fails(5, "explain", "-f", document).out
+    assert "3g.40gb at 4" in shown
+    assert "which vGPUs" not in shown
+    cli.ok("drift")
+    cli.ok("sim", "inject", "h1", "reboot")
+    cli.ok("layout", "apply", "-y")
+    cli.ok("vm", "start", "a", "b")
+    assert (states(cli), places(cli)) == ({"a": "active", "b": "active"}, held)
+    cli.ok("vm", "delete", "a", "b", "-y", "--force")
+    assert places(cli) == set()
+    assert free(cli)["1g.10gb"] == 7
 
 
 def test_a_profile_that_its_driver_does_not_tell_is_refused_with_those_it_tells(cli: Cli) -> None:
@@ -127,6 +166,16 @@ def test_a_profile_that_its_driver_does_not_tell_is_refused_with_those_it_tells(
     plan = cli("layout", "plan", "-f", cli.documents(layout, name="layout.yaml"))
     assert "has no MIG profile 1g.12gb" in plan.out + plan.err
     assert "1g.10gb" in plan.out + plan.err
+
+
+def states(cli: Cli) -> dict[str, str]:
+    """The state of every VM."""
+    return {each["name"]: each["state"] for each in cli.items("vm", "list")}
+
+
+def free(cli: Cli) -> dict[str, int]:
+    """How many more of each profile the fleet makes."""
+    return {each["name"]: each["fits"] for each in cli.items("capacity")}
 
 
 def places(cli: Cli) -> set[tuple[str, int]]:

@@ -9,16 +9,20 @@ helper. ``could`` names what a GPU would make if a Layout partitioned it otherwi
 from vgpumgr.gpu.budget import slots, with_budget
 from vgpumgr.gpu.could import could
 from vgpumgr.gpu.framework import GpuFramework, companions, framework, offers
+from vgpumgr.gpu.slices import compute_slices, slice_slots, slices_and_media
 from vgpumgr.gpu.unlisted import learned_profiles, no_mig_vgpus
 
 __all__ = [
     "GpuFramework",
     "companions",
+    "compute_slices",
     "could",
     "framework",
     "learned_profiles",
     "no_mig_vgpus",
     "offers",
+    "slice_slots",
+    "slices_and_media",
     "slots",
     "with_budget",
 ]

@@ -5,7 +5,7 @@ function or on VFs; a GPU that gives plain VFs (AMD, Intel) in VFs. Any other pa
 budget among its types (the kernel's mbochs and mtty do, and so does Intel's GVT-g); the budget is
 learned from ``available_instances`` while the parent is empty, and remembered. Where VFs of such
 a GPU carry vGPUs by themselves, the names that they list while it is empty tell the sizes, and the
-largest is the whole frame buffer.
+largest is the whole frame buffer; the sizes of MIG-backed types its driver tells at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from vgpumgr import catalog
-from vgpumgr.gpu import unlisted
+from vgpumgr.gpu import told_mig, unlisted
 from vgpumgr.gpu.mdev import types
 from vgpumgr.model.gpu import GpuFacts, MdevType
 
@@ -47,8 +47,8 @@ def slots(gpu: GpuFacts, *, empty: bool) -> int:
         return max(1, catalog.slots(board))
     if catalog.sriov_board(gpu.model) is not None or unlisted.plain_profile(gpu):
         return max(1, len(gpu.vfs))
-    if gpu.vf_types:
-        return max(1, *gpu.type_units.values(), 0)
+    if gpu.vf_types or told_mig.types(gpu):
+        return told_mig.slots(gpu)
     if not empty:
         return 1
     return max(1, *(each.available or 0 for each in gpu.mdev_types), 0)

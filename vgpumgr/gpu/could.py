@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board, SriovBoard
-from vgpumgr.gpu import unlisted
+from vgpumgr.gpu import told_mig, unlisted
 from vgpumgr.gpu.vgpu import whole_instance_name
 from vgpumgr.model.gpu import GpuFacts
 
@@ -21,10 +21,10 @@ def could(gpu: GpuFacts) -> dict[str, str]:
     if plain is not None:
         return dict(_plain_vfs(gpu, plain))
     board = catalog.board(gpu.model)
-    if board is None and gpu.vf_types and not gpu.vfs:
-        return {each.profile: "vfs: max" for each in unlisted.vf_types(gpu)}
-    unread = board is not None and board.mig_capable and gpu.mig is None
-    if board is None or board.host_mode != "sriov-vf" or unread or gpu.driver != "nvidia":
+    if board is None:
+        return dict(_told(gpu))
+    unread = board.mig_capable and gpu.mig is None
+    if board.host_mode != "sriov-vf" or unread or gpu.driver != "nvidia":
         return {}
     return {**dict(_time_sliced(gpu, board)), **dict(_mig_backed(gpu, board))}
 
@@ -54,6 +54,16 @@ def _mig_backed(gpu: GpuFacts, board: Board) -> Iterator[tuple[str, str]]:
             yield each.profile, "mig: true, vfs: max"
             if short := whole_instance_name(board, each):
                 yield short, "mig: true, vfs: max"
+
+
+def _told(gpu: GpuFacts) -> Iterator[tuple[str, str]]:
+    """Outside the catalogue: what the driver told."""
+    mig = gpu.mig is not None and gpu.mig.enabled
+    if mig or not gpu.vfs:
+        for each in unlisted.vf_types(gpu):
+            yield each.profile, "mig: false, vfs: max" if mig else "vfs: max"
+    if not mig or not gpu.vfs:
+        yield from ((name, "mig: true, vfs: max") for name in told_mig.names(gpu))
 
 
 def _plain_vfs(gpu: GpuFacts, board: SriovBoard) -> Iterator[tuple[str, str]]:

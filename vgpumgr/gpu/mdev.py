@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpumgr import catalog
-from vgpumgr.gpu import vgpu
+from vgpumgr.gpu import told_mig, vgpu
 from vgpumgr.gpu.claim import claim_of, is_ours, require_ours
 from vgpumgr.model.domain import Hostdev, MdevHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts, MdevType
@@ -27,9 +27,9 @@ class MdevFramework:
     def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
         """One offer per type that a parent lists and whose size is known."""
         board = catalog.board(gpu.model)
-        if board is None:
-            return tuple(_learned(gpu))
         ids = {each.profile: each.type_id for each in types(gpu)}
+        if board is None:
+            return (*_learned(gpu), *told_mig.offers(gpu, Framework.MDEV, ids))
         return tuple(vgpu.offers(gpu, board, Framework.MDEV, ids))
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:

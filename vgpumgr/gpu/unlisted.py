@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpumgr import catalog
+from vgpumgr.gpu import told_mig
 from vgpumgr.model.gpu import GpuFacts
 
-MIB_PER_GIB = 1024
 # The end of a vGPU type's name: ``-4Q``, ``-2B4``. Its number is the frame buffer in GiB, of less
 # than 4 TiB: slots are counted by it.
 _SIZE = re.compile(r"-([1-9]\d{0,2}|[1-3]\d{3})[A-Z]\d*$", re.ASCII)
@@ -43,15 +43,17 @@ def plain_profile(gpu: GpuFacts) -> str:
 
 
 def no_mig_vgpus(gpu: GpuFacts) -> str:
-    """Why no vGPU is made in the GPU instances of a board outside the catalogue; empty elsewhere.
-
-    A driver names types (``creatable_vgpu_types``), not the MIG profile that each lies in.
+    """Why no vGPU is made in the GPU instances of a board outside the catalogue; empty elsewhere,
+    and where its driver tells which types lie in them.
     """
-    if gpu.mig is None or not is_unlisted(gpu):
+    if gpu.mig is None or gpu.mig.types or not is_unlisted(gpu):
         return ""
-    told = (
-        "MIG profiles, but not which vGPUs they hold" if gpu.mig.profiles else "no MIG profile yet"
-    )
+    if not gpu.mig.profiles:
+        told = "no MIG profile yet"
+    elif gpu.mig.types is None:
+        told = "MIG profiles, but not which vGPUs they hold"
+    else:
+        told = "MIG profiles, but no vGPU type that lies in one"
     return f"it is not in the catalogue, and its driver tells {told}"
 
 
@@ -59,7 +61,8 @@ def learned_profiles(gpu: GpuFacts) -> frozenset[str]:
     """Names that users may write because a host told them."""
     mdev_types = (gpu.mdev_types, *(vf.mdev_types for vf in gpu.vfs))
     names = {each.profile for types in mdev_types for each in types}
-    return frozenset(names | {each.profile for each in vf_types(gpu)} | {plain_profile(gpu)}) - {""}
+    names |= {each.profile for each in vf_types(gpu)} | {*told_mig.names(gpu)}
+    return frozenset(names | {plain_profile(gpu)}) - {""}
 
 
 def complete_types(gpu: GpuFacts) -> Mapping[str, str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board
-from vgpumgr.gpu import unlisted, vgpu
+from vgpumgr.gpu import told_mig, unlisted, vgpu
 from vgpumgr.gpu.claim import claim_of, is_ours, require_ours
 from vgpumgr.model.domain import Hostdev, PciHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts
@@ -22,13 +22,15 @@ class VfioVfFramework:
     def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
         """The catalogue's types, less those that the driver surely does not know.
 
-        A GPU outside the catalogue offers what it listed while it was empty.
+        A GPU outside the catalogue offers what it listed while it was empty, and in MIG mode what
+        its driver tells of.
         """
         board = catalog.board(gpu.model)
         if all(vf.vendor is None for vf in gpu.vfs):
             return ()
         if board is None:
-            return tuple(_unlisted(gpu))
+            ids = {each.profile: each.type_id for each in told_mig.types(gpu)}
+            return (*_unlisted(gpu), *told_mig.offers(gpu, Framework.VFIO_VF, ids))
         return tuple(vgpu.offers(gpu, board, Framework.VFIO_VF, _ids(gpu, board)))
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
@@ -79,7 +81,7 @@ def _unlisted(gpu: GpuFacts) -> Iterator[Offer]:
         return
     most = max(gpu.type_units.values(), default=0)
     for each in unlisted.vf_types(gpu):
-        memory_mib = each.gib * unlisted.MIB_PER_GIB
+        memory_mib = each.gib * told_mig.MIB_PER_GIB
         yield Offer(
             profile=each.profile,
             framework=Framework.VFIO_VF,

@@ -29,10 +29,7 @@ def instances(gpu: GpuFacts) -> tuple[GpuInstance, ...]:
 
 def behind(gpu: GpuFacts, usage: Usage) -> GpuInstance:
     """The instance that a vGPU holds a place for; LayoutRefused where its profile is not known."""
-    board = catalog.board(gpu.model)
-    types = board.types if board else ()
-    known = next((each.mig for each in types if each.profile == usage.profile), usage.profile)
-    profile = profiles(gpu).get(known)
+    profile = profiles(gpu).get(_profile_of(gpu, usage.profile))
     if profile is None or usage.start is None:
         raise unread(gpu, f"the GPU instance that {holder(usage)} holds")
     return GpuInstance(
@@ -126,6 +123,16 @@ def create_summary(change: CreateInstance) -> str:
 def destroy_summary(change: DestroyInstance) -> str:
     """A line for people."""
     return f"destroy GPU instance {change.profile} at {change.start}"
+
+
+def _profile_of(gpu: GpuFacts, name: str) -> str:
+    """The instance profile of a vGPU type, by catalogue or driver; else it is one itself."""
+    board = catalog.board(gpu.model)
+    if board is not None:
+        return next((each.mig for each in board.types if each.profile == name), name)
+    told = (gpu.mig.types if gpu.mig else None) or ()
+    number = next((each.profile_id for each in told if each.profile == name), None)
+    return next((each.name for each in profiles(gpu).values() if each.id == number), name)
 
 
 def _arranged(gpu: GpuFacts, wanted: Wanted, there: list[GpuInstance]) -> tuple[Place, ...]:

@@ -106,7 +106,7 @@ def gpu_supply(facts: GpuFacts) -> str:
         sorted(facts.vgpu_capabilities),
         facts.module_id,
         facts.health if facts.unfit else GpuHealth.OK,
-        *filter(None, [catalog.contradiction(facts)]),
+        *filter(None, [catalog.contradiction(facts), facts.mig and facts.mig.types]),
     )
 
 

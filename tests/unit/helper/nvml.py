@@ -63,6 +63,14 @@ def error(name: str) -> pynvml.NVMLError:
     return pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{name}"))
 
 
+# vGPU types: their names, their sizes in GiB, and the GPU-instance profiles they lie in.
+TYPES = {
+    801: ("GRID A100D-10C", 10, 0xFFFFFFFF),
+    802: ("GRID A100D-1-10C", 10, 19),
+    803: ("GRID A100D-7-80C", 80, 0),
+}
+
+
 class FakeNvml:
     """Stands in for the module pynvml; what it does not have is FunctionNotFound.
 
@@ -236,6 +244,24 @@ class FakeNvml:
         for index, start in enumerate(profile.starts):
             placementsRef[index].start, placementsRef[index].size = start, profile.size
         return 0
+
+    def nvmlDeviceGetSupportedVgpus(self, handle: FakeGpu) -> list[int]:
+        return [*TYPES]
+
+    def nvmlVgpuTypeGetGpuInstanceProfileId(self, vgpuTypeId: int) -> int:
+        return TYPES[vgpuTypeId][2]
+
+    def nvmlVgpuTypeGetName(self, vgpuTypeId: int) -> str:
+        return TYPES[vgpuTypeId][0]
+
+    def nvmlVgpuTypeGetFramebufferSize(self, vgpuTypeId: int) -> int:
+        return TYPES[vgpuTypeId][1] << 30
+
+    def nvmlVgpuTypeGetMaxInstancesPerGpuInstance(self, vgpuTypeId: int) -> int:
+        return 1
+
+    def nvmlVgpuTypeGetMaxInstancesPerVm(self, vgpuTypeId: int) -> int:
+        return 1
 
     def nvmlDeviceCreateGpuInstance(self, device: FakeGpu, profileId: int) -> Any:
         profile = self._profile(device, profileId)

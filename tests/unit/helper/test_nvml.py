@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.helper.host import GPU, PCI, FakeHost, done, gpu_host, refused
 from tests.unit.helper.nvidia import MIG_TYPE, OTHER_TYPE, TYPE, VF, VFS, NvidiaHost, vf_file
-from tests.unit.helper.nvml import A100, FakeGpu, FakeNvml, Gi
+from tests.unit.helper.nvml import A100, TYPES, FakeGpu, FakeNvml, Gi
 
 OTHER_GPU = "0000:42:00.0"
 
@@ -19,6 +19,20 @@ OTHER_GPU = "0000:42:00.0"
 @pytest.fixture
 def host() -> NvidiaHost:
     return NvidiaHost()
+
+
+MIG_TYPES = [
+    {
+        "id": number,
+        "name": name,
+        "profile_id": profile,
+        "memory_mib": gib << 10,
+        "per_instance": 1,
+        "per_vm": 1,
+    }
+    for number, (name, gib, profile) in TYPES.items()
+    if number != 801
+]
 
 
 def gpu_of(host: FakeHost) -> dict[str, Any]:
@@ -61,7 +75,13 @@ def test_everything_that_nvml_tells(host: NvidiaHost) -> None:
         "mixed_size": False,
         "scheduler": "best-effort",
         "vgpu_capabilities": ["fractional-multi-vgpu", "mixed-size"],
-        "mig": {"enabled": False, "pending": False, "profiles": [], "instances": []},
+        "mig": {
+            "enabled": False,
+            "pending": False,
+            "profiles": [],
+            "instances": [],
+            "types": MIG_TYPES,
+        },
     }
     assert host.fake.open == 0
 
@@ -113,7 +133,7 @@ def test_places_that_are_not_told_while_mig_is_off_hide_nothing(host: NvidiaHost
     host.fake.tells_while_off = True
     host.fake.fails["nvmlDeviceGetGpuInstancePossiblePlacements"] = "NOT_SUPPORTED"
     mig = gpu_of(host)["mig"]
-    assert mig == {"enabled": False, "pending": False, "profiles": [], "instances": []}
+    assert (mig["enabled"], mig["profiles"], mig["instances"]) == (False, [], [])
     assert unknown(done(host, "probe")) == {}
 
 
@@ -146,6 +166,24 @@ def test_mig_profiles_and_instances(host: NvidiaHost) -> None:
             "compute": [{"id": 0, "profile_id": 0}],
         }
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["nvmlDeviceGetSupportedVgpus", "nvmlVgpuTypeGetGpuInstanceProfileId"]
+)
+@pytest.mark.parametrize("code", ["FUNCTION_NOT_FOUND", "NOT_SUPPORTED", "UNKNOWN"])
+def test_which_types_lie_in_gpu_instances_is_unknown_where_the_driver_does_not_tell(
+    host: NvidiaHost, name: str, code: str
+) -> None:
+    host.fake.fails[name] = code
+    assert gpu_of(host)["mig"]["types"] is None
+    assert unknown(done(host, "probe")) == {}
+
+
+def test_a_library_that_does_not_tell_how_many_lie_in_one_instance(host: NvidiaHost) -> None:
+    host.fake.missing = {"nvmlVgpuTypeGetMaxInstancesPerGpuInstance"}
+    types = gpu_of(host)["mig"]["types"]
+    assert types == [{**each, "per_instance": None} for each in MIG_TYPES]
 
 
 def test_a_library_without_names_leaves_them_to_the_catalogue(host: NvidiaHost) -> None:

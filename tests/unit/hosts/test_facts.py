@@ -20,6 +20,7 @@ from vgpumgr.model.gpu import (
     GpuInstance,
     MigFacts,
     MigProfile,
+    MigType,
     VendorVgpu,
     VfFacts,
 )
@@ -213,6 +214,38 @@ def test_what_nvml_does_not_say_stays_unknown() -> None:
     silent = gpu({**dict.fromkeys(names), "vgpu_capabilities": None, "health": None})
     assert all(getattr(silent, name) is None for name in names)
     assert (silent.vgpu_capabilities, silent.health) == ((), GpuHealth.UNKNOWN)
+
+
+def test_types_in_gpu_instances_are_kept_of_boards_outside_the_catalogue_alone() -> None:
+    kind = {"id": 901, "name": "NVIDIA H900-1-12C", "profile_id": 19, "memory_mib": 12288,
+            "per_instance": None, "per_vm": 2}  # fmt: skip
+    mig = {"enabled": False, "pending": False, "profiles": [], "types": [kind]}
+    unlisted = {"device": "2324", "subsystem": "10de:0000"}
+    found = gpu({"mig": mig}, unlisted).mig
+    assert found is not None
+    assert found.types == (
+        MigType(
+            type_id="901", profile="H900-1-12C", profile_id=19, memory_mib=12288,
+            per_instance=1, per_vm=2,
+        ),
+    )  # fmt: skip
+    known = gpu({"mig": mig}, A100).mig
+    assert known is not None
+    assert known.types is None
+    for silent in ({**mig, "types": None}, {"enabled": False, "pending": False}):
+        facts = gpu({"mig": silent}, unlisted).mig
+        assert facts is not None
+        assert facts.types is None
+
+
+@pytest.mark.parametrize(
+    "odd", [{"id": -1}, {"profile_id": "19"}, {"memory_mib": 0}, {"per_vm": 1000}, {"name": 4}]
+)
+def test_nonsense_of_a_type_in_gpu_instances_is_named(odd: dict[str, Any]) -> None:
+    kind = {"id": 901, "name": "x", "profile_id": 19, "memory_mib": 1, "per_instance": 1} | odd
+    mig = {"enabled": False, "pending": False, "profiles": [], "types": [kind]}
+    with pytest.raises(OutcomeUnknown, match=r"types\[0\]"):
+        gpu({"mig": mig}, {"device": "2324", "subsystem": "10de:0000"})
 
 
 def test_mig_is_read_with_names_of_the_catalogue_where_the_driver_gives_none() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vgpumgr import catalog
+from vgpumgr import gpu as frameworks
 from vgpumgr.engine.adoption.candidate import FoundPart
 from vgpumgr.engine.supply.carved import instances
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord
@@ -35,9 +35,7 @@ def slots_of(
 def _place(part: FoundPart, gpu: GpuFacts) -> tuple[int, ...] | None:
     """The slots under its GPU instance or placement; None where any will do."""
     if part.instance is not None:
-        board = catalog.board(gpu.model)
-        assert board is not None, "only boards of the catalogue have instance profiles"
-        return catalog.slice_slots(board, part.instance.start, part.instance.size)
+        return frameworks.slice_slots(gpu, part.instance.start, part.instance.size)
     if not part.offer.starts:
         return None
     starts = {start.at: start.slots for start in part.offer.starts}

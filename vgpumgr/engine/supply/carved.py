@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr import catalog
+from vgpumgr import gpu as frameworks
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.placement import InstanceSupply, Offer, Usage
 from vgpumgr.model.vm import Allocation
@@ -15,7 +15,6 @@ def instances(
     gpu: GpuFacts, ours: Sequence[Allocation], foreign: Iterable[Usage], offers: Sequence[Offer]
 ) -> tuple[InstanceSupply, ...]:
     """Those the driver shows, and those we hold a place for but have not made yet."""
-    board = catalog.board(gpu.model)
     if gpu.mig is None or not gpu.mig.enabled:
         return ()
     guests = list(foreign)
@@ -28,7 +27,7 @@ def instances(
         if part is not None:
             planned = _Instance(None, part.profile, part.profile_id, part.start, part.size)
             found.setdefault(part.start, planned)
-    return tuple(_supply(board, found[start], ours, guests, offers) for start in sorted(found))
+    return tuple(_supply(gpu, found[start], ours, guests, offers) for start in sorted(found))
 
 
 def free_slots(
@@ -65,15 +64,14 @@ class _Instance:
 
 
 def _supply(
-    board: catalog.Board | None,
+    gpu: GpuFacts,
     each: _Instance,
     ours: Sequence[Allocation],
     foreign: Sequence[Usage],
     offers: Sequence[Offer],
 ) -> InstanceSupply:
-    """Outside the catalogue an instance takes no slots: nothing is offered in it."""
-    slots = catalog.slice_slots(board, each.start, each.size) if board else ()
-    known = catalog.gi_profile(board, each.profile) if board else None
+    slots = frameworks.slice_slots(gpu, each.start, each.size)
+    gpu_slices, media = frameworks.slices_and_media(gpu, each.profile, each.profile_id)
     mine = [a for a in ours if a.instance is not None and a.instance.start == each.start]
     strangers = [usage for usage in foreign if usage.start == each.start]
     held = {slot for allocation in mine for slot in allocation.slots}
@@ -85,10 +83,10 @@ def _supply(
         profile_id=each.profile_id,
         start=each.start,
         size=each.size,
-        gpu_slices=known.gpu_slices if known else 0,
+        gpu_slices=gpu_slices,
         slots=slots,
         free=tuple(free[: max(0, len(free) - others)]),
-        media=known.media if known else False,
+        media=media,
         vgpus=len(mine) + len(strangers),
     )
     return replace(supply, size_class=_size_class(mine, strangers, offers))

@@ -57,7 +57,7 @@ def gpu_supply(
         or _fabric_blocked(gpu, host.facts, partitions),
         mixed_size=facts.mixed_size is True,
         instances=carved,
-        gpu_slices=_gpu_slices(facts),
+        gpu_slices=frameworks.compute_slices(facts),
         free_vfs=free_vfs,
         module_id=facts.module_id,
         could=frameworks.could(facts),
@@ -81,12 +81,6 @@ def _our_usages(
 def _whole(offer: Offer, units: int) -> Offer:
     """Passthrough takes every slot of the GPU."""
     return replace(offer, units=units) if offer.framework is Framework.PASSTHROUGH else offer
-
-
-def _gpu_slices(gpu: GpuFacts) -> int:
-    board = catalog.board(gpu.model)
-    mig = catalog.mig(board) if board and gpu.mig and gpu.mig.enabled else None
-    return mig.gpu_slices if mig else 0
 
 
 def _free_vfs(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext) -> tuple[FreeVf, ...]:
@@ -179,8 +173,9 @@ def _blocked(gpu: GpuRecord, host: HostContext) -> str:
 
 
 def _has_modes(gpu: GpuFacts) -> bool:
+    """Of a board outside the catalogue NVML alone knows: vGPUs on its VFs may be of either kind."""
     board = catalog.board(gpu.model)
-    return board is not None and (board.mixed_size or board.mig_capable)
+    return bool(gpu.vfs) if board is None else board.mixed_size or board.mig_capable
 
 
 def _fabric_blocked(gpu: GpuRecord, facts: HostFacts, partitions: Sequence[PartitionSupply]) -> str:

@@ -16,7 +16,9 @@ _VENDOR_SINCE = (6, 8)
 
 
 def goals(gpu: GpuFacts) -> Iterator[GpuLayout]:
-    """The ways in which a GPU of its board can be partitioned; the catalogue knows boards."""
+    """The ways in which a GPU of its board can be partitioned, by the catalogue; of a board that it
+    does not hold, MIG where the driver tells which vGPUs lie in its instances.
+    """
     plain, board = catalog.sriov_board(gpu.model), catalog.board(gpu.model)
     if plain is not None:
         counts = plain.allowed_vf_counts or range(1, gpu.sriov_total + 1)
@@ -29,6 +31,8 @@ def goals(gpu: GpuFacts) -> Iterator[GpuLayout]:
         if board.mig_capable:
             yield GpuLayout(mig=True, vfs=VFS_MAX)
         yield GpuLayout(mig=mig, vfs=0)
+    elif board is None and gpu.mig is not None and gpu.mig.types:
+        yield GpuLayout(mig=True, vfs=VFS_MAX)
 
 
 def in_words(goal: GpuLayout) -> str:
@@ -50,7 +54,7 @@ def partitioned(gpu: GpuRecord, goal: GpuLayout, kernel: str) -> GpuRecord | Non
     facts = gpu.facts
     for change in changes:
         facts = layout.apply_change(facts, change)
-    if catalog.board(facts.model) is not None:
+    if catalog.board(facts.model) is not None or (facts.mig and facts.mig.types):
         vendor = numbers(kernel) >= _VENDOR_SINCE
         facts = replace(facts, vfs=tuple(_carrier(vf, facts, vendor=vendor) for vf in facts.vfs))
     facts = frameworks.with_budget(facts, gpu.facts, empty=True)
@@ -62,11 +66,19 @@ def _carrier(vf: VfFacts, gpu: GpuFacts, *, vendor: bool) -> VfFacts:
     """A VF that carries vGPUs, of the types that the catalogue knows."""
     if vendor:
         return replace(vf, vendor=VendorVgpu(creatable=None, type_id=0))
-    board = catalog.board(gpu.model)
-    mig = gpu.mig is not None and gpu.mig.enabled
     types = tuple(
-        MdevType(type_id=f"nvidia-{each.id}", name=each.profile, available=None)
-        for each in (board.types if board else ())
-        if bool(each.mig) is mig and each.id is not None
+        MdevType(type_id=f"nvidia-{number}", name=name, available=None)
+        for number, name in _types(gpu)
     )
     return replace(vf, mdev_types=types)
+
+
+def _types(gpu: GpuFacts) -> Iterator[tuple[int | str, str]]:
+    """Those of its mode, by the driver's number: of the catalogue, or as the driver tells."""
+    board = catalog.board(gpu.model)
+    mig = gpu.mig is not None and gpu.mig.enabled
+    for each in board.types if board else ():
+        if bool(each.mig) is mig and each.id is not None:
+            yield each.id, each.profile
+    for told in (gpu.mig.types if gpu.mig and mig else None) or ():
+        yield told.type_id, told.profile

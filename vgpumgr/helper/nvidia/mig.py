@@ -9,6 +9,7 @@ from typing import Any
 
 from vgpumgr.helper import errors
 from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.nvidia import mig_types
 from vgpumgr.helper.nvidia.nvml import Session
 
 # NVML_GPU_INSTANCE_PROFILE_COUNT, NVML_COMPUTE_INSTANCE_PROFILE_COUNT: numbers of NVML's own
@@ -54,7 +55,7 @@ def mode(session: Session, gpu: Any) -> tuple[bool, bool] | None:
 def facts(session: Session, gpu: Any) -> dict[str, Any] | None:
     """The ``mig`` object of a probe; None where there is no MIG, or its mode is not told.
 
-    Its ``instances`` are None where they may not be read.
+    Its ``instances`` are None where they may not be read, its ``types`` where they are not told.
     """
     try:
         modes = mode(session, gpu)
@@ -63,6 +64,7 @@ def facts(session: Session, gpu: Any) -> dict[str, Any] | None:
     if modes is None:
         return None
     found: dict[str, Any] = {"enabled": modes[0], "pending": modes[1], "profiles": []}
+    found["types"] = mig_types.facts(session, gpu)
     if not modes[0]:
         return {**found, "profiles": _told_while_off(session, gpu), "instances": []}
     try:

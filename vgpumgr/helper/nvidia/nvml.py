@@ -36,13 +36,14 @@ class Session:
     """The library between nvmlInit and nvmlShutdown.
 
     ``codes`` collects the NVML codes of questions that were not answered; ``code`` is that of the
-    last question, 0 when it was.
+    last question, 0 when it was. ``types`` keeps what was told of vGPU types, by their numbers.
     """
 
     def __init__(self, library: Any) -> None:
         self.library = library
         self.codes: set[int] = set()
         self.code = 0
+        self.types: dict[int, dict[str, Any]] = {}
 
     def ask(self, function: str, *given: Any) -> Any:
         """What a function returns, text as str; None where the library or driver refuses."""

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 from vgpumgr import catalog
 from vgpumgr.hosts.facts.answer import Answer
-from vgpumgr.model.gpu import ComputeInstance, GpuInstance, MigFacts, MigProfile
+from vgpumgr.hosts.facts.vf_facts import MOST_TYPE_ID
+from vgpumgr.model.gpu import ComputeInstance, GpuInstance, MigFacts, MigProfile, MigType
 
 # Boards have 4 to 12 slices and a score of profiles; ids of the driver are small numbers.
 _MOST_SLICES = 64
 _MOST_PROFILES = 256
 _MOST_ID = 2**16
+# NVIDIA lists some sixty types of a board; the largest has less than 4 TiB.
+_MOST_TYPES = 1024
+_MOST_MIB = 2**22
+_MOST_VGPUS = 256
 
 
 def mig(model: str, answer: Answer | None) -> MigFacts | None:
@@ -29,6 +34,7 @@ def mig(model: str, answer: Answer | None) -> MigFacts | None:
         pending=pending,
         profiles=tuple(_profile(each, board) for each in listed),
         instances=_instances(answer, board),
+        types=None if catalog.board(model) else _types(answer),
     )
 
 
@@ -70,6 +76,28 @@ def _profile(profile: Answer, board: _Known) -> MigProfile:
         size=size,
         starts=tuple(start for start in starts if start + taken <= board.grid),
         remaining=profile.maybe_number("remaining", most=_MOST_SLICES),
+    )
+
+
+def _types(answer: Answer) -> tuple[MigType, ...] | None:
+    """Those whose size is told; None where the driver does not tell the profile of each."""
+    if not answer.has("types"):
+        return None
+    listed = list(answer.objects("types", most=_MOST_TYPES))
+    answer.once("types", (each.number("id", most=MOST_TYPE_ID) for each in listed))
+    return tuple(_type(each) for each in listed if each.has("name") and each.has("memory_mib"))
+
+
+def _type(told: Answer) -> MigType:
+    """One in an instance and one of a VM, where the driver does not tell of more."""
+    told.need("id", "profile_id")
+    return MigType(
+        type_id=str(told.number("id", most=MOST_TYPE_ID)),
+        profile=catalog.normalise(told.text("name")),
+        profile_id=told.number("profile_id", most=_MOST_ID),
+        memory_mib=told.number("memory_mib", least=1, most=_MOST_MIB),
+        per_instance=told.maybe_number("per_instance", least=1, most=_MOST_VGPUS) or 1,
+        per_vm=told.maybe_number("per_vm", least=1, most=_MOST_VGPUS) or 1,
     )
 
 

@@ -1,7 +1,7 @@
 """GPUs as a host shows them, and what each of them can make."""
 
 from vgpumgr.model.gpu.facts import GpuFacts, GpuHealth
-from vgpumgr.model.gpu.mig import ComputeInstance, GpuInstance, MigFacts, MigProfile
+from vgpumgr.model.gpu.mig import ComputeInstance, GpuInstance, MigFacts, MigProfile, MigType
 from vgpumgr.model.gpu.record import GpuRecord, GpuState
 from vgpumgr.model.gpu.vgpu import (
     PASSTHROUGH_PROFILE,
@@ -26,6 +26,7 @@ __all__ = [
     "MdevType",
     "MigFacts",
     "MigProfile",
+    "MigType",
     "VendorVgpu",
     "VfFacts",
     "profile_name",

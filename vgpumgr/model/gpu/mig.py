@@ -41,13 +41,33 @@ class MigProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MigType:
+    """A vGPU type that lies in GPU instances of one profile, as the driver tells it.
+
+    ``type_id`` is the driver's number of it, ``profile`` its name without GRID or NVIDIA;
+    ``profile_id`` is the GPU-instance profile's. At most ``per_instance`` of it lie in one
+    instance, and at most ``per_vm`` are of one VM.
+    """
+
+    type_id: str
+    profile: str
+    profile_id: int
+    memory_mib: int
+    per_instance: int = 1
+    per_vm: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MigFacts:
     """MIG of a capable GPU. ``pending`` differs from ``enabled`` while a reset is due.
 
     ``instances`` None: they could not be read, so nothing may be concluded from their absence.
+    ``types`` are the MIG-backed vGPU types of a board that the catalogue does not hold; None
+    where the catalogue has them, or the driver does not tell in which profile each lies.
     """
 
     enabled: bool
     pending: bool
     profiles: tuple[MigProfile, ...] = ()
     instances: tuple[GpuInstance, ...] | None = ()
+    types: tuple[MigType, ...] | None = None

@@ -54,6 +54,7 @@ WAYS = {
     "vfio VF": Way(host("L40S"), (vm("a", "L40S-24Q"),), GpuLayout(vfs=VFS_MAX)),
     "instance": Way(host("A100-PCIE-80GB"), (vm("a", "3g.40gb"),), MIG),
     "instance under an mdev": Way(host("A100-PCIE-80GB", versions=OLD), (vm("a", "3g.40gb"),), MIG),
+    "instance outside the catalogue": Way(host("UNLISTED-MIG"), (vm("a", "3g.40gb"),), MIG),
     "instance for two": Way(
         host("RTX-PRO-6000-BSE"),
         tuple(vm(name, "RTX Pro 6000 Blackwell DC-1-8Q") for name in "ab"),

@@ -102,7 +102,8 @@ class InstanceModel(Strict):
 class RuleModel(Strict):
     """The wanted partitioning of some GPUs of a host; what is left out stays as it is.
 
-    ``model`` is a key of the catalogue, or the PCI id (``10de:2324``) of a board outside it.
+    ``model`` is a key of the catalogue, or the PCI id (``10de:2324``) of a board outside it, which
+    has the MIG profiles, places and vGPU types that its driver tells.
     """
 
     model_config = ConfigDict(

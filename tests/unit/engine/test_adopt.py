@@ -58,6 +58,12 @@ WAYS: dict[str, tuple[SimHost, GpuLayout | None, Made, str]] = {
         "L40S-8Q",
     ),
     "in a GPU instance": (A100, MIG, lambda made: made.vgpu(type_of(made, "-3-40C")), "3g.40gb"),
+    "in a GPU instance outside the catalogue": (
+        host("UNLISTED-MIG"),
+        MIG,
+        lambda made: made.vgpu(type_of(made, "-3-40C")),
+        "3g.40gb",
+    ),
     "whole": (T4, None, lambda made: made.bound(made.world.gpu().device), "passthrough"),
     "plain VF": (
         FLEX,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from vgpumgr import catalog, layout
+from vgpumgr.layout.gpu_instances import behind
 from vgpumgr.layout.refusal import LayoutRefused
-from vgpumgr.model.gpu import GpuFacts, MigFacts, MigProfile
+from vgpumgr.model.gpu import Framework, GpuFacts, MigFacts, MigProfile, MigType
 from vgpumgr.model.layout import CreateInstance, GpuLayout, InstanceGoal, SetMigMode
+from vgpumgr.model.placement import Usage
 
 UNLISTED = "10de:2324"
 TOLD = (
@@ -43,3 +47,14 @@ def test_it_is_cut_as_its_driver_tells() -> None:
 def test_without_a_word_of_its_driver_it_is_refused() -> None:
     with pytest.raises(LayoutRefused, match=r"has no MIG profile 3g\.40gb"):
         layout.plan(board(), GOAL, (), ())
+
+
+def test_the_instance_behind_a_vgpu_is_of_the_profile_that_its_driver_tells() -> None:
+    told = MigType(type_id="906", profile="P9 DC-3-8Q", profile_id=9, memory_mib=8 << 10)
+    facts = board(*TOLD)
+    assert facts.mig is not None
+    sliced = replace(facts, mig=replace(facts.mig, types=(told,)))
+    for name in ("P9 DC-3-8Q", "3g.40gb"):
+        held = Usage(profile=name, framework=Framework.VFIO_VF, units=8, vm="a", start=4)
+        found = behind(sliced, held)
+        assert (found.profile, found.profile_id, found.start, found.size) == ("3g.40gb", 9, 4, 4)

@@ -7,7 +7,15 @@ from vgpumgr.catalog.boards import board, board_by_pci, boards
 from vgpumgr.catalog.evidence import contradiction
 from vgpumgr.catalog.fabric import FabricBoard, FabricPartition, fabric, fabric_boards, fits_fabric
 from vgpumgr.catalog.limits import Limits, limits
-from vgpumgr.catalog.mig import GiProfile, MigBoard, gi_profile, mig, mig_types, whole_instance_type
+from vgpumgr.catalog.mig import (
+    GiProfile,
+    MigBoard,
+    gi_profile,
+    mig,
+    mig_types,
+    name_today,
+    whole_instance_type,
+)
 from vgpumgr.catalog.mig_compute import CiProfile
 from vgpumgr.catalog.names import normalise, profiles, suggest
 from vgpumgr.catalog.placement_ids import instance_ids, mixed_ids, placement_size, same_size_ids
@@ -49,6 +57,7 @@ __all__ = [
     "mig",
     "mig_types",
     "mixed_ids",
+    "name_today",
     "normalise",
     "parse_vf_profile",
     "placement_size",

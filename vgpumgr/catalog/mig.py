@@ -23,9 +23,11 @@ class GiProfile:
     the board's memory grid, ``gpu_slices`` compute slices. ``memory_mib`` is what ``-lgip``
     prints, None = not seen. At most one instance with ``media`` extensions lies on a GPU
     (NVIDIA MIG User Guide); ``graphics`` ones alone carry vGPUs on boards that have them.
+    ``earlier`` are names that older drivers and documents of NVIDIA have for it.
     """
 
     name: str
+    earlier: tuple[str, ...]
     id: int
     gpu_slices: int
     size: int
@@ -67,9 +69,17 @@ def mig(board: Board) -> MigBoard | None:
 
 
 def gi_profile(board: Board, name: str) -> GiProfile | None:
-    """The board's GPU-instance profile of this name (``3g.40gb``)."""
+    """The board's GPU-instance profile of this name (``3g.40gb``), or that had it earlier."""
     known = mig(board)
-    return next((each for each in known.profiles if each.name == name), None) if known else None
+    named = (each for each in known.profiles if name in (each.name, *each.earlier)) if known else ()
+    return next(iter(named), None)
+
+
+def name_today(board: Board, name: str) -> str:
+    """``3g.95gb`` of a GB200 → ``3g.93gb``, ``1c.3g.95gb`` → ``1c.3g.93gb``; any other as it is."""
+    inside, within, profile = name.rpartition("c.")
+    known = gi_profile(board, profile)
+    return f"{inside}{within}{known.name}" if known else name
 
 
 def mig_types(board: Board, gi_profile_name: str) -> tuple[VgpuType, ...]:
@@ -121,6 +131,7 @@ def _plannable(row: dict[str, Any]) -> bool:
 def _profile(row: dict[str, Any], gpu_slices_total: int, arch: str) -> GiProfile:
     return GiProfile(
         name=row["name"],
+        earlier=tuple(row.get("earlier", ())),
         id=row["profile_id"],
         gpu_slices=row["gpu_slices"],
         size=row["placements"][0]["size"],

@@ -17,7 +17,7 @@ def profiles() -> frozenset[str]:
     """Every vGPU type, MIG profile and VF profile of every board, and ``passthrough``."""
     types = {each.profile for board in boards() for each in board.types}
     known = [found for board in boards() if (found := mig(board)) is not None]
-    instances = {each.name for board in known for each in board.profiles}
+    instances = {name for b in known for each in b.profiles for name in (each.name, *each.earlier)}
     vfs = {vf_profile(each.key, n) for each in sriov_boards() for n in each.allowed_vf_counts}
     return frozenset(types | instances | vfs | {PASSTHROUGH_PROFILE})
 

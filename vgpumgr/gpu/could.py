@@ -53,7 +53,8 @@ def _mig_backed(gpu: GpuFacts, board: Board) -> Iterator[tuple[str, str]]:
         for each in catalog.mig_types(board, profile.name):
             yield each.profile, "mig: true, vfs: max"
             if short := whole_instance_name(board, each):
-                yield short, "mig: true, vfs: max"
+                for name in (short, *profile.earlier):
+                    yield name, "mig: true, vfs: max"
 
 
 def _told(gpu: GpuFacts) -> Iterator[tuple[str, str]]:

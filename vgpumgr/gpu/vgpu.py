@@ -121,7 +121,11 @@ def _in_instance(
         size_class=each.fb_mib if profile.graphics else 0,
         max_per_vm=most_per_vm(each),
         verified=each.verified and profile.verified,
-        names=tuple(name for name in (each.profile, short) if name and name != named),
+        names=tuple(
+            name
+            for name in (each.profile, short, *(profile.earlier if short else ()))
+            if name and name != named
+        ),
         series=each.series,
         starts=starts,
         needs_vf=True,

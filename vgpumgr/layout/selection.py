@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
+from vgpumgr import catalog
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.host import HostRecord
@@ -21,8 +24,8 @@ def goals(spec: LayoutSpec, host: HostRecord, gpus: Sequence[GpuRecord]) -> dict
     here = [gpu for gpu in gpus if gpu.facts.address is not None]
     for rule in spec.rules:
         _require_devices(spec, rule, host, here)
-    found = {gpu.id: _first(spec.rules, gpu.facts) for gpu in here}
-    return {gpu: goal for gpu, goal in found.items() if goal is not None}
+    found = {gpu.id: (gpu.facts, _first(spec.rules, gpu.facts)) for gpu in here}
+    return {gpu: _today(goal, facts) for gpu, (facts, goal) in found.items() if goal is not None}
 
 
 def applies(spec: LayoutSpec, host: HostRecord) -> bool:
@@ -35,6 +38,19 @@ def applies(spec: LayoutSpec, host: HostRecord) -> bool:
 
 def _first(rules: Iterable[LayoutRule], gpu: GpuFacts) -> GpuLayout | None:
     return next((rule.layout for rule in rules if _matches(rule, gpu)), None)
+
+
+def _today(goal: GpuLayout, gpu: GpuFacts) -> GpuLayout:
+    """With the names that the profiles of its board have today."""
+    board = catalog.board(gpu.model)
+    if board is None or not goal.instances:
+        return goal
+    named = partial(catalog.name_today, board)
+    instances = (
+        replace(each, profile=named(each.profile), compute=tuple(map(named, each.compute)))
+        for each in goal.instances
+    )
+    return replace(goal, instances=tuple(instances))
 
 
 def _matches(rule: LayoutRule, gpu: GpuFacts) -> bool:

@@ -50,6 +50,7 @@ def _boards(profile: str) -> Iterator[str]:
     for board in catalog.boards():
         mig = catalog.mig(board)
         instances = mig.profiles if mig is not None else ()
-        names = {each.profile for each in board.types} | {each.name for each in instances}
+        names = {name for each in instances for name in (each.name, *each.earlier)}
+        names |= {each.profile for each in board.types}
         if profile in names or profile == PASSTHROUGH_PROFILE:
             yield board.key

@@ -52,13 +52,14 @@ def faults(board: Board, wanted: Sequence[Entry]) -> Iterator[Fault]:
     yield from _sums(board, mig, wanted, found)
     yield from _starts(wanted, found)
     for number, (entry, profile) in enumerate(zip(wanted, found, strict=True)):
-        yield from _compute(entry, profile, number)
+        yield from _compute(board, entry, profile, number)
 
 
 def faults_everywhere(wanted: Sequence[Entry]) -> Iterator[Fault]:
     """Why no board of the catalogue can take these instances."""
     boards = [each for each in catalog.boards() if catalog.mig(each) is not None]
-    names = {profile.name for each in boards for profile in _profiles(each)}
+    found = [profile for each in boards for profile in _profiles(each)]
+    names = {name for each in found for name in (each.name, *each.earlier)}
     for number, entry in enumerate(wanted):
         if entry.profile not in names:
             yield _unknown(entry.profile, sorted(names), number, "no board makes a GPU instance")
@@ -124,18 +125,19 @@ def _starts(wanted: Sequence[Entry], profiles: Sequence[GiProfile]) -> Iterator[
             yield Fault(message, ("instances", second, "start"))
 
 
-def _compute(entry: Entry, profile: GiProfile, number: int) -> Iterator[Fault]:
+def _compute(board: Board, entry: Entry, profile: GiProfile, number: int) -> Iterator[Fault]:
     known = {each.name: each for each in profile.compute}
     at = ("instances", number, "compute")
-    for index, name in enumerate(entry.compute):
+    names = [catalog.name_today(board, name) for name in entry.compute]
+    for index, name in enumerate(names):
         if name not in known:
             near = did_you_mean(name, known) or f"; known are {', '.join(known)}"
             message = f"{profile.name} holds no compute instance {shown(name)}{near}"
             yield Fault(message, (*at, index))
             return
-    for name, count in Counter(entry.compute).items():
+    for name, count in Counter(names).items():
         if count > known[name].max_instances:
             yield Fault(f"at most {known[name].max_instances} {name} fit in {profile.name}", at)
-    slices = sum(known[name].slices for name in entry.compute)
+    slices = sum(known[name].slices for name in names)
     if slices > profile.gpu_slices:
         yield Fault(f"take {slices} compute slices, {profile.name} has {profile.gpu_slices}", at)

@@ -216,6 +216,16 @@ def test_what_nvml_does_not_say_stays_unknown() -> None:
     assert (silent.vgpu_capabilities, silent.health) == ((), GpuHealth.UNKNOWN)
 
 
+def test_a_name_of_older_drivers_is_read_as_what_the_catalogue_has_now() -> None:
+    profile = {"name": "1g.24gb", "id": 19, "slices": 1, "size": 1, "starts": [0, 1]}
+    instance = {"id": 9, "profile": "7g.189gb", "profile_id": 0, "start": 0, "size": 8}
+    mig = {"enabled": True, "pending": True, "profiles": [profile], "instances": [instance]}
+    found = gpu({"mig": mig}, {"device": "2941", "subsystem": "10de:2046"}).mig
+    assert found is not None
+    assert [each.name for each in found.profiles] == ["1g.23gb"]
+    assert [each.profile for each in found.instances or ()] == ["7g.186gb"]
+
+
 def test_types_in_gpu_instances_are_kept_of_boards_outside_the_catalogue_alone() -> None:
     kind = {"id": 901, "name": "NVIDIA H900-1-12C", "profile_id": 19, "memory_mib": 12288,
             "per_instance": None, "per_vm": 2}  # fmt: skip

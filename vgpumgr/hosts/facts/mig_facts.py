@@ -40,11 +40,13 @@ def mig(model: str, answer: Answer | None) -> MigFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the catalogue knows of a board: names and sizes of profiles by the driver's number, and
-    the slices of its memory grid; as many as any board's where it does not hold it.
+    """What the catalogue knows of a board: names and sizes of profiles by the driver's number, what
+    older drivers call them, and the slices of its memory grid; as many as any board's where it
+    does not hold it.
     """
 
     names: Mapping[int, str]
+    earlier: Mapping[int, tuple[str, ...]]
     sizes: Mapping[int, int]
     grid: int
 
@@ -53,13 +55,17 @@ def _known(model: str) -> _Known:
     board = catalog.board(model)
     found = catalog.mig(board) if board else None
     if found is None:
-        return _Known({}, {}, _MOST_SLICES)
+        return _Known({}, {}, {}, _MOST_SLICES)
     names = {each.id: each.name for each in found.profiles}
-    return _Known(names, {each.id: each.size for each in found.profiles}, found.grid)
+    earlier = {each.id: each.earlier for each in found.profiles}
+    return _Known(names, earlier, {each.id: each.size for each in found.profiles}, found.grid)
 
 
-def _name(name: str, number: int, names: Mapping[int, str]) -> str:
-    return name or names.get(number) or f"profile-{number}"
+def _name(name: str, number: int, board: _Known) -> str:
+    """As the driver tells it, an earlier name as the catalogue has it now."""
+    if not name or name in board.earlier.get(number, ()):
+        return board.names.get(number) or f"profile-{number}"
+    return name
 
 
 def _profile(profile: Answer, board: _Known) -> MigProfile:
@@ -70,7 +76,7 @@ def _profile(profile: Answer, board: _Known) -> MigProfile:
     taken = max(size, board.sizes.get(number, 1))
     starts = profile.numbers("starts", count=_MOST_SLICES, most=_MOST_SLICES)
     return MigProfile(
-        name=_name(profile.text("name"), number, board.names),
+        name=_name(profile.text("name"), number, board),
         profile_id=number,
         gpu_slices=profile.number("slices", most=_MOST_SLICES),
         size=size,
@@ -109,18 +115,18 @@ def _instances(answer: Answer, board: _Known) -> tuple[GpuInstance, ...] | None:
     if not answer.has("instances"):
         return None
     listed = answer.objects("instances", most=_MOST_SLICES)
-    found = tuple(_instance(each, board.names) for each in listed)
+    found = tuple(_instance(each, board) for each in listed)
     answer.once("instances", (each.id for each in found))
     answer.once("instances", (at for it in found for at in range(it.start, it.start + it.size)))
     return found if all(each.start + each.size <= board.grid for each in found) else None
 
 
-def _instance(instance: Answer, names: Mapping[int, str]) -> GpuInstance:
+def _instance(instance: Answer, board: _Known) -> GpuInstance:
     instance.need("id", "profile_id", "start", "size")
     number = instance.number("profile_id", most=_MOST_ID)
     return GpuInstance(
         id=instance.number("id", most=_MOST_ID),
-        profile=_name(instance.text("profile"), number, names),
+        profile=_name(instance.text("profile"), number, board),
         profile_id=number,
         start=instance.number("start", most=_MOST_SLICES),
         size=instance.number("size", 1, least=1, most=_MOST_SLICES),

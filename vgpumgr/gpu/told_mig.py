@@ -13,11 +13,9 @@ from vgpumgr.model.gpu import Framework, GpuFacts, MigProfile, MigType
 from vgpumgr.model.placement import InstanceOffer, Offer, Start
 
 MIB_PER_GIB = 1024
-# ``-10C``, ``-5CME``: the first letter after the size is the series.
-_SERIES = re.compile(r"-\d+([A-Z])[A-Z]*\d*$", re.ASCII)
 # A name that the driver told, not one that stands for its number alone.
 _NAMED = re.compile(r"\d+g\.\d+gb", re.ASCII)
-_GRAPHICS, _MEDIA = "+gfx", "+me"
+_MEDIA = "+me"
 
 
 def types(gpu: GpuFacts) -> tuple[MigType, ...]:
@@ -109,8 +107,8 @@ def _offer(
     starts = tuple(Start(at=at, slots=slice_slots(gpu, at, inside.size)) for at in inside.starts)
     fewest = min(len(start.slots) for start in starts)
     per_instance = min(each.per_instance, fewest)
-    short, graphics = _whole(gpu, inside, each), _GRAPHICS in inside.name
-    named = short if short and not graphics else each.profile
+    short = _whole(gpu, inside, each)
+    named = short if short and not inside.graphics else each.profile
     return Offer(
         profile=named,
         framework=through,
@@ -118,11 +116,11 @@ def _offer(
         units=min(gib(each), fewest // per_instance),
         max_instances=per_instance * (1 if has_media(inside) else len(starts)),
         memory_mib=each.memory_mib,
-        size_class=each.memory_mib if graphics else 0,
+        size_class=each.memory_mib if inside.graphics else 0,
         max_per_vm=each.per_vm,
         verified=False,
         names=tuple(name for name in (each.profile, short) if name and name != named),
-        series=_series(each),
+        series=each.series,
         starts=starts,
         needs_vf=True,
         instance=InstanceOffer(
@@ -141,13 +139,6 @@ def _profiles(gpu: GpuFacts) -> tuple[MigProfile, ...]:
 
 
 def _whole(gpu: GpuFacts, inside: MigProfile, each: MigType) -> str:
-    """The MIG profile's name, where it stands for this type: by the catalogue's rule."""
-    series = "Q" if _GRAPHICS in inside.name else "C"
-    alike = [other for other in types(gpu) if other.profile_id == inside.profile_id]
-    alone = (other for other in alike if other.per_instance == 1 and _series(other) == series)
-    return inside.name if _NAMED.match(inside.name) and next(alone, None) == each else ""
-
-
-def _series(each: MigType) -> str:
-    found = _SERIES.search(each.profile)
-    return found[1] if found else ""
+    """The MIG profile's name, where it stands for this type."""
+    alone = gpu.mig.alone_in(inside) if gpu.mig else None
+    return inside.name if alone == each and _NAMED.match(inside.name) else ""

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.gpu.test_told_mig import board as unlisted_board
+from tests.unit.gpu.test_told_mig import told
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts, MigFacts, MigProfile
 from vgpumgr.model.layout import (
@@ -161,6 +163,37 @@ def test_boards_outside_the_catalogue_go_into_a_file_by_their_pci_id() -> None:
         [entry] = yaml.safe_load(text)["mig-configs"]["cut"]
         assert entry["mig-devices"] == {"1g.10gb": 2}
         assert {**entry, **where} == entry
+
+
+def vgpus_of_unlisted(wanted: str, here: GpuFacts) -> foreign.Imported:
+    text = f"version: v1\nvgpu-configs: {{a: [{{{FILTERED}, vgpu-devices: {{{wanted}}}}}]}}\n"
+    return foreign.read(text, "f.yaml", "", [here])
+
+
+def test_mig_backed_types_that_a_driver_tells_need_mig_vfs_and_their_gpu_instances() -> None:
+    found = vgpus_of_unlisted("H900-3-48C: 1, H900-1-12C: 2", unlisted_board(told()))
+    assert found.layout is not None, found.left_out
+    profiles = ("3g.48gb", "1g.12gb", "1g.12gb")
+    instances = tuple(InstanceGoal(profile=each) for each in profiles)
+    cut = GpuLayout(mig=True, vfs=VFS_MAX, instances=instances)
+    assert found.layout.rules == (LayoutRule(models=(UNLISTED,), layout=cut),)
+    spec = replace(found.layout, name="a", hosts=("h1",))
+    written = foreign.write("vgpu-device-manager", (spec,), {"h1": [unlisted_board(told())]})
+    [entry] = yaml.safe_load(written.text)["vgpu-configs"]["a"]
+    assert entry["vgpu-devices"] == {"H900-3-48C": 1, "H900-1-12C": 2}
+    assert entry["device-filter"] == ["0x232410DE"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "types"),
+    [("H900-3-48C: 1", None), ("H900-2-24C: 1", told()), ("H900-24C: 1", told())],
+)
+def test_types_that_no_driver_tells_are_said_to_be_unknown(
+    wanted: str, types: list[dict[str, object]] | None
+) -> None:
+    found = vgpus_of_unlisted(wanted, unlisted_board(types))
+    assert found.layout is None
+    assert "10de:2324: neither the catalogue nor its driver tells" in found.left_out[0]
 
 
 def with_filter(wanted: str) -> foreign.Imported | str:

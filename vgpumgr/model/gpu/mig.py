@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+# ``-10C``, ``-5CME``: the first letter after the size is the series.
+_SERIES = re.compile(r"-\d+([A-Z])[A-Z]*\d*$", re.ASCII)
+# Instances with graphics carry vGPUs for displays.
+_GRAPHICS = "+gfx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,11 @@ class MigProfile:
     starts: tuple[int, ...]
     remaining: int | None = None
 
+    @property
+    def graphics(self) -> bool:
+        """Are its instances for graphics?"""
+        return _GRAPHICS in self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigType:
@@ -56,6 +67,12 @@ class MigType:
     per_instance: int = 1
     per_vm: int = 1
 
+    @property
+    def series(self) -> str:
+        """``C`` of ``H100-1-10CME``; empty for a name without."""
+        found = _SERIES.search(self.profile)
+        return found[1] if found else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigFacts:
@@ -71,3 +88,13 @@ class MigFacts:
     profiles: tuple[MigProfile, ...] = ()
     instances: tuple[GpuInstance, ...] | None = ()
     types: tuple[MigType, ...] | None = None
+
+    def alone_in(self, profile: MigProfile) -> MigType | None:
+        """Of ``types`` the one that the profile's name means: it has the GPU instance to itself.
+
+        The C type, the Q type where instances are for graphics, as on the catalogue's boards.
+        """
+        series = "Q" if profile.graphics else "C"
+        inside = [each for each in self.types or () if each.profile_id == profile.profile_id]
+        alone = (each for each in inside if each.per_instance == 1 and each.series == series)
+        return next(alone, None)

@@ -10,18 +10,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board, VgpuType
+from vgpumgr.model.gpu import MigFacts, MigType
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec
 from vgpumgr.spec.fields import Line, refuse
 from vgpumgr.spec.foreign.boards import Group, Targets, rule_for
 from vgpumgr.spec.foreign.files import Configs, EntryModel, FileModel
 from vgpumgr.spec.foreign.format import Format
 from vgpumgr.spec.foreign.where import Where
+
+T = TypeVar("T", VgpuType, MigType)
 
 _ON_VFS = "sriov-vf"
 _MIG_BACKED = re.compile(r"-[1-9]-\d{1,4}[A-Z]{1,8}")
@@ -62,18 +65,11 @@ def _rules(entry: VgpuEntryModel, targets: Targets) -> list[LayoutRule]:
     by_layout: dict[GpuLayout, list[Group]] = {}
     known = False
     for group in targets.of(entry):
-        if group.board is None:
-            if entry.ids or group.devices:
-                targets.left_out.append(f"{group.model}: its vGPU types are not in the catalogue")
-            continue
-        types = {_short(each): each for each in group.board.types}
-        counts = {_known(name, types): count for name, count in entry.counts.items()}
-        found = {kind: count for kind, count in counts.items() if kind is not None}
-        if not found or len(found) < len(entry.counts):
+        layout = _of_group(group, entry, targets)
+        if layout is None:
             continue
         known = True
         targets.take(group)
-        layout = _layout(group.board, found)
         if layout != GpuLayout():
             by_layout.setdefault(layout, []).append(group)
     if entry.counts and not known:
@@ -84,15 +80,49 @@ def _rules(entry: VgpuEntryModel, targets: Targets) -> list[LayoutRule]:
     return [rule for layout, groups in by_layout.items() for rule in rule_for(layout, groups)]
 
 
-def _short(kind: VgpuType) -> str:
+def _of_group(group: Group, entry: VgpuEntryModel, targets: Targets) -> GpuLayout | None:
+    """What these GPUs need before the vGPUs can be made; None where they do not make them."""
+    if group.board is not None:
+        found = _all_known(entry.counts, {_short(each.profile): each for each in group.board.types})
+        return _layout(group.board, found) if found else None
+    told = [gpu.mig for gpu in targets.unlisted(group.model) if gpu.mig and gpu.mig.types]
+    layouts = (_told(each, entry.counts) for each in told)
+    layout = next((each for each in layouts if each is not None), None)
+    if layout is None and (entry.ids or group.devices):
+        said = "neither the catalogue nor its driver tells all of these vGPU types"
+        targets.left_out.append(f"{group.model}: {said}")
+    return layout
+
+
+def _all_known(counts: Mapping[str, int], types: Mapping[str, T]) -> dict[T, int]:
+    """The types that are meant; none where one of them is not known."""
+    found = {_known(name, types): count for name, count in counts.items()}
+    known = {kind: count for kind, count in found.items() if kind is not None}
+    return known if len(known) == len(counts) else {}
+
+
+def _told(mig: MigFacts, counts: Mapping[str, int]) -> GpuLayout | None:
+    """Of a board outside the catalogue: MIG-backed types, by what its driver tells."""
+    names = {each.profile_id: each.name for each in mig.profiles}
+    types = {_short(each.profile): each for each in mig.types or () if each.profile_id in names}
+    found = _all_known(counts, types)
+    instances = (
+        InstanceGoal(profile=names[each.profile_id])
+        for each, count in found.items()
+        for _ in range(-(-count // each.per_instance))
+    )
+    return GpuLayout(mig=True, vfs=VFS_MAX, instances=tuple(instances)) if found else None
+
+
+def _short(profile: str) -> str:
     """The tool names a type by its last word: ``DC-1-24Q`` of ``RTX Pro 6000 Blackwell DC-1-24Q``.
 
     Source: pkg/vgpu/vfio of NVIDIA/vgpu-device-manager.
     """
-    return kind.profile.rpartition(" ")[2]
+    return profile.rpartition(" ")[2]
 
 
-def _known(name: str, types: Mapping[str, VgpuType]) -> VgpuType | None:
+def _known(name: str, types: Mapping[str, T]) -> T | None:
     """A type by its name; an attribute that the driver's name lacks (``GFX``) is dropped."""
     short = name.rpartition(" ")[2]
     return types.get(short) or types.get(_ATTRIBUTE.sub("", short))
@@ -121,7 +151,7 @@ def _entries(spec: LayoutSpec, where: Where) -> list[dict[str, Any]]:
             where.note(rule, "declares no GPU instance, and the format nothing else of a layout")
             continue
         for group in where.groups(rule):
-            counts = _types(group.board, rule.layout.instances) if group.board else None
+            counts = _types(group, rule.layout.instances, where)
             if counts is None:
                 where.note(rule, f"{group.model}: no vGPU type has such an instance to itself")
                 continue
@@ -133,11 +163,21 @@ def _entries(spec: LayoutSpec, where: Where) -> list[dict[str, Any]]:
     return found
 
 
-def _types(board: Board, instances: Sequence[InstanceGoal]) -> dict[str, int] | None:
-    types = [catalog.whole_instance_type(board, each.profile) for each in instances]
-    if None in types:
-        return None
-    return dict(Counter(_short(each) for each in types if each is not None))
+def _types(group: Group, instances: Sequence[InstanceGoal], where: Where) -> dict[str, int] | None:
+    """The types that have these instances to themselves; None where one has no such type."""
+    names = [_alone_in(group, each.profile, where) for each in instances]
+    return dict(Counter(map(_short, names))) if all(names) else None
+
+
+def _alone_in(group: Group, profile: str, where: Where) -> str:
+    """By the catalogue, or by what the driver of such a board tells; empty for none."""
+    if group.board is not None:
+        known = catalog.whole_instance_type(group.board, profile)
+        return known.profile if known else ""
+    migs = [gpu.mig for gpu in where.of_model(group.model) if gpu.mig is not None]
+    listed = ((mig, each) for mig in migs for each in mig.profiles if each.name == profile)
+    found = (mig.alone_in(each) for mig, each in listed)
+    return next((each.profile for each in found if each is not None), "")
 
 
 FORMAT = Format("vgpu-configs", VgpuFileModel, _rules, _entries)

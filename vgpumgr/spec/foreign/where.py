@@ -68,6 +68,10 @@ class Where:
             self.note(rule, f"{device}: its number on the host is not known")
         return numbered
 
+    def of_model(self, model: str) -> list[GpuFacts]:
+        """The GPUs of a model, on whatever host."""
+        return [gpu for gpus in self.gpus.values() for gpu in gpus if gpu.model == model]
+
     def _here(self) -> list[GpuFacts]:
         hosts = self.spec.hosts
         return in_order(self.gpus.get(hosts[0], ())) if len(hosts) == 1 else []

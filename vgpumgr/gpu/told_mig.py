@@ -94,23 +94,32 @@ def offers(gpu: GpuFacts, through: Framework, ids: Mapping[str, str]) -> Iterato
     """Offers of the types in ``ids`` (profile → type id); none while MIG mode is off."""
     if gpu.mig is None or not gpu.mig.enabled:
         return
-    for each in types(gpu):
-        inside = profile(gpu, each.profile_id)
-        if inside is not None and inside.starts and each.profile in ids:
-            yield _offer(gpu, each, inside, through, ids[each.profile])
+    for inside in _profiles(gpu):
+        found = [
+            each
+            for each in types(gpu)
+            if each.profile_id == inside.profile_id and each.profile in ids
+        ]
+        places = inside.starts if found else ()
+        starts = tuple(Start(at=at, slots=slice_slots(gpu, at, inside.size)) for at in places)
+        for each in found if starts else ():
+            named = _names(gpu, inside, each)
+            yield _offer(each, named, inside, starts, through, ids[each.profile])
 
 
 def _offer(
-    gpu: GpuFacts, each: MigType, inside: MigProfile, through: Framework, type_id: str
+    each: MigType,
+    named: tuple[str, ...],
+    inside: MigProfile,
+    starts: tuple[Start, ...],
+    through: Framework,
+    type_id: str,
 ) -> Offer:
     """As many as have a slot each lie in one instance."""
-    starts = tuple(Start(at=at, slots=slice_slots(gpu, at, inside.size)) for at in inside.starts)
     fewest = min(len(start.slots) for start in starts)
     per_instance = min(each.per_instance, fewest)
-    short = _whole(gpu, inside, each)
-    named = short if short and not inside.graphics else each.profile
     return Offer(
-        profile=named,
+        profile=named[0],
         framework=through,
         type_id=type_id,
         units=min(gib(each), fewest // per_instance),
@@ -119,7 +128,7 @@ def _offer(
         size_class=each.memory_mib if inside.graphics else 0,
         max_per_vm=each.per_vm,
         verified=False,
-        names=tuple(name for name in (each.profile, short) if name and name != named),
+        names=named[1:],
         series=each.series,
         starts=starts,
         needs_vf=True,
@@ -136,6 +145,14 @@ def _offer(
 
 def _profiles(gpu: GpuFacts) -> tuple[MigProfile, ...]:
     return gpu.mig.profiles if gpu.mig else ()
+
+
+def _names(gpu: GpuFacts, inside: MigProfile, each: MigType) -> tuple[str, ...]:
+    """By the MIG profile's name first where it stands for the type, but for graphics."""
+    short = _whole(gpu, inside, each)
+    if not short:
+        return (each.profile,)
+    return (each.profile, short) if inside.graphics else (short, each.profile)
 
 
 def _whole(gpu: GpuFacts, inside: MigProfile, each: MigType) -> str:

@@ -14,7 +14,7 @@ from vgpumgr.engine.headroom.capacity import capacity
 from vgpumgr.engine.supply import build_fleet
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import NoPlacement
-from vgpumgr.model.gpu import GpuFacts
+from vgpumgr.model.gpu import GpuFacts, VendorVgpu, VfFacts
 from vgpumgr.model.host import NumaNode, UnknownPart
 from vgpumgr.model.placement import GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import DiskSpec, NumaPolicy
@@ -53,6 +53,22 @@ def test_an_empty_t4_offers_all_its_slots(world: World) -> None:
     assert (found.same_size, found.blocked, found.passthrough_blocked) == (True, "", "")
     assert offer(found, "T4-4Q").units == 4
     assert offer(found, "passthrough").units == 16
+
+
+@pytest.mark.parametrize(("vfs", "blocked"), [(1, True), (0, False)])
+def test_vgpus_on_vfs_wait_for_nvml_outside_the_catalogue(
+    tmp_path: Path, vfs: int, blocked: bool
+) -> None:
+    """Whether it is in MIG mode is not known; without VFs there are none."""
+    vf = VfFacts(number=0, address="0000:41:00.4", vendor=VendorVgpu(creatable=(1,), type_id=0))
+    facts = replace(
+        t4(), model="10de:2324", mdev_types=(), vfs=(vf,) * vfs, vf_types={"1": "NVIDIA X9-4C"}
+    )
+    world = World(tmp_path, FakeHost(gpus=[facts], parents=[]))
+    world.host.unknown = (UnknownPart(part=f"nvml {GPU}", why="mig: NVML code 999"),)
+    why = "its MIG or mixed-size mode could not be read: mig: NVML code 999"
+    assert gpu(world).blocked == (why if blocked else "")
+    world.close()
 
 
 def test_what_we_hold_is_not_free(world: World) -> None:

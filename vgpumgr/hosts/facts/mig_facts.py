@@ -14,9 +14,9 @@ from vgpumgr.model.gpu import ComputeInstance, GpuInstance, MigFacts, MigProfile
 _MOST_SLICES = 64
 _MOST_PROFILES = 256
 _MOST_ID = 2**16
-# NVIDIA lists some sixty types of a board; the largest has less than 4 TiB.
-_MOST_TYPES = 1024
-_MOST_MIB = 2**22
+# NVIDIA lists some sixty types of a board; the largest has less than 1 TiB.
+_MOST_TYPES = 256
+_MOST_MIB = 2**20
 _MOST_VGPUS = 256
 
 

@@ -53,7 +53,8 @@ def no_mig_vgpus(gpu: GpuFacts) -> str:
     elif gpu.mig.types is None:
         told = "MIG profiles, but not which vGPUs they hold"
     else:
-        told = "MIG profiles, but no vGPU type that lies in one"
+        now = "" if gpu.mig.enabled else " while MIG is off"
+        told = f"MIG profiles, but no vGPU type that lies in one{now}"
     return f"it is not in the catalogue, and its driver tells {told}"
 
 

@@ -157,6 +157,11 @@ def test_why_nothing_is_offered_is_said(types: list[dict[str, Any]] | None, why:
     assert bool(frameworks.no_mig_vgpus(facts)) is bool(why)
 
 
+def test_types_may_not_be_told_while_mig_is_off() -> None:
+    why = frameworks.no_mig_vgpus(board([], on=False))
+    assert why.endswith("but no vGPU type that lies in one while MIG is off")
+
+
 def test_a_layout_could_turn_mig_on() -> None:
     off = board(told(), on=False)
     assert offered(off) == {}

@@ -125,7 +125,7 @@ race: setup ## 64 clients for the last slice, 10,000 rounds on both stores; buil
 soak: setup ## 200,000 operations in any order against a model; build/soak.json; ARGS="--operations 5000"
 	@$(PY) -m tests.soak $(ARGS)
 
-hostile: setup ## every field of every answer of a host made nonsense, 30 minutes; build/hostile.json; ARGS="--minutes 3"
+hostile: setup ## every field of every answer of a host made nonsense, fifty ways; build/hostile.json; ARGS="--minutes 3"
 	@mkdir -p build
 	@$(PY) -m tests.hostile --json build/hostile.json $(ARGS)
 

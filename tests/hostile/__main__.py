@@ -1,65 +1,70 @@
-"""``python -m tests.hostile --seed 1 --minutes 30``: lies told, faults found, what it cost."""
+"""``python -m tests.hostile``: fifty lies and more in every field, faults found, what it cost.
+
+Each process takes a part of the fields; ``--part 1/2`` is the first of two, alone.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import multiprocessing
+import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from tests.hostile.trials import TRIALS, run
-from tests.hostile.world import Tally, peak_mib
+from tests.hostile.parts import one, summed, written
+from tests.hostile.tally import Tally
+from tests.hostile.telling import PER_FIELD, Extent
+from tests.hostile.trials import TRIALS
 
 
 def main() -> int:
     """Exit 1 where anything was a fault of ours."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=float, default=60.0, help="the longest it may take")
+    parser.add_argument("--per-field", type=int, default=PER_FIELD)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--part", type=_part, metavar="N/OF")
     names = [each.name for each in TRIALS]
     parser.add_argument("--only", nargs="*", choices=names, default=[], metavar="TRIAL")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     given = parser.parse_args()
-    before = peak_mib()
-    tally = run(given.seed, given.minutes, given.only, weigh=True)
-    figures = report(tally) | {"seed": given.seed, "peak_mib": [round(before), round(peak_mib())]}
-    print(json.dumps(figures, indent=2))
-    if given.json:
-        given.json.write_text(json.dumps(figures, indent=2) + "\n")
-    for each in tally.faults:
-        print(json.dumps(each), file=sys.stderr)
+    parts = [given.part] if given.part else _parts(given.processes)
+    tally = told(given, parts)
+    found = written(tally, given.json)
+    print(json.dumps({key: part for key, part in found.items() if key != "per_field"}, indent=1))
     return 1 if tally.faults else 0
 
 
-def report(tally: Tally) -> dict[str, Any]:
-    """The figures: CPU seconds of each command under lies beside the truth's."""
-    return {
-        "possible": tally.possible,
-        "mutations": tally.mutations,
-        "fields": len(tally.fields),
-        "least_per_field": min(tally.fields.values(), default=0),
-        "met_an_error": tally.refused,
-        "commands": tally.commands,
-        "faults": len(tally.faults),
-        "processes": {
-            name: [round(each, 2) for each in of] for name, of in tally.processes.items()
-        },
-        "cpu_s": {
-            name: {
-                "clean": _seconds(tally.clean_s.get(name, [])),
-                "lied": _seconds(lied),
-            }
-            for name, lied in sorted(tally.lied_s.items())
-        },
-    }
+def told(given: argparse.Namespace, parts: list[tuple[int, int]]) -> Tally:
+    """All parts, one process each."""
+    extents = [
+        Extent(
+            seed=given.seed,
+            minutes=given.minutes,
+            per_field=given.per_field,
+            only=given.only,
+            part=part,
+            weigh=True,
+        )
+        for part in parts
+    ]
+    kept = [given.json and given.json.with_suffix(f".{part}.json") for part, _ in parts]
+    if len(parts) == 1:
+        return one(extents[0], kept[0])
+    with ProcessPoolExecutor(len(parts), multiprocessing.get_context("spawn")) as pool:
+        return summed(pool.map(one, extents, kept))
 
 
-def _seconds(found: list[float]) -> dict[str, float]:
-    if not found:
-        return {}
-    return {"median": round(statistics.median(found), 4), "most": round(max(found), 4)}
+def _part(text: str) -> tuple[int, int]:
+    part, parts = map(int, text.split("/"))
+    return part, parts
+
+
+def _parts(processes: int) -> list[tuple[int, int]]:
+    return [(number + 1, processes) for number in range(processes)]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ from typing import Any
 
 ABSENT = "absent"
 DEEP = 200
+# Within what is read of an answer at all.
+_MOST_TEXT = 1 << 20
+_OTHER_DIGITS = {ord("0"): "1", ord("1"): "0", ord("4"): "8"}
 
 # JSON texts that any field is tried with.
 _FIXED = (
@@ -23,21 +26,24 @@ _FIXED = (
     '"passthrough"', '"H100-SXM5-80GB"', '"GRID X9-999999999Q"', '"best"', "[null]", "[[]]", "[{}]",
     '{"a": {"b": [1]}}', '{"": ""}',
 )  # fmt: skip
+_LARGE = (
+    json.dumps("x" * 5000),
+    json.dumps("\x1b[2J" * 50_000),
+    "[" * DEEP + "]" * DEEP,
+    '{"a":' * DEEP + "1" + "}" * DEEP,
+    json.dumps(list(range(10_000))),
+    json.dumps({str(number): number for number in range(10_000)}),
+)
 
 
 def texts(field: Any, rng: random.Random) -> Iterator[str]:
     """At least fifty JSON texts in the place of ``field``."""
     yield from _FIXED
-    yield json.dumps("x" * 5000)
-    yield json.dumps("\x1b[2J" * 50_000)
-    yield "[" * DEEP + "]" * DEEP
-    yield '{"a":' * DEEP + "1" + "}" * DEEP
-    yield json.dumps(list(range(10_000)))
-    yield json.dumps({str(number): number for number in range(10_000)})
+    yield from _LARGE
     if isinstance(field, list) and field:
         yield json.dumps(field * 2)
         yield json.dumps(field[:1] * 300)
-        yield json.dumps(field[:1] * 8_000)
+        yield json.dumps(field[:1] * (_MOST_TEXT // (len(json.dumps(field[0])) + 2)))
         yield json.dumps([*field, field[0], {}])
     if isinstance(field, dict):
         yield json.dumps({**field, "more": field})
@@ -45,8 +51,35 @@ def texts(field: Any, rng: random.Random) -> Iterator[str]:
     if isinstance(field, str):
         yield json.dumps(field + "\x1b[8m")
         yield json.dumps("".join(chr(rng.randrange(1, 0xD7FF)) for _ in range(12)))
+    yield from _near(field)
     for _ in range(3):
         yield str(rng.choice((1, -1)) * rng.randrange(2 ** rng.choice((4, 8, 16, 33, 52, 66))))
+
+
+def _near(field: Any) -> Iterator[str]:
+    """Almost the truth: what is of the right shape is believed more often."""
+    yield json.dumps([field])
+    yield json.dumps({"": field})
+    if isinstance(field, bool):
+        yield json.dumps(not field)
+        yield json.dumps(str(field))
+    elif isinstance(field, int | float):
+        for found in (field + 1, field - 1, field * 2, field // 2, field * 1024, -field):
+            yield json.dumps(found)
+        yield json.dumps(str(field))
+        yield json.dumps(float(field))
+    elif isinstance(field, str):
+        for text in (field.upper(), f" {field}", f"{field}\n", field[:-1], field[::-1], field * 40):
+            yield json.dumps(text)
+        yield json.dumps(field.translate(_OTHER_DIGITS))
+    elif isinstance(field, list):
+        for found in (field[::-1], field[1:], field[:-1], [*field, None], [*field, *field[:1]]):
+            yield json.dumps(found)
+    elif isinstance(field, dict):
+        for name in list(field)[:4]:
+            yield json.dumps({key: item for key, item in field.items() if key != name})
+            yield json.dumps({**field, name.upper(): field[name]})
+            yield json.dumps({**field, name: None})
 
 
 def fields(answer: Any, path: str = "") -> Iterator[tuple[str, Any]]:

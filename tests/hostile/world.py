@@ -6,36 +6,31 @@ No traceback; no control character of the host's on either stream; the other hos
 from __future__ import annotations
 
 import json
+import os
 import re
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
 from typing import Any
 from unittest import mock
 
-from tests.e2e.support import Cli, Ran, host, names, new_cli, run_argv, vm
+from tests.e2e.support import Cli, Ran, host, new_cli, run_argv
+from tests.hostile.fleets import BAD, FLEETS, GOOD
+from tests.hostile.tally import Tally
+from vgpumgr.model.gpu import GpuState
 from vgpumgr.sim import control
 from vgpumgr.sim.transport.calls import SimRunner
+from vgpumgr.store import open_ledger
 
-GOOD, BAD = "good", "bad"
 NEW = {"kernel": "6.12.43", "libvirt": "11.3.0", "qemu": "10.0.2", "driver": "580.105.06"}
-_MIG = "A100-PCIE-40GB"
-_THERE = {"affinity": {"hosts": [BAD]}}
-_DISK = {"mode": "overlay", "image": "base.qcow2"}
-_VMS = {
-    "mdev": vm("mdev", "T4-4Q", **_THERE),
-    "vf": vm("vf", "A40-8Q", **_THERE),
-    "instance": vm("instance", "1g.5gb", **_THERE),
-    "whole": vm("whole", gpus=[{"profile": "passthrough", "model": "T4"}], **_THERE),
-    "disk": vm("disk", disks=[_DISK], **_THERE),
-}
 RAW = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
+# What differs from one time to the next, whatever the host says: ids, times, generations.
+_PASSING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{8}\b|\d{10}\.\d+")
+_COUNTED = re.compile(r"generation=\d+|revision=\d+")
 # Lists of everything, less what time changes.
 _HOSTS = ("host", "list", "--columns", "NAME,GPUS,CPUS,MEMORY")
 _GPUS = ("gpu", "list", "--columns", "HOST,DEVICE,MODEL,STATE")
@@ -61,26 +56,12 @@ READS: tuple[tuple[str, ...], ...] = (
     ("layout", "plan", "-f", "{layout}"),
     ("gpu", "list", "-o", "json"),
     ("host", "list", "-o", "json"),
-    ("store", "check"),
     ("host", "list", "-o", "csv"),
     ("gpu", "list", "-o", "name"),
     ("gpu", "list", "-o", "yaml"),
 )
-
-
-@dataclass(slots=True)
-class Tally:
-    """What was tried, and what it cost beside the same with the truth (CPU seconds)."""
-
-    possible: int = 0
-    mutations: int = 0
-    commands: int = 0
-    refused: int = 0
-    clean_s: dict[str, list[float]] = field(default_factory=dict)
-    lied_s: dict[str, list[float]] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    fields: dict[str, int] = field(default_factory=dict)
-    processes: dict[str, tuple[float, float]] = field(default_factory=dict)
+# It looks at each row of the ledger: a tenth of the time, if it came each time.
+SELDOM = ("store", "check")
 
 
 class World:
@@ -91,6 +72,7 @@ class World:
         self.tally = tally
         self.files = files
         self.truth: list[list[str]] = []
+        self._known: set[int] = set()
 
     def run(self, *words: str, of: str = "") -> Ran:
         """A command; what must never be is written down as a fault of ours."""
@@ -102,6 +84,9 @@ class World:
         except AssertionError as error:
             self._fault(of, name, str(error)[-1500:])
             return Ran(1, "", "")
+        except Exception as error:  # past everything that turns one into words
+            self._fault(of, name, repr(error)[-1500:])
+            return Ran(1, "", "")
         spent = time.process_time() - before
         self.tally.commands += 1
         (self.tally.lied_s if of else self.tally.clean_s).setdefault(name, []).append(spent)
@@ -110,9 +95,29 @@ class World:
             self._fault(of, name, f"raw {raw[0]!r} reaches the terminal")
         return ran
 
+    def die(self, verb: str, *words: str) -> None:
+        """A command whose process is gone as soon as the host has done as ``verb`` says."""
+        run = SimRunner.run
+
+        def fatal(self: SimRunner, argv: Sequence[str], stdin: bytes, timeout_s: float) -> Any:
+            ended = run(self, argv, stdin, timeout_s)
+            if json.loads(stdin)["verb"] == verb:
+                os._exit(9)
+            return ended
+
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            return
+        try:
+            with mock.patch.object(SimRunner, "run", fatal):
+                self.run(*words)
+        finally:
+            os._exit(0)
+
     def open_operations(self) -> list[str]:
-        """Those that a lie cut."""
-        return names(self.cli.items("operation", "list", "--open"))
+        """Those that were cut."""
+        return [each["name"] for each in self.cli.items("operation", "list", "--open")]
 
     def lie(self, verb: str, path: str, text: str) -> None:
         """The bad host says this from now on."""
@@ -121,6 +126,27 @@ class World:
     def truthful(self) -> None:
         """It says what is so."""
         control.inject(self.cli.state / "sim", BAD, ["clear"])
+
+    def lift(self) -> None:
+        """What a lie put out of use is used again: the ledger, and GPUs."""
+        with closing(open_ledger(self.cli.state / "ledger.sqlite")) as ledger:
+            frozen, gpus = ledger.frozen(), ledger.gpus(BAD)
+        if frozen and self.run("store", "thaw", "--apply", "-y").code:
+            self.run("store", "thaw", "--apply", "-y", "--without", BAD)
+            self.run("host", "uncordon", BAD)
+        for gpu in gpus:
+            if gpu.state is GpuState.QUARANTINED:
+                self.run("heal", BAD, "--lift", gpu.id, "--apply", "-y")
+
+    def learned(self) -> bool:
+        """Does the ledger know something of the bad host that it never knew before?"""
+        with closing(open_ledger(self.cli.state / "ledger.sqlite")) as ledger:
+            found = [each.facts for each in ledger.hosts() if each.name == BAD]
+            told = repr((found, ledger.gpus(BAD), ledger.vms(), ledger.allocations()))
+        now = hash(_COUNTED.sub("", _PASSING.sub("", told)))
+        fresh = now not in self._known
+        self._known.add(now)
+        return fresh
 
     def good_lines(self, of: str = "") -> list[str]:
         """What lists say of the good host."""
@@ -137,40 +163,23 @@ class World:
 
 
 @contextmanager
-def world(tally: Tally) -> Iterator[World]:
-    """A good host of one T4; a bad one with T4s for mdevs and whole, an A40 of VFs under the
-    vendor's framework, and an A100 in MIG.
-    """
+def world(tally: Tally, name: str) -> Iterator[World]:
+    """A fleet of that name, begun."""
+    fleet = FLEETS[name]
     with new_cli() as cli:
-        cli.sim_up(
-            host(GOOD, ("T4", 1)),
-            host(BAD, ("T4", 2), ("A40", 1), (_MIG, 1), versions=NEW, images=["base.qcow2"]),
-        )
+        images = ["base.qcow2"]
+        bad = host(BAD, *fleet.boards, versions=NEW, images=images, **fleet.more)
+        cli.sim_up(host(GOOD, ("T4", 1), images=images), bad)
         files = {
-            "layout": cli.documents(_layout("2g.10gb"), name="layout.yaml"),
-            "other": cli.documents(_layout("3g.20gb"), name="other.yaml"),
-            "wish": cli.documents(vm("wish", "T4-4Q"), name="wish.yaml"),
-            **{name: cli.documents(each, name=f"{name}.yaml") for name, each in _VMS.items()},
-            "stay": cli.documents(vm("stay", "T4-4Q", **_THERE), name="stay.yaml"),
+            name: cli.documents(each, name=f"{name}.yaml") for name, each in fleet.documents.items()
         }
-        cli.ok("layout", "apply", "-f", files["layout"], "-y")
-        cli.ok("apply", "-f", files["stay"])
         made = World(cli, tally, files)
+        for words in fleet.begin:
+            ran = made.run(*words)
+            assert ran.code == 0, ran
         made.truth = [line.split() for line in made.good_lines()]
+        made.learned()
         yield made
-
-
-def _layout(third: str) -> dict[str, Any]:
-    instances = [{"profile": "1g.5gb", "count": 2}, {"profile": third}]
-    return {
-        "kind": "Layout",
-        "name": "carved",
-        "hosts": [BAD],
-        "gpus": [
-            {"model": "A40", "vfs": "max"},
-            {"model": _MIG, "mig": True, "vfs": "max", "instances": instances},
-        ],
-    }
 
 
 # Between a command and this process, whose memory a fork would be weighed with.
@@ -184,27 +193,23 @@ print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
 
 def cost(made: World, *words: str) -> tuple[float, float]:
     """CPU seconds and peak MiB of a command in a process of its own."""
-    command = [sys.executable, "-m", "vgpumgr", "--state-dir", str(made.cli.state), *words]
+    given = [word.format(**made.files) if word.startswith("{") else word for word in words]
+    command = [sys.executable, "-m", "vgpumgr", "--state-dir", str(made.cli.state), *given]
     argv = [sys.executable, "-c", _WEIGH, json.dumps(command)]
     seconds, mib = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
     return seconds, mib
 
 
-def taped(act: Callable[[], object]) -> dict[str, list[dict[str, Any]]]:
-    """The whole answers that helpers gave while ``act`` ran, by verb."""
-    found: dict[str, list[dict[str, Any]]] = {}
+def asked(act: Callable[[], object]) -> list[tuple[str, bytes]]:
+    """The verbs that helpers were asked while ``act`` ran, and what they answered."""
+    found: list[tuple[str, bytes]] = []
     run = SimRunner.run
 
     def listening(self: SimRunner, argv: Sequence[str], stdin: bytes, timeout_s: float) -> Any:
         ended = run(self, argv, stdin, timeout_s)
-        found.setdefault(json.loads(stdin)["verb"], []).append(json.loads(ended.out))
+        found.append((json.loads(stdin)["verb"], ended.out))
         return ended
 
     with mock.patch.object(SimRunner, "run", listening):
         act()
     return found
-
-
-def peak_mib() -> float:
-    """The most memory that this process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

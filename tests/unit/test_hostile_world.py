@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import median
-
-from tests.hostile.trials import run
+from tests.hostile.telling import Extent, run
 
 
-def test_a_sample_of_lies_is_no_fault_of_ours_and_costs_little() -> None:
-    tally = run(seed=7, minutes=20.0, only=("probe", "mdev"), most=60)
+def test_a_sample_of_lies_reaches_who_asks_and_is_no_fault_of_ours() -> None:
+    tally = run(Extent(seed=7, minutes=20.0, only=("probe", "mdev"), most=30))
     assert tally.faults == []
-    assert tally.mutations == 60
-    assert tally.refused > 10, "the lies reached who asked"
-    spent = tally.lied_s["host probe"]
-    assert median(spent) < 20 * max(tally.clean_s["host probe"])
+    assert (tally.mutations, tally.unheard) == (30, 0)
+    assert tally.refused > 10, "lies that are heard are refused"
+    assert "host probe" in tally.lied_s

@@ -16,6 +16,7 @@ from tests.simworld import SimWorld
 from tests.soak import oracle
 from tests.soak.hands import Hands
 from tests.soak.model import Model, States
+from tests.soak.neighbour import Neighbour
 from tests.soak.plots import HOSTS, Plot
 from tests.soak.strikes import Door, Killed, Kind, Strike
 from vgpumgr.engine.engine import Engine
@@ -52,6 +53,7 @@ class Field:
         self.undefined: set[str] = set()
         self.broken: set[str] = set()
         self._prepare()
+        self.beside = Neighbour(folder, self.world.hosts, plot)
         self.empty = {name: oracle.shown(self.world.sim.host(name)) for name in HOSTS}
 
     def command(
@@ -91,6 +93,9 @@ class Field:
             shaken=self.shaken,
             undefined=self.undefined,
         )
+        oracle.no_disks_left(books, self.world.sim)
+        assert not books.frozen, f"frozen: {books.frozen}"
+        self.beside.check(books, self.world.sim, self.hands.foreign)
 
     @property
     def books(self) -> oracle.Books:
@@ -108,11 +113,13 @@ class Field:
         for gpu in self.world.ledger.gpus(host):
             if gpu.state is GpuState.QUARANTINED:
                 self.world.ledger.lift(gpu.id)
+        self.beside.mend(host)
         self.broken.discard(host)
 
     def power_cut(self, host: str) -> None:
         """Everything of a host that is not durable goes."""
         self.hands.power_cut(host)
+        self.beside.lost_power(host)
         self.shaken |= self._on(host)
 
     def end(self) -> None:
@@ -121,6 +128,7 @@ class Field:
             self.mend(name)
             self.cordon(name, on=False)
         self.hands.leave()
+        self.beside.end()
         self.world.restart()
         for _ in range(4):
             waiting = self.world.ledger.operations(open_only=True)
@@ -145,6 +153,7 @@ class Field:
 
     def close(self) -> None:
         self._reader.close()
+        self.beside.close()
         self.world.close()
 
     def _prepare(self) -> None:
@@ -193,6 +202,7 @@ class Field:
     def _lose_power(self, host: str) -> None:
         """In the middle of a command, which may yet move a VM that was there."""
         self.hands.power_cut(host)
+        self.beside.lost_power(host)
         self._power_cuts.append(host)
         self._cut_short |= self._on(host)
 

@@ -8,6 +8,7 @@ from hypothesis.stateful import precondition, rule
 from tests.soak.commands import Commands
 from tests.soak.events import EVENTS, MEDDLING, Event
 from tests.soak.model import NAMES, NOBODY
+from tests.soak.neighbour import AFFAIRS, NEIGHBOURS
 from tests.soak.plots import HOSTS
 from tests.soak.tally import count
 
@@ -45,6 +46,19 @@ class Soak(Commands):
     def strangers_leave(self) -> None:
         count("events", "strangers leave")
         self._field.hands.leave()
+
+    @precondition(lambda self: self.field is not None)
+    @rule(
+        what=st.sampled_from(sorted(AFFAIRS)),
+        name=st.sampled_from(NEIGHBOURS),
+        host=st.sampled_from(HOSTS),
+        kind=_small,
+    )
+    def neighbour(self, what: str, name: str, host: str, kind: int) -> None:
+        """What the other fleet does on the same hosts."""
+        count("rules", f"neighbour: {what}")
+        end = AFFAIRS[what](self._field.beside, name, host, kind)
+        count("neighbour's ends", end or "well")
 
     def _event(self, what: str, event: Event, host: str, name: str, n: int) -> None:
         done = event(self._field, host, name, n)

@@ -26,8 +26,10 @@ _VOLUMES = "volume:"
 
 @dataclass(frozen=True)
 class Books:
-    """One reading of the ledger."""
+    """One reading of the ledger of ``fleet``; ``frozen`` is why it may allocate nothing."""
 
+    fleet: str
+    frozen: str
     vms: dict[str, VmRecord]
     allocations: tuple[Allocation, ...]
     layouts: frozenset[str]
@@ -46,7 +48,10 @@ def read(ledger: Ledger) -> Books:
     waiting = ledger.operations(open_only=True)
     tasks = [task for operation in waiting for task in ledger.tasks(operation.id)]
     said_no = {each.task for operation in waiting for each in ledger.refusals(operation.id)}
+    frozen = ledger.frozen()
     return Books(
+        fleet=ledger.fleet_id(),
+        frozen=frozen.why if frozen else "",
         vms={vm.name: vm for vm in ledger.vms()},
         allocations=ledger.allocations(),
         layouts=frozenset(each.gpu for each in ledger.layouts()),
@@ -104,15 +109,48 @@ def check(
             assert bool(runs) == vm.running, f"{vm.name}: power is not {vm.running}"
 
 
-def marked(host: SimulatedHost) -> list[DomainFacts]:
-    """The domains that carry a mark."""
-    return [each for each in host.domains.list() if each.ownership is not None]
+def apart(mine: Books, theirs: Books, fleet: SimulatedFleet) -> None:
+    """Two fleets on the same hosts: nothing is both's, and every claim is of one of them."""
+    held = [
+        (each.host, d) for of in (mine, theirs) for each in of.allocations for d in _devices(each)
+    ]
+    _once("device of two fleets", held)
+    _once("VF of two fleets", _vfs(mine, theirs))
+    both = {each.id for each in mine.allocations} & {each.id for each in theirs.allocations}
+    assert not both, f"allocations in both ledgers: {both}"
+    for name, host in fleet.hosts.items():
+        whose = {each["fleet"] for each in _claimed_units(host).values()}
+        assert whose <= {mine.fleet, theirs.fleet}, f"claims of nobody's fleet on {name}: {whose}"
 
 
-def claims(host: SimulatedHost) -> dict[str, str]:
-    """Unit → allocation, as the files of the host say."""
+def _devices(held: Allocation) -> tuple[str, ...]:
+    return tuple(each for each in (held.device, *held.companions) if each)
+
+
+def _vfs(*books: Books) -> Iterable[Hashable]:
+    """By address, which both ledgers know the same."""
+    held = (each for of in books for each in of.allocations if each.vf is not None)
+    return ((each.host, each.parent or each.device) for each in held)
+
+
+def marked(host: SimulatedHost, fleet: str = "") -> list[DomainFacts]:
+    """The domains that carry a mark, of that fleet alone if one is named."""
+    return [
+        each
+        for each in host.domains.list()
+        if each.ownership is not None and fleet in ("", each.ownership.fleet)
+    ]
+
+
+def claims(host: SimulatedHost, fleet: str = "") -> dict[str, str]:
+    """Unit → allocation, as the files of the host say, of that fleet alone if one is named."""
+    found = _claimed_units(host).items()
+    return {unit: each["allocation"] for unit, each in found if fleet in ("", each["fleet"])}
+
+
+def _claimed_units(host: SimulatedHost) -> dict[str, dict[str, str]]:
     found = host._durable.under(_CLAIMS)
-    return {unit: json.loads(text)["allocation"] for unit, text in found.items()}
+    return {unit: json.loads(text) for unit, text in found.items()}
 
 
 def shown(host: SimulatedHost) -> dict[str, object]:
@@ -145,6 +183,22 @@ def _nothing_left_over(books: Books, fleet: SimulatedFleet, foreign: Foreign) ->
     ids = {vm.id for vm in books.vms.values()}
     allocations = {each.id for each in books.allocations}
     devices = {each.device for each in books.allocations}
+    for name, host in fleet.hosts.items():
+        left = {each.name for each in marked(host, books.fleet) if each.ownership.vm_id not in ids}  # type: ignore[union-attr]
+        assert not left, f"domains of nobody on {name}: {left}"
+        unknown = set(claims(host, books.fleet).values()) - allocations - books.layouts
+        assert not unknown, f"claims of nobody on {name}: {unknown}"
+        others = set(claims(host)) - set(claims(host, books.fleet))
+        mdevs = {
+            each
+            for each in host.kernel.mdevs.devices
+            if (name, each) not in foreign.mdevs and f"mdev-{each}.json" not in others
+        }
+        assert mdevs <= devices, f"mdevs of nobody on {name}: {mdevs - devices}"
+
+
+def no_disks_left(books: Books, fleet: SimulatedFleet) -> None:
+    """Every volume has its VM in the ledger."""
     volumes = {
         (host, volume)
         for vm in books.vms.values()
@@ -152,12 +206,6 @@ def _nothing_left_over(books: Books, fleet: SimulatedFleet, foreign: Foreign) ->
         for _, volume in vm.volumes
     }
     for name, host in fleet.hosts.items():
-        left = {each.name for each in marked(host) if each.ownership.vm_id not in ids}  # type: ignore[union-attr]
-        assert not left, f"domains of nobody on {name}: {left}"
-        unknown = set(claims(host).values()) - allocations - books.layouts
-        assert not unknown, f"claims of nobody on {name}: {unknown}"
-        mdevs = {each for each in host.kernel.mdevs.devices if (name, each) not in foreign.mdevs}
-        assert mdevs <= devices, f"mdevs of nobody on {name}: {mdevs - devices}"
         files = {key.split("/", 1)[1] for key in host._durable.under(_VOLUMES)}
         left = {each for each in files if (name, each) not in volumes} - set(host.host.images)
         assert not left, f"volumes of nobody on {name}: {left}"

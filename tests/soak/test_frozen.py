@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.soak.machine import Soak
 from tests.soak.strikes import Kind, Strike
 
@@ -38,4 +40,27 @@ def test_mixed_sizes_that_the_last_layout_leaves_alone_outlive_a_power_cut() -> 
     cut = Strike(Kind.POWER, at=12, after=False)
     state.apply_some(cpus=2, kind=0, names=["a", "b"], partial=False, strike=cut)
     state.holds()
+    state.teardown()
+
+
+def test_a_fleet_that_went_back_in_time_takes_in_its_own_beside_another() -> None:
+    state = Soak()
+    state.plot(plot="mdev")
+    state.apply_some(cpus=1, kind=0, names=["a", "b"], partial=False, strike=None)
+    state.neighbour(what="goes back", name="y", host="h1", kind=0)
+    state.holds()
+    assert set(state._field.beside.books.vms) == {"y"}
+    state.neighbour(what="heals", name="y", host="h1", kind=0)
+    state.holds()
+    state.teardown()
+
+
+def test_what_befalls_the_other_fleet_is_seen() -> None:
+    state = Soak()
+    state.plot(plot="vf")
+    state.neighbour(what="makes or deletes", name="y", host="h1", kind=0)
+    state.holds()
+    state._field.world.sim.host("h1").domains.destroy("y")
+    with pytest.raises(AssertionError, match="y: power is not True"):
+        state.holds()
     state.teardown()

@@ -23,11 +23,15 @@ class InProcessHosts:
 
     def __init__(self, fleet: SimFleet, *, identity: Identity = lambda: ("", 0)) -> None:
         self.fleet = SimulatedFleet(fleet)
-        self._hosts = Opened(self._call, self.session, self._program, identity, timeout_s=0.0)
+        self._hosts = self.seen_by(identity)
 
     def open(self, record: HostRecord) -> Host:
         """The host."""
         return self._hosts.open(record)
+
+    def seen_by(self, identity: Identity) -> Opened:
+        """The same hosts as another fleet reaches them."""
+        return Opened(self._call, self.session, self._program, identity, timeout_s=0.0)
 
     def close(self) -> None:
         """Power off."""

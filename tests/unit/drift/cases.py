@@ -375,6 +375,12 @@ CASES = {
         (Kind.DEVICE_TAKEN,),
         ("in domain stranger, which is not ours", "virsh edit stranger"),
     ),
+    "in a domain of another fleet, which claims it": Case(
+        M,
+        lambda f: claimed(f.with_stranger(f.allocation.device), fleet="other", vm="y"),
+        (Kind.CLAIM_DIFFERS, Kind.DEVICE_TAKEN),
+        ("which is not ours, claimed by fleet other for y → on h1: cat /var/lib/vgpumgr/claims/",),
+    ),
     # claims
     "claim removed": Case(
         M,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vgpumgr.engine.drift.advice import mdev_away, vgpu_away
 from vgpumgr.engine.drift.claims import FOLDER
 from vgpumgr.engine.drift.side import Side
+from vgpumgr.engine.supply import claim_unit
 from vgpumgr.gpu import offers
 from vgpumgr.model import claim_units
 from vgpumgr.model.domain import DomainFacts
@@ -36,7 +37,9 @@ def drifts(side: Side) -> Iterator[Drift]:
 def _taken(side: Side, strangers: list[DomainFacts]) -> Iterator[Drift]:
     for allocation in side.held:
         ours = {allocation.device, *allocation.companions}
+        claim = _anothers(side, claim_unit(allocation))
         for domain in strangers:
+            way_out = f"virsh edit {domain.name}   (take the device out)"
             for device in sorted(ours & set(domain.devices)):
                 yield Drift(
                     kind=DriftKind.DEVICE_TAKEN,
@@ -45,10 +48,11 @@ def _taken(side: Side, strangers: list[DomainFacts]) -> Iterator[Drift]:
                     vm=allocation.vm,
                     subject=device,
                     text=f"{device} of {allocation.vm} is in domain {domain.name}, "
-                    "which is not ours",
+                    "which is not ours"
+                    + (f", claimed by fleet {claim.fleet} for {claim.vm}" if claim else ""),
                     wanted=allocation.vm,
                     found=f"domain {domain.name}",
-                    next=f"on {side.host}: virsh edit {domain.name}   (take the device out)",
+                    next=f"on {side.host}: {_whose(claim) if claim else way_out}",
                 )
 
 
@@ -78,12 +82,11 @@ def _functions(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iter
     for address in (gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)):
         if address in vgpus or not _is_foreign(side, address, claim_units.pci(address)):
             continue
-        if user := _user(address, strangers):
+        if claim := _anothers(side, claim_units.pci(address)):
+            yield _drift(side, gpu, address, _claimed(address, claim), _whose(claim))
+        elif user := _user(address, strangers):
             way_out = f"virsh edit {user}   (take the device out)"
             yield _drift(side, gpu, address, _used(address, user), way_out)
-        for claim in side.facts.claims:
-            if claim.unit == claim_units.pci(address):
-                yield _drift(side, gpu, address, _claimed(address, claim), _whose(claim))
 
 
 def _device(
@@ -96,10 +99,15 @@ def _device(
     strangers: list[DomainFacts],
 ) -> Drift:
     """Another fleet's device is that fleet's; one of nobody can be taken away by hand."""
-    claim = next((each for each in side.facts.claims if each.unit == unit), None)
-    if claim is not None:
+    if claim := _anothers(side, unit):
         return _drift(side, gpu, device, _claimed(what, claim), _whose(claim))
     return _drift(side, gpu, device, _used(what, _user(device, strangers)), away)
+
+
+def _anothers(side: Side, unit: str) -> ClaimFacts | None:
+    """The claim of another fleet on a unit: its device is that fleet's, whoever uses it."""
+    others = (each for each in side.facts.claims if each.fleet != side.fleet)
+    return next((each for each in others if each.unit == unit), None)
 
 
 def _claimed(what: str, claim: ClaimFacts) -> str:

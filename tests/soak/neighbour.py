@@ -76,6 +76,15 @@ class Neighbour:
             self.shaken.discard(name)
         return end
 
+    def turn(self, name: str, *_: object) -> str:
+        """On or off: of what is off, the claim alone says whose it is."""
+        vm = self.books.vms.get(name)
+        if vm is None:
+            return ""
+        end = self._give(lambda: self._stop(name) if vm.running else self._start(name))
+        (self.shaken.add if end else self.shaken.discard)(name)
+        return end
+
     def look(self, *_: object) -> str:
         """Compare."""
         return self._give(self._engine.drift)
@@ -151,6 +160,12 @@ class Neighbour:
     def _delete(self, name: str) -> object:
         return self._engine.delete([name], keep_disks=False, force=True).raise_for_failure()
 
+    def _start(self, name: str) -> object:
+        return self._engine.start([name]).raise_for_failure()
+
+    def _stop(self, name: str) -> object:
+        return self._engine.stop_vms([name], force=True, timeout_s=2).raise_for_failure()
+
     def _open(self) -> None:
         self._ledger = open_ledger(self._file)
         self._engine = replace(self._engine, ledger=self._ledger)
@@ -174,6 +189,7 @@ class Neighbour:
 # What it does, with a name, a host and a kind of VM; "" where that ended well.
 AFFAIRS: dict[str, Callable[[Neighbour, str, str, int], str]] = {
     "makes or deletes": Neighbour.make_or_delete,
+    "turns on or off": Neighbour.turn,
     "looks": Neighbour.look,
     "heals": Neighbour.heal,
     "goes back": Neighbour.go_back,

@@ -110,27 +110,48 @@ def check(
 
 
 def apart(mine: Books, theirs: Books, fleet: SimulatedFleet) -> None:
-    """Two fleets on the same hosts: nothing is both's, and every claim is of one of them."""
-    held = [
-        (each.host, d) for of in (mine, theirs) for each in of.allocations for d in _devices(each)
-    ]
-    _once("device of two fleets", held)
-    _once("VF of two fleets", _vfs(mine, theirs))
+    """Two fleets on the same hosts: nothing is both's, every claim is of one of them, and no VM
+    runs with what the other has claimed.
+    """
+    held = [(each, _held(each, fleet)) for each in (mine, theirs)]
+    devices = [(each.host, d) for _, parts in held for each in parts for d in _devices(each)]
+    _once("device of two fleets", devices)
+    _once("VF of two fleets", (vf for _, parts in held for vf in _vfs(parts)))
     both = {each.id for each in mine.allocations} & {each.id for each in theirs.allocations}
     assert not both, f"allocations in both ledgers: {both}"
     for name, host in fleet.hosts.items():
-        whose = {each["fleet"] for each in _claimed_units(host).values()}
+        claimed = {unit: each["fleet"] for unit, each in _claimed_units(host).items()}
+        whose = set(claimed.values())
         assert whose <= {mine.fleet, theirs.fleet}, f"claims of nobody's fleet on {name}: {whose}"
+        for used, by in _used(host):
+            owner = claimed.get(used, by)
+            assert owner == by, f"{used} of fleet {owner} is in a VM of fleet {by} on {name}"
+
+
+def _held(books: Books, fleet: SimulatedFleet) -> list[Allocation]:
+    """What a fleet has, as the hosts' claims say. An open operation may have reserved more, which
+    the other fleet cannot know of, and may have given some back.
+    """
+    claimed = {each for host in fleet.hosts.values() for each in claims(host, books.fleet).values()}
+    return [e for e in books.allocations if e.vm not in books.open_names or e.id in claimed]
 
 
 def _devices(held: Allocation) -> tuple[str, ...]:
     return tuple(each for each in (held.device, *held.companions) if each)
 
 
-def _vfs(*books: Books) -> Iterable[Hashable]:
+def _vfs(held: Iterable[Allocation]) -> Iterable[Hashable]:
     """By address, which both ledgers know the same."""
-    held = (each for of in books for each in of.allocations if each.vf is not None)
-    return ((each.host, each.parent or each.device) for each in held)
+    return ((each.host, each.parent or each.device) for each in held if each.vf is not None)
+
+
+def _used(host: SimulatedHost) -> Iterable[tuple[str, str]]:
+    """The file of the claim on every device in a running domain of a fleet, and that fleet."""
+    for each in marked(host):
+        if each.state is DomainState.RUNNING and each.ownership is not None:
+            for device in each.devices:
+                kind = "pci" if ":" in device else "mdev"
+                yield f"{kind}-{device}.json", each.ownership.fleet
 
 
 def marked(host: SimulatedHost, fleet: str = "") -> list[DomainFacts]:

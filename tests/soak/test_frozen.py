@@ -64,3 +64,24 @@ def test_what_befalls_the_other_fleet_is_seen() -> None:
     with pytest.raises(AssertionError, match="y: power is not True"):
         state.holds()
     state.teardown()
+
+
+def test_what_a_cut_move_has_reserved_another_fleet_may_take() -> None:
+    state = Soak()
+    state.plot(plot="shared instance")
+    state.create(kind=0, name="a", strike=None)
+    cut = Strike(Kind.CUT, at=18, after=False)
+    state.migrate(cold=False, name="a", strike=cut, to="h2")
+    state.neighbour(what="makes or deletes", name="y", host="h2", kind=0)
+    state.holds()
+    [theirs] = state._field.beside.books.allocations
+    _, reserved = state._field.books.allocations
+    assert (reserved.host, reserved.device) == (theirs.host, theirs.device)
+    state.neighbour(what="turns on or off", name="y", host="h2", kind=0)
+    state.finish(choice=0, back=False, strike=None)  # its claim alone holds the device of y
+    state.holds()
+    assert [each.host for each in state._field.books.allocations] == ["h1"]
+    state.neighbour(what="turns on or off", name="y", host="h2", kind=0)
+    state.holds()
+    assert not state._field.beside.shaken
+    state.teardown()

@@ -1,67 +1,117 @@
-"""Writes docs/keys.md: every key of every document, from the JSON Schema of `vgpumgr schema`.
+"""Writes docs/vm.md, layout.md, pool.md, host.md and fleet.md: every key of every document.
 
-``--check`` writes nothing and exits 1 where the page is out of date.
+What a key takes is from the JSON Schema that ``vgpumgr schema KIND`` prints, what it means and its
+example from vgpumgr/spec/key_descriptions.py, the whole example from examples/. ``--check`` writes
+nothing and exits 1 where a page is out of date.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from vgpumgr.spec import json_schema
+from vgpumgr.spec.schema import KEYS
 
-PAGE = Path(__file__).parents[1] / "docs" / "keys.md"
-KINDS = ("VM", "Layout", "Pool", "Host", "Fleet")
-HEAD = """# Every key of every document
+ROOT = Path(__file__).parents[1]
+EXAMPLES: Mapping[str, str] = MappingProxyType(
+    {
+        "VM": "training.yaml",
+        "Layout": "layouts.yaml",
+        "Pool": "pool.yaml",
+        "Host": "hosts.yaml",
+        "Fleet": "fleet.yaml",
+    }
+)
+"""The file in examples/ that a kind's page shows whole."""
+_HEAD = """# Every key of `kind: {kind}`
 
-Written by `tools/list_keys.py` from the JSON Schema that `vgpumgr schema KIND` prints, for editors;
-do not edit it here. A file holds documents of these kinds, separated by `---`. Sizes are like
-`8GiB`, times like `15m`. A key in **bold** must be there.
+{about}
+
+Written by `tools/list_keys.py` from the schema that `vgpumgr schema {kind}` prints for editors:
+edit `vgpumgr/spec/`, not this page. A key in **bold** is required. Each example is one line of a
+document. A file may hold several documents, separated by `---`.
+
+## A whole file
+
+`examples/{file}`:
+
+```yaml
+{example}```
+
+## The keys
 """
+_COLUMNS = "| key | type | default | unit | meaning | example |"
+_SIZE, _TIME = "B, KiB, MiB, GiB, TiB", "s, m, h, d"
+
+
+def page(kind: str) -> Path:
+    """Where the keys of a kind are listed."""
+    return ROOT / "docs" / f"{kind.lower()}.md"
+
+
+def text(kind: str) -> str:
+    """The page of a kind, as it is to be."""
+    schema = json_schema(kind)
+    file = EXAMPLES[kind]
+    example = (ROOT / "examples" / file).read_text()
+    lines = [_HEAD.format(kind=kind, about=_words(schema), file=file, example=example)]
+    lines += _table(kind, kind, schema)
+    for name, model in schema.get("$defs", {}).items():
+        if "properties" in model and _home(name) == kind:
+            lines += ["", f"## {_title(name)}", "", _words(model), "", *_table(kind, name, model)]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
-    text = "\n".join([HEAD, *(line for kind in KINDS for line in _kind(kind))]) + "\n"
+    """Write the pages, or say which is out of date."""
+    late = [kind for kind in EXAMPLES if not _is_written(kind)]
     if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text)
+        for kind in late:
+            page(kind).write_text(text(kind))
         return 0
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    print(f"{PAGE.name} is not what the schema says")
-    return 1
+    for kind in late:
+        print(f"{page(kind).name} is not what the schema says")
+    return 1 if late else 0
 
 
-_told: set[str] = set()
+def _is_written(kind: str) -> bool:
+    return page(kind).exists() and page(kind).read_text() == text(kind)
 
 
-def _kind(kind: str) -> list[str]:
-    schema = json_schema(kind)
-    found = [f"## kind: {kind}", "", _words(schema), "", *_table(schema)]
-    for name, model in schema.get("$defs", {}).items():
-        if "properties" in model and name not in _told:
-            _told.add(name)
-            found += ["", f"### {_title(name)}", "", _words(model), "", *_table(model)]
-    return [*found, ""]
+def _home(model: str) -> str:
+    """The kind whose page has a part's table: the first that has the part."""
+    return next(kind for kind in EXAMPLES if model in json_schema(kind).get("$defs", {}))
 
 
-def _table(model: dict[str, Any]) -> list[str]:
+def _table(kind: str, name: str, model: dict[str, Any]) -> Iterator[str]:
     required = model.get("required", [])
-    rows = ["| key | what it takes | left out | |", "|---|---|---|---|"]
+    yield _COLUMNS
+    yield "|---" * 6 + "|"
     for key, part in model["properties"].items():
-        name = f"**`{key}`**" if key in required else f"`{key}`"
-        left_out = "" if key in required else _default(part.get("default"))
-        rows.append(f"| {name} | {_takes(part)} | {left_out} | {part['description']} |")
-    return rows
+        told = KEYS[name][key]
+        cells = [
+            f"**`{key}`**" if key in required else f"`{key}`",
+            _takes(part, kind),
+            "" if key in required else _default(part.get("default")),
+            told.unit or _unit(part) or "–",
+            told.sentence,
+            f"`{told.example}`",
+        ]
+        yield f"| {' | '.join(cells)} |"
 
 
-def _takes(part: dict[str, Any]) -> str:
+def _takes(part: dict[str, Any], kind: str) -> str:
     if "$ref" in part:
-        name = _title(part["$ref"].rpartition("/")[2])
-        return f"[{name}](#{name.replace(' ', '-')})"
+        model = part["$ref"].rpartition("/")[2]
+        place = "" if _home(model) == kind else page(_home(model)).name
+        return f"[{_title(model)}]({place}#{_title(model)})"
     if "anyOf" in part:
-        each = [_takes(other) for other in part["anyOf"] if other.get("type") != "null"]
+        each = [_takes(other, kind) for other in part["anyOf"] if other.get("type") != "null"]
         return " or ".join(dict.fromkeys(each))
     if "const" in part:
         return f"`{part['const']}`"
@@ -69,28 +119,34 @@ def _takes(part: dict[str, Any]) -> str:
         return ", ".join(f"`{word}`" for word in part["enum"])
     match part.get("type"):
         case "array":
-            return f"list of {_takes(part.get('items', {}))}"
+            return f"list of {_takes(part.get('items', {}), kind)}"
         case "integer" | "number":
             return _range(part)
         case "boolean":
             return "`true`, `false`"
         case "object":
-            return "a map"
-    return _text(part)
+            return "map"
+    return {_SIZE: "size", _TIME: "time", "": "text"}[_unit(part)]
 
 
-def _text(part: dict[str, Any]) -> str:
+def _unit(part: dict[str, Any]) -> str:
+    """The units that a value is written with: of sizes and times."""
+    for other in part.get("anyOf", []):
+        if unit := _unit(other):
+            return unit
+    if part.get("type") != "string":
+        return ""
     pattern = part.get("pattern", "")
-    if "TiB" in pattern:
-        return "a size"
-    return "a time" if "[smhd]" in pattern else "text"
+    if "TiB" in pattern or "1GiB" in part.get("examples", []):
+        return _SIZE
+    return _TIME if "[smhd]" in pattern else ""
 
 
 def _range(part: dict[str, Any]) -> str:
     low, high = part.get("minimum"), part.get("maximum")
     if low is not None and high is not None:
         return f"{low} to {high}"
-    return "a number" if low is None else f"{low} or more"
+    return "number" if low is None else f"{low} or more"
 
 
 def _default(value: Any) -> str:

@@ -52,3 +52,22 @@ def test_every_file_named_on_the_request_page_exists() -> None:
     for name in named:
         places = [ROOT / name, ROOT / "vgpumgr" / name]
         assert any(place.is_file() for place in places), name
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "SECURITY.md").read_text()))
+    assert len(named) > 40
+    tests = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    assert sorted(name for name in named if f"def {name}(" not in tests) == []
+
+
+def test_what_the_threat_model_links_to_exists() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    for page, heading in re.findall(r"\]\(([^)#:]+)(?:#([\w-]+))?\)", text):
+        titles = re.findall(r"(?m)^#+ (.*)$", (ROOT / page).read_text())
+        assert not heading or heading in {_anchor(title) for title in titles}, (page, heading)
+
+
+def _anchor(title: str) -> str:
+    """``Who can get in`` → ``who-can-get-in``."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")

@@ -73,7 +73,7 @@ class FenceModel(Strict):
 
 
 class HostModel(Strict):
-    """A host to manage, and what of it VMs may use."""
+    """A managed host, and the share of it that VMs may use."""
 
     api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
     kind: Literal["Host"]

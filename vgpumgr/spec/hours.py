@@ -48,7 +48,7 @@ Zone = Annotated[Line, AfterValidator(_zone)]
 
 
 class ScheduleModel(Strict):
-    """On these days, from when to when, so many at least and so many spare."""
+    """Hours of some days, with the numbers of desktops in them."""
 
     days: list[_Days] = Field(min_length=1, max_length=7)
     start: _Clock = Field(alias="from")

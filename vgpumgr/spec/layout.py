@@ -100,7 +100,7 @@ class InstanceModel(Strict):
 
 
 class RuleModel(Strict):
-    """The wanted partitioning of some GPUs of a host; what is left out stays as it is.
+    """The declared partitioning of some GPUs of a host; a part that is left out does not change.
 
     ``model`` is a key of the catalogue, or the PCI id (``10de:2324``) of a board outside it, which
     has the MIG profiles, places and vGPU types that its driver tells.

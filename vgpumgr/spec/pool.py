@@ -29,7 +29,7 @@ _MAX_NAME = 63
 
 
 class PoolModel(Strict):
-    """Desktops alike, for users who come and go.
+    """Identical desktops, for users who come and go.
 
     The first disk is an overlay of ``image``, of ``image_size`` or the image's own; ``disks`` are
     more of them.

@@ -84,7 +84,7 @@ class UpdateModel(Strict):
 
 
 class AutohealModel(Strict):
-    """When a broken desktop is made anew, and how often."""
+    """When a broken desktop is recreated, and how often."""
 
     after: Duration = "1m"
     attempts: int = Field(default=5, ge=0, le=100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 from pydantic import (
     AfterValidator,
@@ -27,6 +27,18 @@ _ADDRESS = (
     r"local|sim://[a-z0-9][a-z0-9-]{0,62}|([A-Za-z0-9_][A-Za-z0-9_.-]{0,31}@)?[^\s@/-][^\s@/]*"
 )
 _HUGEPAGES = {2 * MIB, 1024 * MIB}
+
+
+class Key(NamedTuple):
+    """One sentence about a key, an example line of a document that has it, what it counts.
+
+    The line is of the document's own level, also for a key of a part: ``disks: [{size: 20GiB}]``.
+    ``unit`` is empty where the value says its unit itself (8GiB, 15m) or counts nothing.
+    """
+
+    sentence: str
+    example: str
+    unit: str = ""
 
 
 class Strict(BaseModel):

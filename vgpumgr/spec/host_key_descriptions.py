@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpumgr.spec.key_descriptions import Key
+from vgpumgr.spec.fields import Key
 
 _VERSION = Key("The version of the format.", "apiVersion: vgpumgr/v1")
 _HOST = {

@@ -8,20 +8,8 @@ them; a test says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-
-class Key(NamedTuple):
-    """One sentence about a key, an example line of a document that has it, what it counts.
-
-    The line is of the document's own level, also for a key of a part: ``disks: [{size: 20GiB}]``.
-    ``unit`` is empty where the value says its unit itself (8GiB, 15m) or counts nothing.
-    """
-
-    sentence: str
-    example: str
-    unit: str = ""
-
+from vgpumgr.spec.fields import Key
 
 _VERSION = Key("The version of the format.", "apiVersion: vgpumgr/v1")
 _MACHINE = {

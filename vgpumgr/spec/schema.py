@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpumgr.model.errors import UsageError
+from vgpumgr.spec.fields import Key
 from vgpumgr.spec.host_key_descriptions import HOST_KEYS
-from vgpumgr.spec.key_descriptions import WORKLOAD_KEYS, Key
+from vgpumgr.spec.key_descriptions import WORKLOAD_KEYS
 from vgpumgr.spec.load import KINDS
 from vgpumgr.spec.problems import did_you_mean
 

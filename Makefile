@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-thorough lint types layers check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile hw-test clean
+.PHONY: help setup demo demo-down test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,9 @@ types: setup ## mypy --strict; tests and benchmarks: that what they use exists
 
 layers: setup ## import-linter: the rooms of docs/architecture.md
 	.venv/bin/lint-imports
+
+house: setup ## how the code is cut into files, against its limits; ARGS="--profile" for what two requests enter
+	@$(PY) -m tools.measure_house --check $(ARGS) $(TREE)
 
 check: lint types layers ## lint, types, layers
 

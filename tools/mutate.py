@@ -4,7 +4,7 @@
 decides, so that a run can stop and go on: ``--first 6`` begins where ``--count 6`` ended. They are
 made in a copy of the commit, a git worktree of its own. Tests that reach the mutated module by
 imports run nearest first: those that import it, then those that import what imports it, and so on,
-twice; where none does, the tests of its room. They stop at the first that fails, and a failure
+twice; then the others of its room, up to 30 files. They stop at the first that fails, and a failure
 counts only if that test passes without the mutation.
 
 Prints JSON on standard output, also when interrupted: which mutations were ``caught`` (and by
@@ -144,7 +144,7 @@ def _in(folder: str, source: Source) -> bool:
 
 
 def matching_tests(code: SourceTree, module: str) -> list[str]:
-    """Paths of the unit tests that reach the module by imports, nearest first; else its room's."""
+    """Paths of the unit tests that reach the module by imports, nearest first; then its room's."""
     importers: dict[str, set[str]] = defaultdict(set)
     for source, target in code.edges():
         importers[target].add(source)
@@ -155,9 +155,14 @@ def matching_tests(code: SourceTree, module: str) -> list[str]:
         nearest = {each for name in nearest for each in importers[name]} - seen
         seen |= nearest
         found = [code.sources[name].path for name in nearest if _is_test(code.sources[name])]
-        tests += sorted(found, key=lambda path: (f"/{room}/" not in path, stem not in path, path))
-    folder = f"{TESTS}/{room}"
-    return tests[:MAX_TEST_FILES] or [folder if (ROOT / folder).is_dir() else TESTS]
+        tests += sorted(found, key=lambda path: (not _in_room(path, room), stem not in path, path))
+    beside = [each.path for each in code.sources.values() if _is_test(each)]
+    tests += [path for path in sorted(beside) if _in_room(path, room) and path not in tests]
+    return tests[:MAX_TEST_FILES] or [TESTS]
+
+
+def _in_room(path: str, room: str) -> bool:
+    return path.startswith(f"{TESTS}/{room}/")
 
 
 def _is_test(source: Source) -> bool:

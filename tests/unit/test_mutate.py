@@ -73,6 +73,7 @@ def test_the_nearest_tests_come_first() -> None:
         "tests/unit/test_helped.py": "from tests import helping",
         "tests/unit/app/test_c.py": "import vgpumgr.app.c",
         "tests/unit/app/test_d.py": "import vgpumgr.app.d",
+        "tests/unit/store/test_others.py": "",
         "tests/e2e/test_a.py": "import vgpumgr.store.a",
     }
     code = SourceTree({each.name: each for each in map(source, files, files.values())})
@@ -82,5 +83,12 @@ def test_the_nearest_tests_come_first() -> None:
         "tests/unit/store/test_b.py",
         "tests/unit/test_helped.py",
         "tests/unit/app/test_c.py",
+        "tests/unit/store/test_others.py",
     ]
-    assert matching_tests(code, "vgpumgr.nowhere.x") == ["tests/unit"]
+
+
+def test_without_importers_the_rooms_tests_run_else_all() -> None:
+    test = source("tests/unit/store/test_b.py", "")
+    code = SourceTree({test.name: test})
+    assert matching_tests(code, "vgpumgr.store.a") == ["tests/unit/store/test_b.py"]
+    assert matching_tests(code, "vgpumgr.app.a") == ["tests/unit"]

@@ -21,7 +21,7 @@ class SimFencing:
             self._fleet.inject(host.name, ["off"])
         found = self.proof(host)
         if found is None:
-            raise NotPermitted(f"{host.name} is not proven off")
+            raise NotPermitted(f"{host.name} is not proven to be off")
         return found
 
     def proof(self, host: HostRecord) -> Proof | None:

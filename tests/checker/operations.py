@@ -11,8 +11,8 @@ ENDED = frozenset({"done", "undone", "partly", "failed"})
 TASK_ENDED = frozenset({"done", "undone", "failed"})
 # Ended because somebody wanted something newer: nothing for an operator to do.
 OVERTAKEN = (
-    "a newer layout took over",
-    "a newer change took its place",
+    "superseded by a newer layout",
+    "superseded by a newer change",
     "the VM was deleted meanwhile",
 )
 

@@ -222,7 +222,7 @@ def test_a_task_that_failed_needs_an_operator_unless_it_was_overtaken(sound: Dum
     task = found["store"]["task"][-1]
     task.update(state="failed", error="the host says no")
     assert len(needs_operator(Seen(found))) == 1
-    task["error"] = "a newer change took its place"
+    task["error"] = "superseded by a newer change"
     assert needs_operator(Seen(found)) == []
 
 

@@ -74,7 +74,7 @@ def run_argv(*argv: str, stdin: bytes = b"") -> Ran:
         code = _exit_code(run)
     ran = Ran(code, _text(out), _text(err))
     assert "Traceback" not in ran.err, ran.err
-    assert "fault of vgpumgr" not in ran.err, ran.err
+    assert "bug in vgpumgr" not in ran.err, ran.err
     return ran
 
 

@@ -83,7 +83,7 @@ def test_a_host_that_does_not_resolve_is_unreachable(cli: Cli) -> None:
         ({"hugepages": "1GiB"}, "huge"),
         ({"vcpus": 512}, "vCPU"),
         ({"memory": "2TiB"}, "memory"),
-        ({"affinity": {"hosts": ["nobody"]}}, "not one of nobody"),
+        ({"affinity": {"hosts": ["nobody"]}}, "excluded by affinity (hosts: nobody)"),
         ({"affinity": {"host_labels": {"rack": "7"}}}, "rack"),
     ],
 )

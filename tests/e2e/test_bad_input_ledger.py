@@ -1,4 +1,4 @@
-"""A ledger that cannot be made, read or written: exit 1, the cause, and a way out."""
+"""A ledger that cannot be created, read or written: exit 1, the cause, and a way out."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_a_ledger_under_a_file_cannot_be_made(cli: Cli) -> None:
     failed = cli.fails(
         1, "--ledger", str(blocker / "ledger"), "host", "add", "h", "--address", "sim://h"
     )
-    assert "cannot be made" in failed.err
+    assert "cannot be created" in failed.err
     assert "next: " in failed.err
 
 
 def test_a_state_folder_that_is_a_file_cannot_be_used(cli: Cli) -> None:
     cli.state.write_text("")
     failed = cli.fails(1, "host", "add", "h", "--address", "sim://h")
-    assert "cannot be made" in failed.err
+    assert "cannot be created" in failed.err
 
 
 @pytest.mark.parametrize("command", ["vm list", "host list", "map", "capacity"])

@@ -36,7 +36,7 @@ def test_what_is_booked_is_kept_listed_and_let_go(cli: Cli) -> None:
     assert "3 desktops of pool cad for class" in cli.ok(*words(3, now)).err
     [booked] = cli.items("booking", "list")
     assert (booked["state"], booked["pool"], booked["in_use"]) == ("holds", "cad", 0)
-    why = "room for 3 × T4-4Q is kept for bookings of pool cad"
+    why = "room for 3 × T4-4Q is reserved for bookings of pool cad"
     cli.ok("apply", "-f", cli.documents(vm("one", "T4-4Q"), name="one.yaml"))
     two = cli.documents(vm("two", "T4-4Q"), name="two.yaml")
     assert why in cli.fails(5, "apply", "-f", two).err
@@ -51,7 +51,7 @@ def test_what_is_booked_is_kept_listed_and_let_go(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("times", "other", "code", "why"),
     [
-        (["--from", "noon", "--to", "2099-01-01"], {}, 2, "is no time"),
+        (["--from", "noon", "--to", "2099-01-01"], {}, 2, "is not a time"),
         (["--from", "2099-01-01 09:00", "--to", "2099-01-01 09:00"], {}, 2, "ends after it began"),
         (["--from", "2001-01-01", "--to", "2001-01-02"], {}, 2, "after now"),
         (["--from", "2099-01-01", "--to", "2099-01-02"], {"profile": "T4-4X"}, 2, "T4-4Q"),
@@ -75,14 +75,14 @@ def test_times_are_by_the_clock_of_the_pool(cli: Cli) -> None:
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00+23:00", "9999-12-31T23:00-23:00", "soon"])
 def test_a_time_that_no_zone_can_show_is_refused(cli: Cli, moment: str) -> None:
     asked = words(1, ["--from", moment, "--to", moment])
-    assert "is no time" in cli.fails(2, *asked).err
+    assert "is not a time" in cli.fails(2, *asked).err
     assert cli.items("booking", "list") == []
 
 
 def test_a_booking_for_nobody_or_of_no_length_says_what_to_write(cli: Cli) -> None:
     now = window(timedelta(0), timedelta(0))
     assert "write a later --to" in cli.fails(2, *words(1, now)).err
-    assert "is no name" in cli.fails(2, *words(1, now, group="")).err
+    assert "is not a name" in cli.fails(2, *words(1, now, group="")).err
 
 
 def test_a_booking_that_can_no_longer_be_kept_is_named(cli: Cli) -> None:

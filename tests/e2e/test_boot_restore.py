@@ -252,7 +252,10 @@ def test_a_host_that_leaves_keeps_no_layout(cli: Cli) -> None:
     file = cli.documents(cut, name="cut.yaml")
     cli.ok("layout", "apply", "-f", file, "-y")
     said = cli.ok("host", "remove", "a40", "-y").err
-    assert "a40 keeps no layout any longer: 0000:41:00.0, 0000:43:00.0 stay as they are" in said
+    assert (
+        "a40 no longer restores layouts at boot: 0000:41:00.0, 0000:43:00.0 keep their partitioning"
+        in said
+    )
     cli.ok("host", "add", "a40", "--address", "sim://a40")
     assert {gpu["vfs"]["on"] for gpu in cli.items("gpu", "list", "--host", "a40")} == {32}
     assert NOT_KEPT in cli.fails(10, "layout", "assert", "-f", file).out

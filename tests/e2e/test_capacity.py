@@ -48,7 +48,7 @@ def test_memory_of_no_use_is_named_with_the_rule_that_keeps_it(
     assert (stuck["reason"]["code"], stuck["free_mib"]) == ("same-size", 15 * 1024)
     assert gauge["unusable_mib"] == 15 * 1024
     ran = cli.ok("capacity")
-    assert "15 GiB of 27 GiB free GPU memory are of no use to the declared mix" in ran.err
+    assert "15 GiB of 27 GiB free GPU memory are unusable for the declared mix" in ran.err
     cli.ok("apply", "-f", cli.documents(vm("more", vcpus=6), name="more.yaml"))
     assert "vCPUs free" in cli.ok("capacity", "--stranded").out
     assert [each["reason"]["code"] for each in fragmentation(cli)["stranded"]] == ["vcpus", "vcpus"]

@@ -40,7 +40,7 @@ def test_the_demo_discovers_places_runs_explains_and_takes_all_back(cli: Cli) ->
     assert {vm["state"] for vm in applied["vms"]} == {"done"}
 
     again = cli.ok("apply", "-f", VMS)
-    assert again.out == f"nothing to change: {COUNT} VMs are as wanted\n"
+    assert again.out == f"nothing to change: {COUNT} VMs converged\n"
     assert cli.ok("plan", "-f", VMS, "--detailed-exitcode").out == again.out
     assert cli.ok("diff", "-f", VMS).out == again.out
     _shown_as_made(cli)

@@ -97,7 +97,7 @@ def press_ctrl_c(process: subprocess.Popen[str]) -> None:
     """Interrupt, and wait until the program has taken note."""
     process.send_signal(signal.SIGINT)
     assert process.stderr
-    assert "waiting for the running host calls" in process.stderr.readline()
+    assert "waiting for running host calls" in process.stderr.readline()
 
 
 def all_run_and_nothing_is_open(cli: Cli) -> None:

@@ -76,7 +76,7 @@ def test_a_plan_says_how_gpus_differ_and_changes_nothing(cli: Cli) -> None:
     assert re.search(rf"^mig  {A100}  0000:\S+ 0000:\S+  \(layout cut\)$", shown, re.M)
     assert re.search(r"^  differs +MIG mode", shown, re.M)
     assert re.search(r"^  will +turn 20 VFs on$", shown, re.M)
-    assert re.search(r"^  will +make GPU instance 3g\.40gb at \d$", shown, re.M)
+    assert re.search(r"^  will +create GPU instance 3g\.40gb at \d$", shown, re.M)
     assert shown.endswith("2 GPUs to change, 0 refused, 0 as declared\n")
     cli.fails(10, "layout", "plan", "-f", file, "--detailed-exitcode")
     planned = cli.ok("layout", "plan", "-f", file, "-o", "json").json

@@ -297,10 +297,10 @@ def test_the_trail_is_cut_by_who_and_when_and_says_where_it_stops(cli: Cli) -> N
     assert cli.items("audit", "list", "--since", "2100-01-01T00:00:00Z") == []
     cut = cli.ok("audit", "list", "--limit", "3")
     assert len(cut.rows) == 3
-    assert "these are the newest 3, and there are older ones: --limit 0 for all" in cut.err
+    assert "only the newest 3 are shown: --limit 0 for all" in cut.err
     listed = cli.ok("audit", "list", "--limit", "3", "-o", "json").json
     assert (listed["more"], len(listed["items"])) == (True, 3)
-    assert "no time" in cli.fails(2, "audit", "list", "--since", "soon").err
+    assert "not a time" in cli.fails(2, "audit", "list", "--since", "soon").err
 
 
 def test_operations_say_who_began_them_and_stop_at_a_limit(cli: Cli) -> None:

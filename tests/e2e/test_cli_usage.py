@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.e2e.support import Cli, new_cli, vm
-from vgpumgr.cli.root import COMMANDS
+from vgpumgr.cli.root import COMMANDS, SECTIONS
 
 HEAVY = ("paramiko", "sqlalchemy", "libvirt", "pydantic", "numpy", "lxml", "yaml", "rich")
 LISTS = ("host list", "gpu list", "vm list", "allocation list", "operation list", "capacity")
@@ -73,9 +73,12 @@ def test_every_command_explains_itself(cli: Cli, name: str) -> None:
     assert not shown.err
 
 
-def test_the_root_help_names_every_command(cli: Cli) -> None:
+def test_the_root_help_names_every_command_once_below_a_heading(cli: Cli) -> None:
     shown = cli.ok("--help").out
-    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+    for heading, names in SECTIONS.items():
+        below = shown.partition(f"\n{heading}:\n")[2].partition("\n\n")[0]
+        assert all(f"  {name} " in below for name in names), heading
 
 
 def test_an_unknown_command_gets_a_suggestion(cli: Cli) -> None:

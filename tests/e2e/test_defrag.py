@@ -58,8 +58,8 @@ def test_what_did_not_fit_fits_after_the_moves(cli: Cli) -> None:
 def test_the_same_command_again_has_nothing_to_move(cli: Cli) -> None:
     cli.ok("defrag", "apply", "--free", "2")
     again = cli.ok("defrag", "apply", "--free", "2")
-    assert "nothing to move, it is so already" in again.out
-    assert "--count is of --for" in cli.fails(2, "defrag", "plan", "--count", "3").err
+    assert "nothing to move, the goal is already met" in again.out
+    assert "--count needs --for" in cli.fails(2, "defrag", "plan", "--count", "3").err
     assert cli.ok("defrag", "plan", "--free", "1", "--detailed-exitcode").code == 0
 
 
@@ -72,7 +72,7 @@ def test_without_a_goal_it_is_what_is_expected_that_counts(
     assert "vgpumgr defrag plan" in cli.ok("capacity").err
     shown = cli.ok("defrag", "plan", "-o", "json").json
     assert shown["fragmentation"]["before"] == 1.0
-    # The third GPU could only be emptied onto h1, which takes no running VM.
+    # The third GPU could only be emptied onto h1, which accepts no live migrations.
     assert shown["fragmentation"]["after"] == pytest.approx(1 / 3, abs=0.01)
     assert [move["to"] for move in shown["moves"]] == ["h2", "h2"]
     monkeypatch.setenv("VGPUMGR_DEFRAG_THRESHOLD", "100%")
@@ -108,13 +108,13 @@ def test_a_move_that_fails_ends_it_and_the_same_command_goes_on(cli: Cli) -> Non
 
 def test_what_is_in_the_way_is_said(cli: Cli) -> None:
     refused = cli.fails(5, "defrag", "plan", "--free", "4", "-o", "json")
-    assert "2 can be had" in refused.error["why"]
+    assert "2 can be reached" in refused.error["why"]
     assert "b stays: it cannot move running: h1 has no migration address" in refused.error["why"]
     cli.ok("sim", "inject", "h1", "unreachable")
-    assert "1 host took no part" in cli.fails(7, "defrag", "plan").err
+    assert "1 host were left out" in cli.fails(7, "defrag", "plan").err
     cli.ok("sim", "inject", "h1", "clear")
     few = cli.fails(5, "defrag", "plan", "--free", "2", "--max-moves", "1")
     assert "it takes 2 moves" in few.err
     unknown = cli.fails(2, "defrag", "plan", "--for", "A40-8Q")
-    assert "no GPU of the fleet can make A40-8Q" in unknown.err
-    assert "two goals" in cli.fails(2, "defrag", "plan", "--free", "1", *BIG).err
+    assert "no GPU of the fleet can provide A40-8Q" in unknown.err
+    assert "different goals" in cli.fails(2, "defrag", "plan", "--free", "1", *BIG).err

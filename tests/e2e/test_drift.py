@@ -74,7 +74,7 @@ def test_every_change_by_hand_is_a_line_with_the_next_command(cli: Cli) -> None:
         ("two", "web-02", "domain-missing"),
         ("two", "web-02", "volume-missing"),
     ]
-    assert told[1][0][3] == "domain web-01 is shutoff, asked for is running"
+    assert told[1][0][3] == "domain web-01 is shutoff, should be running"
     assert told[1][1] == "next: vgpumgr vm start web-01"
     assert FOREIGN in told[2][0][3]
     assert all(advice.startswith("next: ") for _, advice in told)
@@ -126,7 +126,7 @@ def test_the_advice_is_followed_and_nothing_differs_any_more(cli: Cli) -> None:
 def test_a_host_that_rebooted_is_told_aside(cli: Cli) -> None:
     cli.ok("sim", "inject", "one", "reboot")
     ran = cli("drift")
-    assert "one has booted since it was last looked at" in ran.err
+    assert "one has booted since its last observation" in ran.err
 
 
 def test_what_is_asked_wrongly_is_refused(cli: Cli) -> None:

@@ -69,7 +69,7 @@ def test_what_was_said_of_a_refused_request_is_kept(cli: Cli) -> None:
     assert last["vm"] == "many-03"
     assert (last["reasons"], last["changes"]) == (first["reasons"], first["changes"])
     assert "a fits: it goes to" in cli.ok("explain", "a", "-o", "json").json["items"][0]["line"]
-    assert "was ever asked for" in cli.fails(3, "explain", "nobody").err
+    assert "was ever requested" in cli.fails(3, "explain", "nobody").err
     cli.fails(2, "explain")
 
 
@@ -119,7 +119,9 @@ def test_a_vm_that_waits_in_the_queue_is_explained(cli: Cli) -> None:
     cli.ok("apply", "-f", wanted)
     for words in (("late",), ("-f", wanted)):
         (found,) = cli.fails(5, "explain", *words, "-o", "json").json["items"]
-        assert found["standing"] == "waits in the queue, position 1: no host has room"
+        assert (
+            found["standing"] == "waits in the queue, position 1: no host has enough free capacity"
+        )
         assert found["reasons"][0]["model"] == "T4"
         assert "stop" in {each["kind"] for each in found["changes"]}
     cli.ok("delete", "-f", wanted, "-y")

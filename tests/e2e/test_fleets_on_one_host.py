@@ -68,7 +68,7 @@ def test_an_epoch_that_nobody_can_have_reached_sets_that_host_aside(cli: Cli) ->
     fleet = cli.ok("store", "check", "-o", "json").json["fleet"]
     speak(cli, "h1", fleet, 900_000_000)
     told = cli("host", "probe")
-    assert "h1 was set aside" in told.out + told.err
+    assert "h1 was cordoned" in told.out + told.err
     cli.ok("apply", "-f", cli.documents(vm("web", "T4-4Q")))
     assert [each["host"] for each in cli.items("vm", "list")] == ["h2"]
 

@@ -206,7 +206,7 @@ def test_refusals_name_the_host_and_leave_out_what_was_never_meant(folder: Path)
     with pytest.raises(NoPlacement) as refused:
         world.apply(vm("ml", "1g.10gb"))
     assert refused.value.why == (
-        f"mig: {A100} 0000:41:00.0 could make 1g.10gb with a layout: mig: true, vfs: max; "
+        f"mig: {A100} 0000:41:00.0 could provide 1g.10gb with a layout: mig: true, vfs: max; "
         "and 6 more GPUs or hosts"
     )
     assert refused.value.next.startswith("vgpumgr explain -f FILE --vm ml")

@@ -43,9 +43,9 @@ def test_it_shows_first_and_does_it_when_told(cli: Cli) -> None:
         ["one", "web-01", "power", "heal"],
         ["two", "web-02", "domain-missing", "heal"],
     ]
-    assert "nothing was changed; to do these 3: vgpumgr heal --apply" in shown.err
+    assert "nothing was changed; to carry out these 3: vgpumgr heal --apply" in shown.err
     assert cli.fails(10, "heal").out == shown.out, "looking changed something"
-    assert "no terminal to ask at" in cli.fails(2, "heal", "--apply").err
+    assert "no terminal to confirm at" in cli.fails(2, "heal", "--apply").err
     done = cli.ok("heal", "--apply", "-y")
     assert "2 of 2 done" in done.out
     assert cli.ok("drift").out == "no difference: 2 VMs on 2 hosts\n"

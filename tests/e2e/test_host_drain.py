@@ -63,7 +63,7 @@ def fenced(cli: Cli, name: str) -> None:
     base = [sys.executable, "-m", "vgpumgr", "--state-dir", str(cli.state), "sim", "power", name]
     options = [f"--{key}={json.dumps([*base, key])}" for key in ("off", "status")]
     ran = cli.ok("host", "fence", name, *options)
-    assert f"{name}: is fenced by {sys.executable}" in ran.err
+    assert f"{name}: is fenced with {sys.executable}" in ran.err
 
 
 def state(cli: Cli, name: str) -> DomainState | None:
@@ -87,7 +87,7 @@ def test_a_drained_host_goes_into_maintenance_and_comes_back(cli: Cli) -> None:
     cli.ok("host", "cordon", "h1")
     cli.fails(4, "host", "maintenance", "h1")
     assert cli.ok("host", "show", "h1", "-o", "json").json["state"] == "cordoned"
-    assert "no duration" in cli.fails(2, "host", "drain", "h1", "--logoff-within", "soon").err
+    assert "not a duration" in cli.fails(2, "host", "drain", "h1", "--logoff-within", "soon").err
     cli.ok("host", "uncordon", "h1")
     ran = cli.fails(7, "host", "drain", "h1", "--logoff-within", "4h")
     assert "h1: 2 VMs moved away" in ran.out
@@ -165,7 +165,7 @@ def test_a_host_that_answers_is_not_evacuated(cli: Cli) -> None:
         ('["/sbin/fence_ipmilan", "--password=calvin"]', "holds a password"),
         ('["/usr/bin/curl", "https://root:calvin@bmc/off"]', "holds a password"),
         ("[]", "at least 1"),
-        ("off", "no JSON list"),
+        ("off", "not a JSON list"),
     ],
 )
 def test_a_bad_fence_block_is_refused(cli: Cli, off: str, says: str) -> None:

@@ -74,7 +74,7 @@ def test_a_link_meets_serve_and_a_restore_waits_for_it(
     assert (ran.code, "another `vgpumgr serve`" in ran.err) == (4, True), ran.out + ran.err
     cli.ok("--ledger", link, "store", "backup", str(tmp_path / "b"))
     ran = cli("--ledger", link, "store", "restore", str(tmp_path / "b"), "-y")
-    assert (ran.code, "being worked with" in ran.err) == (4, True), ran.out + ran.err
+    assert (ran.code, "the ledger is in use" in ran.err) == (4, True), ran.out + ran.err
 
 
 def test_a_second_name_of_the_same_file_is_refused(

@@ -208,7 +208,7 @@ def test_what_is_left_of_a_move_is_shown_waited_for_and_finished(made: Cli) -> N
     create(made, "T4-8Q")
     made.ok("sim", "inject", "h1", "refuse", "mdev_remove", "EIO", "1")
     ran = made.fails(1, "vm", "migrate", "desk", "--to", "h2")
-    assert "the same command again goes on" in ran.err
+    assert "the same command resumes it" in ran.err
     shown = desk(made)
     assert (shown["host"], shown["moving_to"], shown["state"]) == ("h1", "h2", "migrating")
     assert "migrating to h2" in made.ok("vm", "show", "desk").out
@@ -220,7 +220,7 @@ def test_what_is_left_of_a_move_is_shown_waited_for_and_finished(made: Cli) -> N
     made.fails(4, "vm", "migrate", "desk", "--to", "h3")
     made.fails(4, "host", "remove", "h2", "-y")
     undo = made.fails(4, "operation", "undo", operation["name"])
-    assert "cannot be taken back any more" in undo.err
+    assert "can no longer be undone" in undo.err
     assert f"next: vgpumgr operation resume {operation['name'][:8]}" in undo.err
     shown = made.ok("operation", "show", operation["name"]).out
     assert f"operation resume {operation['name']}   (it only goes forward)" in shown

@@ -111,7 +111,7 @@ def test_a_start_goes_to_another_gpu_where_its_own_is_gone(cli: Cli, fault: str)
     assert now["gpus"][0]["gpu"] == part(cli, "b")["gpus"][0]["gpu"]
     assert now["power"] == "running"
     assert "a: " in started.err
-    assert "it is placed anew: T4-4Q on T4" in started.err
+    assert "it is placed again: T4-4Q on T4" in started.err
 
 
 def test_one_figure_of_fragmentation(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

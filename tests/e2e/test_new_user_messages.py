@@ -103,7 +103,7 @@ def test_a_change_is_told_in_the_words_of_the_file(cli: Cli) -> None:
         "gpus: T4-2Q → T4-4Q (needs a new VM)",
         "disks: 1GiB in default → 2GiB in default (needs a new VM)",
         "labels: a=b → a=c",
-        "only as a new VM",
+        "need a new VM",
         "--keep-disks",
     ):
         assert words in told
@@ -161,7 +161,7 @@ def test_an_empty_list_says_so_beside_its_output(cli: Cli) -> None:
 
 def test_a_cordon_is_confirmed(cli: Cli) -> None:
     assert cli.ok("host", "cordon", "one").err == "one: cordoned\n"
-    assert cli.ok("host", "uncordon", "one").err == "one: takes VMs again\n"
+    assert cli.ok("host", "uncordon", "one").err == "one: accepts VMs again\n"
 
 
 def test_a_missing_file_tells_where_to_look(cli: Cli, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def interrupted(cli: Cli) -> tuple[str, str]:
     process = under_way(cli)
     process.send_signal(signal.SIGINT)
     assert process.stderr
-    assert "waiting for the running host calls" in process.stderr.readline()
+    assert "waiting for running host calls" in process.stderr.readline()
     all_hosts(cli, "clear")
     ran = finish(process)
     assert ran.code == 130, ran.err
@@ -63,7 +63,7 @@ def test_undo_of_an_operation_that_is_done_is_refused_with_what_to_type_instead(
     cli.ok("apply", "-f", cli.documents(vm("desk", "T4-2Q")))
     (operation,) = [each for each in cli.items("operation", "list") if each["kind"] == "apply"]
     refused = cli.fails(4, "operation", "undo", operation["name"], "-o", "json").error
-    assert "is done: there is nothing left to take back" in refused["message"]
+    assert "is done: there is nothing left to undo" in refused["message"]
     assert refused["next"].startswith("vgpumgr vm delete --force desk")
     assert running_domains(cli) == 1
     cli.ok(*refused["next"].split("   ")[0].split()[1:], "-y")
@@ -110,7 +110,7 @@ def test_a_second_ctrl_c_leaves_it_to_that_person_too(cli: Cli) -> None:
     process = under_way(cli)
     process.send_signal(signal.SIGINT)
     assert process.stderr
-    assert "waiting for the running host calls" in process.stderr.readline()
+    assert "waiting for running host calls" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     assert finish(process).code == 130
     all_hosts(cli, "clear")
@@ -151,5 +151,5 @@ def test_an_apply_that_was_killed_is_not_running(cli: Cli) -> None:
     assert (live["state"], dead["state"]) == ("running", "abandoned")
     assert f"process {process.pid} on" in refused["why"]
     shown = cli.ok("operation", "show", dead["name"]).out
-    assert "its worker died" in shown
+    assert "its process died" in shown
     assert f"operation undo {dead['name']}" in shown

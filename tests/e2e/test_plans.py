@@ -67,9 +67,9 @@ def test_the_way_to_a_new_profile_or_disk_is_printed_and_loses_no_disk(
 def test_a_plan_that_apply_refuses_says_so_and_names_partial(cli: Cli) -> None:
     file = cli.documents(vm("many", "T4-2Q", replicas=40))
     told = cli.fails(5, "plan", "-f", file).out
-    assert f"to make the 32 that fit: vgpumgr apply -f {file} --partial" in told
+    assert f"to create the 32 that fit: vgpumgr apply -f {file} --partial" in told
     refused = cli.fails(5, "apply", "-f", file, "-o", "json").error
-    assert refused["next"].endswith(f"make the 32 that fit: vgpumgr apply -f {file} --partial")
+    assert refused["next"].endswith(f"create the 32 that fit: vgpumgr apply -f {file} --partial")
     made = cli.fails(7, "apply", "-f", file, "--partial").out
     assert "refuses" not in made
     assert len(cli.items("vm", "list")) == 32

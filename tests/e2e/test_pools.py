@@ -66,9 +66,9 @@ def test_a_pool_is_applied_worked_used_updated_and_deleted(cli: Cli) -> None:
     assert "Waiting:     bob" in cli.ok("pool", "show", "cad").out
     late = cli.fails(9, "pool", "assign", "cad", "bob", "--group", "staff", "--wait", "1s")
     assert "pool explain cad" in late.err
-    assert "no duration" in cli.fails(2, "pool", "assign", "cad", "bob", "--wait", "soon").err
-    assert "is no name" in cli.fails(2, "pool", "assign", "cad", "a\nb").err
-    assert "is no size" in cli.fails(2, "pool", "scale", "cad", "--min", "9").err
+    assert "not a duration" in cli.fails(2, "pool", "assign", "cad", "bob", "--wait", "soon").err
+    assert "is not a name" in cli.fails(2, "pool", "assign", "cad", "a\nb").err
+    assert "is not a size" in cli.fails(2, "pool", "scale", "cad", "--min", "9").err
     assert "is not in the range" in cli.fails(2, "pool", "scale", "cad", "--max", "9" * 20).err
     assert "ada has cad-01" in cli.fails(4, "pool", "assign", "cad", "ada", "--group", "staff").err
     serve(cli)
@@ -78,7 +78,7 @@ def test_a_pool_is_applied_worked_used_updated_and_deleted(cli: Cli) -> None:
 
     nowhere = cli("pool", "push-image", "cad", "cad@9")
     assert nowhere.code == 3, f"it was taken: {nowhere.err}"
-    assert "image cad@9 lies on no host" in nowhere.err
+    assert "image cad@9 is on no host" in nowhere.err
     cli.ok("sim", "inject", "h1", "refuse", "domains.start", "EIO", "1000")
     cli.ok("pool", "push-image", "cad", "cad@2")
     serve(cli)
@@ -118,9 +118,9 @@ def test_what_a_killed_serve_began_the_next_one_ends(cli: Cli) -> None:
     [
         ({"min": 4}, 2, "4 is more than max: 3"),
         ({"entitlement": {}}, 2, "entitles nobody"),
-        ({"image": "cad"}, 2, "no image with its version"),
-        ({"names": "desk"}, 2, "no pattern of names"),
-        ({"names": "lab-{n}"}, 4, "lab-1 is there already"),
+        ({"image": "cad"}, 2, "not an image with its version"),
+        ({"names": "desk"}, 2, "not a pattern of names"),
+        ({"names": "lab-{n}"}, 4, "lab-1 exists already"),
         ({"gpus": [{"profile": "A40-8Q"}]}, 5, "A40 could"),
         ({"tenant": "small", "min": 3}, 5, "tenant small may hold 2"),
         (

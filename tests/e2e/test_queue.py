@@ -47,7 +47,7 @@ def test_three_wait_one_for_anothers_end_and_one_preempts_a_spot_vm(cli: Cli) ->
     shown = cli.ok("apply", "-f", queue).out
     assert "3 in the queue" in shown and "waits  second  position 3: after first" in shown
     again = cli.ok("apply", "-f", queue).out
-    assert again.count("it waits already") == 3
+    assert again.count("it is queued already") == 3
     assert names(cli.items("vm", "list")) == ["spot"]
     assert "3 VMs in the queue" in cli.ok("vm", "list").err
 
@@ -77,7 +77,7 @@ def test_what_waits_is_refused_held_back_and_taken_out(cli: Cli) -> None:
     cli.ok("apply", "-f", cli.documents(vm("desk", "T4-8Q")))
     wants = {"gpus": [{"profile": "T4-8Q"}], "queue": {"together": True}}
     two = cli.documents({**vm("pair"), **wants, "replicas": 2}, name="two.yaml")
-    assert "no room yet for all of pair" in cli.ok("apply", "-f", two).out
+    assert "not enough capacity yet for all of pair" in cli.ok("apply", "-f", two).out
     assert serve(cli) == ""
     assert states(cli) == {"pair-01": "waiting", "pair-02": "waiting"}
     other = cli.documents({**vm("pair"), **wants, "replicas": 2, "vcpus": 2}, name="other.yaml")
@@ -85,7 +85,7 @@ def test_what_waits_is_refused_held_back_and_taken_out(cli: Cli) -> None:
     assert "vgpumgr queue cancel pair-01" in refused
     late = cli.documents(vm("late", "T4-8Q", queue=True), name="late.yaml")
     cli.ok("apply", "-f", late)
-    assert "taken out of the queue: late" in cli.ok("delete", "-f", late, "-y").err
+    assert "removed from the queue: late" in cli.ok("delete", "-f", late, "-y").err
     assert "late" not in states(cli)
     nobody = cli.documents(vm("late", "T4-1Q", queue={"after": ["nobody"]}))
     assert "nobody, which is not in the queue" in cli.fails(3, "apply", "-f", nobody).err
@@ -138,6 +138,6 @@ def test_what_no_host_could_ever_hold_is_refused_at_once_unless_it_awaits_hosts(
     late = vm("late", "T4-4Q", vcpus=500, queue={"await_hosts": True})
     cli.ok("apply", "-f", cli.documents(fits, late))
     why = {each["name"]: each["why"] for each in cli.items("queue", "list")}
-    assert "no host has room" in why["fits"]
+    assert "no host has enough free capacity" in why["fits"]
     assert "no host of the fleet could ever hold it" in why["late"] and "500" in why["late"]
     assert "could ever hold it" in cli.ok("queue", "show", "late").out

@@ -93,7 +93,7 @@ def test_without_certificates_tls_is_refused_and_plain_goes(
     (pki / "ca-cert.pem").rename(pki / "away.pem")
     try:
         with bench.running():
-            with pytest.raises(HostRefused, match="goes on where it is") as caught:
+            with pytest.raises(HostRefused, match="keeps running where it is") as caught:
                 bench.move({})
             assert "Unable to access credentials" in caught.value.why
             bench.move({}, change=lambda move: replace(move, to=replace(move.to, tls=False)))

@@ -73,7 +73,7 @@ def test_a_host_that_is_only_looked_at_gives_a_partial_table(
     enrol(cli, host, "gpuadm", "--no-install")
     found = findings(cli)
     assert found["helper"]["mark"] == "warn"
-    assert "only looked at" in found["helper"]["text"]
+    assert "probe-only" in found["helper"]["text"]
     assert found["sudo"]["mark"] in {"ok", "unknown"}
     assert found["nesting"]["mark"] != "unknown"
     assert found["clock"]["mark"] in {"ok", "warn"}

@@ -126,7 +126,7 @@ def test_a_host_that_offers_only_weak_algorithms_is_refused(
         assert connect(target, pins(keys)) != "in", "it was spoken to"
     except VgpumgrError as error:
         said = f"{type(error).__name__}: {error.message}"
-    assert said == f"HostUnreachable: {target} and we have no safe SSH algorithm in common"
+    assert said == f"HostUnreachable: {target} and vgpumgr have no safe SSH algorithm in common"
     with pytest.raises(HostUnreachable) as caught:
         connection.fingerprints(target, TIMEOUT_S)
     assert "sshd -T" in caught.value.next

@@ -97,7 +97,7 @@ def test_after_three_refusals_a_gpu_is_quarantined_with_evidence_until_it_is_lif
         assert "0000:41:00.0" in refused.err and "0000:43:00.0" in refused.err
     first, second = gpus(cli, "f")
     assert (first["state"], second["state"]) == ("quarantined", "quarantined")
-    assert "it refused 3 times, last to make T4-4Q (EIO" in first["state_why"]
+    assert "it refused 3 times, last to create T4-4Q (EIO" in first["state_why"]
     assert "Refused" in cli.ok("gpu", "show", first["name"]).out
     assert "quarantined: it refused 3 times" in cli.ok("map").out
     assert "is quarantined" in cli.fails(10, "drift").out

@@ -129,7 +129,7 @@ def test_what_a_killed_apply_left_is_finished_at_once(cli: Cli) -> None:
     (ended,) = served.told("operation-ended")
     assert ended["state"] == "done"
     (operation,) = [each for each in cli.items("operation", "list") if each["kind"] == "apply"]
-    assert operation["summary"] == "its worker had died; ended by serve"
+    assert operation["summary"] == "its process had died; serve closed the operation"
 
 
 def test_after_a_power_cut_of_a_host_its_vms_run_again_with_the_same_mdevs(cli: Cli) -> None:
@@ -214,7 +214,7 @@ def test_once_says_by_its_exit_code_what_it_found(cli: Cli) -> None:
     with sim_host(cli, name) as there:
         there.domains.destroy("web")
     told = cli.fails(10, "serve", "--once")
-    assert "domain web is shutoff, asked for is running" in told.out
+    assert "domain web is shutoff, should be running" in told.out
     assert "next: vgpumgr vm start web" in told.out
     cli.ok("sim", "inject", name, "unreachable")
     assert f"{name}: unreachable" in cli.fails(7, "serve", "--once").err

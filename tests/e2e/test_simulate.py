@@ -34,7 +34,7 @@ def test_what_is_asked_for_finds_as_many_places_as_capacity_says(cli: Cli) -> No
     assert found.json["homeless"] == 7
     text = cli.fails(5, *asked).out
     assert "no place for T4-8Q #3 and 6 more" in text
-    assert text.endswith("2 VMs would find a place, 7 not\n")
+    assert text.endswith("2 VMs would be placed, 7 would not\n")
     more = hosts(cli.fails(5, *asked, "--add-host", "two×2", "-o", "json"))
     assert sum(each is not None for each in more) == 2 + 4
     assert {"two-new-1", "two-new-2"} <= {str(each) for each in more}

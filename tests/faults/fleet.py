@@ -34,7 +34,9 @@ class _Lane:
     def answer(self) -> dict[str, Any]:
         """RuntimeError when it failed, with all that it said."""
         line = self.answers.readline()
-        found: dict[str, Any] = json.loads(line) if line else {"failed": f"lane {self.pid} is gone"}
+        found: dict[str, Any] = (
+            json.loads(line) if line else {"failed": f"lane {self.pid} is deleted"}
+        )
         if "failed" in found:
             raise RuntimeError(f"{self.doing}: {found['failed']}")
         self.doing = None

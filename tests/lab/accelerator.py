@@ -21,7 +21,7 @@ MEMORY = ROOT / ".lab/kvm.json"
 
 
 class Here(System):
-    """This machine, which is no host of ours: the probe's memory lies in the checkout."""
+    """This machine, which is not a host of ours: the probe's memory lies in the checkout."""
 
     def read(self, path: str) -> str:
         return super().read(self._mine(path))

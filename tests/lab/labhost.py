@@ -53,7 +53,7 @@ class LabHost:
 
     @property
     def enrolled_address(self) -> str:
-        """By whom vgpumgr comes after the set-up."""
+        """By whom vgpumgr comes after the setup."""
         return f"vgpumgr@{self.ip}"
 
     def root(self, command: str, stdin: str = "") -> str:

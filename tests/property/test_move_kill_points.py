@@ -75,7 +75,7 @@ def resume(world: World, command: Command) -> None:
 
 
 def undo(world: World, command: Command) -> None:
-    """What cannot be taken back any more goes on."""
+    """What can no longer be undone goes on."""
     for operation in world.ledger.operations(open_only=True):
         world.engine.undo(operation.id)
     resume(world, command)

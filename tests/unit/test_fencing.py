@@ -91,7 +91,7 @@ def test_it_is_switched_off_and_asked_until_it_is() -> None:
 @pytest.mark.parametrize("off", [Ran(1, why="no route"), Ran(None, why="late")])
 def test_how_off_ends_proves_nothing_either_way(off: Ran) -> None:
     assert Fences(FakeClock(), Programs(OFF, off=off)).switch_off(HOST)
-    with pytest.raises(NotPermitted, match="not proven off"):
+    with pytest.raises(NotPermitted, match="not proven to be off"):
         Fences(FakeClock(), Programs(ON)).switch_off(HOST)
 
 
@@ -108,7 +108,7 @@ def test_after_its_deadline_it_is_not_proven(answer: Ran) -> None:
 def test_without_a_block_only_a_word_counts() -> None:
     fences = Fences(FakeClock(), Programs(OFF))
     assert fences.proof(BARE) is None
-    with pytest.raises(NotPermitted, match="nothing proves"):
+    with pytest.raises(NotPermitted, match="not proven to be off"):
         fences.switch_off(BARE)
     fences.confirm("h1", "anna@desk")
     assert fences.switch_off(BARE).how == "anna@desk confirms it (--confirm-off)"

@@ -43,7 +43,7 @@ class Declared:
 class Config:
     """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds.
 
-    ``defrag_threshold`` is the share of free GPU memory of no use above which moves are proposed,
+    ``defrag_threshold`` is the share of unusable free GPU memory above which moves are proposed,
     or made (``defrag_mode``): those that cut nobody off, running ones, those of free desktops, and
     others once their users have logged off. ``evacuate`` is what becomes of a host that is proven
     off.
@@ -148,7 +148,7 @@ def _unasked(settings: Mapping[str, _Setting], key: str) -> Unasked:
     if setting is None:
         return Unasked.ASK
     if setting.text not in list(Unasked):
-        setting.refuse(key, "is no mode", next=" or ".join(Unasked))
+        setting.refuse(key, "is not a mode", next=" or ".join(Unasked))
     return Unasked(setting.text)
 
 
@@ -191,7 +191,7 @@ def _bytes(settings: Mapping[str, _Setting], key: str, default: int) -> int:
     try:
         return parse_bytes(setting.text)
     except ValueError as error:
-        setting.refuse(key, f"is no size: {error}", next=f"{key}: 4TiB")
+        setting.refuse(key, f"is not a size: {error}", next=f"{key}: 4TiB")
 
 
 def _refusals(settings: Mapping[str, _Setting]) -> int:

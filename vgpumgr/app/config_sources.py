@@ -12,7 +12,7 @@ from vgpumgr.model.errors import UsageError
 SYSTEM_FILE = Path("/etc/vgpumgr/config.yaml")
 LOCAL_FILE = Path("vgpumgr.yaml")
 MAX_BYTES = 64 * 1024
-# The one setting that is no text or number.
+# The one setting that is not a text or number.
 MIX = "mix"
 
 
@@ -69,7 +69,7 @@ def _read(path: Path) -> dict[str, str]:
     data = _flat(data or {})
     for key, value in data.items():
         if not isinstance(value, str | int | float):
-            raise UsageError(f"{path}: {key}: is no text or number")
+            raise UsageError(f"{path}: {key}: is not a text or number")
     return {str(key): str(value) for key, value in data.items()}
 
 

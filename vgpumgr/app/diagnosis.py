@@ -110,7 +110,7 @@ def _fragmentation(app: App) -> Iterator[Finding]:
     now = app.engine.clock.now()
     gauge = Gauging(fleet, app.engine.expected, app.ledger, now).gauge()
     if gauge.share > app.config.defrag_threshold:
-        text = f"{gauge.share:.0%} of the free GPU memory is of no use to {gauge.mix}"
+        text = f"{gauge.share:.0%} of the free GPU memory is unusable for {gauge.mix}"
         yield Finding(check="fragmentation", mark=Mark.WARN, text=text, next="vgpumgr defrag plan")
 
 
@@ -183,7 +183,7 @@ def _layouts(app: App) -> Iterator[Finding]:
                 check=f"gpu {record.gpu}",
                 mark=Mark.BAD,
                 text=f"its layout {record.layout} on {record.host} is not finished",
-                next="vgpumgr layout apply -f FILE   (the same command goes on)",
+                next="vgpumgr layout apply -f FILE   (the same command resumes it)",
             )
 
 

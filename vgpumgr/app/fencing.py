@@ -78,8 +78,8 @@ def words(ran: Ran) -> str:
 
 def _unproven(host: str) -> NotPermitted:
     return NotPermitted(
-        f"nothing proves that {host} is off",
-        why="it has no fence block; a VM that still runs there would run twice",
+        f"{host} is not proven to be off",
+        why="it has no fence block; a VM that is still running there would run twice",
         next=f"vgpumgr host fence {host} --off '[…]' --status '[…]', or switch it off by hand "
         f"and: vgpumgr host evacuate {host} --confirm-off",
     )
@@ -87,7 +87,7 @@ def _unproven(host: str) -> NotPermitted:
 
 def _still_on(host: str, off: Ran, status: Ran) -> NotPermitted:
     return NotPermitted(
-        f"{host} is not proven off",
+        f"{host} is not proven to be off",
         why=f"status says {words(status)}; off said {words(off)}",
         next=f"vgpumgr host fence {host} --check; or switch it off by hand and: "
         f"vgpumgr host evacuate {host} --confirm-off",

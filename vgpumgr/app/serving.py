@@ -135,5 +135,5 @@ class Server:
 
 
 def _failed(error: LedgerError) -> Event:
-    text = f"{error.message}: {error.why}; the ledger is opened anew"
+    text = f"{error.message}: {error.why}; the ledger is reopened"
     return Event(kind=EventKind.LEDGER_FAILED, text=text, next=error.next)

@@ -18,7 +18,7 @@ def upgrade(app: App, name: str) -> tuple[str, str]:
     record = app.ledger.host(name)
     if record.probe_only:
         raise UsageError(
-            f"{name} is probed only: no helper is installed there",
+            f"{name} is probe-only: no helper is installed there",
             next=f"vgpumgr host remove {name}, then host add without --no-install",
         )
     before = _version(app, record)

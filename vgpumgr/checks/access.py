@@ -21,10 +21,10 @@ def helper(x: Examination) -> Finding:
     fix = bootstrap(x, "helper")
     if not installed:
         if x.record.probe_only:
-            return warn(check, "not installed: the host is only looked at", fix)
+            return warn(check, "not installed: the host is probe-only", fix)
         return bad(check, "not installed", fix)
     if installed != wanted:
-        text = f"version {installed} is installed, ours is {wanted}"
+        text = f"version {installed} is installed, this vgpumgr brings {wanted}"
         return bad(check, text, ours(x, f"vgpumgr host upgrade {x.record.name}"))
     return ok(check, f"version {installed}")
 
@@ -33,7 +33,7 @@ def sudo(x: Examination) -> Finding:
     """One rule lets our user run the helper, and nothing else, without a password."""
     check, user = "sudo", x.seen.user
     if user == "root":
-        return ok(check, "we are root")
+        return ok(check, "connected as root")
     if any(each.part == "root" for each in x.seen.unknown):
         return _no_rule(x)
     missing = unread(x, check, "sudo_rules")
@@ -43,12 +43,14 @@ def sudo(x: Examination) -> Finding:
     broad = [each for each in rules if _UNASKED in each and each != x.sudo_rule]
     if broad:
         text = f"{user} may do more than the helper without a password: {'; '.join(broad)}"
-        by_hand = f"grep -rn NOPASSWD /etc/sudoers /etc/sudoers.d, and leave {user} our rule alone"
+        by_hand = (
+            f"grep -rn NOPASSWD /etc/sudoers /etc/sudoers.d, and leave {user} only the vgpumgr rule"
+        )
         return warn(check, text, bootstrap(x, "helper", by_hand))
     if x.sudo_rule in rules:
         return ok(check, f"{user} may run the helper, nothing else without a password")
     if x.record.probe_only:
-        return ok(check, "no rule: the host is only looked at")
+        return ok(check, "no rule: the host is probe-only")
     return _no_rule(x)
 
 
@@ -84,9 +86,9 @@ def restore(x: Examination) -> Finding:
         return missing
     unit = (x.seen.units or {}).get(_RESTORE)
     if unit is None:
-        return unknown(check, f"systemd did not tell of {_RESTORE}")
+        return unknown(check, f"systemd did not report {_RESTORE}")
     if x.record.probe_only and unit.load == "not-found":
-        return ok(check, "nothing to restore: the host is only looked at")
+        return ok(check, "nothing to restore: the host is probe-only")
     wrong = _wrong(unit)
     if not wrong:
         return ok(check, f"{_RESTORE} is enabled; its last run went well")
@@ -97,10 +99,10 @@ def restore(x: Examination) -> Finding:
 def _wrong(unit: UnitState) -> tuple[str, str] | None:
     """What is wrong with the unit, and what to type."""
     if unit.load == "not-found":
-        return f"{_RESTORE} is not installed: GPUs of VMs are not there after a reboot", ""
+        return f"{_RESTORE} is not installed: GPUs of VMs are missing after a reboot", ""
     if unit.enabled not in _ON:
         enable = f"systemctl enable {_RESTORE}"
-        return f"{_RESTORE} is {unit.enabled or 'not enabled'}: a reboot runs it not", enable
+        return f"{_RESTORE} is {unit.enabled or 'not enabled'}: it does not run at a reboot", enable
     if unit.result != "success":
         look = f"journalctl -b -u {_RESTORE}, then: systemctl restart {_RESTORE}"
         return f"the last run of {_RESTORE} failed: {unit.result}", look

@@ -52,5 +52,10 @@ def clock(x: Examination) -> Finding:
     if missing is not None:
         return missing
     if not x.seen.synchronised:
-        return warn(check, "it agrees with ours now, and nobody keeps it: no NTP", keep)
-    return ok(check, f"kept by NTP; agrees with ours within {abs(offset) + x.clock_within_s:.1f} s")
+        return warn(
+            check, "it agrees with this machine's now, but nothing keeps it so: no NTP", keep
+        )
+    return ok(
+        check,
+        f"kept by NTP; agrees with this machine's within {abs(offset) + x.clock_within_s:.1f} s",
+    )

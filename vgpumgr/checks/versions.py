@@ -68,7 +68,7 @@ def migration(x: Examination) -> Finding:
     versions = {name: getattr(x.facts.versions, name) for name in LIVE_VGPU_NEEDS}
     untold = [name for name, version in versions.items() if not version]
     if untold:
-        return unknown(check, f"no version of {', '.join(untold)}")
+        return unknown(check, f"no version reported of {', '.join(untold)}")
     old = [
         f"{name} {versions[name]} (needs {'.'.join(map(str, wanted))})"
         for name, wanted in LIVE_VGPU_NEEDS.items()

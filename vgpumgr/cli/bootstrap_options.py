@@ -23,13 +23,19 @@ _FLAGS = (
 def bootstrap_options(command: F) -> F:
     """Add ``--bootstrap`` and what belongs to it."""
     for option in (
-        click.option("-e", "set_vars", multiple=True, metavar="KEY=VALUE", help="One of them."),
-        click.option("--extra-vars", metavar="FILE", help="YAML with variables for the set-up."),
+        click.option("-e", "set_vars", multiple=True, metavar="KEY=VALUE", help="One variable."),
         click.option(
-            "--keep-user", is_flag=True, help="Stay with the given user; make none of our own."
+            "--extra-vars", metavar="FILE", help="YAML file with variables for the setup."
         ),
         click.option(
-            "--check", is_flag=True, help="Only show what the set-up would change; 10 if anything."
+            "--keep-user",
+            is_flag=True,
+            help="Keep using the given user; create no user for vgpumgr.",
+        ),
+        click.option(
+            "--check",
+            is_flag=True,
+            help="Only show what the setup would change; exit 10 if anything.",
         ),
         click.option(
             "--bootstrap", is_flag=True, help="Set a bare Debian up first (needs Ansible)."
@@ -45,7 +51,7 @@ def wants_bootstrap(options: Mapping[str, Any]) -> bool:
     if stray and not options["bootstrap"]:
         raise UsageError(f"{', '.join(stray)}: only with --bootstrap")
     if options["bootstrap"] and options["no_install"]:
-        raise UsageError("--bootstrap installs the helper: leave --no-install out")
+        raise UsageError("--bootstrap installs the helper: leave out --no-install")
     return bool(options["bootstrap"])
 
 
@@ -63,7 +69,7 @@ def given_variables(file: str | None, pairs: Sequence[str]) -> Mapping[str, obje
         try:
             given[name] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise UsageError(f"-e {name}: the value is no YAML", why=str(error)) from error
+            raise UsageError(f"-e {name}: the value is not YAML", why=str(error)) from error
     return checked(given)
 
 

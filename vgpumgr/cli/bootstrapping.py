@@ -151,7 +151,7 @@ def _end(results: Mapping[str, Result], *, check: bool) -> None:
     if failed:
         raise PartlyDone(
             f"{len(failed)} of {len(results)} hosts could not be set up",
-            next="the same command goes on where it stopped",
+            next="the same command resumes where it stopped",
         )
     if waiting:
         raise PartlyDone(

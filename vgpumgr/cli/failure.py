@@ -53,7 +53,7 @@ def _as_known(error: BaseException) -> VgpumgrError:
         return VgpumgrError("nothing more could be written", why=error.strerror or "", next="df -h")
     return VgpumgrError(
         f"an unexpected {type(error).__name__}: {error}",
-        why="this is a fault of vgpumgr",
+        why="this is a bug in vgpumgr",
         next="run the command again with --debug and report what it prints",
     )
 

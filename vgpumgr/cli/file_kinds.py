@@ -33,7 +33,7 @@ def require_no_strangers(context: Context, documents: Documents, file: str) -> N
     for fleet in documents.fleets:
         raise UsageError(
             f"{_where(documents, 'Fleet', fleet.name, file)} is a simulated fleet",
-            why="here VMs, layouts and pools are made, on hosts that there are",
+            why="this command creates VMs, layouts and pools on enrolled hosts",
             next=f"vgpumgr sim up -f {shlex.quote(file)}",
         )
     known = {host.name: host for host in context.app.ledger.hosts()} if documents.hosts else {}
@@ -42,7 +42,7 @@ def require_no_strangers(context: Context, documents: Documents, file: str) -> N
         if host.name not in known:
             raise UsageError(
                 f"{where} is not enrolled",
-                why="a file's hosts are enrolled by themselves: their keys are asked for",
+                why="hosts of a file are enrolled separately: their keys must be confirmed",
                 next=f"vgpumgr host add -f {shlex.quote(file)}, then the same command again",
             )
         differs = _differences(host, known[host.name])
@@ -75,7 +75,7 @@ def require_one_way(documents: Documents, file: str) -> None:
         kind, name = beside[0]
         raise UsageError(
             f"{pool} and {kind} {name} (line {documents.lines[beside[0]]}) are in one file",
-            why="VMs are made at once, the desktops of pools by serve",
+            why="VMs are created at once, the desktops of pools by serve",
             next="write the pools into a file of their own, and apply both",
         )
 

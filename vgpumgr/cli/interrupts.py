@@ -40,7 +40,7 @@ def ending_gently(
             _briefly(leave)
             _end(next=AFTER_A_CHANGE)
         stop.set()
-        say("interrupting: waiting for the running host calls to end …")
+        say("interrupting: waiting for running host calls to finish …")
 
     with _on_interrupt(interrupt):
         yield

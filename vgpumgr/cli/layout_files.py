@@ -30,7 +30,7 @@ def print_ours(layouts: Sequence[LayoutSpec]) -> None:
     elif documents:
         echo(yaml.safe_dump_all(documents, sort_keys=False), nl=False)
     else:
-        say("nothing to write down: no GPU can be partitioned")
+        say("nothing to export: no GPU can be partitioned")
 
 
 def print_foreign(tool: str, layouts: Sequence[LayoutSpec], gpus: Sequence[GpuRecord]) -> None:
@@ -60,9 +60,7 @@ def from_foreign(
     _say_left_out(found.left_out)
     layout: LayoutSpec | None = found.layout
     if layout is None:
-        raise UsageError(
-            f"{source_name(file)} holds nothing of a layout", why="; ".join(found.left_out)
-        )
+        raise UsageError(f"{source_name(file)} holds no layout", why="; ".join(found.left_out))
     if not hosts:
         say(f"it names no host: add hosts: or host_labels: ({API_VERSION}), or give --host")
     return replace(layout, hosts=tuple(hosts))

@@ -131,7 +131,7 @@ def print_list(
         case _:
             _echo_table(items, picked)
     if more:
-        say(f"these are the newest {len(items)}, and there are older ones: --limit 0 for all")
+        say(f"only the newest {len(items)} are shown: --limit 0 for all")
     click.get_current_context().meta.get(AFTER_LISTS, lambda: None)()
 
 

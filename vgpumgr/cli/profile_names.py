@@ -27,5 +27,5 @@ def known_profile(context: Context, name: str) -> str:
     raise UnknownProfile(
         f"unknown profile {profile}",
         why=f"did you mean {' or '.join(near)}?" if near else "",
-        next="vgpumgr capacity lists what the fleet can make",
+        next="vgpumgr capacity lists what the fleet can provide",
     )

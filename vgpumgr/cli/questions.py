@@ -18,7 +18,7 @@ def confirm(*, yes: bool) -> Callable[[str], None]:
         if yes:
             return
         if not at_a_terminal():
-            raise UsageError(question, why="there is no terminal to ask at", next="add -y")
+            raise UsageError(question, why="there is no terminal to confirm at", next="add -y")
         if not click.confirm(harmless(question), err=True):
             raise VgpumgrError("not confirmed: nothing was changed")
 

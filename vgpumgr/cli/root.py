@@ -13,17 +13,20 @@ from vgpumgr import __version__
 from vgpumgr.cli.context import Context
 from vgpumgr.cli.output import AFTER_LISTS
 
-# name → (file of commands/:function, one line of help), in the order of --help
+# name → (file of commands/:function, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "apply": ("apply:apply", "Make the VMs of a YAML file run."),
+    "apply": ("apply:apply", "Create and run the VMs of a YAML file."),
     "plan": ("apply:plan", "Show what apply would do."),
     "diff": ("apply:diff", "Exit 10 when apply would change something."),
-    "drift": ("drift:drift", "Name every difference between the ledger and the hosts."),
-    "heal": ("heal:heal", "Put right what drift names, as far as it is ours."),
-    "adopt": ("adopt:adopt", "Bring what others made under management, as it is."),
+    "drift": ("drift:drift", "List every difference between the ledger and the hosts."),
+    "heal": ("heal:heal", "Repair what drift lists, as far as vgpumgr owns it."),
+    "adopt": (
+        "adopt:adopt",
+        "Bring existing domains and partitioning under management, unchanged.",
+    ),
     "delete": ("apply:delete", "Delete the VMs that a YAML file names."),
-    "explain": ("explain:explain", "Say where a request fits, or why it does not."),
-    "simulate": ("simulate:simulate", "What would fit if the fleet were otherwise."),
+    "explain": ("explain:explain", "Show where a request fits, or why it fits nowhere."),
+    "simulate": ("simulate:simulate", "Simulate added or lost hosts, VMs and requests."),
     "capacity": ("capacity:capacity", "What still fits, per profile."),
     "map": ("map:map_", "Draw every GPU's occupancy."),
     "host": ("host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
@@ -40,12 +43,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "pool:pool",
         "Pools of desktops: list, show, assign, release, push-image, scale, drain, delete, …",
     ),
-    "booking": ("booking:booking", "Desktops kept for a group: create, list, delete."),
-    "queue": ("queue:queue", "VMs that wait for room: list, show, cancel, explain."),
+    "booking": ("booking:booking", "Desktops reserved for a group: create, list, delete."),
+    "queue": ("queue:queue", "VMs that wait for capacity: list, show, cancel, explain."),
     "quota": ("quota:quota", "What tenants may hold: list, set, delete."),
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
-    "serve": ("serve:serve", "Keep fleet and ledger together, until told to end."),
-    "audit": ("audit:audit", "The trail of every change: list."),
+    "serve": ("serve:serve", "Run the controller: reconcile hosts and ledger until stopped."),
+    "audit": ("audit:audit", "Audit trail of every change: list."),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
     "doctor": (
         "doctor:doctor",
@@ -56,13 +59,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("completion:completion", "Shell completion script."),
 }
 
+# The headings of --help: every command stands below one of them, in this order.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "VMs": ("apply", "plan", "diff", "delete", "vm", "image", "queue", "quota", "explain"),
+    "Desktops": ("pool", "booking"),
+    "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
+    "Hosts": ("host", "doctor"),
+    "Fleet care": ("serve", "drift", "heal", "adopt", "operation"),
+    "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
+}
+
 
 class LazyGroup(click.Group):
     """A group whose commands live in modules that are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the table."""
-        return list(COMMANDS)
+        """Names in the order of --help."""
+        return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
@@ -75,9 +88,11 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command list, from the table alone."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """The commands under their headings, from the tables alone."""
+        widest = max(map(len, COMMANDS))
+        for heading, names in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<{widest}}", COMMANDS[name][1]) for name in names])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Unknown commands get a suggestion."""
@@ -96,8 +111,8 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="vgpumgr")
-@click.option("--state-dir", metavar="DIR", help="Where ledger and simulated fleet live.")
-@click.option("--ledger", metavar="FILE|URL", help="The ledger, if elsewhere.")
+@click.option("--state-dir", metavar="DIR", help="Folder of the ledger and the simulated fleet.")
+@click.option("--ledger", metavar="FILE|URL", help="Ledger to use: a file or a PostgreSQL URL.")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 @click.pass_context
 def root(ctx: click.Context, state_dir: str | None, ledger: str | None) -> None:

@@ -19,7 +19,7 @@ def span(_ctx: click.Context, _param: click.Parameter, text: str | None) -> floa
     try:
         return float(seconds(TypeAdapter(Duration).validate_python(text)))
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no duration: like 30s or 5m") from error
+        raise click.BadParameter(f"{text!r} is not a duration: like 30s or 5m") from error
 
 
 def ago(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
@@ -36,7 +36,7 @@ def ago(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise click.BadParameter(
-            f"{text!r} is no time: like 4h, 2d, 2026-11-24 or 2026-11-24T10:00:00Z"
+            f"{text!r} is not a time: like 4h, 2d, 2026-11-24 or 2026-11-24T10:00:00Z"
         ) from error
 
 
@@ -48,7 +48,7 @@ def _at_least_none(_ctx: click.Context, _param: click.Parameter, number: int) ->
 
 _LONGEST_SPAN = 9
 since_option = click.option(
-    "--since", callback=ago, metavar="TIME", help="Since then: 4h (ago), 2d, or 2026-11-24T10:00Z."
+    "--since", callback=ago, metavar="TIME", help="Only since: 4h (ago), 2d, or 2026-11-24T10:00Z."
 )
 limit_option = click.option(
     "--limit",
@@ -56,5 +56,5 @@ limit_option = click.option(
     show_default=True,
     callback=_at_least_none,
     metavar="N",
-    help="The newest; 0 for all.",
+    help="Only the newest; 0 for all.",
 )

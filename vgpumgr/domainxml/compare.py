@@ -96,4 +96,4 @@ def _additions(asked: etree._Element, got: etree._Element) -> Iterator[str]:
         known = [_label(each) for each in asked.iterfind(f"devices/{tag}")]
         for each in got.iterfind(f"devices/{tag}"):
             if _label(each) not in known:
-                yield f"/devices/{_label(each)}: not asked for"
+                yield f"/devices/{_label(each)}: not expected"

@@ -41,7 +41,7 @@ def _memory(domain: etree._Element) -> str:
     whole = memory_bytes(domain.find("memory"))
     current = domain.find("currentMemory")
     now = whole if current is None else memory_bytes(current)
-    return exact_size(whole) if now == whole else f"{exact_size(whole)} ({exact_size(now)} given)"
+    return exact_size(whole) if now == whole else f"{exact_size(whole)} ({exact_size(now)} in use)"
 
 
 def _vcpus(domain: etree._Element) -> str:
@@ -49,7 +49,7 @@ def _vcpus(domain: etree._Element) -> str:
     if vcpu is None:
         return "1"
     most, now = (vcpu.text or "1").strip(), vcpu.get("current")
-    return most if now in {None, most} else f"{most} ({now} given)"
+    return most if now in {None, most} else f"{most} ({now} in use)"
 
 
 def firmware(domain: etree._Element) -> str:

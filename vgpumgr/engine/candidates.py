@@ -34,7 +34,7 @@ class Candidates:
 
     def _left_out(self, host: str, seconds: float) -> str:
         last = self._before[host]
-        again = f"; its last look failed: {last}" if last else ""
+        again = f"; its last probe failed: {last}" if last else ""
         return f"host {host} {silence(seconds)} and was not considered{again}"
 
 

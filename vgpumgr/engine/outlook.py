@@ -81,7 +81,7 @@ class Expected:
     @property
     def words(self) -> str:
         """What the mix is, where there is one."""
-        return "the declared mix" if self._declared() else "what was asked for in the last 30 days"
+        return "the declared mix" if self._declared() else "the requests of the last 30 days"
 
     def mix(self, ledger: Ledger, now: float, fleet: Fleet) -> Mix | None:
         """The mix alone."""

@@ -28,7 +28,7 @@ class GpuFramework(Protocol):
         """Make the device, under its claim; already made under the same claim is no error."""
 
     def look(self, helper: Helper, allocation: Allocation) -> Observed:
-        """Is the device there, under our claim, as wanted?"""
+        """Is the device there, under our claim, in the wanted state?"""
 
     def holds(self, helper: Helper, allocation: Allocation) -> bool:
         """Does the host keep anything under our claim, the device or the claim alone?"""

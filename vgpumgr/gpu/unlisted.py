@@ -54,8 +54,8 @@ def no_mig_vgpus(gpu: GpuFacts) -> str:
         told = "MIG profiles, but not which vGPUs they hold"
     else:
         now = "" if gpu.mig.enabled else " while MIG is off"
-        told = f"MIG profiles, but no vGPU type that lies in one{now}"
-    return f"it is not in the catalogue, and its driver tells {told}"
+        told = f"MIG profiles, but no vGPU type that is backed by one{now}"
+    return f"it is not in the catalogue, and its driver reports {told}"
 
 
 def learned_profiles(gpu: GpuFacts) -> frozenset[str]:

@@ -25,7 +25,7 @@ def answer(text: bytes, system: System) -> dict[str, Any]:
     try:
         request = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return _refused(f"the request is no JSON: {error}")
+        return _refused(f"the request is not JSON: {error}")
     return handle(request, system)
 
 

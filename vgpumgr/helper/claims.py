@@ -87,7 +87,7 @@ def must_hold(call: Call, unit: str, presented: Presented) -> Claim:
     found = may_take(call, unit, presented)
     if found is None:
         raise HelperError(
-            errors.CLAIM_MISMATCH, f"{unit} carries no claim of ours", "it was made by another hand"
+            errors.CLAIM_MISMATCH, f"{unit} carries no claim of ours", "it was not made by vgpumgr"
         )
     return found
 

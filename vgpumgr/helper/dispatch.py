@@ -144,7 +144,7 @@ def answered(work: Callable[[], Answer]) -> Answer:
 
 def _answer(request: object, system: System) -> Answer:
     if not isinstance(request, dict):
-        raise HelperError(errors.BAD_ARGUMENT, "the request is no JSON object")
+        raise HelperError(errors.BAD_ARGUMENT, "the request is not a JSON object")
     arguments.known(request, ("verb", "args", "fleet", "epoch"))
     name = request.get("verb")
     verb = VERBS.get(name) if isinstance(name, str) else None

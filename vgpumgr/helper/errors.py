@@ -44,7 +44,7 @@ class HelperError(Exception):
         try:
             yield
         except HelperError as stuck:
-            self.why = f"{self.why}; it could not be taken back either: {stuck}"
+            self.why = f"{self.why}; it could not be undone either: {stuck}"
 
     def as_dict(self) -> dict[str, str | None]:
         """The ``error`` object of an answer."""

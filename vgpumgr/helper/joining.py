@@ -41,7 +41,7 @@ def joined(request: Mapping[str, Any], system: System) -> tuple[Answer, socket.s
         arguments.known(request, ("verb", "args", "fleet"))
         args = request.get("args")
         if not isinstance(args, dict):
-            raise HelperError(BAD_ARGUMENT, "argument 'args' is no object")
+            raise HelperError(BAD_ARGUMENT, "argument 'args' is not an object")
         arguments.known(args, console.TAKES)
         made.append(console.attach(Call(system, args, arguments.fleet(request))))
         return {}

@@ -107,7 +107,7 @@ def require_gpu(system: System, address: str) -> None:
             f"its PCI class is {kind(system, address)}; this program changes display controllers "
             "(03), processing accelerators (1200) and their VFs, and nothing else"
         )
-        raise HelperError(errors.REFUSED, f"{address} is no GPU", why)
+        raise HelperError(errors.REFUSED, f"{address} is not a GPU", why)
 
 
 def require_sibling(system: System, address: str, gpu: str) -> None:

@@ -42,6 +42,6 @@ def _require(
     if wanted.isdisjoint(shown):
         raise HostKeyChanged(
             f"the SSH key of {record.name} ({record.address}) is not the one {source}",
-            why=f"it shows {', '.join(shown)}; {source}: {', '.join(sorted(wanted))}",
+            why=f"it presents {', '.join(shown)}; {source}: {', '.join(sorted(wanted))}",
             next="on the host's console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
         )

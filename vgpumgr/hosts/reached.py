@@ -68,7 +68,7 @@ class ReachedHost:
     def installation(self) -> Installation:
         """How the helper got there."""
         if self._installation is None:
-            raise AssertionError(f"nobody knows how to install on {self._name}")
+            raise AssertionError(f"there is no way to install on {self._name}")
         return self._installation
 
     @property
@@ -84,7 +84,7 @@ class ReachedHost:
     def console(self, domain: str, vm_id: str) -> Stream:
         """A connection to a domain's VNC server."""
         if self._console is None:
-            raise AssertionError(f"nobody knows how to join a console of {self._name}")
+            raise AssertionError(f"there is no way to reach a console of {self._name}")
         return self._console(domain, vm_id)
 
     def probe(self) -> HostFacts:

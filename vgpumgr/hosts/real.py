@@ -64,7 +64,7 @@ class RealHosts:
         self._open: dict[str, tuple[tuple[str, str, bool], Host, Runner]] = {}
 
     def open(self, record: HostRecord) -> Host:
-        """The host, connected at first use; made anew when address, key or kind changed.
+        """The host, connected at first use; reopened when address, key or kind changed.
 
         An address that the SSH configuration makes no sense of is refused at first use, too, so
         that one such host does not stand in the way of others.

@@ -78,7 +78,7 @@ def _require_disk(reader: Reader) -> None:
     if reader.read(offset, len(magic)) == magic:
         raise ValueError("the file is an ISO 9660 image of a CD, no disk")
     if reader.size % _SECTOR:
-        why = f"its {reader.size} bytes are no whole number of sectors of {_SECTOR}"
+        why = f"its {reader.size} bytes are not a whole number of sectors of {_SECTOR}"
         raise ValueError(f"the raw image is cut off: {why}")
 
 

@@ -130,7 +130,7 @@ def _compute(gpu: GpuFacts, goal: InstanceGoal, profile: Profile) -> tuple[int, 
     strange = [each for each in goal.compute if each not in known]
     if strange:
         raise LayoutRefused(
-            f"{strange[0]} is no compute instance of {goal.profile}",
+            f"{strange[0]} is not a compute instance of {goal.profile}",
             why=f"on {gpu.model} there are {', '.join(known) or 'none known'}",
             next="declare one of those, or leave compute out",
         )

@@ -117,7 +117,7 @@ def look_destroyed(seen: Seen, change: DestroyInstance) -> Observed:
 def create_summary(change: CreateInstance) -> str:
     """A line for people."""
     inside = f" with {len(change.compute)} compute instances" if change.compute else ""
-    return f"make GPU instance {change.profile} at {change.start}{inside}"
+    return f"create GPU instance {change.profile} at {change.start}{inside}"
 
 
 def destroy_summary(change: DestroyInstance) -> str:
@@ -157,7 +157,7 @@ def _no_room(gpu: GpuFacts, wanted: Wanted, *, in_the_way: bool) -> LayoutRefuse
     found = ", ".join(f"{each.profile} at {each.start}" for each in wanted.fixed)
     return LayoutRefused(
         f"{name(gpu)} has no room for {asked}",
-        why=f"GPU instances made for VMs stand in the way: {found}",
+        why=f"GPU instances created for VMs are in the way: {found}",
         next="delete those VMs (vgpumgr vm delete NAME), then apply again",
         holders=tuple(f"{each.profile} at {each.start}" for each in wanted.fixed),
     )

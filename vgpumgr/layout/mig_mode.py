@@ -66,7 +66,7 @@ def verb(change: SetMigMode) -> tuple[str, Mapping[str, object]]:
 
 
 def look(seen: Seen, change: SetMigMode) -> Observed:
-    """Is the mode as wanted, with no reset due?"""
+    """Is the mode in the wanted state, with no reset due?"""
     mig = seen.mig
     if mig is None:
         return Unknown("the MIG mode could not be read")

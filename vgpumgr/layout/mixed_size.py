@@ -32,7 +32,7 @@ def differences(gpu: GpuFacts, goal: GpuLayout) -> Iterator[str]:
         return
     if gpu.mixed_size is None:
         if goal.mixed_size or _unread(gpu):
-            found = "cannot be read" if _unread(gpu) else "not to be had"
+            found = "cannot be read" if _unread(gpu) else "not available"
             yield f"mixed-size mode: {found}, wanted {_word(goal.mixed_size)}"
     elif gpu.mixed_size != goal.mixed_size:
         yield f"mixed-size mode: {_word(gpu.mixed_size)}, wanted {_word(goal.mixed_size)}"
@@ -68,7 +68,7 @@ def verb(change: SetMixedSize) -> tuple[str, Mapping[str, object]]:
 
 
 def look(seen: Seen, change: SetMixedSize) -> Observed:
-    """Is the mode as wanted?"""
+    """Is the mode in the wanted state?"""
     mode = seen.nvml.get("mixed_size") if seen.nvml else None
     if mode is None:
         return Unknown("the mixed-size mode could not be read")

@@ -171,7 +171,7 @@ def _refuse_made(gpu: GpuFacts, of_vms: Sequence[GpuInstance]) -> None:
     if of_vms:
         held = ", ".join(f"{each.profile} at {each.start}" for each in of_vms)
         raise LayoutRefused(
-            f"{name(gpu)} holds GPU instances that were made for VMs",
+            f"{name(gpu)} holds GPU instances that were created for VMs",
             why=held,
             next="vgpumgr allocation list, and the same command when those VMs are deleted",
         )

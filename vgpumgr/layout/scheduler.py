@@ -55,7 +55,7 @@ def verb(change: SetScheduler) -> tuple[str, Mapping[str, object]]:
 
 
 def look(seen: Seen, change: SetScheduler) -> Observed:
-    """Is the policy as wanted?"""
+    """Is the policy in the wanted state?"""
     policy = seen.nvml.get("scheduler") if seen.nvml else None
     if policy is None:
         return Unknown("the scheduler's policy could not be read")

@@ -110,7 +110,7 @@ def _allowed(gpu: GpuFacts) -> tuple[int, ...]:
 def _refuse_without_sriov(gpu: GpuFacts) -> None:
     board = catalog.board(gpu.model)
     if board is not None and board.host_mode == "mdev-on-pf":
-        message = f"{name(gpu)} makes its vGPUs on the physical function, without VFs"
+        message = f"{name(gpu)} creates its vGPUs on the physical function, without VFs"
         raise _refused(gpu, message, "leave vfs out, or narrow the rule with model:")
     if not gpu.sriov_total and not gpu.vfs:
         raise LayoutRefused(
@@ -125,10 +125,10 @@ def _refuse_module_option(gpu: GpuFacts, wanted: int) -> None:
     if board is None or board.numvfs_writable:
         return
     raise LayoutRefused(
-        f"{board.driver} alone makes the VFs of {name(gpu)}, when it loads",
+        f"{board.driver} alone creates the VFs of {name(gpu)}, when it loads",
         why=f"their number is a module option, and {len(gpu.vfs)} are on",
         next=f"write `options {board.driver} vf_num={wanted}` to /etc/modprobe.d/"
-        f"{board.driver}.conf on the host and load the module anew with no VM on its VFs",
+        f"{board.driver}.conf on the host and reload the module with no VM on its VFs",
     )
 
 

@@ -19,7 +19,7 @@ VgpumgrError                1  failure
 │   └── HostKeyChanged      8
 ├── DeadlineExceeded        9
 ├── HostRefused             1  the kernel, the driver or libvirt said no
-├── OutcomeUnknown          1  a call was cut: look, never assume
+├── OutcomeUnknown          1  a call was aborted: look, never assume
 ├── LedgerError             1
 │   ├── DatabaseFault       1  the database fails, whatever is asked of it
 │   │   └── Damaged         1  it, or a row of it, is not what was written
@@ -163,7 +163,7 @@ class NotPermitted(VgpumgrError):
 
 
 class HostKeyChanged(NotPermitted):
-    """The host's SSH key is not the pinned one."""
+    """The host's SSH key is not the pinned key."""
 
     code = "not-permitted.host-key"
 

@@ -162,13 +162,13 @@ class HostRecord:
 
     ``address`` is ``USER@HOST[:PORT]``, ``local`` or ``sim://NAME``; ``host_key`` the pinned
     ``SHA256:…`` fingerprint (empty where there is no SSH). ``observed_at`` is Unix time in
-    seconds of the last complete probe. ``migration`` None: the host takes no running VM.
+    seconds of the last complete probe. ``migration`` None: the host accepts no live migrations.
 
     ``cordoned`` is what placement reads. ``draining``: its VMs are being moved away, to
     ``drain_to`` alone where that names hosts; with ``logoff_by`` (Unix time in seconds) floating
     desktops are not: their users may stay till then, and nobody's go at once.
     ``maintenance``: nothing runs there and nobody acts there; it may be off. ``evacuated``: it was
-    fenced and its VMs were made anew elsewhere, and what they left there is still to be removed.
+    fenced and its VMs were recreated elsewhere, and what they left there is still to be removed.
     ``settled_boot``: the boot id under which what is ours was last seen whole by `serve`; a later
     boot takes no new VMs until it is whole again. Empty: no controller looks after that.
     """

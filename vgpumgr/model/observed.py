@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class InState:
-    """The host is as wanted."""
+    """The host is in the wanted state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """The host is not as wanted; ``what`` says how."""
+    """The host is not in the wanted state; ``what`` says how."""
 
     what: str
 

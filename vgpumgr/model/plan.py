@@ -50,7 +50,7 @@ class QueuedVm:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """All actions in the order of the file, what could not be placed, what waits for room, and what
-    is as wanted.
+    has converged.
 
     ``warnings`` name hosts that could not be read, ``notes`` are what else is worth knowing.
     """

@@ -17,7 +17,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_mib(text: str) -> int:
-    """``"8GiB"`` → 8192; ValueError where the size is no whole number of MiB."""
+    """``"8GiB"`` → 8192; ValueError where the size is not a whole number of MiB."""
     size, rest = divmod(parse_bytes(text), 1 << 20)
     if rest or not size:
         raise ValueError(f"{text!r} is not a positive whole number of MiB")

@@ -45,7 +45,7 @@ def terms_text(terms: Terms) -> str:
     if terms.together:
         words.append(f"together with {terms.together}")
     if terms.await_hosts:
-        words.append("for hosts to come")
+        words.append("for new hosts")
     return ", ".join(words)
 
 

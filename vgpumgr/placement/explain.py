@@ -164,7 +164,9 @@ def _mixed(host: HostState, gpus: list[GpuState], gpu: GpuState, demand: Demand)
     if len(found) < 2 or pick(host, gpus, demand, KEYS[demand.policy], mixing=True) is None:
         return None
     there = ", ".join(f"{series} series of {model}" for model, series in found)
-    text = f"vGPUs of one VM must be of one board model and one series: {host.name} can make them"
+    text = (
+        f"vGPUs of one VM must be of one board model and one series: {host.name} can provide them"
+    )
     text += f" only as a mix ({there})"
     return no_gpu(gpu, "mix-in-vm", text, families=there, vgpus=demand.vgpus)
 

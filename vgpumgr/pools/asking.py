@@ -69,7 +69,7 @@ def serve(sheet: Sheet, ask: Ask) -> Refusal | None:
         text = f"{ask.user} has {', '.join(sorted(has))}, and may have {most} at a time"
         return Refusal(code="too-many", text=text)
     if sheet.view.closing:
-        return Refusal(code="closing", text=f"{pool.name} is being emptied")
+        return Refusal(code="closing", text=f"{pool.name} is being drained")
     return _give(sheet, ask)
 
 
@@ -77,10 +77,10 @@ def _return_to(sheet: Sheet, ask: Ask, own: Desktop) -> Refusal | None:
     """The user's own desktop, as it was left."""
     if own.state is DesktopState.READY:
         booking = own.session.booking if own.session else ""
-        sheet.put(Do.ASSIGN, own, f"{ask.user} comes back", user=ask.user, booking=booking)
+        sheet.put(Do.ASSIGN, own, f"{ask.user} reconnects", user=ask.user, booking=booking)
         return None
     if own.state is DesktopState.SHELVED and sheet.take_room(own):
-        sheet.put(Do.START, own, f"{ask.user} comes back", user=ask.user)
+        sheet.put(Do.START, own, f"{ask.user} reconnects", user=ask.user)
     text = f"{own.name}, the desktop of {ask.user}, is {own.state}"
     return Refusal(code="not-ready", text=text, waits=True)
 
@@ -91,7 +91,7 @@ def _give(sheet: Sheet, ask: Ask) -> Refusal | None:
         return Refusal(code="none-ready", text=_none_ready(sheet.view), waits=True)
     reserved = kept(sheet.view, ask.groups)
     if len(ready) <= reserved:
-        text = f"the {len(ready)} desktops that are ready are kept for bookings"
+        text = f"the {len(ready)} desktops that are ready are reserved for bookings"
         return Refusal(code="booked", text=text, waits=True)
     image = sheet.view.image
     chosen = min(ready, key=lambda each: (each.image != image, each.since, each.name))
@@ -104,9 +104,9 @@ def _none_ready(view: PoolView) -> str:
     tried = [each.name for each in view.desktops if each.free and suspect(view, each)]
     most = view.pool.size.max
     if tried and view.rollout is not None:
-        return f"no desktop is ready but {tried[0]}, which tries {view.rollout.image}"
+        return f"no desktop is ready but {tried[0]}, the canary of {view.rollout.image}"
     if sum(each.used for each in view.desktops) >= most:
-        return f"no desktop is ready: all {most} that there may be are in use"
+        return f"no desktop is ready: all {most} (the maximum) are in use"
     return "no desktop is ready"
 
 

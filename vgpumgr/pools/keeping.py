@@ -9,7 +9,7 @@ _LONGEST_S = 3600.0
 
 
 def heal_used(sheet: Sheet) -> None:
-    """A broken desktop that is somebody's is started anew; it is never made anew."""
+    """A broken desktop that is somebody's is restarted; it is never recreated."""
     for each in sheet.open():
         if each.used and due(sheet, each) and sheet.take_room(each):
             sheet.put(Do.HEAL, each, f"it is {each.state}")

@@ -26,7 +26,7 @@ def unmakeable(pool: PoolSpec, fleet: Fleet) -> str:
             if _makes(gpu, part.profile) and (not models or gpu.model.casefold() in models)
         ]
         if part.profile and not able:
-            return f"no GPU of the fleet makes {part.profile}{_could(part.profile)}"
+            return f"no GPU of the fleet provides {part.profile}{_could(part.profile)}"
     return ""
 
 

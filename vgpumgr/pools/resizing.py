@@ -38,7 +38,7 @@ def need(sheet: Sheet) -> Need:
 
 
 def resize(sheet: Sheet, found: Need) -> None:
-    """Grow or shrink to what is wanted; who left a desktop leaves it to be made anew."""
+    """Grow or shrink to what is wanted; who left a desktop leaves it to be recreated."""
     missing = found.wanted - found.have
     if missing > 0:
         missing = _grow(sheet, missing)
@@ -82,10 +82,10 @@ def _grow(sheet: Sheet, missing: int) -> int:
         if shelved and min(missing, below_max, sheet.room) > 0:
             sheet.take_room(each)
             do = Do.START if each.image == image else Do.RECREATE
-            sheet.put(do, each, "more are wanted", image=image)
+            sheet.put(do, each, "more are needed", image=image)
             missing, below_max = missing - 1, below_max - 1
     while min(missing, below_max, sheet.room) > 0:
-        sheet.create(next(free_names), image, "more are wanted")
+        sheet.create(next(free_names), image, "more are needed")
         missing, below_max = missing - 1, below_max - 1
     return missing
 
@@ -106,14 +106,14 @@ def _drop_off(sheet: Sheet) -> None:
     """Of a pool that is emptied all goes that nobody has: what is off or given up, too."""
     for each in sheet.open():
         if not each.used and (each.broken or each.state is DesktopState.SHELVED):
-            sheet.put(Do.DELETE, each, "the pool is emptied")
+            sheet.put(Do.DELETE, each, "the pool is drained")
 
 
 def _shrink(sheet: Sheet, surplus: int, idle: int) -> None:
     """Those left behind first; then those that nobody had for a while, as long as enough stay."""
     view = sheet.view
     for each in [each for each in sheet.open() if sheet.left_behind(each)][:surplus]:
-        sheet.put(Do.DELETE, each, "fewer are wanted")
+        sheet.put(Do.DELETE, each, "fewer are needed")
         surplus -= 1
     ready = [each for each in sheet.open() if sheet.assignable(each)]
     rested = 0.0 if view.closing else view.pool.shrink_after_s
@@ -123,7 +123,7 @@ def _shrink(sheet: Sheet, surplus: int, idle: int) -> None:
     )
     do = Do.SHELVE if view.pool.scale_in is ScaleIn.SHELVE and not view.closing else Do.DELETE
     for each in unused[: max(0, min(surplus, len(ready) - idle))]:
-        sheet.put(do, each, "fewer are wanted")
+        sheet.put(do, each, "fewer are needed")
 
 
 def _refresh(sheet: Sheet) -> None:
@@ -135,13 +135,15 @@ def _refresh(sheet: Sheet) -> None:
 def _tell(sheet: Sheet, found: Need, missing: int) -> None:
     pool, room = sheet.view.pool, max(0, sheet.room)
     if missing and not room:
-        text = f"wanted: {missing} more; GPUs, hosts or the tenant's quota have no room for one"
+        text = f"needed: {missing} more; GPUs, hosts or the tenant's quota have no capacity for one"
         sheet.warn("no-room", text)
     elif found.beyond or missing:
         more = found.beyond + missing
-        sheet.warn("full", f"wanted: {more} more, beyond the maximum of {pool.size.max}")
+        sheet.warn("full", f"needed: {more} more, beyond the maximum of {pool.size.max}")
     elif room < min(found.idle, pool.size.max - _running(sheet)):
-        sheet.warn("low-room", f"{found.idle} spares are wanted, the GPUs could start {room} more")
+        sheet.warn(
+            "low-room", f"{found.idle} spares are wanted, the GPUs have room for {room} more"
+        )
     for each in sheet.view.desktops:
         if pool.autoheal.attempts and given_up(sheet, each):
-            sheet.warn("gave-up", f"{each.name} failed {each.failures} times and is left as it is")
+            sheet.warn("gave-up", f"{each.name} failed {each.failures} times and is not retried")

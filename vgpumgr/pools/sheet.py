@@ -49,7 +49,7 @@ class Sheet:
         return (each for each in self.view.desktops if each.name not in self.actions)
 
     def left_behind(self, desktop: Desktop) -> bool:
-        """Whether its user has gone and it must be made anew before the next one."""
+        """Whether its user has gone and it must be recreated before the next one."""
         return desktop.ready and desktop.stained and not desktop.used
 
     def assignable(self, desktop: Desktop) -> bool:
@@ -67,7 +67,7 @@ class Sheet:
 
 
 def suspect(view: PoolView, desktop: Desktop) -> bool:
-    """Whether it has an image that is not proven yet, or is being taken back: nobody gets it."""
+    """Whether it has an image that is not proven yet, or is being rolled back: nobody gets it."""
     rollout = view.rollout
     return (
         rollout is not None

@@ -76,7 +76,7 @@ class SimHosts:
             return joining.Program(self._channel.program(name))
         except CallCut as cut:
             kind = DeadlineExceeded if cut.timed_out else HostUnreachable
-            raise kind(f"{name} lets nobody in", why=cut.why) from cut
+            raise kind(f"{name} denies access to everybody", why=cut.why) from cut
 
     def _call(
         self, name: str, target: str, method: str, arguments: dict[str, Any], kind: Any
@@ -113,7 +113,7 @@ class Opened:
         """The host; nothing is connected yet."""
         if not record.address.startswith(SCHEME):
             raise HostUnreachable(
-                f"{record.address} is no simulated host", next=f"use {SCHEME}NAME"
+                f"{record.address} is not a simulated host", next=f"use {SCHEME}NAME"
             )
         with self._lock:
             key = (record.name, record.address)

@@ -27,7 +27,7 @@ class Lies:
             try:
                 json.loads(text)
             except ValueError:
-                raise UsageError(f"{text[:60]!r} is no JSON", next=f"JSON, or {ABSENT}") from None
+                raise UsageError(f"{text[:60]!r} is not JSON", next=f"JSON, or {ABSENT}") from None
         self._told.setdefault(verb, []).append((path, text))
 
     def clear(self) -> None:

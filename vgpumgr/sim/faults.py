@@ -53,7 +53,7 @@ class Faults:
                 case ["clear"]:
                     self._clear()
                 case _:
-                    raise _usage(f"{' '.join(words)!r} is no fault")
+                    raise _usage(f"{' '.join(words)!r} is not a known fault")
             self._changed.notify_all()
 
     def pass_through(self, host: str) -> None:
@@ -107,21 +107,21 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 3600:
-        raise _usage(f"{text!r} is no number of seconds")
+        raise _usage(f"{text!r} is not a number of seconds")
     return seconds
 
 
 def count_of(text: str) -> int:
     """A number from 1 on; UsageError for anything else."""
     if not text.isdigit() or int(text) < 1:
-        raise _usage(f"{text!r} is no count")
+        raise _usage(f"{text!r} is not a count")
     return int(text)
 
 
 def _errno(name: str) -> int:
     number = getattr(errno, name, None) if name.startswith("E") else None
     if not isinstance(number, int):
-        raise _usage(f"{name!r} is no errno")
+        raise _usage(f"{name!r} is not an errno")
     return number
 
 

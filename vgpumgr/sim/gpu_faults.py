@@ -81,7 +81,7 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             known = ", ".join((*KINDS, "nvml…"))
             raise UsageError(f"no call {what!r} to fail", next=f"one of: {known}")
         case _:
-            raise UsageError(f"{' '.join(fault)!r} is no fault of a GPU", next=FORMS)
+            raise UsageError(f"{' '.join(fault)!r} is not a known fault of a GPU", next=FORMS)
 
 
 def _lose(kernel: Kernel, address: str) -> None:

@@ -23,7 +23,9 @@ def say(domains: SimDomains, name: str, words: Sequence[str]) -> None:
             known = domain.guest.addresses
             domain.guest = replace(domain.guest, addresses=(*known, text))
         case _:
-            raise UsageError(f"{' '.join(words)!r} is nothing that a guest tells", next=FORMS)
+            raise UsageError(
+                f"{' '.join(words)!r} is not something that a guest reports", next=FORMS
+            )
 
 
 def _is_address(text: str) -> bool:

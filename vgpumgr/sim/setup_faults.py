@@ -62,7 +62,9 @@ FAULTS: dict[str, Callable[[Kernel], None]] = {
 def inject(kernel: Kernel, name: str) -> None:
     """Break one thing; UsageError names what can be broken."""
     if name not in FAULTS:
-        raise UsageError(f"{name!r} is no fault of a set-up", next=f"one of: {', '.join(FAULTS)}")
+        raise UsageError(
+            f"{name!r} is not a known set-up fault", next=f"one of: {', '.join(FAULTS)}"
+        )
     FAULTS[name](kernel)
     kernel.setup = replace(kernel.setup, faults=(*kernel.setup.faults, name))
 

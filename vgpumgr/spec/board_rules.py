@@ -55,9 +55,9 @@ def of_board(board: catalog.Board, layout: GpuLayout, wanted: Sequence[Entry]) -
 def _vfs(board: catalog.Board, count: int) -> Iterator[Fault]:
     """NVIDIA's sriov-manage turns on all VFs of a board or none."""
     if board.host_mode is None:
-        yield Fault(f"{board.key} makes no vGPUs: leave it out", ("vfs",))
+        yield Fault(f"{board.key} has no vGPUs: leave it out", ("vfs",))
     elif board.host_mode != _ON_VFS:
-        yield Fault(f"{board.key} makes its vGPUs without VFs: leave it out", ("vfs",))
+        yield Fault(f"{board.key} creates its vGPUs without VFs: leave it out", ("vfs",))
     elif count != VFS_MAX and board.sriov_vfs_verified and count != board.sriov_vfs:
         yield Fault(f"{board.key} has {board.sriov_vfs} VFs or none: write vfs: max", ("vfs",))
 

@@ -16,7 +16,7 @@ _LONGEST_S = 366 * 86_400
 
 def _duration(value: object) -> object:
     if not isinstance(value, str) or re.fullmatch(_DURATION, value) is None:
-        refuse("is no duration: write a whole number and s, m, h or d, like 4h")
+        refuse("is not a duration: write a whole number and s, m, h or d, like 4h")
     return value
 
 

@@ -72,7 +72,7 @@ def _printable(text: str) -> str:
 
 def _object_name(text: str) -> str:
     if "/" in text or text in {".", ".."} or text.startswith("-"):
-        refuse("is no name of a pool, volume or network: no / and no leading -")
+        refuse("is not a name of a pool, volume or network: no / and no leading -")
     return _printable(text)
 
 
@@ -115,7 +115,7 @@ Name = Annotated[
     AfterValidator(
         _matches(
             NAME,
-            "is no name: at most 63 lower-case letters, digits and hyphens, no leading hyphen",
+            "is not a name: at most 63 lower-case letters, digits and hyphens, no leading hyphen",
         )
     ),
     Field(json_schema_extra={"pattern": f"^{NAME}$"}),
@@ -128,7 +128,7 @@ Bridge = Annotated[
     AfterValidator(
         _matches(
             r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}",
-            "is no interface name: at most 15 letters, digits and _ . -",
+            "is not an interface name: at most 15 letters, digits and _ . -",
         )
     ),
     Field(json_schema_extra={"pattern": r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$"}),
@@ -137,7 +137,9 @@ Address = Annotated[
     str,
     StringConstraints(max_length=255),
     AfterValidator(
-        _matches(_ADDRESS, "is no address: write USER@HOST or USER@HOST:PORT, local, or sim://NAME")
+        _matches(
+            _ADDRESS, "is not an address: write USER@HOST or USER@HOST:PORT, local, or sim://NAME"
+        )
     ),
     AfterValidator(_printable),
 ]
@@ -145,12 +147,12 @@ Reachable = Annotated[
     str,
     StringConstraints(min_length=1, max_length=253),
     AfterValidator(
-        _matches(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", "is no host name and no IP address, without port")
+        _matches(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", "is not a host name or IP address, without port")
     ),
 ]
 LabelKey = Annotated[
     str,
-    AfterValidator(_matches(_LABEL, "is no label name: at most 63 letters, digits and . _ / -")),
+    AfterValidator(_matches(_LABEL, "is not a label name: at most 63 letters, digits and . _ / -")),
 ]
 Labels = Annotated[dict[LabelKey, Line], Field(max_length=64)]
 

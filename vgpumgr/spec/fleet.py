@@ -33,7 +33,7 @@ def _known_board(key: str) -> str:
 def _known_fabric(key: str) -> str:
     known = [each.key for each in catalog.fabric_boards()]
     if key not in known:
-        refuse(f"is no NVSwitch board: write {either(known)}{did_you_mean(key, known)}")
+        refuse(f"is not a NVSwitch board: write {either(known)}{did_you_mean(key, known)}")
     return key
 
 
@@ -115,7 +115,9 @@ class SimHostModel(Strict):
             return self
         found = sum(each.count for each in self.gpus if _sits_on(each.board, fabric.key))
         if found != fabric.gpus:
-            refuse(f"{fabric.key} carries {fabric.gpus} GPUs made for it, not {found}", "fabric")
+            refuse(
+                f"{fabric.key} carries {fabric.gpus} GPUs of its own model, not {found}", "fabric"
+            )
         return self
 
     def names(self) -> list[str]:

@@ -25,7 +25,7 @@ from vgpumgr.spec.fields import (
 
 def _program(argv: list[str]) -> list[str]:
     if not argv[0].startswith("/"):
-        refuse(f"{argv[0]} is no path: begin with the program's whole path", 0)
+        refuse(f"{argv[0]} is not a path: begin with the program's whole path", 0)
     secret = inline_secret(argv)
     if secret:
         refuse("holds a password: let the program read it from a file", argv.index(secret))

@@ -17,13 +17,13 @@ _CLOCK = r"([01]?[0-9]|2[0-3]):[0-5][0-9]|24:00"
 
 def _clock(text: str) -> str:
     if re.fullmatch(_CLOCK, text) is None:
-        refuse("is no time of day: write hours and minutes, like 8:30")
+        refuse("is not a time of day: write hours and minutes, like 8:30")
     return text
 
 
 def _days(text: str) -> str:
     if not set(text.split("-", 1)) <= set(DAYS):
-        refuse(f"is no day: write {', '.join(DAYS)}, or days like mon-fri")
+        refuse(f"is not a day: write {', '.join(DAYS)}, or days like mon-fri")
     return text
 
 
@@ -31,7 +31,7 @@ def _zone(text: str) -> str:
     try:
         ZoneInfo(text)
     except (KeyError, OSError, ValueError):  # not found, a folder, no name of a zone at all
-        refuse("is no time zone that this machine knows: write one like Europe/Berlin")
+        refuse("is not a time zone that this machine knows: write one like Europe/Berlin")
     return text
 
 

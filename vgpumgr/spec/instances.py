@@ -22,7 +22,7 @@ class Entry(Protocol):
 
     @property
     def count(self) -> int:
-        """How many."""
+        """Number of GPUs."""
 
     @property
     def start(self) -> int | None:
@@ -45,7 +45,7 @@ def faults(board: Board, wanted: Sequence[Entry]) -> Iterator[Fault]:
     if None in profiles:
         names = [each.name for each in mig.profiles]
         at = profiles.index(None)
-        yield _unknown(wanted[at].profile, names, at, f"{board.key} makes no GPU instance")
+        yield _unknown(wanted[at].profile, names, at, f"{board.key} has no GPU instance profiles")
         return
     found = [each for each in profiles if each is not None]
     yield from _counts(board, wanted, found)
@@ -62,7 +62,9 @@ def faults_everywhere(wanted: Sequence[Entry]) -> Iterator[Fault]:
     names = {name for each in found for name in (each.name, *each.earlier)}
     for number, entry in enumerate(wanted):
         if entry.profile not in names:
-            yield _unknown(entry.profile, sorted(names), number, "no board makes a GPU instance")
+            yield _unknown(
+                entry.profile, sorted(names), number, "no board has a GPU instance profile"
+            )
             return
     if all(any(faults(board, wanted)) for board in boards):
         yield Fault("no GPU of the catalogue takes these together", ("instances",))
@@ -121,7 +123,7 @@ def _starts(wanted: Sequence[Entry], profiles: Sequence[GiProfile]) -> Iterator[
         placed.append((number, range(entry.start, entry.start + profile.size)))
     for (first, under), (second, other) in combinations(placed, 2):
         if set(under) & set(other):
-            message = f"lies over instances[{first}]"
+            message = f"overlaps instances[{first}]"
             yield Fault(message, ("instances", second, "start"))
 
 

@@ -48,11 +48,11 @@ def _counted(value: object) -> object:
 
 def _address(value: object) -> object:
     if not isinstance(value, str):
-        refuse('is no PCI address: write text like "0000:41:00.0"')
+        refuse('is not a PCI address: write text like "0000:41:00.0"')
     try:
         return str(PciAddress.parse(value))
     except ValueError:
-        refuse("is no PCI address like 0000:41:00.0")
+        refuse("is not a PCI address like 0000:41:00.0")
 
 
 Models = Annotated[

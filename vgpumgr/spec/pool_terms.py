@@ -22,14 +22,14 @@ def is_image(text: str) -> bool:
 
 def _image(text: str) -> str:
     if not is_image(text):
-        refuse("is no image with its version: write one like cad@12")
+        refuse("is not an image with its version: write one like cad@12")
     return text
 
 
 def _naming(text: str) -> str:
     naming = Naming.parse(text)
     if naming is None or re.fullmatch(NAME, naming.name(1)) is None:
-        refuse("is no pattern of names: write one like cad-{n} or cad-{n:3}")
+        refuse("is not a pattern of names: write one like cad-{n} or cad-{n:3}")
     return text
 
 

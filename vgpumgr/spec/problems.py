@@ -111,7 +111,7 @@ def dotted(path: Path) -> str:
 
 
 def _key(text: str) -> str:
-    """A user's key as it stands, or escaped and cut where it is none that we know."""
+    """A user's key as it stands, or escaped and cut where it is unknown."""
     return text if text.isprintable() and len(text) <= MAX_SHOWN else shown(text)
 
 

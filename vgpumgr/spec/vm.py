@@ -155,7 +155,7 @@ class VmModel(Strict):
         if self.queue and not {self.name, *self.names()}.isdisjoint(self.queue.after):
             refuse("a VM cannot wait for its own end", "queue", "after")
         if self.hugepages and parse_bytes(self.memory) % parse_bytes(self.hugepages):
-            refuse(f"memory {self.memory} is no whole number of these pages", "hugepages")
+            refuse(f"memory {self.memory} is not a whole number of these pages", "hugepages")
         return self
 
     def names(self) -> list[str]:

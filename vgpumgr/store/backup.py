@@ -43,7 +43,7 @@ def write_backup(source: Connection, path: Path) -> Backup:
                 raise _taken(path)
     except OSError as error:
         raise LedgerError(
-            f"the backup {path} cannot be made",
+            f"the backup {path} cannot be created",
             why=f"{error.strerror or error}: {error.filename}",
             next=f"df -h {path.parent}; ls -ld {path.parent}",
         ) from error
@@ -82,7 +82,7 @@ def _write_digest(path: Path, digest: str) -> None:
 
 def _taken(path: Path) -> LedgerError:
     return LedgerError(
-        f"{path} is there already",
+        f"{path} exists already",
         why="a backup never replaces another",
         next="choose another name, or move it away",
     )

@@ -65,7 +65,8 @@ def new_worker() -> str:
 def lost(why: str) -> ClaimLost:
     """The error of a process that must not go on."""
     return ClaimLost(
-        "this process no longer holds the operation it worked on",
+        "this process no longer owns the operation it worked on",
         why=why,
-        next="vgpumgr operation list, then vgpumgr operation resume ID if nobody went on with it",
+        next="vgpumgr operation list, then vgpumgr operation resume "
+        "ID if no other process resumed it",
     )

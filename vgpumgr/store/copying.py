@@ -27,8 +27,8 @@ def copy_all(source: Connection, target: Connection) -> Content:
     different = [name for name in wanted if wanted[name] != found[name]]
     if different:
         raise LedgerError(
-            "the copy of the ledger is not what was copied",
-            why=f"{', '.join(different)} read back differently",
+            "the copy of the ledger differs from its source",
+            why=f"{', '.join(different)} differ after reading them back",
             next="vgpumgr store check",
         )
     return wanted

@@ -93,7 +93,7 @@ def _insert(connection: Connection, row: Row) -> bool:
     try:
         connection.execute(insert(desktop), row)
     except IntegrityError as error:
-        raise StaleGeneration(f"a desktop {row['name']} was made meanwhile") from error
+        raise StaleGeneration(f"a desktop {row['name']} was created meanwhile") from error
     return True
 
 

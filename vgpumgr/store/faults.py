@@ -20,10 +20,10 @@ _LOCKED = (
 
 # SQLite's texts → what happened, why, what to type. {where} is the file.
 _KNOWN: tuple[tuple[str, Words], ...] = (
-    ("disk is full", ("the ledger's disk is full", "nothing of this change was kept",
+    ("disk is full", ("the ledger's disk is full", "nothing of this change was committed",
      "df -h {where}")),
     ("disk i/o error", ("the ledger's disk refused a read or write",
-     "the file system is full, over quota or failing; nothing of this change was kept",
+     "the file system is full, over quota or failing; nothing of this change was committed",
      "df -h {where}; dmesg")),
     ("readonly database", ("the ledger is read-only",
      "this user may not write {where}, or nobody may on its file system",
@@ -31,7 +31,7 @@ _KNOWN: tuple[tuple[str, Words], ...] = (
     ("is locked", _LOCKED),
     ("not a database", ("the ledger is not a database",
      "{where} is damaged or belongs to another program", RESTORE)),
-    ("could not decode to utf-8", ("damaged: text in the ledger", "{where} holds text that is none",
+    ("could not decode to utf-8", ("damaged: text in the ledger", "{where} holds invalid text",
      RESTORE)),
     ("malformed", ("the ledger is damaged", "SQLite calls {where} malformed",
      RESTORE)),
@@ -55,7 +55,7 @@ class TryAgain(DatabaseFault):
 
 
 class OutcomeFault(DatabaseFault):
-    """The connection broke at COMMIT: whether it was kept is not known."""
+    """The connection broke at COMMIT: whether it was committed is not known."""
 
     code = "ledger.outcome-unknown"
 

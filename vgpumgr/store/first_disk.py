@@ -1,4 +1,4 @@
-"""A VM's first disk made anew: its record says so from then on."""
+"""A VM's first disk recreated: its record says so from then on."""
 
 from __future__ import annotations
 

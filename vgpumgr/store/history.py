@@ -50,7 +50,7 @@ def _explanation(vm: str, said: Any) -> Explanation | None:
 
 def _sentence(text: Any) -> str:
     if not isinstance(text, str):
-        raise ValueError(f"{text!r:.40} is no sentence")  # noqa: TRY004 - as for any other text
+        raise ValueError(f"{text!r:.40} is not a sentence")  # noqa: TRY004 - as for any other text
     return text
 
 

@@ -27,7 +27,8 @@ def require_one_name(path: Path) -> None:
     if names > 1:
         raise Conflict(
             f"the ledger {path} is one file under {names} names",
-            why="its log and its locks lie beside a name: who used the other would not meet them",
+            why="its log and its locks lie beside a name: a process that "
+            "uses the other name would miss them",
             next=f"find {path.parent} -xdev -samefile {path}   (remove all names but one)",
         )
     if _is_mount(path):

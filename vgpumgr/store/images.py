@@ -64,7 +64,7 @@ def begin(connection: Connection, start: Reservation, stamp: Stamp) -> None:
                 raise _stale(f"the copy on {copy.host} is not there any more")
             connection.execute(insert(image_copy).values(_copy_row(copy)))
     except IntegrityError as error:
-        raise _stale("an image of that version, or a copy of it, was begun meanwhile") from error
+        raise _stale("an image of that version, or a copy of it, was started meanwhile") from error
     operation = start.operation.id
     told = (*_made(start), *_moved(connection, start.copies))
     write(connection, stamp, [{**row, "operation": operation} for row in told])

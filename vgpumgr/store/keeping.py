@@ -94,7 +94,7 @@ def move_ledger(source: str | Path, target: str | Path, *, by: str) -> Moved:
         _require_one(old)
         with _opened(target, create=True) as (new, new_claims):
             if old.where == new.where:
-                raise Conflict("the ledger lies there already", next="choose another target")
+                raise Conflict("the ledger is there already", next="choose another target")
             return _move(old, old_claims, new, new_claims, stamp)
 
 

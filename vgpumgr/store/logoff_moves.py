@@ -32,7 +32,7 @@ def list_moves(connection: Connection) -> tuple[LogoffMove, ...]:
 def put(connection: Connection, moves: Iterable[LogoffMove], stamp: Stamp) -> None:
     """Let moves wait; each takes the place of one of the same VM."""
     for each in moves:
-        again = {"in_vm": each.vm_id, "in_at": stamp.at, "in_outcome": "planned anew"}
+        again = {"in_vm": each.vm_id, "in_at": stamp.at, "in_outcome": "replaced by a new plan"}
         connection.execute(_END_VM, again)
         row = {
             "id": each.id,

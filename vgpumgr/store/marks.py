@@ -39,8 +39,8 @@ def mark(connection: Connection, ids: Sequence[str], state: AllocationState, sta
     lost = set(ids) - set(connection.execute(of_these).scalars())
     if lost:
         raise StaleGeneration(
-            f"allocation {min(lost)} changed since it was looked at",
-            why="it is not held by a VM any more, or not made yet",
+            f"allocation {min(lost)} changed since it was read",
+            why="it is not held by a VM any more, or not created yet",
             next="vgpumgr heal",
         )
     moving = (*held, allocation.c.state == _MARKS[state].value)

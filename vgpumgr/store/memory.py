@@ -64,7 +64,7 @@ def take_in(connection: Connection, truth: HostsTruth, stamp: Stamp) -> None:
     is written) where a unit, a device or a name is somebody else's.
     """
     if frozen(connection) is None:
-        raise Conflict("the ledger is not frozen: it has nothing to learn", next="vgpumgr drift")
+        raise Conflict("the ledger is not frozen: there is nothing to record", next="vgpumgr drift")
     _forget(connection, truth.forgotten, stamp)
     for id_ in truth.given_back:
         values = {"in_allocation": id_, **stamp.values}
@@ -99,7 +99,7 @@ def _forget(connection: Connection, ids: Iterable[str], stamp: Stamp) -> None:
         connection.execute(GIVE_BACK, values)
         ALLOCATIONS[AllocationState.RELEASED].run(connection, values)
         if VMS[VmState.DELETED].run(connection, values) != 1:
-            raise StaleGeneration(f"VM {id_} changed since it was looked at", next=_AGAIN)
+            raise StaleGeneration(f"VM {id_} changed since it was read", next=_AGAIN)
         withhold(connection, vm, vm.c.id == id_)
 
 
@@ -110,7 +110,7 @@ def _change(connection: Connection, record: VmRecord, stamp: Stamp) -> None:
     is_it = (vm.c.id == record.id, vm.c.deleted_at.is_(None))
     before = connection.execute(select(vm.c.generation).where(*is_it).with_for_update()).scalar()
     if before is None or before >= record.generation:
-        raise StaleGeneration(f"VM {record.name} changed since it was looked at", next=_AGAIN)
+        raise StaleGeneration(f"VM {record.name} changed since it was read", next=_AGAIN)
     connection.execute(update(vm).where(*is_it).values(**vm_row(record)))
     told = {"event": "vm.adopted", "vm": record.name, "host": record.host}
     write(connection, stamp, [{**told, "before": before, "after": record.generation}])
@@ -125,7 +125,7 @@ def _insert(
             connection.execute(insert(vm), rows)
     except IntegrityError as error:
         why = str(error.orig)
-        raise StaleGeneration("a VM of that name was made", why=why, next=_AGAIN) from error
+        raise StaleGeneration("a VM of that name was created", why=why, next=_AGAIN) from error
     insert_allocations(connection, tuple(allocations))
 
 

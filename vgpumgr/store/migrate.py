@@ -54,7 +54,7 @@ def wipe(path: Path) -> None:
             file.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     except LedgerError as error:
         raise LedgerError(
-            f"the ledger {path} is in today's schema, but its file was not written anew: "
+            f"the ledger {path} is in today's schema, but its file was not rewritten: "
             "what was deleted from it may still be read there",
             why=f"{error.message}: {error.why}",
             next=f"{error.next}; then vgpumgr store migrate",

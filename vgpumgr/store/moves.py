@@ -202,6 +202,6 @@ def _illegal(
         return LedgerError(f"the ledger has no {what}", next="vgpumgr operation list")
     return LedgerError(
         f"{what} cannot go from {state} to {to}",
-        why="somebody else moved it, or it has ended",
+        why="another process changed it, or it has ended",
         next="vgpumgr operation list",
     )

@@ -30,7 +30,11 @@ def pool_problems(connection: Connection) -> Iterator[Problem]:
         if row.pool_gone is not None:
             yield Problem(what=f"{name} is left over", why="its pool was deleted", next=_NEXT)
         if held[row.vm_id] > 1:
-            yield Problem(what=f"{name} has another's VM", why=f"{row.vm_id} is two's", next=_NEXT)
+            yield Problem(
+                what=f"{name} has the VM of another desktop",
+                why=f"{row.vm_id} belongs to two desktops",
+                next=_NEXT,
+            )
         if (row.id in on) != bool(row.session):
             why = "its row and the history of sessions differ"
-            yield Problem(what=f"{name} is used, or is not", why=why, next=_NEXT)
+            yield Problem(what=f"{name} is in an unclear state of use", why=why, next=_NEXT)

@@ -149,7 +149,7 @@ def _insert(connection: Connection, record: PoolRecord, values: Row) -> None:
         connection.execute(insert(pool), {"id": record.id, **values})
     except IntegrityError as error:
         raise StaleGeneration(
-            f"a pool {record.name} was made meanwhile", next="the same command again"
+            f"a pool {record.name} was created meanwhile", next="the same command again"
         ) from error
 
 

@@ -22,7 +22,7 @@ from vgpumgr.store.schema import queue
 Row = dict[str, Any]
 
 _OPEN = queue.c.closed_at.is_(None)
-_AGAIN = "the same command again: it plans anew"
+_AGAIN = "the same command again: it makes a new plan"
 
 
 def list_queue(connection: Connection, names: Collection[str] = ()) -> tuple[QueueEntry, ...]:
@@ -78,7 +78,7 @@ def cancel(connection: Connection, names: Sequence[str], stamp: Stamp) -> None:
             raise not_found("queue", name, there)
         if there[name].state is not QueueState.WAITING:
             raise Conflict(
-                f"{name} runs: it does not wait any more",
+                f"{name} runs: it no longer waits",
                 next=f"vgpumgr vm delete {name} --force",
             )
     cancelled = QueueState.CANCELLED
@@ -96,7 +96,7 @@ _OF_VM = select(queue.c.id, queue.c.state).where(_OPEN, queue.c.vm_id == bindpar
 
 
 def follow(connection: Connection, ends: Iterable[tuple[str, TaskMoved]], stamp: Stamp) -> None:
-    """What a task's end means for its VM's entry: a start that was taken back waits again, and a
+    """What a task's end means for its VM's entry: a start that was undone waits again, and a
     VM that was deleted has left.
     """
     for vm_id, ended in ends:

@@ -26,7 +26,7 @@ OWED = "vgpumgr_owed"
 def withheld(text: str) -> str:
     """The JSON of a spec or of a step's arguments, with digests for its cloud-init text.
 
-    What is no JSON is left to `store check`.
+    What is not JSON is left to `store check`.
     """
     try:
         return dump(_without(json.loads(text))) if _MAY_HOLD in text else text

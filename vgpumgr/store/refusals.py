@@ -107,7 +107,7 @@ def serve(connection: Connection, moves: Collection[Served], stamp: Stamp) -> No
     places = {(each.host, "") for each in moves if each.host}
     gpus = frozenset().union(*(each.gpus for each in moves))
     done = [row for row in standing if row.gpu in gpus or (row.host, row.gpu) in places]
-    _close(connection, done, stamp, "it did what was asked")
+    _close(connection, done, stamp, "it carried out a request")
 
 
 def forgive(connection: Connection, stamp: Stamp, *, host: str = "", gpu: str = "") -> int:
@@ -134,7 +134,7 @@ def _close(connection: Connection, rows: Collection[Any], stamp: Stamp, why: str
                 "event": "gpu.served" if gpu else "host.served",
                 "host": host,
                 "gpu": gpu,
-                "detail": f"what it refused counts no more: {why}",
+                "detail": f"its refusals are cleared: {why}",
             }
             for host, gpu in places
         ],

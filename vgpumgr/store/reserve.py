@@ -120,7 +120,7 @@ def _insert_vms(connection: Connection, rows: list[Row]) -> None:
     except IntegrityError as error:
         raise Conflict(
             "a VM of that name exists",
-            why=f"one of {some(str(row['name']) for row in rows)} was made since the plan, "
+            why=f"one of {some(str(row['name']) for row in rows)} was created since the plan, "
             "or is named twice",
             next="vgpumgr vm list",
         ) from error

@@ -82,9 +82,10 @@ def require_nobody(claims: Claims) -> None:
     others = claims.others()
     if others:
         raise Conflict(
-            "the ledger is being worked with",
+            "the ledger is in use",
             why=", ".join(others[:5]),
-            next="stop vgpumgr serve everywhere, let running commands end, then the same again",
+            next="stop vgpumgr serve everywhere, let running commands "
+            "end, then run the same command again",
         )
 
 
@@ -136,7 +137,7 @@ def _require_same_fleet(backup: Connection, present: Connection) -> None:
     if theirs != ours and not is_fresh(present):
         raise Conflict(
             "the backup is of another fleet",
-            why=f"it is of {theirs}, the ledger is of {ours}",
+            why=f"it belongs to fleet {theirs}, the ledger to fleet {ours}",
             next="restore it into a ledger of its own: vgpumgr --ledger PATH store restore FILE",
         )
 

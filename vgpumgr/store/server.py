@@ -97,7 +97,7 @@ def _commit(transaction: Transaction, engine: Engine, number: str, patience_s: f
                 raise
         raise OutcomeFault(
             "the ledger's server went away during a commit",
-            why=f"whether it was kept is not known ({str(error.orig).partition(chr(10))[0]})",
+            why=f"whether it was committed is not known ({str(error.orig).partition(chr(10))[0]})",
             next="vgpumgr operation list   (when the server is back)",
         ) from error
 

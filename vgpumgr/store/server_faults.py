@@ -5,19 +5,19 @@ from __future__ import annotations
 Words = tuple[str, str, str]
 """What happened, why, what to type; ``{where}`` is the server's address."""
 
-_MOVED = "the ledger moved under this change"
+_MOVED = "the ledger changed during this operation"
 _STARTING = "the ledger's server is starting or stopping"
 AGAIN = frozenset({_MOVED, _STARTING})
 """What happened, where the same transaction may go through the next time."""
 
-_NOTHING_KEPT = "nothing of this change was kept"
+_NOTHING_KEPT = "nothing of this change was committed"
 _GONE = (
     "the ledger's server ended the connection",
     "it was stopped, or somebody ended the session; " + _NOTHING_KEPT,
     "pg_isready -d {where}",
 )
 _REFUSED = (
-    "the ledger's server does not let us in",
+    "the ledger's server denies access",
     "the user, its password or pg_hba.conf",
     "put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass (mode 0600); psql {where}",
 )
@@ -65,7 +65,7 @@ _BY_TEXT: tuple[tuple[str, Words], ...] = (
 
 
 def server_words(state: str, text: str) -> Words | None:
-    """The words for an error; None where it is none that we know."""
+    """The words for an error; None where it is unknown."""
     if state in _BY_STATE:
         return _BY_STATE[state]
     for part, words in _BY_TEXT:

@@ -54,7 +54,7 @@ def damages(connection: Connection) -> Iterator[Problem]:
             yield Problem(what="the file is damaged", why=str(line), next=RESTORE)
     for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
         why = f"its row in {parent} is gone"
-        yield Problem(what=f"{table} {row} hangs in the air", why=why, next=RESTORE)
+        yield Problem(what=f"{table} {row} is dangling", why=why, next=RESTORE)
 
 
 def _promises(connection: Connection) -> Iterator[Problem]:
@@ -65,7 +65,7 @@ def _promises(connection: Connection) -> Iterator[Problem]:
         if connection.exec_driver_sql(f"SHOW {name}").scalar() != "on":
             yield Problem(
                 what=f"the server runs with {name} = off",
-                why="a power cut can take back what was committed, or damage it",
+                why="a power failure can lose or damage committed data",
                 next=f"ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf()",
             )
 
@@ -80,10 +80,10 @@ def _units(connection: Connection) -> Iterator[Problem]:
         says: set[tuple[str, str, int]] = set() if row.released_at is not None else _named(row)
         name = f"allocation {row.id} of {row.vm}"
         if has - says:
-            why = f"it holds {_slots(has - says)} of {row.gpu} that it does not name"
+            why = f"it holds {_slots(has - says)} of {row.gpu} that it does not list"
             yield Problem(what=f"{name} holds too much", why=why, next=_REPORT)
         if says - has:
-            why = f"it names {_slots(says - has)} of {row.gpu} that it does not hold"
+            why = f"it lists {_slots(says - has)} of {row.gpu} that it does not hold"
             yield Problem(what=f"{name} holds too little", why=why, next=_REPORT)
         if any(kind == MEMORY and slot >= row.there for _, kind, slot in says):
             why = f"{row.gpu} has {row.there}"
@@ -106,7 +106,7 @@ def _operations(connection: Connection, is_worked_on: Callable[[str], bool]) -> 
     """Every operation that waits for somebody, and tasks whose operation has ended."""
     for row in connection.execute(select(operation).where(operation.c.state.in_(OPEN))):
         if not is_worked_on(row.id):
-            why = "nobody works on it" + (f"; {row.summary}" if row.summary else "")
+            why = "no process works on it" + (f"; {row.summary}" if row.summary else "")
             resume = f"vgpumgr operation resume {row.id[:8]}"
             yield Problem(what=f"{row.kind} {row.id[:8]} is not finished", why=why, next=resume)
     ended = task.c.state.not_in([*_DONE, TaskState.PENDING.value]) & operation.c.state.not_in(OPEN)

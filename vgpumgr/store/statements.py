@@ -49,7 +49,7 @@ def is_one_of(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnEl
 
 
 _STEP = (step.c.task == bindparam("in_task"), step.c.seq == bindparam("in_seq"))
-# The journal keeps every step; the trail tells of those that were taken back.
+# The journal keeps every step; the trail tells of those that were undone.
 _TOLD_STEPS = {StepState.UNDONE}
 STEPS = {
     to: Move(

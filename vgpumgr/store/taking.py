@@ -13,7 +13,7 @@ from vgpumgr.model.vm import Allocation
 from vgpumgr.store.schema import MEMORY, VF, allocation, gpu, unit
 from vgpumgr.store.vms import allocation_row
 
-AGAIN = "the same command again: it plans anew"
+AGAIN = "the same command again: it makes a new plan"
 
 _UNITS = select(gpu.c.id, gpu.c.units).where(gpu.c.id.in_(bindparam("in_gpus", expanding=True)))
 

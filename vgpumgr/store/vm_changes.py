@@ -44,7 +44,7 @@ def _change(connection: Connection, record: VmRecord) -> Row:
         raise StaleGeneration(
             f"VM {record.name} changed since it was read",
             why="it was deleted" if row is None else f"it is at generation {row.generation}",
-            next="the same command again: it plans anew",
+            next="the same command again: it makes a new plan",
         )
     values["generation"] = row.generation + 1
     connection.execute(_CHANGE, {"in_vm": record.id, **values})

@@ -7,7 +7,7 @@ a client that dies leaves, by the last phase that had ended:
 
 - begin: nothing. The source runs.
 - prepare, and in the middle of perform: the target's QEMU (paused, transient) is killed. The
-  source runs; its job ends a little later. A device of the target's may have to be made anew
+  source runs; its job ends a little later. A device of the target's may have to be recreated
   (mtty: EBADF).
 - perform: the target's QEMU is killed. The source is *paused* until somebody acts.
 - finish: the target runs, persistent. The source is *paused* until somebody acts.
@@ -98,7 +98,7 @@ def _failed(source: Any, target: Any, move: LiveMove, error: libvirt.libvirtErro
         return OutcomeUnknown(f"cannot {doing}", why=f"a connection to libvirt broke: {error}")
     now = _state(source, move.name)
     if now is DomainState.RUNNING:
-        return translated(error, f"{doing}; it goes on where it is")
+        return translated(error, f"{doing}; it keeps running where it is")
     found = "gone" if now is None else str(now)
     return OutcomeUnknown(f"cannot {doing}", why=f"{error}; where it was, the domain is {found}")
 
@@ -108,7 +108,7 @@ def _check(source: Any, target: Any, move: LiveMove) -> None:
     if there is DomainState.RUNNING and here in {None, DomainState.SHUTOFF}:
         return
     raise OutcomeUnknown(
-        f"domain {move.name} was moved, but is not as it should be",
+        f"domain {move.name} was moved, but is not in the expected state",
         why=f"on the target it is {there or 'absent'}, on the source {here or 'absent'}",
     )
 

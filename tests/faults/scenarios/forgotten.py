@@ -1,4 +1,4 @@
-"""A ledger that went back in time, and a host that was installed anew."""
+"""A ledger that went back in time, and a host that was reinstalled."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ _HEALED = (
     _healed("domain of a deleted VM", {Kind.DOMAIN_LEFTOVER}, _came_back),
     _healed("claim of a deleted VM", {Kind.CLAIM_LEFTOVER}, _claimed_again),
     _healed("domain on another host", {Kind.DOMAIN_ELSEWHERE}, _twice),
-    _healed("deletion that was cut", {Kind.UNFINISHED}, _deletion_cut),
+    _healed("deletion that was aborted", {Kind.UNFINISHED}, _deletion_cut),
     _healed("lost GPU", {Kind.GPU_LOST}, _gpu_lost, prepare=(on_h1("desk"),)),
     # The VM stays in the ledger: only its operator can say that it is no more.
     _healed("orphan", _MISSING, _orphaned, *_MISSING, excused=("I6 lost",)),

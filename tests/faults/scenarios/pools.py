@@ -120,7 +120,7 @@ def _awaits(app: App) -> None:
         host=vm.host,
         leaves=mine,
         takes=tuple(gpu.id for gpu in app.ledger.gpus() if gpu.id not in mine),
-        why="less fragmentation",
+        why="reduce fragmentation",
         asked_at=0.0,
     )
     app.writable_ledger.await_logoff([waits])

@@ -93,7 +93,7 @@ def _worked() -> Iterator[Scenario]:
         "preempts": (spot, settled, urgent),
         "ends and starts": (spot, settled, later, _powered_off),
         "refused": (spot, settled, _made(_asking("lost", HIGH, COPIED)), _desk_deleted),
-        "comes back": (spot, settled, urgent, settled, _urgent_deleted),
+        "reconnects": (spot, settled, urgent, settled, _urgent_deleted),
     }.items():
         yield _scenario("serve", part, _MDEV, commands.serve, *prepare, **_AGAIN)
 

@@ -151,7 +151,7 @@ CASES = {
         versions(kernel="5.17.0-1"), "live migration", WARN, "kernel 5.17.0-1 (needs 5.18)", ""),
     "helper gone": (seen(installed=""), "helper", BAD, "not installed", "role helper"),
     "helper old": (
-        seen(installed="1"), "helper", BAD, "version 1 is installed, ours is 2",
+        seen(installed="1"), "helper", BAD, "version 1 is installed, this vgpumgr brings 2",
         "vgpumgr host upgrade h1"),
     "no rule": (
         seen(sudo_rules=()), "sudo", BAD, "no rule", "visudo -f /etc/sudoers.d/vgpumgr"),
@@ -181,7 +181,7 @@ CASES = {
         seen(pools_at_boot=()), "storage", WARN, "start with the host", "virsh pool-autostart"),
     "ahead": (replace(HEALTHY, clock_offset_s=1.2), "clock", WARN, "1.1 s ahead", "timesyncd"),
     "behind": (replace(HEALTHY, clock_offset_s=-31.0), "clock", BAD, "30.9 s behind", "set-ntp"),
-    "no NTP": (seen(synchronised=False), "clock", WARN, "nobody keeps it", "timedatectl"),
+    "no NTP": (seen(synchronised=False), "clock", WARN, "nothing keeps it so", "timedatectl"),
 }  # fmt: skip
 
 
@@ -242,7 +242,11 @@ def test_a_host_of_which_nothing_was_read_is_unknown_and_not_bad() -> None:
         (missing("libvirt"), "storage", "libvirt does not answer"),
         (facts(versions=Versions()), "libvirt version", "did not answer"),
         (facts(versions=Versions(), unknown=missing("qemu").facts.unknown), "qemu", "it broke"),
-        (facts(versions=Versions()), "live migration", "no version of libvirt, qemu, kernel"),
+        (
+            facts(versions=Versions()),
+            "live migration",
+            "no version reported of libvirt, qemu, kernel",
+        ),
         (seen(**NO_IOMMU), "interrupt remapping", "no IOMMU"),
         (seen(bars={}), "bars", GPU),
     ],

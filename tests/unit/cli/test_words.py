@@ -128,7 +128,7 @@ def test_a_goal_reads_like_its_yaml(goal: GpuLayout, text: str) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (SetMigMode(enabled=True), "turn MIG mode on (resets that GPU where it must)"),
+        (SetMigMode(enabled=True), "turn MIG mode on (resets the GPU if the driver requires it)"),
         (SetVfs(count=0), "turn the VFs off"),
         (SetVfs(count=16), "turn 16 VFs on"),
         (SetMixedSize(enabled=False), "turn mixed-size mode off"),
@@ -139,7 +139,7 @@ def test_a_goal_reads_like_its_yaml(goal: GpuLayout, text: str) -> None:
         ),
         (
             CreateInstance(profile="3g.40gb", profile_id=9, start=4, size=4, compute=(0, 1)),
-            "make GPU instance 3g.40gb at 4 with 2 compute instances",
+            "create GPU instance 3g.40gb at 4 with 2 compute instances",
         ),
     ],
 )
@@ -207,7 +207,8 @@ def test_an_instance_says_who_lives_in_it() -> None:
     theirs = {"vm": "", "foreign": "vGPU on 0000:41:00.4", "profile": "1g.24gb"}
     full = {**made, "id": None, "compute": [0], "vgpus": [ours, theirs]}
     assert instance_text(full) == (
-        "1g.24gb at 2, 1 compute instance, not made yet: a (DC-1-2Q), foreign vGPU on 0000:41:00.4"
+        "1g.24gb at 2, 1 compute instance, not created yet: a "
+        "(DC-1-2Q), foreign vGPU on 0000:41:00.4"
     )
 
 

@@ -101,11 +101,11 @@ def test_a_device_swapped_for_another_is_told_twice():
     swapped = SENT.replace('bus="0x41"', 'bus="0x42"')
     assert domainxml.differences(SENT, swapped) == (
         "/devices/hostdev[0x0000 0x41 0x00 0x0]: dropped",
-        "/devices/hostdev[0x0000 0x42 0x00 0x0]: not asked for",
+        "/devices/hostdev[0x0000 0x42 0x00 0x0]: not expected",
     )
 
 
 def test_a_device_nobody_asked_for_is_told():
     extra = SENT.replace("</devices>", f"<hostdev><source>{PCI}</source></hostdev></devices>")
     extra = extra.replace('bus="0x41" slot="0x00" function="0x0"/></', 'bus="0x99"/></')
-    assert domainxml.differences(SENT, extra) == ("/devices/hostdev[0x0000 0x99]: not asked for",)
+    assert domainxml.differences(SENT, extra) == ("/devices/hostdev[0x0000 0x99]: not expected",)

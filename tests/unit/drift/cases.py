@@ -244,7 +244,7 @@ CASES = {
         M,
         lambda f: f.with_domain(ownership=None, devices=()),
         (Kind.DOMAIN_NOT_OURS,),
-        ("another hand", "domrename"),
+        ("somebody else", "domrename"),
     ),
     "mark of another fleet": Case(
         M, lambda f: marked(f, fleet="other"), (Kind.MARK,), ("fleet other", "--keep-nvram")
@@ -267,7 +267,7 @@ CASES = {
         M,
         lambda f: defined(f, memory="2GiB"),
         (Kind.DEFINITION,),
-        ("memory is 2GiB, asked for is 512MiB", "virsh edit web", "apply -f FILE"),
+        ("memory is 2GiB, should be 512MiB", "virsh edit web", "apply -f FILE"),
     ),
     "vcpus edited": Case(M, lambda f: defined(f, vcpus="4"), (Kind.DEFINITION,), ("vcpus is 4",)),
     "pinned": Case(
@@ -280,7 +280,7 @@ CASES = {
         M,
         lambda f: f.with_domain(autostart=True),
         (Kind.DEFINITION,),
-        ("autostart of web is on, asked for is off", "virsh autostart --disable web"),
+        ("autostart of web is on, should be off", "virsh autostart --disable web"),
     ),
     "device defined and attached": Case(
         M,
@@ -327,7 +327,7 @@ CASES = {
         V, vgpu(placement_id=40), (Kind.DEVICE_DIFFERS,), ("placement id 40",)
     ),
     "vendor's VF on another driver": Case(
-        V, on_driver("vfio-pci"), (Kind.DEVICE_DRIVER,), ("on vfio-pci, which makes no vGPU",)
+        V, on_driver("vfio-pci"), (Kind.DEVICE_DRIVER,), ("on vfio-pci, which provides no vGPU",)
     ),
     "VFs off": Case(
         V,
@@ -373,13 +373,13 @@ CASES = {
         M,
         lambda f: f.with_stranger(f.allocation.device),
         (Kind.DEVICE_TAKEN,),
-        ("in domain stranger, which is not ours", "virsh edit stranger"),
+        ("in domain stranger, which is foreign", "virsh edit stranger"),
     ),
     "in a domain of another fleet, which claims it": Case(
         M,
         lambda f: claimed(f.with_stranger(f.allocation.device), fleet="other", vm="y"),
         (Kind.CLAIM_DIFFERS, Kind.DEVICE_TAKEN),
-        ("which is not ours, claimed by fleet other for y → on h1: cat /var/lib/vgpumgr/claims/",),
+        ("which is foreign, claimed by fleet other for y → on h1: cat /var/lib/vgpumgr/claims/",),
     ),
     # claims
     "claim removed": Case(
@@ -404,7 +404,7 @@ CASES = {
         M,
         lambda f: f.with_facts(claims=(), epochs={}),
         (Kind.CLAIM_MISSING, Kind.REINSTALLED),
-        ("it was installed anew", "vgpumgr host uncordon h1"),
+        ("it was reinstalled", "vgpumgr host uncordon h1"),
     ),
     "claim of another fleet": Case(
         M, lambda f: claimed(f, fleet="other"), (Kind.CLAIM_DIFFERS,), ("another's: fleet other",)
@@ -469,7 +469,7 @@ CASES = {
         ("is quarantined: it refused 3 times", "vgpumgr heal --lift"),
     ),
     "mdev made by hand": Case(
-        M, foreign_mdev, (Kind.FOREIGN,), (FOREIGN_MDEV, "T4-4Q", "takes room and is not ours")
+        M, foreign_mdev, (Kind.FOREIGN,), (FOREIGN_MDEV, "T4-4Q", "takes capacity and is foreign")
     ),
     "mdev of a foreign domain": Case(
         M,
@@ -482,7 +482,7 @@ CASES = {
         P,
         lambda f: f.with_stranger(f.gpu.vfs[3].address),
         (Kind.FOREIGN,),
-        ("in domain stranger takes room",),
+        ("in domain stranger takes capacity",),
     ),
     "GPU in a foreign domain": Case(
         F, lambda f: f.with_stranger(f.facts.gpus[7].device), (Kind.FOREIGN,), ("in domain",)

@@ -212,7 +212,7 @@ CANNOT: dict[str, tuple[Callable[[Hands], str], str]] = {
         lambda made: domain("desk", pci_hostdev(made.world.gpu().device)),
         "is on nvidia, not on vfio-pci",
     ),
-    "QEMU arguments": (lambda made: domain("desk", extra=ARGUMENTS), "QEMU arguments of its own"),
+    "QEMU arguments": (lambda made: domain("desk", extra=ARGUMENTS), "its own QEMU arguments"),
     "a name of another kind": (lambda made: domain("Desk_1"), "virsh domrename Desk_1 desk-1)"),
 }
 

@@ -70,7 +70,7 @@ def test_huge_pages_without_a_size_are_of_the_hosts_default() -> None:
     ("changes", "said"),
     [
         ({"kind": "xen"}, "a domain of xen"),
-        ({"arguments": True}, "QEMU arguments of its own"),
+        ({"arguments": True}, "its own QEMU arguments"),
         ({"password": True}, "its console has a password"),
     ],
 )

@@ -235,7 +235,7 @@ def test_every_host_must_answer_or_be_left_out_and_cordoned(world: SimWorld) -> 
     put_back()
     world.engine.refresh()
     world.sim.host("h2").faults.unreachable = True
-    with pytest.raises(HostUnreachable, match="did not tell"):
+    with pytest.raises(HostUnreachable, match="did not report"):
         thawing.thaw(world.engine)
     assert world.ledger.frozen() is not None
     thawing.thaw(world.engine, without=["h2"])
@@ -303,7 +303,7 @@ def test_a_host_that_was_installed_anew_is_set_aside_and_frees_nothing(world: Si
     blank(world, "h1")
     lines = world.engine.refresh_all()
     assert len(lines) == 1
-    assert "h1 was set aside" in lines[0]
+    assert "h1 was cordoned" in lines[0]
     assert (world.ledger.host("h1").cordoned, world.ledger.host("h2").cordoned) == (True, False)
     assert world.ledger.allocations() == held
     assert world.ledger.frozen() is None

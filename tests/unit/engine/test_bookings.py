@@ -70,7 +70,7 @@ def test_others_are_placed_beside_what_it_needs(sim: PoolSim) -> None:
     sim.engine.apply([alone("beside")])
     with pytest.raises(NoPlacement) as refused:
         sim.engine.apply([alone("late")])
-    assert refused.value.why == "room for 2 × T4-4Q is kept for bookings of pool cad"
+    assert refused.value.why == "capacity for 2 × T4-4Q is reserved for bookings of pool cad"
     sim.turn()
     assert sim.states() == {"cad-01": "ready", "cad-02": "ready"}
     sim.clock.wait(3 * HOUR)
@@ -114,7 +114,7 @@ def test_desktops_of_others_are_placed_beside_what_it_needs(sim: PoolSim) -> Non
     )
     rows, refused = making.fit(sim.engine, [taken])
     assert rows == [] and [row.name for row, _ in refused] == ["other-01"]
-    assert "4 × T4-4Q is kept for bookings of pool cad" in str(refused[0][1].why)
+    assert "4 × T4-4Q is reserved for bookings of pool cad" in str(refused[0][1].why)
 
 
 def test_what_does_not_fit_is_refused_with_who_is_in_the_way(sim: PoolSim) -> None:

@@ -112,7 +112,7 @@ def test_devices_of_others_stay_and_room_is_made_around_them(
     assert sorted(found.where().values()) == ["h1", "h2"]
     stuck = found.plan(Empty(gpus=1)).found
     assert isinstance(stuck, NoMoves)
-    assert "lives on it" in stuck.obstacles[0].text
+    assert "is on it" in stuck.obstacles[0].text
     plan = found.plan(Room(request=vm("big", "mtty-2")))
     assert isinstance(plan.found, Moves)
     [move] = plan.found.moves

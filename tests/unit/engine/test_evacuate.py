@@ -358,7 +358,7 @@ class TestGoingOn:
         operation = self.cut(bench, 5, after=False)
         assert bench.state("h2") is DomainState.RUNNING
         outcome = bench.world.engine.undo(operation)
-        assert "cannot be taken back any more" in str(outcome.vms[0].error)
+        assert "can no longer be undone" in str(outcome.vms[0].error)
         assert bench.state("h2") is DomainState.RUNNING
         bench.world.engine.resume(operation).raise_for_failure()
         assert bench.world.ledger.vm("desk").host == "h2"
@@ -391,7 +391,7 @@ def test_serve_tells_of_a_lost_host_that_is_off_and_what_to_type(bench: Bench) -
     served = Served(bench.world.engine)
     served.controller.once()
     served.controller.once()
-    told = [each.next for each in served.events if "can be made anew" in each.text]
+    told = [each.next for each in served.events if "can be recreated" in each.text]
     assert told == ["vgpumgr host evacuate h1   (or the setting evacuate: automatic)"]
     assert bench.world.ledger.vm("desk").host == "h1"
 

@@ -109,7 +109,7 @@ def test_the_next_plan_does_not_wait_for_a_host_whose_last_look_failed(fleet: Fl
     assert fleet.took() == pytest.approx(SLOWEST_S + WAITS.doubted_s)
     assert planned.warnings[0] == (
         "host h03 did not answer within 2.7 s and was not considered; "
-        "its last look failed: did not answer within 5.0 s"
+        "its last probe failed: did not answer within 5.0 s"
     )
     fleet.slow.hung.clear()
     assert fleet.engine.plan([vm()]).warnings == ()

@@ -126,7 +126,7 @@ def test_a_reboot_between_two_changes_is_not_called_done(a100: SimWorld) -> None
     """VFs on, reboot, GPU instance made: each step was seen, and the VFs are off again."""
     engine = replace(a100.engine, ledger=Rebooting(a100, 4))  # type: ignore[arg-type]
     _, outcome = engine.layout_apply([spec(CUT)])
-    with pytest.raises(Conflict, match="not as declared after all") as failed:
+    with pytest.raises(Conflict, match="still differs from its declaration") as failed:
         outcome.raise_for_failure()
     assert "VFs: 0 on, wanted 20" in failed.value.why
     a100.cut(CUT)

@@ -63,7 +63,7 @@ def test_a_delete_cannot_be_undone(world: World) -> None:
     world.engine.apply([FULL])
     world.host.refuse("undefine", OutcomeUnknown("cut"))
     outcome = world.engine.delete(["web"], keep_disks=False, force=True)
-    with pytest.raises(Conflict, match="cannot be taken back"):
+    with pytest.raises(Conflict, match="cannot be undone"):
         world.engine.undo(outcome.operation)
 
 

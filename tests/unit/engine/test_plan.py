@@ -264,7 +264,7 @@ def test_of_a_misfit_the_refusal_is_kept_with_its_reasons(world: World) -> None:
     (request,) = world.ledger.requests()
     assert (request.answer, request.spec.name) == (Answer.REFUSED, "b")
     assert request.explanation is not None
-    assert "cannot make A100-40C" in request.explanation.reasons[0].text
+    assert "does not offer A100-40C" in request.explanation.reasons[0].text
 
 
 def test_with_partial_what_fits_is_made(world: World) -> None:

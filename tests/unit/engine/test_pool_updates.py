@@ -162,7 +162,7 @@ def test_there_is_no_way_back_once_the_old_disk_is_gone(
     world: PoolSim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = _cut(world, DeleteReplaced, monkeypatch)
-    with pytest.raises(Conflict, match="cannot be taken back any more") as refused:
+    with pytest.raises(Conflict, match="can no longer be undone") as refused:
         world.engine.undo(cut).raise_for_failure()
     assert refused.value.why == "the disk that it had is deleted"
     world.engine.resume(cut).raise_for_failure()

@@ -94,7 +94,7 @@ def test_nobody_but_the_pool_takes_a_desktop_away(made: list[PoolSim], tmp_path:
     with pytest.raises(Conflict, match="cad-01 is a desktop of pool cad") as refused:
         world.engine.delete(["cad-01"], keep_disks=False, force=True)
     assert "ada has it" in refused.value.why
-    with pytest.raises(Conflict, match="a name that pool cad gives"):
+    with pytest.raises(Conflict, match="a name that pool cad uses"):
         world.engine.apply([replace(world.ledger.vm("cad-01").spec, name="cad-07")])
     with pytest.raises(Conflict, match="in use"):
         world.engine.delete_pool("cad")
@@ -111,7 +111,7 @@ def test_a_drained_pool_keeps_its_users_and_goes_when_they_have(
     world.engine.drain_pool("cad", on=True)
     world.turn()
     assert list(world.states()) == ["cad-01"]
-    with pytest.raises(Conflict, match="being emptied"):
+    with pytest.raises(Conflict, match="being drained"):
         world.assign("bob")
     world.engine.release_desktop("cad", "ada")
     world.engine.delete_pool("cad")
@@ -127,7 +127,7 @@ def test_a_new_image_comes_by_a_canary(made: list[PoolSim], tmp_path: Path) -> N
     world.turn()
     images = [each.desktop.image for each in world.rows().values()]
     assert sorted(images) == [OLD, OLD, NEW]
-    with pytest.raises(Conflict, match="still coming"):
+    with pytest.raises(Conflict, match="still being rolled out"):
         world.engine.push_image("cad", BAD)
     for _ in range(4):
         world.turn(400)
@@ -139,7 +139,7 @@ def test_a_new_image_comes_by_a_canary(made: list[PoolSim], tmp_path: Path) -> N
 
 def test_a_bad_image_stops_at_its_canary(made: list[PoolSim], tmp_path: Path) -> None:
     world = sim(made, tmp_path, spare=2)
-    with pytest.raises(NotFound, match="image cad@3 lies on no host"):
+    with pytest.raises(NotFound, match="image cad@3 is on no host"):
         world.engine.push_image("cad", BAD)
     faults = world.world.sim.hosts["h1"].faults
     faults.inject(["unreachable"])
@@ -204,12 +204,12 @@ def test_what_cannot_be_is_refused(made: list[PoolSim], tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="would both have a desktop cad-01"):
         world.engine.put_pool(other)
     world.world.apply(replace(spec().desktop, name="lab-1", disks=()))
-    with pytest.raises(Conflict, match="lab-1 is there already"):
+    with pytest.raises(Conflict, match="lab-1 exists already"):
         world.engine.put_pool(replace(other, naming=Naming("lab-")))
     lacking = replace(other.desktop, gpus=(replace(other.desktop.gpus[0], profile="A40-8Q"),))
     with pytest.raises(NoPlacement) as refused:
         world.engine.put_pool(replace(other, desktop=lacking, naming=Naming("x-")))
-    assert "no GPU of the fleet makes A40-8Q; A40 could" in refused.value.why
+    assert "no GPU of the fleet provides A40-8Q; A40 could" in refused.value.why
     world.ledger.set_quota(Quota(tenant="default", vms=2))
     with pytest.raises(QuotaExceeded):
         world.engine.put_pool(replace(spec(least=3), name="other", naming=Naming("x-")))

@@ -67,7 +67,7 @@ def test_those_that_start_together_wait_together() -> None:
     other = vm("c", queue=ON)
     kept, waiting = settled(ask([a, b, other], ()), [yes(a), no(b), yes(other)], ())
     assert list(kept) == ["c"]
-    assert [each.why for each in waiting] == ["no room yet for all of g", "it is full"]
+    assert [each.why for each in waiting] == ["not enough capacity yet for all of g", "it is full"]
 
 
 def test_room_that_one_held_back_would_have_is_anothers() -> None:
@@ -86,13 +86,13 @@ def test_room_that_one_held_back_would_have_is_anothers() -> None:
 
 def test_what_can_never_start_is_refused() -> None:
     a, b = vm("a", queue=Terms(after=("b",))), vm("b", queue=Terms(after=("a",)))
-    with pytest.raises(NotFound, match="a is to start after b"):
+    with pytest.raises(NotFound, match="a depends on b"):
         require_known([a, vm("b")], ())
     with pytest.raises(UsageError) as caught:
         require_known([a], [waits(b)])
     assert caught.value.why in {"a → b → a", "b → a → b"}
     require_known([a], [replace(waits(vm("b", queue=ON)), state=QueueState.ENDED)])
-    with pytest.raises(Conflict, match="a waits in the queue as something else"):
+    with pytest.raises(Conflict, match="a waits in the queue with another definition"):
         require_known([vm("a", queue=ON, vcpus=4)], [waits(vm("a", queue=ON))])
 
 

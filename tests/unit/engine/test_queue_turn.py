@@ -159,7 +159,7 @@ def test_heal_starts_no_vm_whose_work_is_done(world: SimWorld) -> None:
     assert record.facts is not None
     world.ledger.update_host(replace(record, settled_boot=record.facts.boot_id))
     [remedy] = world.engine.heal_plan(Chosen()).remedies
-    assert (remedy.steps, remedy.text) == ((), "its guest has powered off: the queue ends it")
+    assert (remedy.steps, remedy.text) == ((), "its guest has powered off: the queue closes it")
 
 
 def test_one_controller_has_the_queue_at_a_time(world: SimWorld, tmp_path: Path) -> None:

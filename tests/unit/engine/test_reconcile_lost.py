@@ -41,7 +41,7 @@ def test_a_host_that_is_off_is_evacuated_where_the_setting_says_so(bench: Bench)
     served.controller.once()
     assert bench.world.ledger.vm("desk").host == "h2"
     (told,) = served.told(EventKind.HOST_EVACUATED)
-    assert "1 VM made anew" in told.text
+    assert "1 VM recreated" in told.text
 
 
 def test_a_host_that_may_be_on_is_never_evacuated_nor_switched_off(bench: Bench) -> None:

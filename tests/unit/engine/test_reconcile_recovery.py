@@ -46,7 +46,7 @@ def test_a_creation_whose_worker_was_killed_is_finished(world: World, verb: str)
     assert world.settled()
     (operation,) = world.ledger.operations()
     assert operation.state is OperationState.DONE
-    assert operation.summary == "its worker had died; ended by serve"
+    assert operation.summary == "its process had died; serve closed the operation"
     (event,) = served.told(EventKind.OPERATION_ENDED)
     assert event.operation == operation.id
 
@@ -171,7 +171,7 @@ def test_a_start_that_was_cut_gives_way_to_a_newer_stop(world: World) -> None:
     (task,) = world.ledger.tasks(start.id)
     assert (task.state, task.error) == (
         TaskState.FAILED,
-        "a newer operation on this VM took its place",
+        "superseded by a newer operation on this VM",
     )
 
 

@@ -142,7 +142,7 @@ def test_no_new_vm_is_placed_until_the_host_is_whole(world: World, served: Serve
     world.host.reboot()
     served.serve(25)
     world.engine.refresh()
-    assert "rebooted: what it lost is being brought back" in refused(world)
+    assert "rebooted: vgpumgr serve is restoring its state" in refused(world)
     assert runs(world, "a")
     served.serve(60)
     assert runs(world, "b")
@@ -221,7 +221,7 @@ def test_on_a_host_that_was_installed_anew_nothing_is_made_again(tmp_path: Path)
     served.controller.once()
     assert world.facts().domains == ()
     assert len(world.ledger.operations()) == 1
-    assert any("installed anew" in event.text for event in served.told(EventKind.HOST_WAITS))
+    assert any("reinstalled" in event.text for event in served.told(EventKind.HOST_WAITS))
     world.close()
 
 

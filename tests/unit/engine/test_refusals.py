@@ -85,7 +85,7 @@ def test_no_more_than_four_others_are_tried(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [BadImage("it is not whole"), OutcomeUnknown("the call was cut")],
+    [BadImage("it is not whole"), OutcomeUnknown("the call was aborted")],
     ids=["the request's fault", "nobody knows"],
 )
 def test_what_is_no_refusal_is_not_tried_elsewhere(world: World, error: VgpumgrError) -> None:
@@ -171,7 +171,7 @@ def test_a_move_to_another_gpu_tells_of_its_host_what_any_start_does(tmp_path: P
 
 def test_what_was_taken_back_by_request_is_not_tried_elsewhere(world: World) -> None:
     world.host.refuse("mdev_create")
-    world.host.refuse("mdev_look", OutcomeUnknown("the call was cut"), times=9)
+    world.host.refuse("mdev_look", OutcomeUnknown("the call was aborted"), times=9)
     outcome = apply(world, "web", "h1", "h2")
     assert outcome.vms[0].state is TaskState.UNDOING
     world.host.refusals.clear()

@@ -145,8 +145,8 @@ def test_on_older_kernels_vfs_list_them_as_mdev_types() -> None:
 @pytest.mark.parametrize(
     ("types", "why"),
     [
-        (None, "tells MIG profiles, but not which vGPUs they hold"),
-        ([], "tells MIG profiles, but no vGPU type that lies in one"),
+        (None, "reports MIG profiles, but not which vGPUs they hold"),
+        ([], "reports MIG profiles, but no vGPU type that is backed by one"),
         (told(), ""),
     ],
 )
@@ -159,7 +159,7 @@ def test_why_nothing_is_offered_is_said(types: list[dict[str, Any]] | None, why:
 
 def test_types_may_not_be_told_while_mig_is_off() -> None:
     why = frameworks.no_mig_vgpus(board([], on=False))
-    assert why.endswith("but no vGPU type that lies in one while MIG is off")
+    assert why.endswith("but no vGPU type that is backed by one while MIG is off")
 
 
 def test_a_layout_could_turn_mig_on() -> None:

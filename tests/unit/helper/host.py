@@ -359,5 +359,5 @@ def power_cut(host: FakeHost, before: str, verb: str, /, **args: Any) -> None:
     host.cut_before = before
     with contextlib.suppress(PowerCut):
         call(host, verb, **args)
-        raise AssertionError(f"nothing was cut: no {before!r} in {host.log}")
+        raise AssertionError(f"nothing was aborted: no {before!r} in {host.log}")
     host.cut_before = None

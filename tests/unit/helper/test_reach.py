@@ -40,7 +40,7 @@ def test_only_gpus_are_taken_from_their_drivers(host: FakeHost, kind: str) -> No
     """The disk that the host boots from, say."""
     stranger(host, kind)
     error = refused(host, "vfio_bind", address=OTHER, claim=CLAIM)
-    assert (error["code"], error["message"]) == ("refused", f"{OTHER} is no GPU")
+    assert (error["code"], error["message"]) == ("refused", f"{OTHER} is not a GPU")
     assert untouched(host) and host.driver_of(OTHER) == f"driver-{kind}"
 
 
@@ -105,7 +105,7 @@ def test_no_network_cards_vfs_are_changed(host: FakeHost, verb: str, args: Any) 
     path = stranger(host, NIC)
     host.files |= {f"{path}/sriov_totalvfs": "8\n", f"{path}/sriov_numvfs": "2\n"}
     error = refused(host, verb, gpu=OTHER, **args)
-    assert (error["code"], error["message"]) == ("refused", f"{OTHER} is no GPU")
+    assert (error["code"], error["message"]) == ("refused", f"{OTHER} is not a GPU")
     assert untouched(host)
 
 
@@ -130,7 +130,7 @@ def test_a_claim_of_something_else_is_not_replayed_at_a_boot(host: FakeHost, kin
     claim = {"unit": unit, "fleet": "fleet-1", "epoch": 1, **CLAIM, "wanted": wanted}
     host.files[f"{STATE}/claims/{unit}.json"] = json.dumps(claim)
     failed = done(host, "restore")["failed"]
-    assert [(each["unit"], "is no GPU" in each["why"]) for each in failed] == [(unit, True)]
+    assert [(each["unit"], "is not a GPU" in each["why"]) for each in failed] == [(unit, True)]
     assert not [path for what, path in host.log if what == "write"]
 
 
@@ -145,7 +145,7 @@ def test_a_storage_pool_is_what_libvirt_calls_one(host: FakeHost, verb: str, poo
     error = refused(host, verb, path=f"{pool}/shadow", pool_path=pool)
     assert (error["code"], error["message"]) == (
         "refused",
-        f"{pool} is no storage pool of libvirt's",
+        f"{pool} is not a storage pool of libvirt's",
     )
     done(host, verb, path="/pool/a.img", pool_path="/pool")
 

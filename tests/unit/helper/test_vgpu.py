@@ -202,7 +202,7 @@ def test_parameters_are_written_and_read_back(host: NvidiaHost) -> None:
 def test_what_cannot_be_taken_back_keeps_its_claim(host: NvidiaHost) -> None:
     host.hooks[host.real(vf_file("vgpu_params"))] = lambda _: host.open_groups.add(80)
     error = refused(host, "vgpu_create", **CREATE, params={"frame_rate_limiter": 0})
-    assert "it could not be taken back either: the vGPU on" in error["why"]
+    assert "it could not be undone either: the vGPU on" in error["why"]
     assert (host.types, host.claims()) == ({VF: TYPE}, [f"pci-{VF}.json"])
 
 

@@ -93,7 +93,7 @@ def test_a_failed_task_is_named_with_what_the_host_said(cli: Cli, ansible: Ansib
     assert ran.err.splitlines()[0] == "here  iommu: Add the arguments: changed"
     assert "setting up here failed at: iommu: Write GRUB's menu" in ran.err
     assert "grub-probe: no such disk" in ran.err
-    assert "the same command goes on" in ran.err
+    assert "the same command resumes" in ran.err
     assert cli.items("host", "list") == []
 
 
@@ -158,9 +158,9 @@ def test_variables_come_from_a_file_and_the_command_line_beats_it(
     [
         (("-e", "iomu_grub=false"), "did you mean iommu_grub?"),
         (("-e", "iommu_grub"), "is not KEY=VALUE"),
-        (("-e", "iommu_grub=[",), "the value is no YAML"),
+        (("-e", "iommu_grub=[",), "the value is not YAML"),
         (("--extra-vars", "/nowhere"), "/nowhere cannot be read"),
-        (("--no-install",), "leave --no-install out"),
+        (("--no-install",), "leave out --no-install"),
     ],
 )  # fmt: skip
 def test_what_is_refused_before_anything_starts(
@@ -201,4 +201,4 @@ def test_ctrl_c_ends_ansible_and_says_how_to_go_on(cli: Cli, ansible: Ansible) -
     presser.start()
     ran = cli.fails(130, *ADD)
     presser.join()
-    assert "the same command goes on" in ran.err
+    assert "the same command resumes" in ran.err

@@ -135,11 +135,11 @@ def test_a_move_that_stalls_is_cancelled() -> None:
 
     def work(*_: object) -> None:
         assert beside.cancelled.wait(60)
-        raise HostRefused("it goes on where it is", why="canceled by client")
+        raise HostRefused("it keeps running where it is", why="canceled by client")
 
     pair, log, _ = made(work)
     beside._log = log
-    with pytest.raises(HostRefused, match="from h1 to h2 was cut") as caught:
+    with pytest.raises(HostRefused, match="from h1 to h2 was aborted") as caught:
         run(pair, beside)
     assert f"nothing moved for {STALL_S:g} s" in caught.value.why
     assert log == ["held h1", "held h2", "cancel web"]
@@ -153,7 +153,7 @@ def test_one_that_does_not_listen_is_cut_the_source_first() -> None:
         raise OutcomeUnknown("cut", why="End of file")
 
     pair, log, links = made(work)
-    with pytest.raises(OutcomeUnknown, match="from h1 to h2 was cut"):
+    with pytest.raises(OutcomeUnknown, match="from h1 to h2 was aborted"):
         run(pair, Beside(log, still))
     assert log[2:] == ["cancel web", "cut h1", "cut h2"]
 

@@ -19,5 +19,5 @@ def test_a_key_exchange_that_never_ends_is_an_unreachable_host() -> None:
         target = SshTarget(host="h1", port=22, user="u", identity_files=())
         with pytest.raises(HostUnreachable) as raised:
             verified(target, lambda: ours, 0.3, frozenset({"SHA256:x"}), "")
-    assert "does not speak SSH" in raised.value.message
+    assert "does not answer as an SSH server" in raised.value.message
     assert raised.value.why == "no keys exchanged within 0.3 s"

@@ -142,13 +142,13 @@ def test_a_helper_that_is_too_old_for_a_verb_is_named_with_the_way_out() -> None
 
 @pytest.mark.parametrize("out", [b'{"ok": true}', b'{"ok": "yes", "result": {}}', b"[]", b"7"])
 def test_an_answer_without_result_is_unknown(out: bytes) -> None:
-    with pytest.raises(OutcomeUnknown, match="no proper answer"):
+    with pytest.raises(OutcomeUnknown, match="an invalid answer"):
         helper(Script(Completed(0, out, ""))).call("probe", {})
 
 
 def test_a_cut_change_is_unknown_and_a_cut_look_is_not() -> None:
     late, lost = CallCut("no answer within 5 s", timed_out=True), CallCut("broken")
-    with pytest.raises(OutcomeUnknown, match="mdev_create on h1 was cut"):
+    with pytest.raises(OutcomeUnknown, match="mdev_create on h1 was aborted"):
         helper(Script(late)).call("mdev_create", {"claim": CLAIM})
     with pytest.raises(DeadlineExceeded):
         helper(Script(late)).call("mdev_look", {"uuid": "u"})
@@ -199,7 +199,7 @@ def test_a_helper_that_dies_is_unknown_and_its_last_words_are_shown() -> None:
 def test_a_probe_only_host_is_never_changed() -> None:
     script = Script()
     launch = Launch(argv=("python3",), may_change=False)
-    with pytest.raises(NotPermitted, match="probed only"):
+    with pytest.raises(NotPermitted, match="probe-only"):
         helper(script, launch).call("mdev_create", {"claim": CLAIM})
     assert script.asked == []
 

@@ -111,7 +111,7 @@ def test_a_host_that_is_only_probed_has_no_consoles() -> None:
     only = HelperConsole(
         "h1", lambda _: program, streamed(), timeout_s=1.0, identity=lambda: ("f", 1)
     )
-    with pytest.raises(NotPermitted, match="probed only"):
+    with pytest.raises(NotPermitted, match="probe-only"):
         only("desk", "vm-1")
     assert program.heard == b""
 

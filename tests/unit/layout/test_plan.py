@@ -205,7 +205,7 @@ def test_instances_that_cannot_be_are_refused(wanted, why: str) -> None:
 @pytest.mark.parametrize(
     ("compute", "message"),
     [
-        (("5c.3g.40gb",), "no compute instance of 3g.40gb"),
+        (("5c.3g.40gb",), "not a compute instance of 3g.40gb"),
         (("3g.40gb", "1c.3g.40gb"), "do not fit into one 3g.40gb"),
     ],
 )
@@ -258,7 +258,7 @@ def test_a_stranger_whose_instance_is_not_known_blocks_them_all() -> None:
 
 def test_instances_left_of_vms_block_a_rebind() -> None:
     facts = gpu(A100, vfs=vendor_vfs(A100, 32), mig=mig(instance("1g.10gb", 19, 0, 1)))
-    assert "made for VMs" in refused(facts, GpuLayout(vfs=0), made=(0,)).message
+    assert "created for VMs" in refused(facts, GpuLayout(vfs=0), made=(0,)).message
 
 
 # -- what a board, a driver or a probe forbids ---------------------------------------------------
@@ -294,7 +294,7 @@ def test_instances_left_of_vms_block_a_rebind() -> None:
             GpuLayout(mig=True, scheduler=Scheduler.EQUAL_SHARE),
             "no choice of schedulers",
         ),
-        (mi300x(1), GpuLayout(vfs=8), "gim alone makes the VFs"),
+        (mi300x(1), GpuLayout(vfs=8), "gim alone creates the VFs"),
         (mi300x(1), GpuLayout(vfs=4), "supports 1, 8 VFs, not 4"),
         (mi300x(1), GpuLayout(mig=True), "has no MIG"),
     ],

@@ -290,7 +290,7 @@ def test_a_type_answers_to_its_other_name() -> None:
             A100,
             ["2g.10gb+me", "1g.5gb+me"],
             "mig-media",
-            "media extensions once, and they are with 2g.10gb+me at 4 (a VM placed before)",
+            "media extensions once, and they are with 2g.10gb+me at 4 (a VM of the same request)",
         ),
         (
             replace(A100, free_vfs=A100.free_vfs[:1]),
@@ -308,7 +308,7 @@ def test_a_type_answers_to_its_other_name() -> None:
             replace(A100, offers=(replace(A100.offers[0], starts=()),)),
             ["1g.5gb"],
             "mig-room",
-            "its driver named no place for another",
+            "its driver listed no place for another",
         ),
     ],
 )

@@ -159,7 +159,7 @@ def test_by_size_a_gpu_that_makes_less_is_preferred_to_one_that_makes_more() -> 
 def test_by_size_too_much_says_what_the_largest_is() -> None:
     (refused,) = refusals(host(T4), sized(24))
     assert refused.code == "gpu-memory"
-    assert "makes nothing of 24 GiB or more (its largest is T4-16Q with 16 GiB)" in refused.text
+    assert "has no profile of 24 GiB or more (its largest is T4-16Q with 16 GiB)" in refused.text
     assert headroom(Fleet(hosts=(host(T4),)), sized(4)) == 4
     assert headroom(Fleet(hosts=(host(T4),)), sized(4, count=3)) == 1
 
@@ -180,16 +180,18 @@ def test_the_framework_is_chosen_by_name_and_by_size() -> None:
     assert made(host(T4), sized(4, framework="any")) == ["T4-4Q"]
     (refused,) = refusals(host(T4), named("T4-4Q", framework="vfio-vf"))
     assert (refused.code, refused.facts["offered"]) == ("framework", "mdev")
-    assert "makes T4-4Q through mdev, vfio-vf is asked for" in refused.text
+    assert "provides T4-4Q through mdev, vfio-vf is requested" in refused.text
     (refused,) = refusals(host(T4), sized(8, framework="vfio-vf"))
-    assert "makes 8 GiB through mdev, passthrough, vfio-vf is asked for" in refused.text
+    assert "provides 8 GiB through mdev, passthrough, vfio-vf is requested" in refused.text
 
 
 def test_a_profile_that_only_a_layout_is_missing_for_shows_its_lines() -> None:
     gpu = replace(T4, could={"1g.10gb": "mig: true, vfs: max", "T4-4Q": "mixed_size: true"})
     (refused,) = refusals(host(gpu), named("1g.10gb"))
     assert refused.code == "needs-layout"
-    assert refused.text == ("T4 0000:41:00.0 could make 1g.10gb with a layout: mig: true, vfs: max")
+    assert refused.text == (
+        "T4 0000:41:00.0 could provide 1g.10gb with a layout: mig: true, vfs: max"
+    )
     held = replace(holding(8), could=gpu.could)
     (refused,) = refusals(host(held), named("T4-4Q"))
     assert refused.code == "same-size"

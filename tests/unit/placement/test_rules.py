@@ -191,7 +191,12 @@ def test_a_host_refuses_once_with_its_numbers(
             "model",
             "T4 0000:41:00.0 is not of model A40",
         ),
-        (T4, asking(gpus=gpus(("A40-8Q", 1))), "profile", "cannot make A40-8Q (it offers T4-2Q,"),
+        (
+            T4,
+            asking(gpus=gpus(("A40-8Q", 1))),
+            "profile",
+            "does not offer A40-8Q (it offers T4-2Q,",
+        ),
         (
             replace(T4, passthrough_blocked="IOMMU is off"),
             asking(gpus=gpus(("passthrough", 1))),
@@ -214,7 +219,7 @@ def test_a_host_refuses_once_with_its_numbers(
             holding(WHOLE, 1),
             VM,
             "given-whole",
-            "T4 0000:41:00.0 is given whole to VM old, no room for T4-4Q",
+            "T4 0000:41:00.0 is passed through whole to VM old, no room for T4-4Q",
         ),
         (
             holding(offer(4), 3),
@@ -226,7 +231,7 @@ def test_a_host_refuses_once_with_its_numbers(
             replace(T4, offers=(offer(4, max_per_vm=1),)),
             asking(gpus=gpus(("T4-4Q", 2))),
             "max-per-vm",
-            "T4-4Q on T4 0000:41:00.0 allows 1 in one VM, 2 vGPUs are asked for",
+            "T4-4Q on T4 0000:41:00.0 allows 1 in one VM, 2 vGPUs are requested",
         ),
         (
             holding(offer(4), 1, replace(T4, offers=(offer(4, max_instances=1),))),

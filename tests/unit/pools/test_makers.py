@@ -22,7 +22,7 @@ def test_what_a_gpu_makes_is_fine() -> None:
 
 
 def test_what_none_makes_is_said_with_the_boards_that_could() -> None:
-    assert asking("L40S-8Q") == "no GPU of the fleet makes L40S-8Q; L40S could"
+    assert asking("L40S-8Q") == "no GPU of the fleet provides L40S-8Q; L40S could"
     assert asking("MI300X-1of8").endswith("; MI300X could")
-    assert asking("7g.80gb").startswith("no GPU of the fleet makes 7g.80gb; A100-PCIE-80GB,")
-    assert asking("2Q", model="L40S") == "no GPU of the fleet makes 2Q"
+    assert asking("7g.80gb").startswith("no GPU of the fleet provides 7g.80gb; A100-PCIE-80GB,")
+    assert asking("2Q", model="L40S") == "no GPU of the fleet provides 2Q"

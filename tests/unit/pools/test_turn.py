@@ -290,8 +290,8 @@ def test_who_waits_is_told_what_for() -> None:
     used = [desktop(n, session=session(f"u{n}")) for n in range(2)]
     full = assign(view(pool(spare=0, most=2), *used), ask("ada"))
     assert isinstance(full, Refusal)
-    assert full.text == "no desktop is ready: all 2 that there may be are in use"
+    assert full.text == "no desktop is ready: all 2 (the maximum) are in use"
     canary = Rollout(image=NEW, previous=OLD, since=NOW, phase=Phase.CANARY)
     tried = assign(view(pool(), desktop(1, image=NEW), rollout=canary), ask("ada"))
     assert isinstance(tried, Refusal)
-    assert tried.text == f"no desktop is ready but cad-01, which tries {NEW}"
+    assert tried.text == f"no desktop is ready but cad-01, the canary of {NEW}"

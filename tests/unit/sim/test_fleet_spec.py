@@ -45,13 +45,13 @@ def test_boards_of_all_vendors_and_a_fabric() -> None:
         (
             "    gpus: [{board: H100-SXM5-80GB, count: 8}]\n    fabric: HGX-H100\n",
             "fabric",
-            "'HGX-H100' is no NVSwitch board: write HGX-A100-16, HGX-A100-8, HGX-H100-8 or "
+            "'HGX-H100' is not a NVSwitch board: write HGX-A100-16, HGX-A100-8, HGX-H100-8 or "
             "HGX-B200-8; did you mean HGX-H100-8?",
         ),
         (
             "    gpus: [{board: H100-SXM5-80GB, count: 4}]\n    fabric: HGX-H100-8\n",
             "fabric",
-            "HGX-H100-8 carries 8 GPUs made for it, not 4",
+            "HGX-H100-8 carries 8 GPUs of its own model, not 4",
         ),
         (
             "    gpus: [{board: H100-PCIE-80GB, count: 8}]\n    fabric: HGX-H100-8\n",

@@ -134,7 +134,7 @@ def test_a_board_outside_the_catalogue_is_cut_by_what_its_driver_tells() -> None
     found = of_unlisted(FILTERED, "1g.10gb", "7g.80gb")
     assert found.layout is not None, found.left_out
     assert found.layout.rules == (LayoutRule(models=(UNLISTED,), layout=cut),)
-    assert "compute instances are not made ahead" in found.left_out[0]
+    assert "compute instances are not created ahead" in found.left_out[0]
     numbered = of_unlisted("devices: [0]", "1g.10gb")
     assert numbered.layout is not None
     assert numbered.layout.rules == (LayoutRule(devices=("0000:41:00.0",), layout=cut),)
@@ -148,10 +148,10 @@ def test_a_board_outside_the_catalogue_is_cut_by_what_its_driver_tells() -> None
 def test_a_profile_that_neither_the_catalogue_nor_a_driver_knows_is_told() -> None:
     other = of_unlisted(FILTERED, "1g.12gb")
     assert other.layout is None
-    assert "tells no MIG profile 1g.10gb, but 1g.12gb" in other.left_out[0]
+    assert "reports no MIG profile 1g.10gb, but 1g.12gb" in other.left_out[0]
     silent = of_unlisted(FILTERED)
     assert silent.layout is None
-    assert "tells no MIG profile while MIG is off" in silent.left_out[0]
+    assert "reports no MIG profile while MIG is off" in silent.left_out[0]
 
 
 def test_boards_outside_the_catalogue_go_into_a_file_by_their_pci_id() -> None:
@@ -193,7 +193,7 @@ def test_types_that_no_driver_tells_are_said_to_be_unknown(
 ) -> None:
     found = vgpus_of_unlisted(wanted, unlisted_board(types))
     assert found.layout is None
-    assert "10de:2324: neither the catalogue nor its driver tells" in found.left_out[0]
+    assert "10de:2324: neither the catalogue nor its driver knows" in found.left_out[0]
 
 
 def with_filter(wanted: str) -> foreign.Imported | str:
@@ -216,7 +216,7 @@ def test_a_filter_with_a_subsystem_names_the_one_board_of_several() -> None:
     other = with_filter("0x25B610DE:0x157E10DE")
     assert not isinstance(other, str), other
     assert other.layout is None
-    assert "A16-4Q: no GPU here makes these" in other.left_out
+    assert "A16-4Q: no GPU here supports these" in other.left_out
 
 
 def test_a_filter_with_a_subsystem_that_is_no_boards_is_told() -> None:
@@ -251,7 +251,9 @@ def test_a_board_of_the_filter_that_cannot_do_it_is_told_with_the_reason() -> No
     found = foreign.read(text, "f.yaml")
     assert found.layout is not None
     assert found.layout.rules[0].models == ("A30",)
-    assert found.left_out[0].startswith("A100-PCIE-80GB: A100-PCIE-80GB makes no GPU instance")
+    assert found.left_out[0].startswith(
+        "A100-PCIE-80GB: A100-PCIE-80GB has no GPU instance profiles"
+    )
 
 
 def test_device_numbers_are_the_hosts_gpus_by_pci_address() -> None:
@@ -295,7 +297,9 @@ def test_time_sliced_types_need_vfs_and_nothing_of_a_board_that_makes_mdevs() ->
     assert found.layout == LayoutSpec(
         name="a40-8q", rules=(LayoutRule(models=("A40",), layout=GpuLayout(vfs=VFS_MAX)),)
     )
-    assert found.left_out == ("A40-8Q × 6: a vGPU is made for the VM that asks for it, not ahead",)
+    assert found.left_out == (
+        "A40-8Q × 6: a vGPU is created for the VM that requests it, not ahead",
+    )
     assert read(VGPU_DM, "T4-4Q").layout is None
 
 
@@ -368,7 +372,7 @@ def test_numbered_gpus_of_a_vgpu_file_are_addresses() -> None:
         (
             "mig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {4c.3g.20gb: 1}}]}",
             "mig-configs.a[0].mig-devices.4c.3g.20gb",
-            "is no MIG profile like 1g.10gb",
+            "is not a MIG profile like 1g.10gb",
         ),
         (
             "vgpu-configs: {a: [{devices: all, vgpu-devices: {A40-8Q: 0}}]}",
@@ -378,7 +382,7 @@ def test_numbered_gpus_of_a_vgpu_file_are_addresses() -> None:
         (
             "vgpu-configs: {a: [{devices: all, vgpu-devices: {a b: 1}}]}",
             "vgpu-configs.a[0].vgpu-devices.a b",
-            "is no vGPU type like",
+            "is not a vGPU type like",
         ),
         (
             "vgpu-configs: {a: [{devices: all, vgpu-devices: {A100-4C: 1, A100-1-5C: 1}}]}",
@@ -403,7 +407,7 @@ def test_a_foreign_file_needs_a_version() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "a: b\n", "apiVersion: vgpumgr/v1\nkind: Layout\n"])
 def test_another_file_is_told_to_be_none_of_the_two(text: str) -> None:
-    with pytest.raises(UsageError, match="no layout file of another tool"):
+    with pytest.raises(UsageError, match="not a layout file of another tool"):
         foreign.read(text, "f.yaml")
 
 
@@ -473,7 +477,7 @@ def test_what_a_format_has_no_word_for_is_told() -> None:
         "l: gpus[0]: vfs: the format has no word for it",
         "l: gpus[0]: scheduler: the format has no word for it",
         "l: gpus[0]: the tool chooses where an instance begins",
-        "l: gpus[0]: the tool makes a compute instance in each GPU instance",
+        "l: gpus[0]: the tool creates a compute instance in each GPU instance",
         "l: gpus[1]: says nothing of MIG",
         "l: gpus[2]: 0000:41:00.0: its number on the host is not known",
     }

@@ -104,8 +104,8 @@ A100 = "model: A100-PCIE-80GB"
         ("model: A3O, mig: true", "gpus[0].model", "no board 'A3O'; did you mean A30?"),
         ("model: [A30, MI300Y], vfs: 1", "gpus[0].model[1]", "did you mean MI300X?"),
         ("model: [7], mig: true", "gpus[0].model[0]", "must be text"),
-        ("devices: ['41:00.0'], mig: true", "gpus[0].devices[0]", "is no PCI address"),
-        ("devices: [7], mig: true", "gpus[0].devices[0]", "is no PCI address"),
+        ("devices: ['41:00.0'], mig: true", "gpus[0].devices[0]", "is not a PCI address"),
+        ("devices: [7], mig: true", "gpus[0].devices[0]", "is not a PCI address"),
         ("model: A30, devices: ['0000:41:00.0'], mig: true", "gpus[0].model", "leave it out"),
         ("vfs: all", "gpus[0].vfs", "'all' must be max, or a whole number"),
         ("vfs: -1", "gpus[0].vfs", "-1 must be max, or at least 0"),
@@ -118,8 +118,8 @@ A100 = "model: A100-PCIE-80GB"
         ("mixed_size: true, vfs: 0", "gpus[0].mixed_size", "lost without VFs"),
         ("mixed_size: true, scheduler: fixed-share", "gpus[0].scheduler", "does not work with"),
         ("model: T4, mig: true", "gpus[0].mig", "T4 has no MIG"),
-        ("model: T4, vfs: max", "gpus[0].vfs", "T4 makes its vGPUs without VFs"),
-        ("model: RTX-PRO-6000-BWE, vfs: max", "gpus[0].vfs", "RTX-PRO-6000-BWE makes no vGPUs"),
+        ("model: T4, vfs: max", "gpus[0].vfs", "T4 creates its vGPUs without VFs"),
+        ("model: RTX-PRO-6000-BWE, vfs: max", "gpus[0].vfs", "RTX-PRO-6000-BWE has no vGPUs"),
         ("model: T4, mixed_size: true", "gpus[0].mixed_size", "T4 has no mixed-size mode"),
         ("model: A40, vfs: 8", "gpus[0].vfs", "A40 has 32 VFs or none: write vfs: max"),
         ("model: MI300X, mig: true", "gpus[0].mig", "MI300X is not NVIDIA's"),
@@ -127,14 +127,14 @@ A100 = "model: A100-PCIE-80GB"
         (
             f"{A100}, instances: [{{profile: 1g.10gbb}}]",
             "gpus[0].instances[0].profile",
-            "A100-PCIE-80GB makes no GPU instance '1g.10gbb'; did you mean 1g.10gb?",
+            "A100-PCIE-80GB has no GPU instance profiles '1g.10gbb'; did you mean 1g.10gb?",
         ),
         (
             f"{A100}, instances: [{{profile: 1g.5gb}}]",
             "gpus[0].instances[0].profile",
-            "A100-PCIE-80GB makes no GPU instance '1g.5gb'",
+            "A100-PCIE-80GB has no GPU instance profiles '1g.5gb'",
         ),
-        ("instances: [{profile: 9g.9gb}]", "gpus[0].instances[0].profile", "no board makes"),
+        ("instances: [{profile: 9g.9gb}]", "gpus[0].instances[0].profile", "no board has"),
         ("model: 10de:1eb8, mig: true", "gpus[0].model", "the catalogue has no board '10de:1eb8'"),
         (
             "instances: [{profile: 1g.6gb}, {profile: 1g.10gb}]",
@@ -174,7 +174,7 @@ A100 = "model: A100-PCIE-80GB"
         (
             f"{A100}, instances: [{{profile: 3g.40gb, start: 0}}, {{profile: 1g.10gb, start: 3}}]",
             "gpus[0].instances[1].start",
-            "lies over instances[0]",
+            "overlaps instances[0]",
         ),
         (
             "instances: [{profile: 1g.10gb, start: 0, count: 2}]",

@@ -35,7 +35,7 @@ def test_all_of_it() -> None:
     [
         ("{}", "migration.address"),
         ("{address: ''}", "address"),
-        ("{address: 'tcp://10.0.0.1'}", "no host name"),
+        ("{address: 'tcp://10.0.0.1'}", "not a host name"),
         ("{address: h2, tls: yes please}", "tls"),
         ("{address: h2, bandwidth: 500}", "not a size"),
         ("{address: h2, bandwidth: 2TiB}", "1TiB"),

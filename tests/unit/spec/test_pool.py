@@ -89,12 +89,12 @@ def test_what_is_left_out_has_a_default() -> None:
     [
         ("min: 61", "8:6: min", "61 is more than max: 60"),
         ("spare: 61", "8:8: spare", "61 is more than max: 60"),
-        ("names: ws", "8:8: names", "'ws' is no pattern of names"),
-        ("names: -{n}", "8:8: names", "is no pattern of names"),
+        ("names: ws", "8:8: names", "'ws' is not a pattern of names"),
+        ("names: -{n}", "8:8: names", "is not a pattern of names"),
         (f"names: {'x' * 62}{{n}}", "8:8: names", "is longer than 63 characters"),
-        ("time_zone: Mars/Base", "8:12: time_zone", "is no time zone that this machine knows"),
-        ("time_zone: ../../etc", "8:12: time_zone", "is no time zone that this machine knows"),
-        ("idle_timeout: 30", "8:15: idle_timeout", "is no duration"),
+        ("time_zone: Mars/Base", "8:12: time_zone", "is not a time zone that this machine knows"),
+        ("time_zone: ../../etc", "8:12: time_zone", "is not a time zone that this machine knows"),
+        ("idle_timeout: 30", "8:15: idle_timeout", "is not a duration"),
         ("assignment: floatin", "8:13: assignment", "did you mean floating?"),
         ("update: {min_ready: 60}", "8:21: update.min_ready", "none to update"),
         ("update: {step: 0}", "8:16: update.step", "must be at least 1"),
@@ -112,8 +112,8 @@ def test_bad_input_is_named_with_its_place(lines: str, place: str, message: str)
     [
         ('{days: [fri], from: "17:59", to: "20:00", min: 1, spare: 1}', "overlaps schedules[0]"),
         ('{days: [thu], from: "20:00", to: "20:00", min: 1, spare: 1}', "overlaps schedules[0]"),
-        ('{days: [fr], from: "20:00", to: "21:00", min: 1, spare: 1}', "'fr' is no day"),
-        ('{days: [fri], from: "24:30", to: "21:00", min: 1, spare: 1}', "is no time of day"),
+        ('{days: [fr], from: "20:00", to: "21:00", min: 1, spare: 1}', "'fr' is not a day"),
+        ('{days: [fri], from: "24:30", to: "21:00", min: 1, spare: 1}', "is not a time of day"),
         ('{days: [sat], from: "8:00", to: "9:00", min: 61, spare: 1}', "61 is more than max: 60"),
     ],
 )

@@ -181,7 +181,7 @@ def test_the_row_referees_where_the_lock_was_lost_a_moment_ago(
     assert other.claim_operation("op-1")
     monkeypatch.setattr(lost._claiming._claims, "require", lambda: None)
     task = lost.tasks("op-1")[0].id
-    with pytest.raises(ClaimLost, match="no longer holds"):
+    with pytest.raises(ClaimLost, match="no longer owns"):
         lost.record(TaskMoved(task=task, state=TaskState.RUNNING))
     with pytest.raises(ClaimLost):
         lost.fresh_epoch()

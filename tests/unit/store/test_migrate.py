@@ -128,7 +128,7 @@ def test_an_earlier_backup_is_never_written_over(old: Path) -> None:
 
 def test_reading_an_old_ledger_says_what_to_type_and_changes_nothing(old: Path) -> None:
     before = ask(old, "SELECT sql FROM sqlite_master")
-    with pytest.raises(LedgerError, match="made by an older vgpumgr") as caught:
+    with pytest.raises(LedgerError, match="created by an older vgpumgr") as caught:
         open_ledger(old, create=False)
     assert "schema is version 1" in caught.value.why
     assert caught.value.next.startswith("vgpumgr store migrate")
@@ -150,7 +150,7 @@ def test_a_newer_ledger_is_left_alone(old: Path) -> None:
     raw.commit()
     raw.close()
     for open_it in (open_ledger, migrate_ledger):
-        with pytest.raises(LedgerError, match="made by a newer vgpumgr"):
+        with pytest.raises(LedgerError, match="created by a newer vgpumgr"):
             open_it(old)
     assert ask(old, "SELECT schema_version FROM meta") == [(99,)]
 

@@ -83,7 +83,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "l") as raw:
         raw.execute("UPDATE meta SET schema_version = 99")
     raw.close()
-    with pytest.raises(LedgerError, match="made by a newer vgpumgr"):
+    with pytest.raises(LedgerError, match="created by a newer vgpumgr"):
         open_ledger(tmp_path / "l")
 
 
@@ -129,7 +129,7 @@ def test_a_ledger_torn_in_the_middle_is_called_damaged(tmp_path: Path) -> None:
 
 def test_a_parent_that_is_a_file_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(LedgerError, match="cannot be made") as caught:
+    with pytest.raises(LedgerError, match="cannot be created") as caught:
         open_ledger(tmp_path / "file" / "ledger")
     assert str(tmp_path / "file") in caught.value.why
 
@@ -222,7 +222,7 @@ def test_an_unwritable_folder_is_said_so() -> None:
     try:
         folder.chmod(0o555)
         said = unprivileged(folder, "new/ledger")
-        assert "cannot be made" in said
+        assert "cannot be created" in said
         assert "Permission denied" in said
     finally:
         folder.chmod(0o755)

@@ -64,7 +64,7 @@ def test_a_pool_is_read_back_as_it_was_written(url: str) -> None:
     assert found == replace(pool, rollout=rollout, closing=True, generation=pool.generation + 1)
     with pytest.raises(StaleGeneration):
         ledger.put_pool(replace(pool, rollout=replace(rollout, phase=Phase.DONE)))
-    with pytest.raises(StaleGeneration, match="made meanwhile"):
+    with pytest.raises(StaleGeneration, match="created meanwhile"):
         ledger.put_pool(replace(pool, id="p-2", generation=0))
     with pytest.raises(NotFound, match="no pool cat"):
         ledger.pool("cat")
@@ -147,7 +147,7 @@ def test_a_desktop_is_taken_with_its_vm_or_neither_is(url: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (update(pool_session).values(closed_at=1.0), "is used, or is not"),
+        (update(pool_session).values(closed_at=1.0), "is in an unclear state of use"),
         (update(pools).values(closed_at=1.0), "is left over"),
     ],
 )

@@ -79,7 +79,7 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
     ):
         pg.sql(f"ALTER TABLE {table} DROP COLUMN {column}", name)
     pg.sql("UPDATE meta SET schema_version = 3", name)
-    with pytest.raises(LedgerError, match="made by an older vgpumgr") as caught:
+    with pytest.raises(LedgerError, match="created by an older vgpumgr") as caught:
         open_ledger(pg_copy)
     assert "pg_dump" in caught.value.next
     with ThreadPoolExecutor(3) as pool:
@@ -238,7 +238,7 @@ def fault(state: str, message: str = "", *, orig: bool = True) -> LedgerError:
         (fault("53300"), "takes no more connections"),
         (fault("25006"), "read-only"),
         (fault("57P01"), "ended the connection"),
-        (fault("", "connection failed: FATAL: password authentication failed"), "let us in"),
+        (fault("", "connection failed: FATAL: password authentication failed"), "denies access"),
         (fault("", 'connection failed: FATAL: database "d" does not exist'), "does not exist"),
         (fault("", "connection failed: Connection refused"), "cannot be reached"),
     ],

@@ -155,9 +155,9 @@ def test_a_connection_is_told_its_use_counts_and_its_end_closes_the_ticket(scene
         door.seen = DoorSeen(connected=True, sent=sent)
         scene.desk.round()
         assert len(scene.used) == times
-    door.seen = replace(door.seen, ended="the viewer has left")
+    door.seen = replace(door.seen, ended="the viewer disconnected")
     scene.desk.round()
-    assert (scene.row().state, scene.row().why) == (TicketState.CLOSED, "the viewer has left")
+    assert (scene.row().state, scene.row().why) == (TicketState.CLOSED, "the viewer disconnected")
     assert [each.kind for each in scene.events] == [
         EventKind.TICKET_CONNECTED, EventKind.TICKET_CLOSED,
     ]  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_connection_is_told_its_use_counts_and_its_end_closes_the_ticket(scene
 def test_a_connection_that_came_and_went_between_two_rounds_was_one(scene: Scene) -> None:
     scene.open()
     scene.connect()
-    scene.doors.made[0].seen = DoorSeen(connected=True, sent=1, ended="the viewer has left")
+    scene.doors.made[0].seen = DoorSeen(connected=True, sent=1, ended="the viewer disconnected")
     scene.desk.round()
     assert scene.row().connected_at is not None and scene.row().closed_at is not None
     assert [each.vm for each in scene.left] == ["desk"]
@@ -181,7 +181,7 @@ def test_a_ticket_nobody_uses_expires(scene: Scene) -> None:
     assert scene.row().state is TicketState.OPEN
     scene.clock.time += 1
     scene.desk.round()
-    assert scene.row().why == "nobody connected within 60 s"
+    assert scene.row().why == "no viewer connected within 60 s"
     assert scene.left == []
     assert scene.world.host.consoles[0].closed
 
@@ -192,7 +192,7 @@ def test_who_else_tried_is_told(scene: Scene) -> None:
     scene.doors.made[0].seen = DoorSeen(strangers=3)
     scene.clock.time += OPEN_S
     scene.desk.round()
-    assert scene.row().why.endswith("; connections of other users, turned away: 3")
+    assert scene.row().why.endswith("; connections of other users, rejected: 3")
 
 
 def test_a_connection_lasts_longer_than_its_ticket_waited(scene: Scene) -> None:
@@ -235,7 +235,7 @@ def test_only_one_process_of_a_machine_gives_tickets(scene: Scene) -> None:
 
 def test_another_machines_tickets_are_left_alone(scene: Scene) -> None:
     scene.open()
-    with pytest.raises(Conflict, match="no vgpumgr serve gives tickets here"):
+    with pytest.raises(Conflict, match="no vgpumgr serve runs here to proxy the console"):
         scene.connect(machine="there")
     scene.desk.round()
     assert scene.all() == ()
@@ -321,7 +321,7 @@ def test_there_is_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None
     scene.connect()
     with pytest.raises(Conflict, match="no connection") as caught:
         scene.connect()
-    assert "1 tickets are open" in caught.value.why
+    assert "1 console tickets are open" in caught.value.why
 
 
 def test_a_ledger_that_fails_costs_no_connection(

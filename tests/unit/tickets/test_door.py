@@ -48,7 +48,7 @@ def test_the_viewer_sees_the_screen_and_its_keys_arrive(scene: Scene) -> None:
         assert viewer.picture(640, 1) != before
         seen = scene.door.look()
         assert seen.connected and seen.sent > 0 and seen.ended == ""
-    assert scene.ended() == "the viewer has left"
+    assert scene.ended() == "the viewer disconnected"
 
 
 def test_a_second_viewer_is_refused(scene: Scene) -> None:

@@ -121,7 +121,7 @@ def test_nobody_else_takes_over_the_screen(scene: Scene) -> None:
             thief.kill()
     assert seen == "", "a stranger is in the middle"
     assert began == "turned away, the port is taken"
-    assert scene.ended() == "the viewer has left", "and the viewer was served"
+    assert scene.ended() == "the viewer disconnected", "and the viewer was served"
 
 
 def test_the_port_is_nobody_elses_while_a_viewer_is_joined(scene: Scene) -> None:
@@ -180,7 +180,7 @@ def test_who_waits_at_the_door_keeps_nobody_out_for_long(
     finally:
         for each in waiting:
             each.socket.close()
-    assert scene.ended() == "the viewer has left"
+    assert scene.ended() == "the viewer disconnected"
 
 
 def test_the_kernel_says_whose_program_it_is() -> None:

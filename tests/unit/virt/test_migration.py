@@ -140,7 +140,7 @@ def test_success_is_read_back(here: int, there: int | None) -> None:
         source.now, target.now = here, there
 
     source.act = half
-    with pytest.raises(OutcomeUnknown, match="not as it should be"):
+    with pytest.raises(OutcomeUnknown, match="not in the expected state"):
         migration.migrate(source, target, MOVE)
 
 

@@ -9,7 +9,7 @@ from vgpumgr.app.bootstrap.variables import OWN_USER
 from vgpumgr.model.errors import HostRefused, HostUnreachable, NotPermitted, VgpumgrError
 
 MAX_WHY = 1500
-_AGAIN = "the same command goes on where it stopped"
+_AGAIN = "the same command resumes where it stopped"
 _NO_SUDO = re.compile(
     r"(?i)missing sudo password|a password is required|incorrect sudo password|"
     r"not in the sudoers|sudo: .*not found|may not run sudo"
@@ -27,7 +27,7 @@ def fault_of(name: str, user: str, end: HostEnd) -> VgpumgrError | None:
         return NotPermitted(f"{user} may not become root on {name}", why=why, next=_who(user))
     if _NOT_LET_IN.search(fault.message):
         return NotPermitted(
-            f"{name} does not let {user} in", why=why, next=f"ssh-copy-id {user}@HOST"
+            f"{name} refuses the login of {user}", why=why, next=f"ssh-copy-id {user}@HOST"
         )
     if fault.outcome is Outcome.UNREACHABLE:
         return HostUnreachable(
@@ -39,7 +39,7 @@ def fault_of(name: str, user: str, end: HostEnd) -> VgpumgrError | None:
 def _who(user: str) -> str:
     if user == OWN_USER:
         return "give the address of who may: root@…, or a user with sudo without a password"
-    return f"let {user} use sudo without a password for the set-up, or give root@… as address"
+    return f"let {user} use sudo without a password for the setup, or give root@… as address"
 
 
 def where(event: Event) -> str:
@@ -48,4 +48,4 @@ def where(event: Event) -> str:
 
 
 def _lost(name: str) -> VgpumgrError:
-    return HostRefused(f"the set-up of {name} did not come to its end", next=_AGAIN)
+    return HostRefused(f"the setup of {name} did not come to its end", next=_AGAIN)

@@ -47,7 +47,7 @@ def _keygen(*args: str) -> str:
     except (OSError, subprocess.CalledProcessError) as error:
         why = getattr(error, "stderr", "") or str(error)
         raise VgpumgrError(
-            "the controller's SSH key could not be made",
+            "the controller's SSH key could not be created",
             why=why.strip(),
             next="install OpenSSH's client   (Debian: apt install openssh-client)",
         ) from error

@@ -80,7 +80,7 @@ def run(
         with process:
             _listen(process, told, seen, stop)
         if stop.is_set():
-            raise Interrupted("the set-up was interrupted", next="the same command goes on")
+            raise Interrupted("the setup was interrupted", next="the same command resumes it")
         if told.left is None:
             errors.seek(0)
             raise _broke(process.returncode, errors.read())
@@ -116,5 +116,5 @@ def _broke(status: int, errors: str) -> VgpumgrError:
     return VgpumgrError(
         f"Ansible broke off (status {status})",
         why=errors.strip()[-_LAST_WORDS:] or "it said nothing",
-        next="the same command goes on where it stopped",
+        next="the same command resumes where it stopped",
     )

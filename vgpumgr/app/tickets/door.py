@@ -148,7 +148,7 @@ class LoopbackDoor:
             while piece := viewer.recv(_PIECE):
                 self._console.sendall(piece)
                 self._sent += len(piece)
-        self._end("the viewer has left")
+        self._end("the viewer disconnected")
 
     def _back(self) -> None:
         """The console says nothing before a viewer is in: until then this waits for its end."""

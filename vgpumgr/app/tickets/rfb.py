@@ -44,7 +44,7 @@ def greet(console: Peer) -> None:
     console.sendall(VERSION)
     kinds = _read(console, _read(console, 1)[0])
     if not kinds:
-        raise HostRefused("the console lets nobody in", why=_reason(console))
+        raise HostRefused("the console refuses every client", why=_reason(console))
     if _NO_PASSWORD not in kinds:
         raise HostRefused(
             "the console has a password of its own",
@@ -53,7 +53,7 @@ def greet(console: Peer) -> None:
         )
     console.sendall(bytes((_NO_PASSWORD,)))
     if _read(console, 4) != _OK:
-        raise HostRefused("the console lets nobody in", why=_reason(console))
+        raise HostRefused("the console refuses every client", why=_reason(console))
 
 
 def admit(viewer: Peer, password: str) -> bool:
@@ -67,7 +67,7 @@ def admit(viewer: Peer, password: str) -> bool:
     else:
         viewer.sendall(bytes((1, _PASSWORD)))
         if _read(viewer, 1)[0] != _PASSWORD:
-            raise OSError("it wants no password")
+            raise OSError("it does not ask for the password")
     challenge = secrets.token_bytes(_CHALLENGE)
     viewer.sendall(challenge)
     if hmac.compare_digest(_read(viewer, _CHALLENGE), response(challenge, password)):
@@ -102,6 +102,6 @@ def _read(peer: Peer, size: int) -> bytes:
     while len(data) < size:
         piece = peer.recv(size - len(data))
         if not piece:
-            raise OSError("the other side has gone")
+            raise OSError("the other side disconnected")
         data += piece
     return data

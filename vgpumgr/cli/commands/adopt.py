@@ -12,6 +12,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import require_all_read
 from vgpumgr.cli.output import list_options, print_item, say
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.adoptions import print_adoptable
 from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
 from vgpumgr.cli.views.outcomes import outcome_item, print_outcome
@@ -23,12 +24,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("hosts", nargs=-1)
-@click.option("--vm", "vms", multiple=True, metavar="NAME", help="This domain; may be repeated.")
-@click.option("--all", "all_", is_flag=True, help="Every domain of the host that can be adopted.")
-@click.option("--layout", is_flag=True, help="How the host's GPUs are partitioned now.")
-@click.option("--tenant", default="default", show_default=True, help="Whose the VMs are.")
-@click.option("--apply", "apply_", is_flag=True, help="Do it; without it, only show it.")
+@click.argument("hosts", nargs=-1, shell_complete=completed("hosts"))
+@click.option(
+    "--vm", "vms", multiple=True, metavar="NAME", help="Adopt this domain; may be repeated."
+)
+@click.option(
+    "--all", "all_", is_flag=True, help="Adopt every domain of the host that can be adopted."
+)
+@click.option("--layout", is_flag=True, help="Adopt the host's GPU partitioning as a layout.")
+@click.option("--tenant", default="default", show_default=True, help="Tenant of the VMs.")
+@click.option(
+    "--apply", "apply_", is_flag=True, help="Carry the plan out; without it, only show the plan."
+)
 @list_options
 @pass_context
 def adopt(
@@ -40,10 +47,10 @@ def adopt(
     tenant: str,
     apply_: bool,
 ) -> None:
-    """List what others made on these hosts (all without names), and adopt it as it is.
+    """List unmanaged domains and partitioning on these hosts (default: all), or adopt them.
 
-    Adopting claims the GPU parts of a domain on its host and marks the domain as ours. Neither is
-    touched: a VM that runs goes on running, and keeps its own definition and its disks.
+    Adopting claims the GPU parts of a domain on its host and marks the domain as managed. Neither
+    is touched: a running VM keeps running, with its own definition and disks.
     """
     context.app.require_hosts()
     known = [context.app.ledger.host(name).name for name in hosts]
@@ -61,9 +68,9 @@ def adopt(
 
 def _one_host(known: Sequence[str], *, vms: Sequence[str], all_: bool, layout: bool) -> str:
     if sum(map(bool, (vms, all_, layout))) != 1:
-        raise UsageError("say what to adopt: one of --vm, --all and --layout")
+        raise UsageError("nothing named to adopt: give one of --vm, --all and --layout")
     if len(known) != 1:
-        raise UsageError("say on which host", next="vgpumgr adopt HOST …")
+        raise UsageError("no host named", next="vgpumgr adopt HOST …")
     return known[0]
 
 
@@ -103,7 +110,7 @@ def _layout(context: Context, host: str, *, apply_: bool) -> None:
         from vgpumgr.cli.layout_files import print_ours
 
         print_ours(context.app.engine.layout_export([host]))
-        say(f"this is what is written down: vgpumgr adopt {host} --layout --apply")
+        say(f"this is what would be recorded: vgpumgr adopt {host} --layout --apply")
         return
     done, outcome = context.app.engine.adopt_layout(host)
     item = {**layout_plan_item(done), **outcome_item(outcome)}

@@ -38,7 +38,7 @@ def allocation() -> None:
 
 
 @allocation.command("list")
-@click.option("--released", is_flag=True, help="The closed ones too.")
+@click.option("--released", is_flag=True, help="Include closed allocations.")
 @list_options
 @pass_context
 def list_(context: Context, released: bool) -> None:

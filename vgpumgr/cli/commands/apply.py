@@ -57,7 +57,7 @@ def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
 @output_option
 @pass_context
 def diff(context: Context, file: str) -> None:
-    """Compare a file with the fleet: exit 0 when it is as wanted, 10 when it is not."""
+    """Compare a file with the fleet: exit 0 when it has converged, 10 when it has not."""
     documents = _documents(context, file)
     if documents.pools:
         _exit_if(plan_pools(context, documents, file))
@@ -108,17 +108,17 @@ def _print_plan(file: str, shown: Plan, layouts: LayoutPlan, *, partial: bool = 
 @click.command("apply")
 @file_option
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
-@click.option("--partial", is_flag=True, help="Make what fits, even if some VMs do not.")
+@click.option("--partial", is_flag=True, help="Create the VMs that fit, even if others do not.")
 @click.option("--restart", is_flag=True, help="Allow stopping VMs for changes that need it.")
 @output_option
 @pass_context
 def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bool) -> None:
-    """Make the VMs of a file run, wherever they fit. Pools of a file are written down, and `serve`
-    makes their desktops.
+    """Create and run the VMs of a file wherever they fit. Pools of a file are recorded, and `serve`
+    creates their desktops.
 
-    All VMs are reserved, or none (exit 5). Running it again finishes what was interrupted, and
-    changes nothing when all is as wanted. Layouts in the file must hold already (exit 4 when
-    they do not): only `layout apply` partitions GPUs, and it asks.
+    All VMs are reserved, or none (exit 5). Running it again resumes an interrupted run, and
+    changes nothing when all VMs have converged. Layouts in the file must be applied already (exit
+    4 otherwise): only `layout apply` partitions GPUs, and it asks.
     """
     documents = _documents(context, file)
     if documents.pools:
@@ -208,13 +208,13 @@ def _print_outcome(done: Plan, outcome: Outcome) -> None:
 
 @click.command("delete")
 @file_option
-@click.option("--keep-disks", is_flag=True, help="Keep the volumes made for the VMs.")
+@click.option("--keep-disks", is_flag=True, help="Keep the volumes created for the VMs.")
 @click.option("--force", is_flag=True, help="Power running VMs off.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @pass_context
 def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
-    """Delete the VMs that a file names, with the disks and GPU parts made for them."""
+    """Delete the VMs that a file names, with the disks and GPU parts created for them."""
     from vgpumgr.cli.commands.vm_delete import delete_vms
 
     documents = load_documents(context, file)
@@ -229,9 +229,9 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
     waiting = _waiting(context, names - set(known))
     ask = confirm(yes=yes)
     if waiting:
-        ask(f"take {spanned(waiting)} out of the queue?")
+        ask(f"take {spanned(waiting)} from the queue?")
         context.app.writable_ledger.cancel_queued(waiting)
-        say(f"taken out of the queue: {spanned(waiting)}")
+        say(f"removed from the queue: {spanned(waiting)}")
     if known:
         try:
             delete_vms(context, known, keep_disks=keep_disks, force=force, ask=ask)

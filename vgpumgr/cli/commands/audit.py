@@ -10,6 +10,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.spans import limit_option, since_option
 from vgpumgr.model.codec import to_plain
 
@@ -46,17 +47,36 @@ COLUMNS = (
 
 @click.group()
 def audit() -> None:
-    """The trail of every change: who, what, when, by which operation."""
+    """Audit trail of every change: who, what, when, by which operation."""
 
 
 @audit.command("list")
-@click.option("--vm", default="", metavar="VM", help="Of this VM.")
-@click.option("--host", default="", metavar="HOST", help="On this host.")
 @click.option(
-    "--operation", default="", metavar="ID", help="By this operation; its start is enough."
+    "--vm",
+    default="",
+    metavar="VM",
+    help="Only events of this VM.",
+    shell_complete=completed("vms"),
 )
-@click.option("--event", default="", metavar="EVENT", help="Of this kind: vm, allocation.released.")
-@click.option("--by", default="", metavar="WHO", help="By this user; the start of BY is enough.")
+@click.option(
+    "--host",
+    default="",
+    metavar="HOST",
+    help="Only events on this host.",
+    shell_complete=completed("hosts"),
+)
+@click.option(
+    "--operation",
+    default="",
+    metavar="ID",
+    help="Only events of this operation; a unique prefix is enough.",
+)
+@click.option(
+    "--event", default="", metavar="EVENT", help="Only this kind of event: vm, allocation.released."
+)
+@click.option(
+    "--by", default="", metavar="WHO", help="Only events by this user; a prefix of BY is enough."
+)
 @since_option
 @limit_option
 @list_options

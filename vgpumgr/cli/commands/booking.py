@@ -15,6 +15,7 @@ from vgpumgr.cli.commands.pool_users import a_name
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list, say
 from vgpumgr.cli.profile_names import known_profile
+from vgpumgr.cli.selectors import completed
 from vgpumgr.model.pool import MAX_DESKTOPS, Booking, PoolSpec
 from vgpumgr.model.words import counted
 
@@ -36,7 +37,7 @@ _YEARS = range(2000, 2201)
 
 @click.group()
 def booking() -> None:
-    """Desktops kept for a group in a window of time: create, list, delete."""
+    """Desktops reserved for a group in a window of time: create, list, delete."""
 
 
 def _moment(_ctx: click.Context, _param: click.Parameter, text: str) -> datetime:
@@ -44,7 +45,7 @@ def _moment(_ctx: click.Context, _param: click.Parameter, text: str) -> datetime
         found = datetime.fromisoformat(text)
         if found.year in _YEARS:
             return found
-    raise click.BadParameter(f"{text!r} is no time: write one like '2027-03-01 09:00'")
+    raise click.BadParameter(f"{text!r} is not a time: write one like '2027-03-01 09:00'")
 
 
 @booking.command()
@@ -52,20 +53,22 @@ def _moment(_ctx: click.Context, _param: click.Parameter, text: str) -> datetime
     "--group",
     required=True,
     callback=a_name,
-    help="Whom they are for: a group of a pool's entitlement.",
+    help="Group the desktops are reserved for; a pool must entitle it.",
 )
 @click.option("--profile", required=True, help="The profile of the pool's desktops.")
-@click.option("--count", type=click.IntRange(1, MAX_DESKTOPS), required=True, help="How many.")
+@click.option(
+    "--count", type=click.IntRange(1, MAX_DESKTOPS), required=True, help="Number of desktops."
+)
 @click.option("--from", "start", callback=_moment, required=True, metavar="TIME")
 @click.option("--to", "end", callback=_moment, required=True, metavar="TIME")
 @pass_context
 def create(
     context: Context, group: str, profile: str, count: int, start: datetime, end: datetime
 ) -> None:
-    """Keep desktops for a group; times are by the wall clock of its pool's time zone.
+    """Reserve desktops for a group; times are by the wall clock of its pool's time zone.
 
-    The pool with that profile that is for the group makes them before the window begins. Until
-    it ends, nobody else is placed where they need room. Exit 4 where others have it already.
+    The pool with that profile that entitles the group creates them before the window begins. Until
+    it ends, their capacity is given to nobody else. Exit 4 where it is taken already.
     """
     from vgpumgr.engine.use_cases.booking import Wish
 
@@ -92,13 +95,13 @@ def _shown(at: float, zone: ZoneInfo) -> str:
 
 
 @booking.command("list")
-@click.option("-a", "--all", "past", is_flag=True, help="Those that are over, too.")
+@click.option("-a", "--all", "past", is_flag=True, help="Include bookings that have ended.")
 @list_options
 @pass_context
 def list_(context: Context, past: bool) -> None:
     """List bookings by when they begin, in their pool's time zone.
 
-    One cannot be kept where VMs whose end is not known, or later, are where its desktops would be.
+    A booking cannot be honoured while VMs that outlast its start, or may, hold its capacity.
     """
     now = time.time()
     items = [each for each in _items(context, now) if past or each["state"] != "over"]
@@ -125,7 +128,7 @@ def _unkept(item: dict[str, Any], missing: int) -> dict[str, Any]:
     """With the desktops that find no room beside VMs that will still run then."""
     if missing:
         are = "is" if missing == 1 else "are"
-        item["state"] += f", cannot be kept: {missing} of {item['count']} {are} missing"
+        item["state"] += f", cannot be honoured: {missing} of {item['count']} {are} missing"
     return {**item, "missing": missing}
 
 
@@ -149,10 +152,12 @@ def _item(each: Booking, pool: PoolSpec | None, in_use: int, now: float) -> dict
 
 
 @booking.command()
-@click.argument("names", nargs=-1, required=True, metavar="BOOKING...")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="BOOKING...", shell_complete=completed("bookings")
+)
 @pass_context
 def delete(context: Context, names: tuple[str, ...]) -> None:
-    """Cancel bookings; who is on a desktop stays there."""
+    """Cancel bookings; users who have a desktop keep it."""
     ledger = context.app.writable_ledger
     for name in names:
         ledger.cancel_booking(name)

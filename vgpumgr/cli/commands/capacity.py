@@ -80,7 +80,9 @@ class MemoryType(click.ParamType[int]):
 @click.argument("profiles", nargs=-1)
 @click.option("--vcpus", type=click.IntRange(1, 512), default=2, show_default=True)
 @click.option("--memory", type=MemoryType(), default="4GiB", show_default=True)
-@click.option("--stranded", is_flag=True, help="Tell what free GPU memory is of no use, and why.")
+@click.option(
+    "--stranded", is_flag=True, help="Show stranded GPU memory, free but unusable, and why."
+)
 @refresh_option
 @list_options
 @pass_context
@@ -92,7 +94,7 @@ def capacity(
     stranded: bool,
     refresh: bool,
 ) -> None:
-    """How many more VMs with one part of each profile fit, exactly, and how long that lasts.
+    """Show how many more VMs with one part of each profile fit, and how long that will last.
 
     That many more requests of this shape (vCPUs, memory) succeed, and the next is refused; where a
     layout of empty GPUs would make room for more, it says for how many (of boards with plain VFs
@@ -127,7 +129,7 @@ def _print_rooms(
     unknown = set(profiles) - {room.profile for room in rooms}
     if unknown:
         names = ", ".join(sorted(unknown))
-        raise UnknownProfile(f"no GPU of the fleet can make {names}", next="vgpumgr capacity")
+        raise UnknownProfile(f"no GPU of the fleet can provide {names}", next="vgpumgr capacity")
     items = [{"name": room.profile, **to_plain(room)} for room in rooms]
     print_list("Capacity", items, COLUMNS)
     if chosen_format().name in {"table", "wide"}:
@@ -135,7 +137,7 @@ def _print_rooms(
         if gauge.unusable_mib:
             say(f"{gauge_text(to_plain(gauge))}: vgpumgr capacity --stranded")
         if gauge.share > context.config.defrag_threshold:
-            say("moves that win some of it back: vgpumgr defrag plan")
+            say("moves that recover some of it: vgpumgr defrag plan")
 
 
 def _print_stranded(context: Context, fleet: Fleet) -> None:

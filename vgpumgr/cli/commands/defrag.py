@@ -12,6 +12,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.defrags import (
     LOGOFF_COLUMNS,
     defrag_item,
@@ -57,10 +58,10 @@ def plan(
     at_logoff: bool,
     detailed_exitcode: bool,
 ) -> None:
-    """The fewest moves that make room, in an order in which each is feasible.
+    """Show the fewest moves that reach the goal, in a feasible order.
 
-    With --free so many GPUs are empty afterwards, with --for so many VMs fit; without either, the
-    fragmentation gauge is below the threshold (30 %, `defrag_threshold` in the configuration).
+    The goal is a number of empty GPUs (--free) or of VMs that fit (--for); without either, a
+    fragmentation below the threshold (30 %, `defrag_threshold` in the configuration).
     """
     goal = goal_of(free, profile, count, vcpus, memory)
     wanted = _wanted(context, goal, max_moves)
@@ -69,7 +70,7 @@ def plan(
     print_item("DefragPlan", defrag_item(found), defrag_text(found))
     _refuse(found)
     if unread:
-        raise PartlyDone(f"{counted(len(unread), 'host')} took no part", why="; ".join(unread))
+        raise PartlyDone(f"{counted(len(unread), 'host')} were left out", why="; ".join(unread))
     if detailed_exitcode and isinstance(found.found, Moves) and found.found.moves:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
@@ -92,10 +93,10 @@ def apply(
     at_logoff: bool,
     yes: bool,
 ) -> None:
-    """Plan anew, and move: live where it can be, cold only with --allow-cold.
+    """Plan and move: live where possible, cold only with --allow-cold.
 
-    The first move that is refused or fails ends it (7); nothing is lost, and the same command goes
-    on. What was cut before is ended first.
+    The first move that is refused or fails ends it (exit 7); nothing is lost, and the same command
+    resumes it. Interrupted moves are finished first.
     """
     goal = goal_of(free, profile, count, vcpus, memory)
     wanted = _wanted(context, goal, max_moves)
@@ -130,10 +131,10 @@ def list_(context: Context) -> None:
 
 
 @defrag.command()
-@click.argument("names", nargs=-1, required=True, metavar="VM...")
+@click.argument("names", nargs=-1, required=True, metavar="VM...", shell_complete=completed("vms"))
 @pass_context
 def cancel(context: Context, names: tuple[str, ...]) -> None:
-    """Let moves wait no more for a logoff; the VMs stay where they are."""
+    """Cancel moves that wait for a logoff; the VMs stay where they are."""
     for name in names:
         moved = context.app.engine.cancel_logoff_move(name)
         say(f"{name}: stays on {context.app.ledger.vm(name).host} when {moved.user} logs off")
@@ -164,7 +165,7 @@ def _refuse(plan: DefragPlan) -> None:
     if found.needs is not None:
         why = [f"it takes {counted(found.needs, 'move')}, --max-moves allows {plan.wanted.most}"]
     elif found.reachable:
-        why.insert(0, f"{found.reachable} can be had")
+        why.insert(0, f"{found.reachable} can be reached")
     if plan.users:
         from vgpumgr.engine.use_cases.users_at_work import cut_off
 
@@ -172,9 +173,11 @@ def _refuse(plan: DefragPlan) -> None:
         raise cut_off(plan.users, next=again)
     helps = "vgpumgr map"
     if plan.colder is not None:
-        helps = f"--allow-cold: {counted(plan.colder, 'move')} would do if VMs may be stopped"
+        helps = (
+            f"--allow-cold: {counted(plan.colder, 'move')} would be enough if VMs may be stopped"
+        )
     raise NoPlacement(
-        f"no moves were found for {goal_words(plan.wanted.goal, plan.wanted.share)}",
+        f"no moves were found that reach {goal_words(plan.wanted.goal, plan.wanted.share)}",
         why="; ".join([*why[:8], *plan.refused[:4]]),
         next=helps,
     )
@@ -204,14 +207,15 @@ def _raise(done: Defragmented) -> None:
         raise PartlyDone(
             f"{len(done.done)} of {counted(total, 'move')} done, the others wait for a logoff",
             why=", ".join(f"{move.user} is on {move.vm}" for move in done.waiting),
-            next="vgpumgr serve makes them then; vgpumgr defrag list, vgpumgr defrag cancel VM",
+            next="vgpumgr serve carries them out then; vgpumgr defrag "
+            "list, vgpumgr defrag cancel VM",
         )
     errors = [done.error, *(vm.error for vm in outcome.vms)]
     error = next(filter(None, errors), None)
     raise PartlyDone(
         f"{len(done.done)} of {counted(total, 'move')} done",
         why=f"{error.message}: {error.why}" if error and error.why else str(error or ""),
-        next="the same command again: it plans anew and goes on",
+        next="the same command again: it makes a new plan and continues",
     ) from error
 
 
@@ -220,4 +224,6 @@ def _look_again(context: Context, wanted: Wanted) -> None:
     found = _planned(context, wanted)[0].found
     if isinstance(found, NoMoves) or found.moves:
         goal = goal_words(wanted.goal, wanted.share)
-        raise PartlyDone(f"all moves are done, and yet not: {goal}", next="vgpumgr map")
+        raise PartlyDone(
+            f"all moves are done, but the goal is not reached: {goal}", next="vgpumgr map"
+        )

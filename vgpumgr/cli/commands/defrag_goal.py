@@ -20,12 +20,25 @@ F = TypeVar("F", bound=Callable[..., None])
 def wanted_options(command: F) -> F:
     """The goal, and what is allowed for it."""
     options = (
-        click.option("--free", type=click.IntRange(1), metavar="N", help="N GPUs empty in all."),
-        click.option("--for", "profile", metavar="PROFILE", help="Room for VMs with such a part."),
-        click.option("--count", type=click.IntRange(1, 10_000), help="Of --for (1)."),
-        click.option("--vcpus", type=click.IntRange(1, 512), help="Of --for (2)."),
-        click.option("--memory", type=MemoryType(), help="Of --for (4GiB)."),
-        click.option("--max-moves", type=click.IntRange(0), metavar="N", help="No more than that."),
+        click.option(
+            "--free", type=click.IntRange(1), metavar="N", help="Goal: N empty GPUs in total."
+        ),
+        click.option(
+            "--for",
+            "profile",
+            metavar="PROFILE",
+            help="Goal: room for VMs with one GPU part of this profile.",
+        ),
+        click.option(
+            "--count", type=click.IntRange(1, 10_000), help="Number of VMs of --for; default 1."
+        ),
+        click.option(
+            "--vcpus", type=click.IntRange(1, 512), help="vCPUs per VM of --for; default 2."
+        ),
+        click.option("--memory", type=MemoryType(), help="Memory per VM of --for; default 4GiB."),
+        click.option(
+            "--max-moves", type=click.IntRange(0), metavar="N", help="At most this many moves."
+        ),
         click.option(
             "--allow-cold",
             is_flag=True,
@@ -52,12 +65,12 @@ def goal_of(
 ) -> Goal | None:
     """None: the gauge. UsageError for two goals, and for what belongs to a goal not given."""
     if free is not None and profile is not None:
-        raise UsageError("--free and --for are two goals", next="name one of them")
+        raise UsageError("--free and --for are different goals", next="give one of them")
     if profile is None:
         given = {"--count": count, "--vcpus": vcpus, "--memory": memory}
         alone = [name for name, value in given.items() if value is not None]
         if alone:
-            raise UsageError(f"{', '.join(alone)} is of --for", next="name the profile, too")
+            raise UsageError(f"{', '.join(alone)} needs --for", next="give the profile with --for")
         return None if free is None else Empty(gpus=free)
     part = GpuRequest(profile=profile)
     request = VmSpec(name="defrag", vcpus=vcpus or 2, memory_mib=memory or 4096, gpus=(part,))
@@ -72,4 +85,4 @@ def require_made(context: Context, profile: str) -> None:
     fleet = build_fleet(read_view(context.app.ledger))
     offers = (o for host in fleet.hosts for gpu in host.gpus for o in gpu.offers)
     if not any(profile in (offer.profile, *offer.names) for offer in offers):
-        raise UnknownProfile(f"no GPU of the fleet can make {profile}", next="vgpumgr capacity")
+        raise UnknownProfile(f"no GPU of the fleet can provide {profile}", next="vgpumgr capacity")

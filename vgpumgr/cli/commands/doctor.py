@@ -6,13 +6,14 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.findings import print_findings, summary
 from vgpumgr.model.errors import PartlyDone
 from vgpumgr.model.examined import Mark
 
 
 @click.command()
-@click.argument("host", required=False)
+@click.argument("host", required=False, shell_complete=completed("hosts"))
 @output_option
 @pass_context
 def doctor(context: Context, host: str | None) -> None:

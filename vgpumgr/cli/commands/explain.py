@@ -12,6 +12,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.files import load_vms, source_name
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.explanations import explanation_item, explanation_text
 from vgpumgr.model.errors import NoPlacement, NotFound, UsageError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completed("queue"))
 @click.option("-f", "--file", "file", metavar="FILE", help="YAML file; - reads standard input.")
 @click.option("--vm", "only", help="Only this VM of the file.")
 @refresh_option
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 def explain(
     context: Context, name: str | None, file: str | None, only: str | None, refresh: bool
 ) -> None:
-    """Where a request would go, or for every GPU the rule that forbids it, and what would help.
+    """Show where a request would go, or the rule each GPU fails, and what would help.
 
-    With -f the file as a whole, as `plan` and `apply` decide it, quotas and bookings included, by
-    what was seen last. With a NAME why that VM waits in the queue, or what was said when it was
-    asked for last. What would help was tried. Exit 5 when one has no place now.
+    With -f the file as a whole is decided as `plan` and `apply` would, quotas and bookings
+    included, by the last observation. With a NAME: why that VM waits in the queue, or how its last
+    request was decided. Suggested changes were tried. Exit 5 when a VM has no place now.
     """
     if (name is None) == (file is None):
         raise UsageError("name a VM, or a file", next="vgpumgr explain NAME, or explain -f FILE")

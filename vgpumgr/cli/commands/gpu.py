@@ -17,6 +17,7 @@ from vgpumgr.cli.output import (
     print_item,
     print_list,
 )
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.ages import age, seen_text
 from vgpumgr.cli.views.gpu_items import gpu_item, gpu_items, seen_gpus
 from vgpumgr.cli.views.gpu_words import (
@@ -68,7 +69,7 @@ def gpu() -> None:
 
 
 @gpu.command("list")
-@click.option("--host", "host_name", help="Only of this host.")
+@click.option("--host", "host_name", help="Only of this host.", shell_complete=completed("hosts"))
 @refresh_option
 @list_options
 @pass_context
@@ -81,7 +82,7 @@ def list_(context: Context, host_name: str | None, refresh: bool) -> None:
 
 
 @gpu.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("gpus"))
 @output_option
 @pass_context
 def show(context: Context, name: str) -> None:
@@ -128,7 +129,7 @@ def _text(item: dict[str, Any]) -> str:
 def _conflict_text(item: dict[str, Any]) -> str:
     if not item["conflict"]:
         return ""
-    helps = f"put the board or its driver right, then vgpumgr host probe {item['host']}"
+    helps = f"fix the board or its driver, then vgpumgr host probe {item['host']}"
     return f"{item['conflict']}; it takes no VM: {helps}"
 
 

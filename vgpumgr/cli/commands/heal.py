@@ -10,6 +10,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import list_options, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.heals import plan_text, print_healed, print_plan
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import PartlyDone, UsageError
@@ -23,21 +24,30 @@ DIFFERENCES = 10
 
 
 @click.command()
-@click.argument("hosts", nargs=-1)
-@click.option("--vm", "vms", multiple=True, metavar="NAME", help="Only this VM; may be repeated.")
+@click.argument("hosts", nargs=-1, shell_complete=completed("hosts"))
+@click.option(
+    "--vm",
+    "vms",
+    multiple=True,
+    metavar="NAME",
+    help="Only this VM; may be repeated.",
+    shell_complete=completed("vms"),
+)
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice([str(kind) for kind in DriftKind]),
-    help="Only this kind of difference, as drift names it; may be repeated.",
+    help="Only this kind of difference, as drift lists it; may be repeated.",
 )
-@click.option("--apply", "apply_", is_flag=True, help="Do it; without it, only show it.")
+@click.option(
+    "--apply", "apply_", is_flag=True, help="Carry the plan out; without it, only show the plan."
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option(
     "--lift",
     metavar="GPU",
-    help="Use a quarantined GPU again, if it looks whole: its id, or HOST/DEVICE.",
+    help="Lift the quarantine of a healthy GPU: its id, or HOST/DEVICE.",
 )
 @list_options
 @pass_context
@@ -50,11 +60,11 @@ def heal(
     yes: bool,
     lift: str | None,
 ) -> None:
-    """Put right what drift names on these hosts (all without names), as far as it is ours.
+    """Repair what drift lists on these hosts (default: all), as far as vgpumgr owns it.
 
-    Without --apply nothing is changed: the table says what would be done, and what only you can.
-    With it, all that is heal's is done in one operation, and the rest is looked at again. Exit 10
-    when anything is to be done or left, 7 when a host could not be read or something failed.
+    Without --apply nothing is changed: the table lists what heal would do and what is left to you.
+    With --apply all repairs run as one operation, and the result is checked again. Exit 10 when
+    anything is to be done or left, 7 when a host could not be read or a repair failed.
     """
     from vgpumgr.engine.heal.report import Chosen
 
@@ -74,11 +84,13 @@ def heal(
         print_plan(planned)
         if planned.to_do:
             things = "it" if len(planned.to_do) == 1 else f"these {len(planned.to_do)}"
-            say(f"nothing was changed; to do {things}: {_again(hosts, vms, kinds)}")
+            say(f"nothing was changed; to carry out {things}: {_again(hosts, vms, kinds)}")
         _end(planned)
         return
     say(plan_text(planned))
-    confirm(yes=yes)(f"do {counted(len(planned.to_do), 'remedy').replace('remedys', 'remedies')}?")
+    confirm(yes=yes)(
+        f"carry out {counted(len(planned.to_do), 'remedy').replace('remedys', 'remedies')}?"
+    )
     healed = _apply(context, chosen, planned)
     print_healed(healed)
     _end_healed(healed)
@@ -92,9 +104,9 @@ def _again(hosts: tuple[str, ...], vms: tuple[str, ...], kinds: tuple[str, ...])
 
 def _lift(context: Context, gpu: str, *, alone: bool) -> None:
     if not alone:
-        raise UsageError("--lift goes alone", next=f"vgpumgr heal --lift {gpu}")
+        raise UsageError("--lift takes no other arguments", next=f"vgpumgr heal --lift {gpu}")
     context.app.engine.lift(_gpu_id(context, gpu))
-    say(f"{gpu} takes VMs again")
+    say(f"{gpu} accepts VMs again")
 
 
 def _gpu_id(context: Context, name: str) -> str:
@@ -114,7 +126,7 @@ def _end(planned: HealPlan) -> None:
         hosts = dict.fromkeys(each.host for each in planned.not_read)
         parts = [f"{each.host}: {each.part or 'the host'}: {each.why}" for each in planned.not_read]
         raise PartlyDone(
-            f"{counted(len(hosts), 'host')} could not be read, or not in full",
+            f"{counted(len(hosts), 'host')} could not be read completely",
             why="; ".join(parts[:5]),
             next="vgpumgr doctor",
         )

@@ -24,7 +24,7 @@ from vgpumgr.cli.output import (
     say,
 )
 from vgpumgr.cli.questions import confirm
-from vgpumgr.cli.selectors import Selector, matches, selector_option
+from vgpumgr.cli.selectors import Selector, completed, matches, selector_option
 from vgpumgr.cli.terminal import one_line
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.host_items import helper_text, host_item, host_text, probe_summary
@@ -75,7 +75,7 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
 
 
 @host.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("hosts"))
 @output_option
 @pass_context
 def show(context: Context, name: str) -> None:
@@ -85,11 +85,11 @@ def show(context: Context, name: str) -> None:
 
 
 @host.command()
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=completed("hosts"))
 @output_option
 @pass_context
 def probe(context: Context, names: tuple[str, ...]) -> None:
-    """Probe hosts (all without names) and keep what they show."""
+    """Probe hosts (default: all) and record the observation."""
     app = context.app
     for name in names:
         app.ledger.host(name)
@@ -128,8 +128,8 @@ def _fail(observation: Observation) -> None:
 
 
 @host.command()
-@click.argument("name")
-@click.option("--fingerprint", required=True, help="The new SSH key, SHA256:…")
+@click.argument("name", shell_complete=completed("hosts"))
+@click.option("--fingerprint", required=True, help="Fingerprint of the new SSH key, SHA256:…")
 @output_option
 @pass_context
 def trust(context: Context, name: str, fingerprint: str) -> None:
@@ -141,7 +141,7 @@ def trust(context: Context, name: str, fingerprint: str) -> None:
 
 
 @host.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("hosts"))
 @output_option
 @pass_context
 def cordon(context: Context, names: tuple[str, ...]) -> None:
@@ -153,7 +153,7 @@ def cordon(context: Context, names: tuple[str, ...]) -> None:
 
 
 @host.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("hosts"))
 @output_option
 @pass_context
 def uncordon(context: Context, names: tuple[str, ...]) -> None:
@@ -162,17 +162,19 @@ def uncordon(context: Context, names: tuple[str, ...]) -> None:
 
 
 @host.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("hosts"))
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--forget", is_flag=True, help="The host is gone for good: do not reach for it.")
+@click.option(
+    "--forget", is_flag=True, help="The host is gone for good: remove it without contacting it."
+)
 @output_option
 @pass_context
 def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
-    """Take a host out: its helper and pin go; refused while anything is allocated on it.
+    """Remove a host with its helper and pinned key; refused while anything is allocated on it.
 
-    How its GPUs are partitioned stays, and so do copies of images; both are named before it asks
-    (docs/taking-back.md has what takes them away first). The helper stays while another fleet has
-    enrolled the host. The same command goes on with what was interrupted.
+    Partitioning of its GPUs and copies of images stay; both are listed before confirmation
+    (docs/taking-back.md says how to remove them first). The helper stays while another fleet has
+    enrolled the host. The same command resumes an interrupted run.
     """
     from vgpumgr.app.enrolment import remove as take_out
 
@@ -180,17 +182,20 @@ def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
     for line in staying:
         say(f"on {name} {line}")
     if staying:
-        say("what takes these away, while the host is enrolled: docs/taking-back.md")
+        say("how to remove these while the host is enrolled: docs/taking-back.md")
     confirm(yes=yes)(f"remove host {name}?")
     with ending_gently(context.app.stop):
         left = take_out(context.app, name, reach=not forget)
     say(f"{name}: removed")
     if left:
-        say(f"{name} keeps no layout any longer: {', '.join(left)} stay as they are until it boots")
+        say(
+            f"{name} no longer restores layouts at boot: {', '.join(left)} "
+            "keep their partitioning until the next boot"
+        )
 
 
 @host.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("hosts"))
 @output_option
 @pass_context
 def upgrade(context: Context, names: tuple[str, ...]) -> None:

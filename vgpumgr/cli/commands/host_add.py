@@ -23,7 +23,8 @@ from vgpumgr.model.host import HostRecord
 @click.argument("name", required=False)
 @click.option("--address", help="USER@HOST[:PORT], local, or sim://NAME.")
 @click.option(
-    "--fingerprint", help="The host's SSH key, SHA256:…; without it, it is shown and asked."
+    "--fingerprint",
+    help="Fingerprint of the host's SSH key, SHA256:…; by default the key is shown and confirmed.",
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE")
 @click.option("--no-install", is_flag=True, help="Do not install the helper: probe only.")
@@ -35,8 +36,7 @@ from vgpumgr.model.host import HostRecord
 def add(context: Context, /, name: str | None, file: str | None, **options: Any) -> None:
     """Enrol hosts: pin the SSH key, install the helper, probe.
 
-    The same command goes on with what was interrupted. --bootstrap, which may be run as often as
-    one likes, is no part of that: only the enrolment after it is.
+    The same command resumes an interrupted run. --bootstrap may be repeated at will.
 
     \b
     vgpumgr host add gpu1 --address root@gpu1.example --fingerprint SHA256:…
@@ -92,4 +92,4 @@ def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
 
 def _accept_key(host_name: str, fingerprint: str) -> None:
     """An unknown key is shown and asked for; ``-y`` accepts no unknown key."""
-    confirm(yes=False)(f"{host_name} shows the key {fingerprint}. Is it the right one?")
+    confirm(yes=False)(f"{host_name} shows the key {fingerprint}. Is that key right?")

@@ -11,6 +11,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.spans import span
 from vgpumgr.cli.views.draining import drain_item, drain_text, drained_item, drained_text
 from vgpumgr.cli.views.users import with_users_option
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name")
-@click.option("--to", multiple=True, metavar="HOST", help="Move them there alone; can be repeated.")
+@click.argument("name", shell_complete=completed("hosts"))
+@click.option(
+    "--to",
+    multiple=True,
+    metavar="HOST",
+    help="Move them only to this host; may be repeated.",
+    shell_complete=completed("hosts"),
+)
 @click.option("--cold", is_flag=True, help="Stop, move and start VMs that cannot move running.")
 @with_users_option
 @click.option(
@@ -36,9 +43,9 @@ if TYPE_CHECKING:
     "--logoff-within",
     callback=span,
     metavar="TIME",
-    help="Floating desktops are not moved: users have so long (30m, 4h) to log off.",
+    help="Do not move floating desktops: give their users this long (30m, 4h) to log off.",
 )
-@click.option("--dry-run", is_flag=True, help="Show where each would go and stop.")
+@click.option("--dry-run", is_flag=True, help="Show the target of each VM and stop.")
 @output_option
 @pass_context
 def drain(
@@ -51,9 +58,9 @@ def drain(
     logoff_within: float | None,
     dry_run: bool,
 ) -> None:
-    """Cordon a host and move every VM away from it; the same command goes on.
+    """Cordon a host and move every VM away from it; the same command resumes.
 
-    Where a user is at work on one that cannot move running, it stays (exit 4, the user is named):
+    A VM with an active user that cannot move live stays (exit 4, the user is named):
     --logoff-within waits for the user, --with-users does not.
     """
     from vgpumgr.engine.use_cases.drain import Drain
@@ -88,8 +95,8 @@ def _interrupted(drained: Drained) -> Interrupted:
             move = f"{error.next}; then "
     return Interrupted(
         f"interrupted: {counted(len(drained.outcome.done), 'VM')} moved away from {name}",
-        why=f"{name} stays cordoned, and nobody drains it any further",
-        next=f"{move}vgpumgr host drain {name} goes on, vgpumgr host undrain {name} ends it",
+        why=f"{name} stays cordoned, and draining has stopped",
+        next=f"{move}vgpumgr host drain {name} resumes, vgpumgr host undrain {name} ends it",
     )
 
 
@@ -115,11 +122,11 @@ def _refuse(choices: Sequence[Choice], name: str, more: str = "") -> None:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("hosts"))
 @output_option
 @pass_context
 def undrain(context: Context, names: tuple[str, ...]) -> None:
-    """End a drain: hosts take VMs again; what was moved away stays away."""
+    """End a drain: hosts accept VMs again; VMs that moved away stay away."""
     take_again(context, names)
 
 
@@ -129,16 +136,20 @@ def take_again(context: Context, names: tuple[str, ...]) -> None:
         context.app.ledger.host(name)
     for name in names:
         context.app.engine.undrain(name)
-        say(f"{name}: takes VMs again")
+        say(f"{name}: accepts VMs again")
 
 
 @click.command()
-@click.argument("name")
-@click.option("--off", is_flag=True, help="Compare it, and let it take VMs again.")
+@click.argument("name", shell_complete=completed("hosts"))
+@click.option(
+    "--off",
+    is_flag=True,
+    help="End maintenance: compare the host with the ledger, then let it accept VMs again.",
+)
 @output_option
 @pass_context
 def maintenance(context: Context, name: str, off: bool) -> None:
-    """Take a host out of use on which nothing runs: nobody acts there, and it may be off."""
+    """Put an empty host into maintenance: vgpumgr does not touch it, and it may be off."""
     context.app.ledger.host(name)
     if not off:
         context.app.engine.enter_maintenance(name)
@@ -147,4 +158,4 @@ def maintenance(context: Context, name: str, off: bool) -> None:
     report = context.app.engine.leave_maintenance(name)
     for drift in report.drifts:
         say(f"{name}: {drift.text}")
-    say(f"{name}: takes VMs again")
+    say(f"{name}: accepts VMs again")

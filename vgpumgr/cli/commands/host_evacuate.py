@@ -1,4 +1,4 @@
-"""``vgpumgr host evacuate``: the VMs of a lost host made anew, once it is proven off."""
+"""``vgpumgr host evacuate``: the VMs of a lost host recreated, once it is proven off."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import at_a_terminal, confirm, typed
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.draining import evacuation_item, evacuation_text
 from vgpumgr.model.errors import PartlyDone, UsageError
 from vgpumgr.model.words import counted
@@ -23,22 +24,22 @@ _ASK = "?"
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("hosts"))
 @click.option(
     "--confirm-off",
     is_flag=False,
     flag_value=_ASK,
     metavar="[NAME]",
-    help="You know that it is off and does not boot by itself: its name, typed once more.",
+    help="Confirm that it is off and stays off: its name, typed once more.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would become of each VM and stop.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen to each VM and stop.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; this does not confirm that it is off.")
 @output_option
 @pass_context
 def evacuate(
     context: Context, name: str, confirm_off: str | None, dry_run: bool, yes: bool
 ) -> None:
-    """Make the VMs of a lost host anew elsewhere: only those whose disks other hosts see.
+    """Recreate the VMs of a lost host elsewhere: only those whose disks other hosts see.
 
     It starts when the host's fence block has switched it off and its status says off, or with
     --confirm-off.
@@ -57,7 +58,7 @@ def evacuate(
         app.fences.confirm(name, f"{getpass.getuser()}@{socket.gethostname()}")
     elif record.fence is not None:
         vms = counted(total, "VM")
-        confirm(yes=yes)(f"switch {name} off and make its {vms} anew elsewhere?")
+        confirm(yes=yes)(f"switch {name} off and recreate its {vms} elsewhere?")
     with changing(context, total) as engine:
         plan, outcome = engine.evacuate(name, will_not_boot=word)
     print_item("Evacuation", evacuation_item(plan, outcome), evacuation_text(plan))
@@ -79,10 +80,10 @@ def _ask(name: str) -> str:
     if not at_a_terminal():
         raise UsageError(
             f"is {name} off, and does it not boot by itself?",
-            why="there is no terminal to ask at",
+            why="there is no terminal to confirm at",
             next=f"--confirm-off {name}",
         )
-    danger = f"{name} must be off and stay off: a VM that runs there too destroys its disks."
+    danger = f"{name} must be off and stay off: a VM that also ran there would corrupt its disks."
     return typed(f"{danger}\nType its name")
 
 
@@ -90,7 +91,7 @@ def _refuse(plan: EvacuationPlan) -> None:
     staying = [each for each in plan.staying if not each.pool]
     if staying:
         raise PartlyDone(
-            f"{counted(len(staying), 'VM')} of {plan.lost.name} cannot be made anew",
+            f"{counted(len(staying), 'VM')} of {plan.lost.name} cannot be recreated",
             why="; ".join(f"{each.vm.name}: {each.why}" for each in staying[:5]),
             next=staying[0].next,
         )

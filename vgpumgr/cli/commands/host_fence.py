@@ -11,18 +11,23 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, say
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.fence import Fence, says_off
 from vgpumgr.model.host import HostRecord
 
 
 @click.command()
-@click.argument("name")
-@click.option("--off", metavar="JSON", help="A list: the program that switches it off.")
-@click.option("--status", metavar="JSON", help="A list: the program that says whether it is off.")
-@click.option("-f", "--file", "file", help="YAML with its Host document: the fence block there.")
-@click.option("--check", is_flag=True, help="Ask its status now; nothing is switched off.")
-@click.option("--remove", is_flag=True, help="Take the block away.")
+@click.argument("name", shell_complete=completed("hosts"))
+@click.option("--off", metavar="JSON", help="JSON list: the command that switches the host off.")
+@click.option(
+    "--status", metavar="JSON", help="JSON list: the command that reports whether the host is off."
+)
+@click.option(
+    "-f", "--file", "file", help="YAML file with its Host document, whose fence block is used."
+)
+@click.option("--check", is_flag=True, help="Run the status command now; nothing is switched off.")
+@click.option("--remove", is_flag=True, help="Remove the fence block.")
 @output_option
 @pass_context
 def fence(context: Context, /, name: str, **options: Any) -> None:
@@ -44,7 +49,7 @@ def fence(context: Context, /, name: str, **options: Any) -> None:
     wanted = None if options["remove"] else _wanted(context, record, options)
     with changing(context, len(context.app.ledger.vms())) as engine:
         outcome = engine.fence(name, wanted)
-    say(f"{name}: {f'is fenced by {wanted.off[0]}' if wanted else 'has no fence block'}")
+    say(f"{name}: {f'is fenced with {wanted.off[0]}' if wanted else 'has no fence block'}")
     outcome.raise_for_failure()
 
 
@@ -111,4 +116,4 @@ def _list(key: str, text: str) -> object:
         return json.loads(text)
     except ValueError as error:
         example = f'--{key} \'["/usr/bin/program", "argument"]\''
-        raise UsageError(f"--{key} is no JSON list: {error}", next=example) from error
+        raise UsageError(f"--{key} is not a JSON list: {error}", next=example) from error

@@ -11,6 +11,7 @@ import click
 from vgpumgr import API_VERSION
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, say
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.host_items import migration_text
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord
@@ -18,16 +19,16 @@ from vgpumgr.model.migration import MigrationAddress
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("hosts"))
 @click.option("--address", help="Name or IP address at which other hosts reach its QEMU.")
-@click.option("--no-tls", is_flag=True, help="Send memory in clear: on a wire of your own only.")
-@click.option("--tls-name", help="The name in its certificate, where it is not the address.")
-@click.option("--bandwidth", help="At most so much per second, like 500MiB.")
-@click.option("--off", is_flag=True, help="Take no running VM any more.")
+@click.option("--no-tls", is_flag=True, help="Send memory unencrypted: only on a trusted network.")
+@click.option("--tls-name", help="Name in its certificate, if not the address.")
+@click.option("--bandwidth", help="Bandwidth limit per second, like 500MiB.")
+@click.option("--off", is_flag=True, help="Accept no live migrations any more.")
 @output_option
 @pass_context
 def migration(context: Context, /, name: str, off: bool, **options: Any) -> None:
-    """Set where running VMs are sent to: the migration block of a Host document.
+    """Set where live migrations are sent to: the migration block of a Host document.
 
     \b
     vgpumgr host migration gpu2 --address 10.77.0.12
@@ -40,7 +41,7 @@ def migration(context: Context, /, name: str, off: bool, **options: Any) -> None
         )
     wanted = None if off else _address(record, options)
     context.app.writable_ledger.update_host(replace(record, migration=wanted))
-    say(f"{name}: {migration_text(wanted) if wanted else 'takes no running VM'}")
+    say(f"{name}: {migration_text(wanted) if wanted else 'accepts no live migrations'}")
 
 
 def _address(record: HostRecord, options: dict[str, Any]) -> MigrationAddress | None:

@@ -18,6 +18,7 @@ from vgpumgr.cli.output import (
     say,
 )
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.image_items import image_item, image_text
 from vgpumgr.model.errors import InUse, PartlyDone, UsageError
@@ -63,17 +64,24 @@ def _matching(pattern: str, what: str) -> Any:
 @click.argument("file", type=click.Path())
 @click.option(
     "--name", required=True, callback=_matching(NAME, "name: small letters, digits and -"),
-    help="Like cad; disks then name it with its version, like cad@12.",
+    help="Name like cad; disks refer to it with its version, like cad@12.",
 )  # fmt: skip
 @click.option(
     "--version", callback=_matching(VERSION, "version: letters, digits and ._-"),
-    help="Without it the version that has these bytes, or the next number.",
+    help="Default: the version with the same content, or the next number.",
 )  # fmt: skip
 @click.option(
     "--format", "kind", type=click.Choice(["qcow2", "raw"]), default="qcow2", show_default=True,
-    help="What the file is; it is never guessed.",
+    help="Format of the file; it is never guessed.",
 )  # fmt: skip
-@click.option("--host", "hosts", multiple=True, metavar="HOST", help="Only there; may be repeated.")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Only to this host; may be repeated.",
+    shell_complete=completed("hosts"),
+)
 @click.option("--pool", default="default", show_default=True, help="The storage pool.")
 @output_option
 @pass_context
@@ -89,9 +97,9 @@ def import_(
 ) -> None:
     """Copy a disk image to hosts, as a version that never changes.
 
-    The file is looked at first: one that needs a backing file, is cut off, or is not of the
-    declared format is refused. What lies on a host is compared with it. The same command again
-    brings it to hosts that lack it, and goes on with what was interrupted.
+    The file is inspected first: one that needs a backing file, is cut off, or is not of the
+    declared format is refused. Copies on hosts are compared with it. The same command again
+    brings it to hosts that lack it, and resumes an interrupted run.
 
     \b
     vgpumgr image import cad.qcow2 --name cad
@@ -120,7 +128,7 @@ def import_(
         raise PartlyDone(
             f"{done.image.reference} is not on {', '.join(done.left_out)}",
             why=next(iter(done.left_out.values())),
-            next="the same command again, or --host for where it is to be",
+            next="the same command again, or --host for where it should be",
         )
 
 
@@ -146,7 +154,7 @@ def list_(context: Context) -> None:
 
 
 @image.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("images"))
 @output_option
 @pass_context
 def show(context: Context, name: str) -> None:
@@ -157,12 +165,12 @@ def show(context: Context, name: str) -> None:
 
 
 @image.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("images"))
 @click.option("--delete-copies", is_flag=True, help="Delete the copies that no VM uses.")
 @output_option
 @pass_context
 def retire(context: Context, name: str, delete_copies: bool) -> None:
-    """Use NAME@VERSION for no new VM. VMs that have a disk over it go on.
+    """Use NAME@VERSION for no new VM. VMs with a disk over it keep running.
 
     A copy is deleted from a host only where no disk lies over it, kept disks included.
     """

@@ -15,6 +15,7 @@ from vgpumgr.cli.looking import refresh_option, refreshed, require_all_read
 from vgpumgr.cli.output import list_options, output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.questions import confirm
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.layout_plans import (
     as_declared,
     layout_plan_item,
@@ -43,7 +44,7 @@ _file = click.option(
     "--file",
     "file",
     metavar="FILE",
-    help="YAML file with Layout documents; without it, what was applied last.",
+    help="YAML file with Layout documents; default: the layouts applied last.",
 )
 
 
@@ -91,7 +92,7 @@ def _print_plan(shown: LayoutPlan) -> None:
 @output_option
 @pass_context
 def apply(context: Context, file: str | None, yes: bool, dry_run: bool) -> None:
-    """Partition GPUs as a file declares; without one, as they were before a host's reboot.
+    """Partition GPUs as a file declares; without one, as before a host's reboot.
 
     Shows what will change and asks. Nothing is changed (exit 4) when a guest uses one of the
     GPUs: the VMs are named. Running it again finishes what was interrupted.
@@ -151,12 +152,12 @@ def _differences(shown: LayoutPlan, file: str | None) -> str:
 
 
 @layout.command()
-@click.argument("hosts", nargs=-1)
+@click.argument("hosts", nargs=-1, shell_complete=completed("hosts"))
 @refresh_option
 @list_options
 @pass_context
 def show(context: Context, hosts: tuple[str, ...], refresh: bool) -> None:
-    """Show how GPUs are declared and found to be partitioned, and who lives in which instance."""
+    """Show declared and actual partitioning of GPUs, and the VM in each instance."""
     from vgpumgr.cli.views.layout_state import print_states
 
     known = [context.app.ledger.host(name).name for name in hosts]

@@ -7,24 +7,25 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.looking import require_all_read
 from vgpumgr.cli.output import output_option
+from vgpumgr.cli.selectors import completed
 
 FOREIGN = ("mig-parted", "vgpu-device-manager")
 
 
 @click.command()
-@click.argument("hosts", nargs=-1)
+@click.argument("hosts", nargs=-1, shell_complete=completed("hosts"))
 @click.option(
     "--format",
     "tool",
     type=click.Choice(["vgpumgr", *FOREIGN]),
     default="vgpumgr",
     show_default=True,
-    help="Whose file to write.",
+    help="Format of the file to write.",
 )
 @output_option
 @pass_context
 def export(context: Context, hosts: tuple[str, ...], tool: str) -> None:
-    """Write down how hosts (all without names) are partitioned now, as a file to apply."""
+    """Print how hosts (default: all) are partitioned now, as a file to apply."""
     from vgpumgr.cli.layout_files import print_foreign, print_ours
 
     context.app.require_hosts()
@@ -43,18 +44,24 @@ def export(context: Context, hosts: tuple[str, ...], tool: str) -> None:
     "--format",
     "tool",
     type=click.Choice(FOREIGN),
-    help="Told by the file's keys if not given.",
+    help="Format of the file; default: detected by its keys.",
 )
-@click.option("--config", default="", help="Which of the file's configurations, if it has several.")
-@click.option("--host", "hosts", multiple=True, help="The layout's host; may be repeated.")
+@click.option("--config", default="", help="The configuration to take, if the file has several.")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    help="Host that the layout is for; may be repeated.",
+    shell_complete=completed("hosts"),
+)
 @output_option
 @pass_context
 def import_(
     context: Context, file: str, tool: str | None, config: str, hosts: tuple[str, ...]
 ) -> None:
-    """Turn a file of mig-parted or vgpu-device-manager into ours, and print it.
+    """Convert a file of mig-parted or vgpu-device-manager into a Layout and print it.
 
-    So does what "nvidia-smi mig -lgi" printed on a host that was cut by hand. Device numbers in
+    Output of "nvidia-smi mig -lgi" on a manually partitioned host works, too. Device numbers in
     the file mean GPUs of one host: name it with --host.
     """
     from vgpumgr.cli.layout_files import from_foreign, print_ours

@@ -99,7 +99,7 @@ def _draw(host: HostSupply, record: HostRecord) -> Iterable[str]:
     look = look_item(record)
     seen = f"seen {age(record.observed_at)} ago" if record.observed_at else "never seen"
     if record.observed_at and not answers(look):
-        seen = style(f"{look['stale_why']}, last {seen}: what is drawn may be over", fg="red")
+        seen = style(f"{look['stale_why']}, last {seen}: this may be outdated", fg="red")
     free = f"{host.free_vcpus} vCPUs, {host.free_memory_mib // 1024} GiB free"
     yield f"{style(host.name, bold=True)}  {free}, {seen}{note}"
     device = max((len(gpu.device) for gpu in host.gpus), default=0)

@@ -15,6 +15,7 @@ from vgpumgr.cli.output import (
     table,
 )
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.spans import limit_option, since_option
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.operation_items import operation_item, operation_status, undone_text
@@ -47,8 +48,8 @@ def operation() -> None:
 @list_options
 @pass_context
 def list_(context: Context, open_only: bool, since: float | None, limit: int) -> None:
-    """List operations, newest first. STATE is what an operation is now: `running` has a live
-    process at work, `interrupted` waits, `abandoned` lost its worker.
+    """List operations, newest first. STATE: `running` has a live process, `interrupted`
+    waits for you or serve, `abandoned` lost its process.
     """
     ledger = context.app.ledger
     found = [
@@ -62,7 +63,7 @@ def list_(context: Context, open_only: bool, since: float | None, limit: int) ->
 
 
 @operation.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completed("operations"))
 @output_option
 @pass_context
 def show(context: Context, id_: str) -> None:
@@ -93,11 +94,11 @@ def _task_row(task: TaskRecord) -> list[str]:
 
 
 @operation.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completed("open operations"))
 @output_option
 @pass_context
 def resume(context: Context, id_: str) -> None:
-    """Finish an interrupted operation: look at the host first, then go on."""
+    """Resume an interrupted operation: inspect the host first, then continue."""
     with changing(context, _size(context, id_)) as engine:
         outcome = engine.resume(id_)
     if not outcome.vms:
@@ -107,11 +108,11 @@ def resume(context: Context, id_: str) -> None:
 
 
 @operation.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completed("open operations"))
 @output_option
 @pass_context
 def undo(context: Context, id_: str) -> None:
-    """Take back the unfinished part of an operation; finished VMs stay."""
+    """Undo the unfinished part of an operation; finished VMs stay."""
     with changing(context, _size(context, id_)) as engine:
         outcome = engine.undo(id_)
     print_item("Outcome", outcome_item(outcome), undone_text(outcome))
@@ -124,7 +125,7 @@ def undo(context: Context, id_: str) -> None:
     if len(settled) == len(outcome.vms) == 1:
         raise settled[0]
     raise PartlyDone(
-        f"{len(left)} of {len(outcome.vms)} VMs could not be taken back{'' if settled else ' yet'}",
+        f"{len(left)} of {len(outcome.vms)} VMs could not be undone{'' if settled else ' yet'}",
         why="; ".join(f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in left[:5]),
         next=next((each.next for each in settled), "")
         or f"vgpumgr operation undo {outcome.operation}",

@@ -16,6 +16,7 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.pool_items import (
     image_text,
@@ -55,9 +56,9 @@ SESSIONS = (
 
 @click.group()
 def pool() -> None:
-    """Pools of desktops: who gets one, what they are made from, how many there are.
+    """Pools of desktops: entitled users, image, size.
 
-    A pool is a document `kind: Pool`; `apply -f` writes it down and `serve` makes its desktops.
+    A pool is a document `kind: Pool`; `apply -f` records it and `serve` creates its desktops.
     """
 
 
@@ -79,7 +80,7 @@ def list_(context: Context) -> None:
 
 
 @pool.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("pools"))
 @output_option
 @pass_context
 def show(context: Context, name: str) -> None:
@@ -89,79 +90,78 @@ def show(context: Context, name: str) -> None:
 
 
 @pool.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("pools"))
 @click.option("-n", "--last", type=click.IntRange(1, 100_000), default=50, show_default=True)
 @list_options
 @pass_context
 def history(context: Context, name: str, last: int) -> None:
-    """List who was on which desktop, the last one first."""
+    """List sessions, newest first."""
     ledger = context.app.ledger
     sessions = ledger.pool_sessions(ledger.pool(name).id, last)
     print_list("Session", session_items(sessions), SESSIONS)
 
 
 @pool.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("pools"))
 @output_option
 @pass_context
 def explain(context: Context, name: str) -> None:
-    """Say who waits and why, what could be started, and what the next turn would do."""
+    """Show who waits and why, what could start, and what the next reconcile cycle would do."""
     item = outlook_item(name, context.app.engine.pool_outlook(name))
     print_item("PoolTurn", item, outlook_text(item))
 
 
 @pool.command()
-@click.argument("name")
-@click.option("--min", "least", type=_COUNT, help="Desktops there are at least.")
-@click.option("--spare", type=_COUNT, help="Of them ready for nobody yet.")
-@click.option("--max", "most", type=_COUNT, help="Desktops there are at most.")
+@click.argument("name", shell_complete=completed("pools"))
+@click.option("--min", "least", type=_COUNT, help="Minimum number of desktops.")
+@click.option("--spare", type=_COUNT, help="Number of desktops ready and unassigned.")
+@click.option("--max", "most", type=_COUNT, help="Maximum number of desktops.")
 @pass_context
 def scale(
     context: Context, name: str, least: int | None, spare: int | None, most: int | None
 ) -> None:
-    """Change how many desktops there are; applying the pool's file sets what it says again.
+    """Change the number of desktops; applying the pool's file sets its sizes again.
 
-    Desktops too many go as nobody has them; one in use never goes.
+    Surplus desktops are deleted when unused; a desktop in use never is.
     """
     done = context.app.engine.scale_pool(name, least=least, spare=spare, most=most).spec.size
     say(f"{name}: min {done.min}, spare {done.spare}, max {done.max}")
 
 
 @pool.command()
-@click.argument("name")
-@click.option("--off", is_flag=True, help="Fill it again.")
+@click.argument("name", shell_complete=completed("pools"))
+@click.option("--off", is_flag=True, help="End the drain and fill the pool again.")
 @pass_context
 def drain(context: Context, name: str, off: bool) -> None:
-    """Empty a pool as its users log off; nobody else gets a desktop."""
+    """Drain a pool: its users log off in their own time, nobody else gets a desktop."""
     context.app.engine.drain_pool(name, on=not off)
-    say(f"{name} {'is open again' if off else 'empties as its users log off'}")
+    say(f"{name} {'is open again' if off else 'drains as its users log off'}")
 
 
 @pool.command("push-image")
-@click.argument("name")
-@click.argument("image")
+@click.argument("name", shell_complete=completed("pools"))
+@click.argument("image", shell_complete=completed("images"))
 @pass_context
 def push_image(context: Context, name: str, image: str) -> None:
-    """Let a new image come to a pool: one desktop first, then step by step.
+    """Roll a new image out to a pool: one canary desktop first, then step by step.
 
-    The image from before takes back one that is still coming. An image that was stopped is tried
-    once more.
+    Pushing the previous image rolls a running rollout back. A stopped image is tried again.
     """
     from vgpumgr.spec.pool_terms import is_image
 
     if not is_image(image):
-        raise click.BadParameter(f"{image!r} is no image with its version: like cad@12")
+        raise click.BadParameter(f"{image!r} is not an image with its version: like cad@12")
     done = context.app.engine.push_image(name, image)
     rollout = done.rollout
     say(f"{name}: {rollout.image}: {rollout.phase}" if rollout else f"{name} has {image} already")
 
 
 @pool.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("pools"))
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_context
 def delete(context: Context, name: str, yes: bool) -> None:
-    """Delete a pool that nobody uses, with its desktops; `serve` takes them away."""
+    """Delete a pool that nobody uses, with its desktops; `serve` deletes them."""
     from vgpumgr.cli.questions import confirm
 
     item = whole_pool(context.app.ledger, name)
@@ -172,4 +172,8 @@ def delete(context: Context, name: str, yes: bool) -> None:
 def delete_pool(context: Context, name: str) -> None:
     """Delete it, and say what is left to do."""
     left = context.app.engine.delete_pool(name)
-    say(f"pool {name} is gone" if left.closed_at else f"pool {name} goes with its last desktop")
+    say(
+        f"pool {name} is deleted"
+        if left.closed_at
+        else f"pool {name} is deleted with its last desktop"
+    )

@@ -8,18 +8,19 @@ from vgpumgr.cli.commands.vm_connect import print_ticket, timeout_option
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.output import output_option
+from vgpumgr.cli.selectors import completed
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("pools"))
 @click.argument("user")
 @timeout_option
 @output_option
 @pass_context
 def connect(context: Context, name: str, user: str, timeout: float) -> None:
-    """Get a ticket to the screen of the desktop on which a user is, as `vm connect` gives one.
+    """Get a console ticket for a user's desktop, like `vm connect`.
 
-    What the viewer does counts as use of the session; it is disconnected when the viewer leaves.
+    Input in the viewer counts as activity; the session is disconnected when the viewer closes.
     """
     from vgpumgr.app.tickets.asking import connect_desktop
 

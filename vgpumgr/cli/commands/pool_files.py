@@ -34,7 +34,10 @@ def apply_pools(context: Context, documents: Documents, file: str) -> None:
     wishes = [engine.put_pool(each) for each in documents.pools]
     print_item("PoolApply", wish_item(wishes), wish_text(wishes))
     if any(each.any for each in wishes):
-        say("serve makes the desktops: vgpumgr pool watch " + shlex.quote(wishes[0].pool))
+        say(
+            "serve creates the desktops; follow with: vgpumgr pool watch "
+            + shlex.quote(wishes[0].pool)
+        )
 
 
 def delete_pools(

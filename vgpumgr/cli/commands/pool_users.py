@@ -12,6 +12,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.interrupts import ending_at_once
 from vgpumgr.cli.output import output_option, print_item, say
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.spans import span
 from vgpumgr.model.errors import DeadlineExceeded
 
@@ -27,12 +28,14 @@ def a_name(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     """A user's or group's name: one line."""
     for each in (value,) if isinstance(value, str) else value:
         if not (each.isprintable() and each.strip() and len(each) <= _LONGEST):
-            raise click.BadParameter(f"{each!r} is no name: one line of at most {_LONGEST} letters")
+            raise click.BadParameter(
+                f"{each!r} is not a name: one line of at most {_LONGEST} letters"
+            )
     return value
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("pools"))
 @click.argument("user", callback=a_name)
 @click.option(
     "--group",
@@ -41,22 +44,24 @@ def a_name(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     callback=a_name,
     help="A group of the user; may be repeated.",
 )
-@click.option("--wait", callback=span, metavar="TIME", help="Wait so long for one: 30s, 5m.")
+@click.option(
+    "--wait", callback=span, metavar="TIME", help="Wait up to this long for a desktop: 30s, 5m."
+)
 @output_option
 @pass_context
 def assign(
     context: Context, name: str, user: str, groups: tuple[str, ...], wait: float | None
 ) -> None:
-    """Give a user a desktop of a pool, or let it wait for one.
+    """Assign a desktop of a pool to a user, or queue the user for one.
 
-    Who waits gets the next that is ready: `serve` makes it and gives it. With --wait, exit 9 when
-    none came in time; the user waits on.
+    Waiting users get the next ready desktop: `serve` creates and assigns it. With --wait, exit 9
+    when none came in time; the user keeps waiting.
     """
     engine = context.app.engine
     given = engine.assign_desktop(name, user, groups)
     until = time.monotonic() + (wait or 0.0)
     release = f"vgpumgr pool release {name} {shlex.quote(user)}"
-    with ending_at_once(next=f"{release}   (without it {user} waits on)"):
+    with ending_at_once(next=f"{release}   (otherwise {user} keeps waiting)"):
         while not given.desktop and time.monotonic() < until:
             time.sleep(BEAT_S)
             given = _now(context, given)
@@ -98,15 +103,19 @@ def _print(given: Given) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("pools"))
 @click.argument("user", callback=a_name)
-@click.option("--for-good", is_flag=True, help="What the user owns in a dedicated pool, too.")
+@click.option(
+    "--for-good",
+    is_flag=True,
+    help="Also give up a desktop that the user owns in a dedicated pool.",
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before giving up an owner's desktop.")
 @pass_context
 def release(context: Context, name: str, user: str, for_good: bool, yes: bool) -> None:
-    """End a user's session, or its waiting. A floating desktop is made anew for the next user.
+    """End a user's session, or its waiting. A floating desktop is recreated for the next user.
 
-    With --for-good an owner's desktop goes, with all that is on its disks.
+    With --for-good an owner's desktop is deleted, with everything on its disks.
     """
     from vgpumgr.cli.questions import confirm
 
@@ -115,4 +124,4 @@ def release(context: Context, name: str, user: str, for_good: bool, yes: bool) -
         confirm(yes=yes)(f"give up what {user} has in {name}, with its disks?")
     ended = context.app.engine.release_desktop(name, user, for_good=for_good)
     names = ", ".join(each.name for each in ended)
-    say(f"{user} has left {names}" if names else f"{user} does not wait any more")
+    say(f"{user} has released {names}" if names else f"{user} no longer waits")

@@ -10,6 +10,7 @@ import click
 
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.interrupts import leaving_by_interrupt
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.pool_items import moved, pool_text, whole_pool
 
@@ -17,11 +18,11 @@ BEAT_S = 1.0
 
 
 @click.command()
-@click.argument("name")
-@click.option("--changes", type=click.IntRange(1), help="End after so many lines of change.")
+@click.argument("name", shell_complete=completed("pools"))
+@click.option("--changes", type=click.IntRange(1), help="Exit after this many changes.")
 @pass_context
 def watch(context: Context, name: str, changes: int | None) -> None:
-    """Show a pool and keep on until Ctrl-C; where there is no terminal, a line per change."""
+    """Follow a pool until Ctrl-C; without a terminal, print a line per change."""
     with leaving_by_interrupt():
         if sys.stdout.isatty():
             _redraw(context, name)

@@ -15,6 +15,7 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.queue_items import (
     entry_text,
@@ -44,14 +45,14 @@ COLUMNS = (
 
 @click.group()
 def queue() -> None:
-    """VMs that wait for room: list, show, cancel, explain. `vgpumgr serve` starts them."""
+    """VMs that wait for capacity: list, show, cancel, explain. `vgpumgr serve` starts them."""
 
 
 @queue.command("list")
 @list_options
 @pass_context
 def list_(context: Context) -> None:
-    """List what waits, by position, and what runs on terms; by what was seen last."""
+    """List waiting VMs by position, and running VMs that entered through the queue."""
     entries = context.app.ledger.queue()
     items = queue_items(entries, _turn(context) if entries else None)
     last = len(items) + 1
@@ -63,11 +64,11 @@ def _turn(context: Context) -> Turn:
 
 
 @queue.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("queue"))
 @output_option
 @pass_context
 def show(context: Context, name: str) -> None:
-    """Show every stay of a VM in the queue, the last one first."""
+    """Show every queue entry of a VM, newest first."""
     entries = [each for each in context.app.ledger.queue([name]) if each.name == name]
     if not entries:
         raise NotFound(f"{name} was never in the queue", next="vgpumgr queue list")
@@ -76,18 +77,18 @@ def show(context: Context, name: str) -> None:
 
 
 @queue.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("queue"))
 @pass_context
 def cancel(context: Context, names: tuple[str, ...]) -> None:
-    """Let VMs wait no more: all of them, or none. One that was preempted stays shelved."""
+    """Remove VMs from the queue: all of them, or none. A preempted VM stays shelved."""
     context.app.writable_ledger.cancel_queued(names)
-    say(f"{counted(len(set(names)), 'VM')} taken out of the queue")
+    say(f"{counted(len(set(names)), 'VM')} removed from the queue")
 
 
 @queue.command()
 @output_option
 @pass_context
 def explain(context: Context) -> None:
-    """Say what the next turn of the queue would do, and why the others wait; changes nothing."""
+    """Show which VMs the next reconcile cycle would start, and why others wait."""
     turn = _turn(context)
     print_item("QueueTurn", turn_item(turn), turn_text(turn))

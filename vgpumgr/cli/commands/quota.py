@@ -11,6 +11,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list, say
 from vgpumgr.cli.profile_names import known_profile
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.quota_items import limit_text, profiles_text, quota_items
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.quota import Quota
@@ -40,13 +41,13 @@ def quota() -> None:
 @list_options
 @pass_context
 def list_(context: Context) -> None:
-    """List what every tenant holds, of how much it may."""
+    """List usage and limits of every tenant."""
     print_list("Quota", quota_items(context.app.ledger), COLUMNS)
 
 
 def _tenant(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     if not re.fullmatch(NAME, value):
-        raise click.BadParameter(f"{value!r} is no tenant's name: small letters, digits and -")
+        raise click.BadParameter(f"{value!r} is not a tenant's name: small letters, digits and -")
     return value
 
 
@@ -66,7 +67,7 @@ def _limit(parse: Callable[[str], int]) -> Callable[..., int | str | None]:
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text):
-        raise ValueError(f"{text!r} is no number of things: 0 or more, or {NO_LIMIT}")
+        raise ValueError(f"{text!r} is not a number of things: 0 or more, or {NO_LIMIT}")
     return int(text)
 
 
@@ -87,20 +88,29 @@ def _counts(
 
 
 @quota.command("set")
-@click.argument("tenant", callback=_tenant)
+@click.argument("tenant", callback=_tenant, shell_complete=completed("tenants"))
 @click.option(
-    "--gpu-memory", "gpu_memory_mib", callback=_limit(parse_mib), metavar="SIZE", help="Like 96GiB."
+    "--gpu-memory",
+    "gpu_memory_mib",
+    callback=_limit(parse_mib),
+    metavar="SIZE",
+    help="GPU memory, like 96GiB.",
 )
-@click.option("--gpus", callback=_limit(_count), metavar="N", help="GPU parts, whole or not.")
+@click.option(
+    "--gpus",
+    callback=_limit(_count),
+    metavar="N",
+    help="GPU parts: whole GPUs, vGPUs and MIG instances.",
+)
 @click.option("--vcpus", callback=_limit(_count), metavar="N")
 @click.option("--vms", callback=_limit(_count), metavar="N")
 @click.option(
     "--profile", "profiles", multiple=True, callback=_counts, metavar="PROFILE=N",
-    help="Of one profile; may be repeated.",
+    help="GPU parts of one profile; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--reserve", "reserved", multiple=True, callback=_counts, metavar="PROFILE=N",
-    help="Keep so many for it in the queue: until it asks, only spot VMs of others use them.",
+    help="Reserved for the tenant: until it asks, only spot VMs of others use them.",
 )  # fmt: skip
 @click.option(
     "--weight",
@@ -117,9 +127,9 @@ def set_(
     weight: float | None,
     **limits: int | str | None,
 ) -> None:
-    """Limit what a tenant holds. What is not named stays as it is; `none` lifts a limit.
+    """Limit what a tenant may hold. Limits not named stay as they are; `none` lifts a limit.
 
-    What the tenant holds beyond it stays; nothing is stopped.
+    A tenant that holds more keeps it; nothing is stopped.
     """
     if not (profiles or reserved or weight or any(each is not None for each in limits.values())):
         raise UsageError(
@@ -156,9 +166,9 @@ def _changed(
 
 
 @quota.command()
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completed("tenants"))
 @pass_context
 def delete(context: Context, tenant: str) -> None:
-    """Limit a tenant no more."""
+    """Remove a tenant's quota."""
     context.app.writable_ledger.delete_quota(tenant)
-    say(f"tenant {tenant} has no quota any more")
+    say(f"tenant {tenant} has no quota any longer")

@@ -32,25 +32,27 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
     type=click.FloatRange(1.0, 3600.0),
     default=30.0,
     show_default=True,
-    help="Look at every host at least so often, in seconds.",
+    help="Reconcile every host at least this often, in seconds.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
-    help="Hosts to work on at once; default: the setting `lanes`.",
+    help="Hosts to reconcile in parallel; default: the setting `lanes`.",
 )
-@click.option("--status", type=click.Path(path_type=Path), help="Where to write how it stands.")
-@click.option("--once", is_flag=True, help="One turn of every host, then end: for cron.")
+@click.option("--status", type=click.Path(path_type=Path), help="Status file to write.")
+@click.option(
+    "--once", is_flag=True, help="Run one reconcile cycle of every host and exit: for cron."
+)
 @output_option
 @pass_context
 def serve(
     context: Context, interval: float, workers: int | None, status: Path | None, once: bool
 ) -> None:
-    """Keep fleet and ledger together: look, finish what was cut, restore after boots, tell drift.
+    """Run the controller: probe, finish interrupted operations, restore after boots, report drift.
 
-    Runs until SIGTERM or Ctrl-C and then exits 0; operations it was working on stay resumable.
-    It frees nothing and deletes nothing by itself. Events go to stdout, one JSON object a line
-    with -o json. With --once: exit 7 when a host could not be read or an operation not be ended,
+    Runs until SIGTERM or Ctrl-C and then exits 0; its unfinished operations can be resumed.
+    It releases and deletes nothing on its own. Events go to stdout, one JSON object a line
+    with -o json. With --once: exit 7 when a host could not be read or an operation not be finished,
     10 when something differs.
     """
     from vgpumgr.app.serving import Options, Server
@@ -98,7 +100,7 @@ def _verdict(server: Server, status: Status, *, ended: bool) -> None:
     left = [*status.open_operations]
     if bad or left or not ended:
         raise PartlyDone(
-            f"{counted(len(bad), 'host')} could not be worked on, "
+            f"{counted(len(bad), 'host')} could not be reconciled, "
             f"{counted(len(left), 'operation')} open",
             why="; ".join(
                 [

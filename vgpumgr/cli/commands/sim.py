@@ -10,6 +10,7 @@ import click
 from vgpumgr import API_VERSION
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import fields, output_option, print_item, say
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.terminal import echo
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
@@ -33,7 +34,7 @@ def _folder(context: Context) -> Path:
     "-f",
     "--file",
     "file",
-    help="YAML with a Fleet document; without it the last fleet, or a small one.",
+    help="YAML file with a Fleet document; default: the last fleet, or a small one.",
 )
 @click.option("--enrol/--no-enrol", default=True, help="Enrol its hosts in the ledger.")
 @output_option
@@ -84,7 +85,7 @@ def down(context: Context) -> None:
 @output_option
 @pass_context
 def status(context: Context) -> None:
-    """Is the simulated fleet up, and what is in it?"""
+    """Show whether the simulated fleet is up, and its hosts."""
     from vgpumgr.sim.control import status as ask
 
     item: dict[str, Any] = to_plain(ask(_folder(context)))
@@ -94,16 +95,18 @@ def status(context: Context) -> None:
 
 @sim.command()
 @click.argument("name", required=False)
-@click.option("-f", "--file", "file", help="YAML with a Fleet document: all of its hosts.")
-@click.option("--board", default="T4", show_default=True, help="Which GPUs NAME has.")
-@click.option("--count", type=click.IntRange(0, 16), default=1, show_default=True, help="How many.")
+@click.option("-f", "--file", "file", help="YAML file with a Fleet document: all of its hosts.")
+@click.option("--board", default="T4", show_default=True, help="Board of the GPUs of NAME.")
+@click.option(
+    "--count", type=click.IntRange(0, 16), default=1, show_default=True, help="Number of GPUs."
+)
 @click.option("--enrol/--no-enrol", default=True, help="Enrol them in the ledger.")
 @output_option
 @pass_context
 def add(
     context: Context, name: str | None, file: str | None, board: str, count: int, enrol: bool
 ) -> None:
-    """Switch one more host on, in the simulated fleet that is up: NAME, or those of a file."""
+    """Add hosts to the running simulated fleet: NAME, or those of a file."""
     from vgpumgr.sim.control import add as switch_on
 
     if (name is None) == (file is None):
@@ -139,10 +142,10 @@ def _host(context: Context, name: str, board: str, count: int) -> SimHost:
 
 
 @sim.command(
-    help=f"Make a simulated host misbehave.\n\n\b\n{help_text()}",
+    help=f"Inject a fault into a simulated host.\n\n\b\n{help_text()}",
     context_settings={"ignore_unknown_options": True},  # lie … -1
 )
-@click.argument("host")
+@click.argument("host", shell_complete=completed("hosts"))
 @click.argument("fault", nargs=-1, required=True)
 @output_option
 @pass_context
@@ -154,12 +157,12 @@ def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
 
 
 @sim.command()
-@click.argument("host")
+@click.argument("host", shell_complete=completed("hosts"))
 @click.argument("to", type=click.Choice(["off", "on", "status"]))
 @output_option
 @pass_context
 def power(context: Context, host: str, to: str) -> None:
-    """A simulated host's power switch, for a fence block to use: `h1 is off`."""
+    """Switch a simulated host on or off, or print its state: `h1 is off`."""
     from vgpumgr.sim.control import power as switch
 
     on = switch(_folder(context), host, to)

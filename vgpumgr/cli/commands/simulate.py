@@ -15,6 +15,7 @@ from vgpumgr.cli.files import load_documents, load_vms
 from vgpumgr.cli.looking import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.profile_names import known_profile
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.simulations import simulation_item, simulation_text
 from vgpumgr.model.errors import NoPlacement, UsageError
 from vgpumgr.model.size import parse_mib
@@ -30,8 +31,19 @@ _ADD = re.compile(r"(?P<profile>[^=]+)(=(?P<count>\d+))?")
 
 
 @click.command()
-@click.option("-f", "--file", "file", metavar="FILE", help="VMs that are asked for; - for stdin.")
-@click.option("--add", multiple=True, metavar="PROFILE=N", help="N VMs with one such part each.")
+@click.option(
+    "-f",
+    "--file",
+    "file",
+    metavar="FILE",
+    help="YAML file with requested VMs; - reads standard input.",
+)
+@click.option(
+    "--add",
+    multiple=True,
+    metavar="PROFILE=N",
+    help="N VMs with one GPU part of that profile each.",
+)
 @click.option(
     "--vcpus", type=click.IntRange(1, 512), default=2, show_default=True, help="Of --add."
 )
@@ -40,13 +52,23 @@ _ADD = re.compile(r"(?P<profile>[^=]+)(=(?P<count>\d+))?")
     "--add-host",
     multiple=True,
     metavar="HOST×N|BOARD×N|FILE",
-    help="Hosts like that one, a host with N such GPUs, or those of a kind: Fleet file.",
+    help="Suppose more hosts: copies of one, one with N such GPUs, or those of a Fleet file.",
 )
-@click.option("--fail", multiple=True, metavar="HOST", help="This host is lost.")
-@click.option("--remove-vm", multiple=True, metavar="NAME", help="This VM is gone.")
 @click.option(
-    "--detailed-exitcode", is_flag=True, help="Exit 10 when something would find a place."
+    "--fail",
+    multiple=True,
+    metavar="HOST",
+    help="Suppose that this host is lost.",
+    shell_complete=completed("hosts"),
 )
+@click.option(
+    "--remove-vm",
+    multiple=True,
+    metavar="NAME",
+    help="Suppose that this VM is deleted.",
+    shell_complete=completed("vms"),
+)
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 10 when any VM would be placed.")
 @refresh_option
 @output_option
 @pass_context
@@ -62,11 +84,11 @@ def simulate(
     detailed_exitcode: bool,
     refresh: bool,
 ) -> None:
-    """What would fit, and what would lose its place, if the fleet were otherwise.
+    """Simulate a changed fleet: what would fit, and which VMs would lose their place.
 
-    Nothing is changed. VMs of hosts that fail are placed first, then what is asked for. It is
-    about room alone: copies of disk images are taken to be where they are needed, and whether a
-    lost VM's disks can be had elsewhere `host evacuate` says. Exit 5 when a VM finds no place.
+    Nothing is changed. VMs of failed hosts are placed first, then the requests. Only capacity is
+    simulated: disk images count as present everywhere, and whether the disks of a lost VM are
+    available elsewhere is for `host evacuate` to say. Exit 5 when a VM finds no place.
     """
     from vgpumgr.engine.outlook import placing
     from vgpumgr.engine.view import read_view
@@ -86,7 +108,7 @@ def simulate(
         )
         if supposed == Supposed():
             raise UsageError(
-                "nothing is supposed", next="--add A40-8Q=40, --fail HOST, --add-host HOST×2, …"
+                "nothing to simulate", next="--add A40-8Q=40, --fail HOST, --add-host HOST×2, …"
             )
         place = placing(context.config.policy, app.expected, app.ledger, time.time())
         found = run(view, supposed, place)

@@ -41,9 +41,9 @@ def backup(context: Context, file: Path) -> None:
 @output_option
 @pass_context
 def restore(context: Context, file: Path, yes: bool) -> None:
-    """Put the backup FILE in the ledger's place; what it replaces is kept.
+    """Replace the ledger by the backup FILE; the old ledger is kept.
 
-    The ledger comes back frozen: the hosts know what happened since, and it does not.
+    The restored ledger is frozen: the hosts may have changed since.
     """
     from vgpumgr.app import keeping
 
@@ -56,7 +56,7 @@ def restore(context: Context, file: Path, yes: bool) -> None:
 @output_option
 @pass_context
 def check(context: Context) -> None:
-    """Name everything that is wrong with the ledger; exit 1 if anything is."""
+    """List every inconsistency of the ledger; exit 1 if there is any."""
     from vgpumgr.app import keeping
 
     found = keeping.check(context.config)
@@ -70,11 +70,11 @@ def check(context: Context) -> None:
 @output_option
 @pass_context
 def migrate(context: Context, addresses: tuple[str, ...]) -> None:
-    """Bring a ledger that an older vgpumgr made to today's schema, or carry one FROM a place TO
+    """Migrate a ledger to the current schema, or move one FROM a place TO
     another: a file's path, or postgresql://USER@HOST/DATABASE.
 
-    A ledger file is copied beside itself first. Commands that change something do the same. A
-    ledger that is carried is copied whole and read back, and stays where it was, frozen.
+    A ledger file is backed up beside itself first. Commands that change something migrate, too. A
+    moved ledger is copied whole and verified; the old one stays, frozen.
     """
     match addresses:
         case ():

@@ -23,33 +23,33 @@ COLUMNS = (
 
 
 @click.command()
-@click.option("--apply", "apply_", is_flag=True, help="Take it in and lift the freeze.")
+@click.option("--apply", "apply_", is_flag=True, help="Record it and lift the freeze.")
 @click.option(
-    "--without", multiple=True, metavar="HOST", help="Ask this host nothing; it is cordoned."
+    "--without", multiple=True, metavar="HOST", help="Leave this host out; it is cordoned."
 )
 @click.option(
     "--forget",
     multiple=True,
     metavar="VM",
-    help="This VM was deleted: no host shows a trace of it.",
+    help="This VM was deleted: no host shows any trace of it.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @list_options
 @pass_context
 def thaw(
     context: Context, apply_: bool, without: tuple[str, ...], forget: tuple[str, ...], yes: bool
 ) -> None:
-    """Tell a ledger that went back in time what the hosts know.
+    """Bring a ledger that was rolled back up to date with its hosts.
 
-    Probes every host and shows what the ledger lacks. With --apply VMs and allocations are taken
-    in as they are on the hosts, nothing is closed, and the ledger allocates again in a new epoch.
+    Probes every host and shows what the ledger lacks. With --apply VMs and allocations are recorded
+    as found on the hosts, nothing is closed, and the ledger allocates again in a new epoch.
     """
     context.app.require_hosts()
     engine = context.app.engine
     if not apply_:
         _show(engine.thaw_plan(without=without, forget=forget), without)
         return
-    confirm(yes=yes)("Take in what the hosts know, and allocate again?")
+    confirm(yes=yes)("Record what the hosts know, and allocate again?")
     done = engine.thaw(without=without, forget=forget)
     _print(done)
     say(f"the ledger allocates again, in epoch {engine.ledger.epoch()}")
@@ -58,7 +58,7 @@ def thaw(
 def _show(found: Thaw, without: tuple[str, ...]) -> None:
     _print(found)
     for host, why in found.missing.items():
-        say(f"{host} did not tell what it knows: {why}")
+        say(f"{host} did not report its state: {why}")
     if found.frozen is None:
         say("the ledger is not frozen")
         return
@@ -68,7 +68,7 @@ def _show(found: Thaw, without: tuple[str, ...]) -> None:
     flags = "".join(f" --without {host}" for host in (*without, *silent))
     say(f"next: vgpumgr store thaw --apply{flags}")
     if not flags:
-        say("      without a host that is not to be believed: --without HOST; it is cordoned then")
+        say("      to leave out a host that cannot be trusted: --without HOST; it is cordoned then")
 
 
 def _print(found: Thaw) -> None:

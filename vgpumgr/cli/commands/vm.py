@@ -25,7 +25,7 @@ from vgpumgr.cli.output import (
     say,
 )
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.selectors import Selector, matches, selector_option
+from vgpumgr.cli.selectors import Selector, completed, matches, selector_option
 from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import age, seen_text
 from vgpumgr.cli.views.outcomes import print_outcome
@@ -84,7 +84,7 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
 
 
 @vm.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("vms"))
 @output_option
 @pass_context
 def show(context: Context, name: str) -> None:
@@ -136,22 +136,22 @@ def _state_text(item: dict[str, Any]) -> str:
     if to:
         return f"{status} to {to}"
     if status == "stopped":
-        return "stopped (as asked for; it keeps its GPU parts)" if item["gpus"] else "stopped"
+        return "stopped (by request; it keeps its GPU parts)" if item["gpus"] else "stopped"
     if status == "down":
-        return f"down (asked for is running: vgpumgr vm start {item['name']})"
+        return f"down (should be running: vgpumgr vm start {item['name']})"
     return str(status)
 
 
 @vm.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("vms"))
 @pass_context
 def xml(context: Context, name: str) -> None:
-    """Print the domain XML as libvirt on the host has it."""
+    """Print the domain XML from libvirt on the host."""
     echo(context.app.engine.domain_xml(name), nl=False)
 
 
 @vm.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("vms"))
 @output_option
 @pass_context
 def start(context: Context, names: tuple[str, ...]) -> None:
@@ -160,19 +160,19 @@ def start(context: Context, names: tuple[str, ...]) -> None:
 
 
 @vm.command()
-@click.argument("names", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Pull the plug.")
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("vms"))
+@click.option("--force", is_flag=True, help="Power off at once, without asking the guest.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, 86400),
     default=60.0,
     show_default=True,
-    help="Seconds to wait.",
+    help="Seconds to wait for the guest.",
 )
 @click.option(
     "--release-gpu",
     is_flag=True,
-    help="Give GPU parts, CPUs and memory back; disks are kept, and `vm start` takes them anew.",
+    help="Release GPU parts, CPUs and memory; disks are kept, and `vm start` allocates again.",
 )
 @with_users_option
 @output_option
@@ -185,7 +185,7 @@ def stop(
     release_gpu: bool,
     with_users: bool,
 ) -> None:
-    """Ask the guests to power off. Their GPU parts stay theirs, unless they are given back.
+    """Ask the guests to power off. They keep their GPU parts, unless released.
 
     A desktop that a user works on is refused (exit 4, the user is named) without --with-users.
     """
@@ -206,8 +206,8 @@ def stop(
 
 
 @vm.command()
-@click.argument("names", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Power off and on.")
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("vms"))
+@click.option("--force", is_flag=True, help="Power off and on, without asking the guest.")
 @with_users_option
 @output_option
 @pass_context

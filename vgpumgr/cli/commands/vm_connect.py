@@ -10,6 +10,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.output import fields, output_option, print_item
+from vgpumgr.cli.selectors import completed
 
 if TYPE_CHECKING:
     from vgpumgr.app.tickets.asking import Given
@@ -25,15 +26,15 @@ timeout_option = click.option(
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completed("vms"))
 @timeout_option
 @output_option
 @pass_context
 def connect(context: Context, name: str, timeout: float) -> None:
-    """Get a ticket to a VM's screen: an address and a password for one VNC connection.
+    """Get a console ticket for a VM: an address and a password for one VNC connection.
 
-    `vgpumgr serve`, running on this machine, opens the address on 127.0.0.1 and carries the
-    connection over SSH to the VM. It is gone after the first connection, or when nobody connects.
+    `vgpumgr serve` on this machine is the console proxy: it listens on 127.0.0.1 and forwards the
+    connection over SSH to the VM. The ticket ends with its first connection, or when it expires.
     """
     from vgpumgr.app.actor import actor
     from vgpumgr.app.tickets.asking import connect
@@ -61,7 +62,7 @@ def print_ticket(context: Context, given: Given) -> None:
     shown = [
         ("Address", f"{ticket.address}   (vncviewer {host}::{port})"),
         ("Password", given.password),
-        ("Good for", f"one connection, begun within {open_s:g} s"),
+        ("Valid for", f"one connection, opened within {open_s:g} s"),
     ]
     if given.addresses:
         shown.append(("The guest itself", ", ".join(given.addresses)))

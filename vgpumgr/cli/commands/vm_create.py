@@ -11,6 +11,7 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.vm import VmSpec
 
@@ -20,12 +21,14 @@ from vgpumgr.model.vm import VmSpec
 @click.option("--profile", "profiles", multiple=True, help="A GPU profile; may be repeated.")
 @click.option("--vcpus", type=int, default=2, show_default=True)
 @click.option("--memory", default="4GiB", show_default=True)
-@click.option("--disk", help="Size of a fresh disk, like 20GiB.")
-@click.option("--image", help="Image volume to lay the disk over.")
-@click.option("--network", help="libvirt network for one NIC.")
+@click.option("--disk", help="Size of a new disk, like 20GiB.")
+@click.option(
+    "--image", help="Image that the disk is an overlay of.", shell_complete=completed("images")
+)
+@click.option("--network", help="libvirt network of the NIC.")
 @click.option("--firmware", type=click.Choice(["uefi", "bios"]), default="uefi", show_default=True)
-@click.option("--display", is_flag=True, help="Display on the first vGPU.")
-@click.option("--console", is_flag=True, help="A screen that `vm connect` shows.")
+@click.option("--display", is_flag=True, help="Display output on the first vGPU.")
+@click.option("--console", is_flag=True, help="Emulated screen for `vm connect`.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
 @output_option
 @pass_context

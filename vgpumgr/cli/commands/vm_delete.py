@@ -9,13 +9,14 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, say
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.outcomes import print_outcome
 from vgpumgr.model.words import counted
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True)
-@click.option("--keep-disks", is_flag=True, help="Keep the volumes made for the VMs.")
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("vms"))
+@click.option("--keep-disks", is_flag=True, help="Keep the volumes created for the VMs.")
 @click.option("--force", is_flag=True, help="Power running VMs off.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
@@ -23,7 +24,7 @@ from vgpumgr.model.words import counted
 def delete(
     context: Context, names: tuple[str, ...], keep_disks: bool, force: bool, yes: bool
 ) -> None:
-    """Delete VMs, with the disks and GPU parts made for them."""
+    """Delete VMs, with the disks and GPU parts created for them."""
     from vgpumgr.cli.questions import confirm
 
     for name in names:

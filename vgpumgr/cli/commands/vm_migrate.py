@@ -9,6 +9,7 @@ import click
 from vgpumgr.cli.context import Context, pass_context
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.progress import changing
+from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.outcomes import print_outcome
 from vgpumgr.cli.views.users import with_users_option
 
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name")
-@click.option("--to", required=True, metavar="HOST", help="The host to move it to.")
+@click.argument("name", shell_complete=completed("vms"))
+@click.option(
+    "--to",
+    required=True,
+    metavar="HOST",
+    help="The host to move it to.",
+    shell_complete=completed("hosts"),
+)
 @click.option("--cold", is_flag=True, help="Stop it, move it, start it again.")
 @click.option(
     "--timeout",
@@ -38,7 +45,7 @@ def migrate(
     with_users: bool,
     dry_run: bool,
 ) -> None:
-    """Move a VM to another host: running where its devices can, or off."""
+    """Move a VM to another host: live where its devices can, or cold."""
     ledger = context.app.ledger
     ledger.vm(name)
     ledger.host(to)

@@ -45,7 +45,7 @@ def defrag_text(plan: DefragPlan) -> str:
         rows = reason_rows(each.reason for each in found.obstacles)
         return "\n".join(filter(None, [f"no moves reach the goal: {goal}", table(rows)]))
     if not found.moves:
-        return f"nothing to move, it is so already: {goal}"
+        return f"nothing to move, the goal is already met: {goal}"
     rows = [_row(number, move) for number, move in enumerate(found.moves, 1)]
     fewest = ", the fewest" if found.fewest else ""
     total = f"{counted(len(found.moves), 'move')}{fewest}, {format_mib(found.mib)} in all"
@@ -123,7 +123,7 @@ def _row(number: int, move: Move) -> list[str]:
     path = f"{_place(move.source)} → {_place(move.target)}"
     return [
         f"{number}.", move.vm, profiles, path, format_mib(move.mib), how_words(move),
-        "goes on from there" if move.hop else user_words(move),
+        "continues from there" if move.hop else user_words(move),
     ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def _help(found: Explanation) -> list[str]:
     if found.host or (any(each.code == FITS for each in found.reasons) and not found.changes):
         return []
     if not found.changes:
-        return ["  no single change that was tried makes it fit"]
+        return ["  none of the single changes that were tried makes it fit"]
     first, *others = found.changes
     lines = [f"  it fits {first.words}", *(f"    {line}" for line in first.next.splitlines())]
     return [*lines, *(f"  or {each.words}" for each in others[: _SHOWN - 1])]

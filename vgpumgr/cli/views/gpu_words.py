@@ -53,7 +53,7 @@ def instance_text(instance: dict[str, Any]) -> str:
     guests = [_guest_text(each, instance["profile"]) for each in instance["vgpus"]]
     computes = len(instance["compute"])
     inside = f", {counted(computes, 'compute instance')}" if computes else ""
-    due = ", not made yet" if instance["id"] is None else ""
+    due = ", not created yet" if instance["id"] is None else ""
     where = f"{instance['profile']} at {instance['start']}"
     return f"{where}{inside}{due}: {', '.join(guests) or 'empty'}"
 

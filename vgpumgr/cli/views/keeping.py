@@ -24,10 +24,10 @@ def backup_text(made: Backup) -> str:
 def restore_question(facts: BackupFacts) -> str:
     """What is about to be lost."""
     last = f"its newest operation began {age(facts.last)} ago" if facts.last else "it is empty"
-    sum_ = "" if facts.summed else "; no .sha256 lies beside it"
+    sum_ = "" if facts.summed else "; there is no .sha256 beside it"
     return (
         f"replace the ledger by this backup of fleet {facts.fleet} ({last}{sum_})? "
-        "What was done since is only known to the hosts, and nothing is allocated until "
+        "Changes since then are known to the hosts alone, and nothing is allocated until "
         "vgpumgr store thaw"
     )
 

@@ -70,7 +70,7 @@ def change_text(change: PartChange) -> str:
     """What one change does: ``turn 16 VFs on``."""
     match change:
         case SetMigMode(enabled=on):
-            return f"turn MIG mode {_word(on)} (resets that GPU where it must)"
+            return f"turn MIG mode {_word(on)} (resets the GPU if the driver requires it)"
         case SetVfs(count=0):
             return "turn the VFs off"
         case SetVfs(count=count):
@@ -87,7 +87,7 @@ def change_text(change: PartChange) -> str:
                 if change.compute
                 else ""
             )
-            return f"make GPU instance {change.profile} at {change.start}{inside}"
+            return f"create GPU instance {change.profile} at {change.start}{inside}"
 
 
 def _word(on: bool) -> str:
@@ -141,9 +141,9 @@ def layout_plan_text(plan: LayoutPlan) -> str:
 def as_declared(plan: LayoutPlan) -> str:
     """``1 GPU is as declared``."""
     if not plan.unchanged and plan.warnings:
-        return "no GPU that is meant could be read"
+        return "none of the selected GPUs could be read"
     if not plan.unchanged:
-        return "no GPU is meant (see its hosts, host_labels, model and devices)"
+        return "no GPU is selected (see its hosts, host_labels, model and devices)"
     return f"{counted(plan.unchanged, 'GPU')} {'is' if plan.unchanged == 1 else 'are'} as declared"
 
 
@@ -172,7 +172,7 @@ def _lines(alike: list[GpuChange]) -> Iterator[str]:
     yield from (f"  differs  {each}" for each in first.differences)
     yield from (f"  will     {change_text(each)}" for each in first.changes)
     if first.keep:
-        yield "  will     keep this for the host's next boot"
+        yield "  will     restore this at the host's next boot"
     if first.refused:
         yield f"  refused  {first.refused}"
         unnamed = [each for each in first.holders if each not in first.refused]

@@ -40,12 +40,12 @@ def operation_item(found: OperationRecord, how: OperationStatus) -> dict[str, An
 
 
 def undone_text(outcome: Outcome) -> str:
-    """A line for each VM: what was taken back, what stays, and what could not be taken back."""
+    """A line for each VM: what was undone, what stays, and what could not be undone."""
     from vgpumgr.model.journal import TaskState
 
     lines = []
     for vm in outcome.vms:
         why = f": {vm.error}" if vm.error else ""
-        stays = " (it stays: it was finished before)" if vm.state is TaskState.DONE else ""
+        stays = " (kept: it had finished before)" if vm.state is TaskState.DONE else ""
         lines.append(f"{vm.vm}: {vm.state}{stays}{why}")
     return "\n".join(lines)

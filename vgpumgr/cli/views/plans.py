@@ -102,8 +102,7 @@ def plan_text(plan: Plan, *, partial: bool = False, file: str = "") -> str:
     what fits though some do not.
     """
     if not plan.changes and not plan.unplaced and not plan.waiting:
-        verb = "is" if len(plan.unchanged) == 1 else "are"
-        return f"nothing to change: {counted(len(plan.unchanged), 'VM')} {verb} as wanted"
+        return f"nothing to change: {counted(len(plan.unchanged), 'VM')} converged"
     rows = [[f"  {_verb(a)}", a.vm.name, a.host, _details(a)] for a in plan.actions]
     lines = [table(folded(rows, column=1))] if rows else []
     for reasons, alike in groupby(plan.unplaced, key=lambda refused: refused.reasons):
@@ -114,11 +113,11 @@ def plan_text(plan: Plan, *, partial: bool = False, file: str = "") -> str:
     lines += [f"  waits  {_waiting(each)}" for each in plan.waiting]
     waiting = f"{len(plan.waiting)} in the queue, " if plan.waiting else ""
     replaced = plan.replaced
-    anew = f"{len(replaced)} only as a new VM, " if replaced else ""
+    anew = f"{len(replaced)} need a new VM, " if replaced else ""
     lines.append(
         f"{len(plan.actions) - len(replaced)} to change, {anew}"
         f"{len(plan.unplaced)} cannot be placed, {waiting}"
-        f"{len(plan.unchanged)} as wanted"
+        f"{len(plan.unchanged)} converged"
     )
     lines += [f"note: {note}" for note in plan.notes]
     lines += _refusals(plan, shlex.quote(file), partial=partial) if file else ()
@@ -133,10 +132,12 @@ def _refusals(plan: Plan, file: str, *, partial: bool, most: int = 3) -> Iterato
         for each in replaced[:most]:
             yield f"  next: {each.replace.replace('-f FILE', f'-f {file}')}"
         if len(replaced) > most:
-            yield f"  and alike for {len(replaced) - most} more"
+            yield f"  and likewise for {len(replaced) - most} more"
     elif plan.unplaced and not partial:
         fit = len(plan.actions)
-        instead = f"; to make the {fit} that fit: vgpumgr apply -f {file} --partial" if fit else ""
+        instead = (
+            f"; to create the {fit} that fit: vgpumgr apply -f {file} --partial" if fit else ""
+        )
         yield f"apply refuses this file, all or nothing{instead}"
 
 

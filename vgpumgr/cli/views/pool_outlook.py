@@ -44,7 +44,7 @@ def outlook_text(item: Item) -> str:
         lines.append(f"no room: {item['refused']}")
     lines += [f"waits: {each['user']}: {each['why']}" for each in item["waits"]]
     rows = [[f"  {each['do']}", each["desktop"], each["why"]] for each in item["actions"]]
-    return "\n".join([*lines, "next turn:", table(rows) if rows else "  nothing to do"])
+    return "\n".join([*lines, "next reconcile cycle:", table(rows) if rows else "  nothing to do"])
 
 
 def wish_item(wishes: Sequence[Wish]) -> Item:

@@ -53,7 +53,7 @@ def _item(entry: QueueEntry, wait: Wait | None, starts: bool) -> dict[str, Any]:
 
 def _why(entry: QueueEntry, wait: Wait | None, starts: bool) -> str:
     """What happened to it last, and what keeps it from starting now."""
-    now = "starts at the next turn of serve" if starts else wait.text if wait else "being stopped"
+    now = "starts in the next reconcile cycle" if starts else wait.text if wait else "being stopped"
     return "; ".join(part for part in (entry.why, now) if part)
 
 
@@ -128,9 +128,9 @@ def turn_text(turn: Turn) -> str:
         for each in turn.starts
     ]
     rows += [[f"  {each.position}", each.waiting.vm.name, "", each.text] for each in turn.waits]
-    return table(rows) if rows else "nobody waits"
+    return table(rows) if rows else "the queue is empty"
 
 
 def _preempts(names: Iterable[str]) -> str:
     listed = ", ".join(names)
-    return f"after {listed} made room" if listed else "there is room"
+    return f"after {listed} is stopped" if listed else "there is room"

@@ -33,7 +33,7 @@ def refusal_lines(item: dict[str, Any], most: int = 5) -> Iterable[tuple[str, st
     """``Refused   to make T4-4Q for desk-01, 3 m ago: EIO, Input/output error``, the last first."""
     found = item["refusals"]
     for each in reversed(found[-most:]):
-        aside = "" if each["counts"] else " (does not count)"
+        aside = "" if each["counts"] else " (cleared)"
         what = f"to {each['what']} for {each['vm']}, {age(each['at'])} ago"
         yield "Refused", f"{what}: {each['why']}{aside} (operation {each['operation'][:8]})"
     if len(found) > most:

@@ -65,7 +65,7 @@ def simulation_text(found: Simulation) -> str:
         lines += reason_lines(reasons, _REASONS, "    ")
     placed = len(item["vms"]) - sum(vm["host"] is None for vm in item["vms"])
     return "\n".join(
-        [*lines, f"{counted(placed, 'VM')} would find a place, {item['homeless']} not"]
+        [*lines, f"{counted(placed, 'VM')} would be placed, {item['homeless']} would not"]
     )
 
 

@@ -17,7 +17,7 @@ def gauge_text(gauge: Item) -> str:
     """The gauge in a sentence."""
     free, lost = (format_mib(gauge[key]) for key in ("free_mib", "unusable_mib"))
     share, mix = f"{gauge['share']:.0%}", gauge["mix"]
-    return f"fragmentation {share}: {lost} of {free} free GPU memory are of no use to {mix}"
+    return f"fragmentation {share}: {lost} of {free} free GPU memory are unusable for {mix}"
 
 
 def stranded_rows(found: Sequence[Stranded]) -> list[str]:
@@ -25,6 +25,6 @@ def stranded_rows(found: Sequence[Stranded]) -> list[str]:
     free: dict[str, int] = {}
     for each in found:
         free[each.host] = free.get(each.host, 0) + each.free_mib
-    lines = [f"{host}: {format_mib(mib)} of no use" for host, mib in free.items()]
+    lines = [f"{host}: {format_mib(mib)} unusable" for host, mib in free.items()]
     rows = [[f"  {where}", *rest] for where, *rest in reason_rows(each.reason for each in found)]
     return [*lines, *([table(rows)] if rows else [])]

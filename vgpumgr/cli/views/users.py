@@ -16,7 +16,9 @@ F = TypeVar("F", bound=Callable[..., None])
 def with_users_option(command: F) -> F:
     """Allow what cuts users off."""
     return click.option(
-        "--with-users", is_flag=True, help="Even where users are at work: they are cut off."
+        "--with-users",
+        is_flag=True,
+        help="Even where users are at work: their sessions are cut off.",
     )(command)
 
 

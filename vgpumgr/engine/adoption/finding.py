@@ -60,7 +60,7 @@ def candidates(view: LedgerView, host: HostRecord, read: Mapping[str, Read]) -> 
 
 def _of_host(host: HostRecord) -> Iterator[str]:
     if why := unread(host):
-        yield f"{host.name} was not read in full: {why}"
+        yield f"{host.name} was not read completely: {why}"
     if host.probe_only:
         yield f"{host.name} has no helper: nothing can be claimed on it"
 
@@ -136,7 +136,7 @@ def _notes(host: HostRecord, domain: DomainFacts) -> Iterator[str]:
     for device in domain.devices:
         if device in known:
             yield (
-                f"mdevctl makes {device} at boot as well as we do: "
+                f"mdevctl also creates {device} at boot: "
                 f"on {host.name}: mdevctl undefine --uuid {device}"
             )
 
@@ -199,6 +199,7 @@ def _layouts(view: LedgerView, host: HostRecord) -> Iterator[Loose]:
                 host=host.name,
                 gpu=gpu.id,
                 subject=gpu.facts.device,
-                text=f"{gpu.facts.model} {gpu.facts.device} is partitioned, and no layout says so",
+                text=f"{gpu.facts.model} {gpu.facts.device} is partitioned, "
+                "but no layout declares it",
                 next=f"vgpumgr adopt {host.name} --layout",
             )

@@ -18,7 +18,9 @@ def fault_of(name: str, vms: Collection[str], domains: Collection[str]) -> str:
     ``vms`` are the fleet's, ``domains`` the names on its host: the name offered is in neither.
     """
     if not re.fullmatch(NAME, name):
-        fault = f"the name {name!r} is none of ours: lower-case letters, digits and hyphens, "
+        fault = (
+            f"the name {name!r} is not a valid VM name: lower-case letters, digits and hyphens, "
+        )
         fault += f"at most {_MOST}"
     elif name in vms:
         fault = f"the fleet has a VM {name} already"

@@ -76,14 +76,16 @@ def _part(
     checks.check_gpu(gpu)
     slots = slots_of(part, gpu, around.held, before)
     if not slots:
-        raise NotAdoptable(f"{device}: the ledger has no room for it on {gpu.facts.device}")
+        raise NotAdoptable(
+            f"{device}: the ledger has no free capacity for it on {gpu.facts.device}"
+        )
     return replace(part, slots=slots)
 
 
 def _mdev(uuid: str, around: Surroundings) -> FoundPart:
     mdev = next((each for each in around.facts.mdevs if each.uuid == uuid), None)
     if mdev is None:
-        raise NotAdoptable(f"mdev {uuid} is not there: make it, or start the domain")
+        raise NotAdoptable(f"mdev {uuid} does not exist: create it, or start the domain")
     for gpu in around.gpus:
         vf = next((each for each in gpu.facts.vfs if each.address == mdev.parent), None)
         if mdev.parent == gpu.facts.device or vf is not None:
@@ -97,7 +99,7 @@ def _mdev(uuid: str, around: Surroundings) -> FoundPart:
                 vf=vf.number if vf else None,
                 instance=_only_instance(gpu.facts, offer, f"mdev {uuid}"),
             )
-    raise NotAdoptable(f"mdev {uuid} is on {mdev.parent}, which is no GPU that we know")
+    raise NotAdoptable(f"mdev {uuid} is on {mdev.parent}, which is not a known GPU")
 
 
 def _function(address: str, around: Surroundings) -> tuple[GpuRecord, VfFacts | None] | None:
@@ -116,7 +118,7 @@ def _vf(gpu: GpuRecord, vf: VfFacts) -> FoundPart:
         return _plain_vf(gpu, vf)
     if not vf.vendor.type_id:
         what = "could not be read" if vf.vendor.type_id is None else "carries no vGPU"
-        raise NotAdoptable(f"VF {vf.address} {what}: which profile it is to have is not known")
+        raise NotAdoptable(f"VF {vf.address} {what}: its intended profile is not known")
     offer = _offer(gpu, str(vf.vendor.type_id), Framework.VFIO_VF)
     return FoundPart(
         gpu=gpu.id,
@@ -134,7 +136,7 @@ def _plain_vf(gpu: GpuRecord, vf: VfFacts) -> FoundPart:
     offers = frameworks.offers(gpu.facts)
     offer = next((each for each in offers if each.framework is Framework.PCI_VF), None)
     if offer is None:
-        raise NotAdoptable(f"VF {vf.address} is of no profile that we know")
+        raise NotAdoptable(f"VF {vf.address} has no known profile")
     return FoundPart(gpu=gpu.id, device=vf.address, offer=offer, slots=(), vf=vf.number)
 
 
@@ -158,7 +160,7 @@ def _offer(gpu: GpuRecord, type_id: str, framework: Framework) -> Offer:
     for offer in frameworks.offers(gpu.facts):
         if (offer.type_id, offer.framework) == (type_id, framework):
             return offer
-    raise NotAdoptable(f"type {type_id} on {gpu.facts.device} is of no profile that we know")
+    raise NotAdoptable(f"type {type_id} on {gpu.facts.device} has no known profile")
 
 
 def _instance(gpu: GpuFacts, offer: Offer, vf: VfFacts) -> InstancePart | None:
@@ -179,7 +181,7 @@ def _only_instance(gpu: GpuFacts, offer: Offer, what: str) -> InstancePart | Non
     there = (gpu.mig.instances if gpu.mig else None) or ()
     starts = [each.start for each in there if each.profile_id == offer.instance.profile_id]
     if len(starts) != 1:
-        raise NotAdoptable(f"{what}: nothing tells in which of {len(starts)} GPU instances it is")
+        raise NotAdoptable(f"{what}: it is unknown in which of {len(starts)} GPU instances it is")
     return _part_at(gpu, offer, starts[0])
 
 

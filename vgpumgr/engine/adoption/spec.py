@@ -45,6 +45,6 @@ def _reasons(domain: Described) -> Iterator[str]:
     if domain.kind not in {"kvm", "qemu"}:
         yield f"it is a domain of {domain.kind or 'an unknown kind'}, not of QEMU"
     if domain.arguments:
-        yield "it gives QEMU arguments of its own, which may take devices that nobody sees"
+        yield "it passes its own QEMU arguments, which may use devices that vgpumgr does not see"
     if domain.password:
-        yield "its console has a password, which libvirt does not tell: it would be lost"
+        yield "its console has a password, which libvirt does not reveal: it would be lost"

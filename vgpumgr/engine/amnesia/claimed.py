@@ -93,7 +93,7 @@ def _part(claim: ClaimFacts, gpus: Sequence[GpuRecord]) -> tuple[GpuRecord, Foun
             gpu, vf = _at(str(wanted.get("address", "")), gpus)
             part = _bound(wanted, gpu, vf)
         case other:
-            raise NotTaken(f"a claim of kind {other} is none that we know")
+            raise NotTaken(f"a claim of kind {other} is unknown")
     return gpu, replace(part, vf=vf.number if vf else None, **_where(wanted, part.offer))
 
 
@@ -101,7 +101,7 @@ def _bound(wanted: Mapping[str, object], gpu: GpuRecord, vf: VfFacts | None) -> 
     framework = Framework.PCI_VF if vf else Framework.PASSTHROUGH
     offer = next((o for o in frameworks.offers(gpu.facts) if o.framework is framework), None)
     if offer is None:
-        raise NotTaken(f"{gpu.facts.device} is of no profile that we know")
+        raise NotTaken(f"{gpu.facts.device} has no known profile")
     others = wanted.get("with")
     names = [str(each.get("address", "")) for each in others] if isinstance(others, list) else []
     device = str(wanted.get("address", ""))
@@ -120,7 +120,7 @@ def _offer(gpu: GpuRecord, type_id: str, framework: Framework) -> Offer:
     for offer in frameworks.offers(gpu.facts):
         if (offer.type_id, offer.framework) == (type_id, framework):
             return offer
-    raise NotTaken(f"type {type_id} on {gpu.facts.device} is of no profile that we know")
+    raise NotTaken(f"type {type_id} on {gpu.facts.device} has no known profile")
 
 
 def _where(wanted: Mapping[str, object], offer: Offer) -> dict[str, Any]:

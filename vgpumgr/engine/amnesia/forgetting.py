@@ -28,7 +28,7 @@ def _traces(
     for host in {vm.host, *(each.host for each in held)}:
         facts = seen.get(host)
         if facts is None or unread(facts):
-            yield f"{host} could not be read in full"
+            yield f"{host} could not be read completely"
             continue
         yield from _on(vm, facts, [each for each in held if each.host == host])
 

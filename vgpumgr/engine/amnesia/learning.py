@@ -104,7 +104,7 @@ class Learning:
             self.lines.append(Line(host, mark.vm, f"at generation {mark.generation}"))
             return
         if mark.vm_id in self.sight.known.vms:
-            raise marked.NotRead("the ledger has it as deleted")
+            raise marked.NotRead("the ledger says it was deleted")
         self._require_name(mark.vm)
         self._vms[mark.vm_id] = marked.new_vm(domain, found, host, self.sight.now)
         self.lines.append(Line(host, mark.vm, "a VM that the ledger does not have"))

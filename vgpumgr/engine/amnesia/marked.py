@@ -146,7 +146,7 @@ def _with_volumes(record: VmRecord, disks: Iterable[MadeDisk]) -> VmRecord:
     for each in disks:
         if not (each.pool and each.name.startswith(f"{record.name}-{record.id[:8]}-")):
             where = each.disk.path or each.disk.target
-            raise NotRead(f"its disk {where} is no volume that we made")
+            raise NotRead(f"its disk {where} was not created by vgpumgr")
     seed = next((CloudInit(pool=each.pool) for each in disks if each.disk.cdrom), None)
     made = tuple(_disk(each) for each in disks if not each.disk.cdrom)
     spec = replace(record.spec, disks=made, cloud_init=seed)

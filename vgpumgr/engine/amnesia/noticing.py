@@ -34,7 +34,7 @@ def _why(lines: tuple[str, ...]) -> str:
 
 
 def set_aside(ledger: Ledger, before: HostRecord, facts: HostFacts) -> str:
-    """Cordon a host that was installed anew since its last look, or that says what cannot be of our
+    """Cordon a host that was reinstalled since its last look, or that says what cannot be of our
     epoch, and say so; empty for any other.
 
     Nothing is freed. ``before`` was read before this probe.
@@ -45,7 +45,7 @@ def set_aside(ledger: Ledger, before: HostRecord, facts: HostFacts) -> str:
             return ""
         _cordon(ledger, before.name)
         return (
-            f"{before.name} was set aside: it says that it has seen epoch {seen} of this fleet, "
+            f"{before.name} was cordoned: it claims to have seen epoch {seen} of this fleet, "
             f"which is at {ledger.epoch()}: somebody else wrote that there; as root on "
             f"{before.name}: rm /var/lib/vgpumgr/epochs/{fleet}, then "
             f"vgpumgr host uncordon {before.name}"
@@ -56,7 +56,7 @@ def set_aside(ledger: Ledger, before: HostRecord, facts: HostFacts) -> str:
     if not gone:
         return ""
     _cordon(ledger, before.name)
-    return f"{before.name} was set aside: {reinstalled.reason(gone)}: vgpumgr drift {before.name}"
+    return f"{before.name} was cordoned: {reinstalled.reason(gone)}: vgpumgr drift {before.name}"
 
 
 def _cordon(ledger: Ledger, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A host that lost what was written on it: it was installed anew, or is another machine. Pure.
+"""A host that lost what was written on it: it was reinstalled, or is another machine. Pure.
 
 Every verb that changes a host leaves its epoch there, and every device of ours a claim. A host
 that says it has neither, and holds allocations in the ledger, has forgotten them.
@@ -29,5 +29,5 @@ def reason(allocations: Iterable[Allocation]) -> str:
     every = tuple(allocations)
     return (
         f"it knows nothing of the {len(every)} allocations that the ledger has on it: it was "
-        "installed anew, or is another machine"
+        "reinstalled, or is another machine"
     )

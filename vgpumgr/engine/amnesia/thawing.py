@@ -50,7 +50,9 @@ def plan(session: Session, forget: Collection[str] = (), without: Collection[str
     observed = session.refresh(names) if names else Observation()
     view, seen = session.view(), observed.facts
     missing = {host: error.message for host, error in observed.failed.items()}
-    missing |= {h: "it could not be read in full" for h, f in seen.items() if forgetting.unread(f)}
+    missing |= {
+        h: "it could not be read completely" for h, f in seen.items() if forgetting.unread(f)
+    }
     known = recall(session.ledger, tuple(seen.values()))
     sight = Sight(
         seen=seen,
@@ -124,7 +126,7 @@ def _require_answers(found: Thaw) -> None:
     if silent := found.missing:
         first = next(iter(silent))
         raise HostUnreachable(
-            f"{counted(len(silent), 'host')} did not tell what is known there",
+            f"{counted(len(silent), 'host')} did not report their state",
             why="; ".join(f"{host}: {why}" for host, why in list(silent.items())[:_MOST]),
             next=f"vgpumgr doctor {first}, or thaw with --without {first}: it is cordoned then",
         )
@@ -137,7 +139,7 @@ def _require_known(session: Session, found: Thaw) -> None:
     named = [f"{line.host}: {line.vm}: {line.conflict}" for line in found.conflicts]
     if left:
         raise PartlyDone(
-            "the ledger stays frozen: it could not take in all that the hosts know",
+            "the ledger stays frozen: it could not record everything that the hosts know",
             why="; ".join((named or left)[:_MOST]),
             next="settle these, then vgpumgr store thaw again",
         )

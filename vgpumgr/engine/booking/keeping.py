@@ -31,9 +31,11 @@ class Kept:
 
     @property
     def words(self) -> str:
-        """``room for 4 × T4-4Q is kept for bookings of pool cad``."""
+        """``room for 4 × T4-4Q is reserved for bookings of pool cad``."""
         part = self.pool.spec.profile or "desktops"
-        return f"room for {self.count} × {part} is kept for bookings of pool {self.pool.name}"
+        return (
+            f"capacity for {self.count} × {part} is reserved for bookings of pool {self.pool.name}"
+        )
 
 
 def placing_beside(place: Place, ledger: Ledger, now: float, *, but: Collection[str] = ()) -> Place:

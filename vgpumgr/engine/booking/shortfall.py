@@ -34,7 +34,7 @@ class Unkept:
         it = self.booking
         are = "is" if self.missing == 1 else "are"
         what = f"booking {it.id} ({it.count} × {it.profile} for {it.group}, pool {self.pool})"
-        return f"{what} cannot be kept: {self.missing} {are} missing"
+        return f"{what} cannot be honoured: {self.missing} {are} missing"
 
 
 class Bookings:

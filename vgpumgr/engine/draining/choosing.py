@@ -110,7 +110,7 @@ class _Search:
         own = self.vm.spec.affinity.hosts
         left = [h for h in self.hosts if h not in self.refused and (not own or h in own)]
         if not left:
-            why = f"it may run on {', '.join(own)} alone (affinity)" if own else "no other host"
+            why = f"its affinity allows only {', '.join(own)}" if own else "no other host"
             return Choice(self.vm, why=why, next="vgpumgr host list")
         held = [each for each in self.view.allocations if each.vm_id == self.vm.id]
         request = wanted(self.view, self.vm.spec, held, "", live=live)
@@ -119,7 +119,7 @@ class _Search:
         [decision] = self.place(build_fleet(rest), [request])
         if isinstance(decision, NotPlaced):
             error = no_placement([decision])
-            explain = "vgpumgr map, vgpumgr capacity: make room, then the same command again"
+            explain = "vgpumgr map, vgpumgr capacity: free capacity, then the same command again"
             return Choice(self.vm, why=error.why, next=explain)
         return decision.host
 

@@ -97,13 +97,14 @@ def _layouts(side: Side, there: Mapping[str, ClaimFacts]) -> Iterator[Drift]:
 def _layout(side: Side, gpu: GpuRecord, claim: ClaimFacts, kind: DriftKind) -> Drift:
     whose = "the ledger has no layout of it"
     if kind is DriftKind.CLAIM_DIFFERS:
-        whose = f"it is fleet {claim.fleet}'s, and ours has one too"
+        whose = f"it is fleet {claim.fleet}'s, but this fleet has one too"
     return Drift(
         kind=kind,
         host=side.host,
         gpu=gpu.id,
         subject=claim.unit,
-        text=f"{gpu.facts.model} {gpu.facts.device} comes back at every boot as layout {claim.vm}: "
+        text=f"{gpu.facts.model} {gpu.facts.device} is restored at "
+        f"every boot as layout {claim.vm}: "
         f"{whose}",
         wanted="our layout" if kind is DriftKind.CLAIM_DIFFERS else "no claim",
         found=f"layout {claim.vm} of fleet {claim.fleet}",

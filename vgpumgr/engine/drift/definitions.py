@@ -96,7 +96,7 @@ def _autostart(side: Side, vm: VmRecord, *, wanted: bool) -> Drift:
         host=side.host,
         vm=vm.name,
         subject="autostart",
-        text=f"autostart of {vm.name} is {_on(not wanted)}, asked for is {_on(wanted)}",
+        text=f"autostart of {vm.name} is {_on(not wanted)}, should be {_on(wanted)}",
         wanted=_on(wanted),
         found=_on(not wanted),
         next=f"on {side.host}: virsh autostart {flag}{vm.name}",
@@ -109,7 +109,7 @@ def _sentence(change: Change) -> str:
         return f"{name} is gone"
     if wanted is None:
         return f"{name} was added{f': {found}' if found else ''}"
-    return f"{name} is {found}, asked for is {wanted}"
+    return f"{name} is {found}, should be {wanted}"
 
 
 def _shown(text: str | None) -> str:

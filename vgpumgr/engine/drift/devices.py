@@ -71,7 +71,7 @@ def _vendor_vf(side: Side, allocation: Allocation) -> Iterator[Fault]:
     if vf is None:
         yield _missing(f"VF {address} is off")
     elif vf.vendor is None:
-        text = f"VF {address} is on {_driver(vf.driver)}, which makes no vGPU"
+        text = f"VF {address} is on {_driver(vf.driver)}, which provides no vGPU"
         yield DriftKind.DEVICE_DRIVER, text, "nvidia", _driver(vf.driver)
     elif vf.vendor.type_id == 0:
         yield _missing(f"VF {address} carries no vGPU")

@@ -41,7 +41,7 @@ def _vm(side: Side, vm: VmRecord, domain: DomainFacts | None) -> Iterator[Drift]
 def _missing(side: Side, vm: VmRecord) -> Drift:
     other = next((d for d in side.facts.domains if _is_of(vm, d)), None)
     renamed = f"; domain {other.name} carries its mark" if other else ""
-    start = f"vgpumgr vm start {vm.name}   (it defines the domain anew)"
+    start = f"vgpumgr vm start {vm.name}   (it redefines the domain)"
     return Drift(
         kind=DriftKind.DOMAIN_MISSING,
         host=side.host,
@@ -65,7 +65,7 @@ def _not_ours(side: Side, vm: VmRecord, domain: DomainFacts) -> Drift:
         host=side.host,
         vm=vm.name,
         subject=f"domain {vm.name}",
-        text=f"domain {vm.name} does not carry the mark of this VM: another hand defined it",
+        text=f"domain {vm.name} does not carry the mark of this VM: somebody else defined it",
         wanted=f"vm {vm.id}",
         found=f"vm {mark.vm_id}" if mark else "no mark",
         next=f"on {side.host}: virsh domrename {vm.name} OTHER, then vgpumgr vm start {vm.name}",
@@ -120,7 +120,7 @@ def _power(side: Side, vm: VmRecord, state: DomainState) -> Iterator[Drift]:
         host=side.host,
         vm=vm.name,
         subject=f"domain {vm.name}",
-        text=f"domain {vm.name} is {_state(state)}, asked for is {wanted}",
+        text=f"domain {vm.name} is {_state(state)}, should be {wanted}",
         wanted=wanted,
         found=_state(state),
         next=_power_next(side.host, vm, state),
@@ -128,7 +128,7 @@ def _power(side: Side, vm: VmRecord, state: DomainState) -> Iterator[Drift]:
 
 
 def _state(state: DomainState) -> str:
-    return "in no state of rest" if state is DomainState.OTHER else str(state)
+    return "neither running nor off" if state is DomainState.OTHER else str(state)
 
 
 def _power_next(host: str, vm: VmRecord, state: DomainState) -> str:
@@ -161,10 +161,10 @@ def _off_the_shelf(side: Side, domain: DomainFacts, vm: VmRecord) -> Drift:
         vm=vm.name,
         subject=f"domain {domain.name}",
         text=f"domain {domain.name} is {_state(domain.state)}, and its VM is shelved: it runs "
-        "without its GPU parts, on CPUs and memory that others may be given",
+        "without its GPU parts, on CPUs and memory that other VMs may get",
         wanted="shutoff",
         found=_state(domain.state),
-        next=f"vgpumgr vm stop {vm.name}, then, if it is to run, vgpumgr vm start {vm.name}",
+        next=f"vgpumgr vm stop {vm.name}, then, if it should run, vgpumgr vm start {vm.name}",
     )
 
 
@@ -173,7 +173,7 @@ def _leftover(side: Side, domain: DomainFacts) -> Drift:
         kind=DriftKind.DOMAIN_LEFTOVER,
         host=side.host,
         subject=f"domain {domain.name}",
-        text=f"domain {domain.name} carries our mark, and the ledger has no such VM",
+        text=f"domain {domain.name} carries our mark, but the ledger has no such VM",
         wanted="missing",
         found=str(domain.state),
         next="is the ledger an older copy? If not, "

@@ -48,7 +48,7 @@ def _taken(side: Side, strangers: list[DomainFacts]) -> Iterator[Drift]:
                     vm=allocation.vm,
                     subject=device,
                     text=f"{device} of {allocation.vm} is in domain {domain.name}, "
-                    "which is not ours"
+                    "which is foreign"
                     + (f", claimed by fleet {claim.fleet} for {claim.vm}" if claim else ""),
                     wanted=allocation.vm,
                     found=f"domain {domain.name}",
@@ -141,7 +141,7 @@ def _drift(side: Side, gpu: GpuRecord, subject: str, what: str, way_out: str) ->
         host=side.host,
         gpu=gpu.id,
         subject=subject,
-        text=f"{gpu.facts.model} {gpu.facts.device}: {what} takes room and is not ours",
+        text=f"{gpu.facts.model} {gpu.facts.device}: {what} takes capacity and is foreign",
         wanted="free",
         found=what,
         next=f"on {side.host}: {way_out}   (or leave it: drift --ignore-foreign)",

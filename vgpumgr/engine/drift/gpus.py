@@ -48,7 +48,7 @@ def _quarantined(gpu: GpuRecord) -> Drift:
         text=f"{gpu.facts.model} {gpu.facts.device} is quarantined: {gpu.state_why}",
         wanted="in use",
         found="quarantined",
-        next=f"vgpumgr heal --lift {gpu.id}   (when it is mended)",
+        next=f"vgpumgr heal --lift {gpu.id}   (when it is repaired)",
     )
 
 
@@ -61,7 +61,7 @@ def _layout(change: GpuChange) -> Iterator[Drift]:
             host=change.host,
             gpu=change.gpu,
             subject=change.device,
-            text=f"{change.model} {change.device} is not as layout {change.layout} declares: "
+            text=f"{change.model} {change.device} differs from layout {change.layout}: "
             f"{difference}",
             wanted=f"layout {change.layout}",
             found=difference,

@@ -22,6 +22,6 @@ def drifts(side: Side) -> Iterator[Drift]:
             text=f"{side.host}: {reason(gone)}",
             wanted=counted(len(gone), "claim"),
             found="none, and epoch 0",
-            next=f"vgpumgr vm start {vms[0]} makes a VM there anew if its disks are still there, "
-            f"vgpumgr vm delete gives it up; then vgpumgr host uncordon {side.host}",
+            next=f"vgpumgr vm start {vms[0]} recreates a VM there if its disks are still there, "
+            f"vgpumgr vm delete removes it for good; then vgpumgr host uncordon {side.host}",
         )

@@ -1,4 +1,4 @@
-"""Volumes that were made for VMs, and the storage pools they lie in."""
+"""Volumes that were created for VMs, and the storage pools they lie in."""
 
 from __future__ import annotations
 

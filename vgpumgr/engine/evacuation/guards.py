@@ -17,14 +17,14 @@ _AT_REST = frozenset({LAYOUT, LEAVE, "stop", "delete", *OF_HOSTS})
 def refusal(
     session: Session, records: Mapping[str, HostRecord], task: TaskRecord
 ) -> VgpumgrError | None:
-    """Why a task must not be gone on with now. Taking back makes nothing run: it may."""
+    """Why a task must not be resumed now. Undoing makes nothing run: it may."""
     if task.state is TaskState.UNDOING:
         return None
     resting = next((name for name in task.hosts if records[name].maintenance), None)
     if resting is not None and task.verb not in _AT_REST:
         return Conflict(
             f"{resting} is in maintenance",
-            why=f"{task.verb} {task.vm} would act there",
+            why=f"{task.verb} {task.vm} would change something there",
             next=f"vgpumgr host maintenance {resting} --off",
         )
     return _may_run(session, task) if task.verb == EVACUATE else None
@@ -46,7 +46,7 @@ def _may_run(session: Session, task: TaskRecord) -> VgpumgrError | None:
     except VgpumgrError as error:
         return NotPermitted(
             f"cannot tell whether {task.vm} runs on {lost.name}",
-            why=f"it is not proven off any more, and does not answer: {error.message}",
+            why=f"it is no longer proven to be off, and does not answer: {error.message}",
             next=f"vgpumgr host evacuate {lost.name}",
         )
     ours = found and found.ownership and found.ownership.vm_id == task.vm_id
@@ -54,6 +54,6 @@ def _may_run(session: Session, task: TaskRecord) -> VgpumgrError | None:
         return None
     return Conflict(
         f"{task.vm} is {found.state} on {lost.name}",
-        why="that host is back, and somebody started it there",
+        why="that host is back, and somebody started the VM there",
         next=f"vgpumgr operation undo {task.operation[:8]}   (it stays on {lost.name})",
     )

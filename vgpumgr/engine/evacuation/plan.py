@@ -12,7 +12,7 @@ from vgpumgr.model.vm import VmRecord
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A VM that is made anew, and where."""
+    """A VM that is recreated, and where."""
 
     vm: VmRecord
     placed: Placed

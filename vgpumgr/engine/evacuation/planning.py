@@ -1,4 +1,4 @@
-"""The VMs of a lost host, and the hosts that are left → where each is made anew. Pure."""
+"""The VMs of a lost host, and the hosts that are left → where each is recreated. Pure."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def on_host(vms: Sequence[VmRecord], host: str) -> Iterator[VmRecord]:
 
 def _kept(vm: VmRecord, lost: HostRecord, *, will_not_boot: bool) -> Stays | None:
     if vm.state is VmState.SHELVED:
-        return Stays(vm, "it is shelved: it holds nothing there but its disks", _bring_back(lost))
+        return Stays(vm, "it is shelved: it has nothing but its disks there", _bring_back(lost))
     if vm.state is not VmState.ACTIVE:
         why = f"it is {vm.state}: an operation on it is not finished"
         return Stays(vm, why, "vgpumgr operation list --open")
     if vm.definition:
-        why = "it was adopted: what it needs there is known to its own definition alone"
+        why = "it was adopted: only its own definition says what it needs there"
         return Stays(vm, why, _bring_back(lost))
     if starts_by_itself(vm, lost) and not will_not_boot:
         return Stays(
             vm,
             f"libvirt there starts it again when {lost.name} boots: it would run twice",
             f"vgpumgr host evacuate {lost.name} --confirm-off   "
-            f"(if {lost.name} surely does not boot by itself)",
+            f"(if {lost.name} certainly does not boot by itself)",
         )
     own = own_disk(vm, lost.facts)
     return Stays(vm, own, _bring_back(lost)) if own else None
@@ -115,7 +115,7 @@ def _place(
     for (vm, _), decision in zip(wanted, decisions, strict=True):
         if isinstance(decision, NotPlaced):
             error = no_placement([decision])
-            again = f"make room, then vgpumgr host evacuate {lost.name}"
+            again = f"free capacity, then vgpumgr host evacuate {lost.name}"
             staying.append(Stays(vm, f"it fits nowhere: {error.why}", again, crowded=True))
         else:
             remade.append(Remade(vm, decision))

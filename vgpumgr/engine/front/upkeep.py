@@ -1,4 +1,4 @@
-"""What keeps fleet and ledger together: compared, healed, adopted, defragmented, gone on with."""
+"""What keeps fleet and ledger together: compared, healed, adopted, defragmented, resumed."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def queued(view: LedgerView, turn: Turn, name: str) -> Explanation:
     for start in turn.starts:
         if start.waiting.vm.name == name:
             host = start.placed.host
-            text = f"waits in the queue, and starts at the next turn of serve, on {host}"
+            text = f"waits in the queue, and starts in the next reconcile cycle, on {host}"
             return Explanation(vm=name, host=host, standing=text)
     fleet = build_fleet(view)
     for each in turn.waits:
@@ -191,7 +191,7 @@ def said(ledger: Ledger, name: str) -> Explanation:
     last = next(iter(ledger.requests(vm=name, limit=1)), None)
     if last is None:
         raise NotFound(
-            f"no VM {name} was ever asked for",
+            f"no VM {name} was ever requested",
             next=f"vgpumgr explain -f FILE --vm {name}",
         )
     if last.explanation is not None:
@@ -199,7 +199,7 @@ def said(ledger: Ledger, name: str) -> Explanation:
     host = next((vm.host for vm in ledger.vms() if vm.name == name), None)
     if host is None:
         raise NotFound(
-            f"{name} was placed when it was asked for last, and is there no more",
+            f"{name} was placed at its last request, and no longer exists",
             next=f"vgpumgr audit list --vm {name}",
         )
     return Explanation(vm=name, host=host)

@@ -1,4 +1,4 @@
-"""How much of the free GPU memory is of no use to what is expected, and which rules say so. Pure
+"""How much of the free GPU memory is unusable for what is expected, and which rules say so. Pure
 but for what the ledger is asked.
 """
 
@@ -34,7 +34,7 @@ class Gauging:
         self._fleet = fleet
         mix = expected.mix(ledger, now, fleet)
         self.mix: Mix = creatable(fleet) if mix is None else mix.with_rare
-        self._words = "all that the fleet can make" if mix is None else expected.words
+        self._words = "the profiles that the fleet can create" if mix is None else expected.words
 
     def gauge(self) -> Gauge:
         """The fleet in all."""

@@ -48,7 +48,7 @@ def _away(case: Case) -> tuple[str, str] | None:
     host = case.host
     for each in case.known.drifts:
         if (each.kind, each.host) == (DriftKind.REINSTALLED, host.name):
-            return f"{host.name} was installed anew: say VM by VM what is to be", each.next
+            return f"{host.name} was reinstalled: decide VM by VM", each.next
     if host.maintenance:
         return f"{host.name} is in maintenance", f"vgpumgr host show {host.name}"
     if host.evacuated:
@@ -59,7 +59,7 @@ def _away(case: Case) -> tuple[str, str] | None:
 def _unfinished(case: Case) -> Remedy:
     if case.drift.gpu:
         return _layout(case)
-    text = f"go on with {case.drift.subject}"
+    text = f"resume {case.drift.subject}"
     return Remedy(drift=case.drift, way=Way.RESUME, text=text)
 
 
@@ -84,7 +84,7 @@ def _foreign(case: Case) -> Remedy:
     return Remedy(
         drift=case.drift,
         way=Way.LEAVE,
-        text="it is not ours, and is left alone",
+        text="it is foreign, and left alone",
         next=f"vgpumgr adopt {case.drift.host}",
     )
 
@@ -129,17 +129,17 @@ _OTHERS: dict[DriftKind, Callable[[Case], Remedy]] = {
 }
 # Nothing that we may do ends these: the difference itself says what does.
 _ALWAYS: dict[DriftKind, str] = {
-    DriftKind.GPU_QUARANTINED: "only you can say that it is mended",
-    DriftKind.DOMAIN_NOT_OURS: "another hand's domain is never touched",
-    DriftKind.ATTACHED: "what runs is not changed under its guest",
-    DriftKind.DEVICE_DIFFERS: "what stands in its place was made by another hand",
-    DriftKind.DEVICE_TAKEN: "another hand's domain is never touched",
-    DriftKind.CLAIM_DIFFERS: "another's claim is never touched",
-    DriftKind.VOLUME_MISSING: "data cannot be made again",
-    DriftKind.POOL_MISSING: "a storage pool is the host's own",
-    DriftKind.POOL_INACTIVE: "a storage pool is the host's own",
-    DriftKind.GPU_MISSING: "somebody must look at the host",
-    DriftKind.GPU_EVIDENCE: "somebody must look at the host",
-    DriftKind.REINSTALLED: "what is to become of its VMs is for you to say",
-    DriftKind.HELPER: "programs are upgraded when you want it",
+    DriftKind.GPU_QUARANTINED: "only you can confirm that it is repaired",
+    DriftKind.DOMAIN_NOT_OURS: "a foreign domain is never touched",
+    DriftKind.ATTACHED: "a running guest's devices are never changed",
+    DriftKind.DEVICE_DIFFERS: "what is in its place is foreign",
+    DriftKind.DEVICE_TAKEN: "a foreign domain is never touched",
+    DriftKind.CLAIM_DIFFERS: "a foreign claim is never touched",
+    DriftKind.VOLUME_MISSING: "lost data cannot be recreated",
+    DriftKind.POOL_MISSING: "storage pools belong to the host's administrator",
+    DriftKind.POOL_INACTIVE: "storage pools belong to the host's administrator",
+    DriftKind.GPU_MISSING: "somebody must inspect the host",
+    DriftKind.GPU_EVIDENCE: "somebody must inspect the host",
+    DriftKind.REINSTALLED: "you must decide what becomes of its VMs",
+    DriftKind.HELPER: "upgrades are started by you alone",
 }

@@ -25,7 +25,7 @@ def domain_leftover(case: Case) -> Remedy:
     """Undefined if the ledger knows its VM as deleted, and it is off."""
     found = case.domain(case.drift.subject.removeprefix("domain "))
     if found is None or found.ownership is None:
-        return needs_you(case.drift, "it is gone meanwhile", "vgpumgr heal")
+        return needs_you(case.drift, "it is already gone", "vgpumgr heal")
     whose = Whose(found.ownership.vm_id, found.name)
     if whose.id not in case.known.past.deleted:
         return needs_you(case.drift, _NOT_PROVEN)
@@ -49,7 +49,7 @@ def _forget(case: Case, whose: Whose, text: str) -> Remedy:
     found = case.domain(whose.name)
     if found is None or found.state not in OFF:
         state = found.state if found else "gone"
-        return needs_you(case.drift, f"it is {state}: only what is off is taken away")
+        return needs_you(case.drift, f"it is {state}: only what is off is removed")
     step = ForgetDomain(name=whose.name, vm_id=whose.id)
     return Remedy(drift=case.drift, way=Way.CLEAN, text=text, steps=(step,), whose=whose)
 
@@ -59,7 +59,9 @@ def claim_leftover(case: Case) -> Remedy:
     unit = case.drift.subject
     if unit.startswith(claim_units.LAYOUT):
         declare = f"vgpumgr adopt {case.drift.host} --layout"
-        return needs_you(case.drift, "no layout says how the GPU is to be", declare)
+        return needs_you(
+            case.drift, "no layout declares how the GPU should be partitioned", declare
+        )
     claim = next((each for each in case.seen.facts.claims if each.unit == unit), None)
     ended = case.known.past.released.get(claim.allocation) if claim else None
     if claim is None or ended is None or not _is_of(claim, ended):
@@ -109,7 +111,7 @@ def release(case: Case) -> Remedy:
     return Remedy(
         drift=case.drift,
         way=Way.RELEASE,
-        text=f"nothing of {vm.name} is left on {vm.host}: after a second look, free {count} slots",
+        text=f"nothing of {vm.name} is left on {vm.host}: after a second check, free {count} slots",
         steps=(step,),
         whose=case.whose,
     )

@@ -55,11 +55,11 @@ def domain_missing(case: Case) -> Remedy:
     wanted = sum(each.count for each in case.vm.spec.gpus)
     if len(case.held) < wanted:
         again = f"vgpumgr vm delete {case.vm.name}, then apply its file again"
-        return needs_you(case.drift, "its GPU parts were released: it is to be made anew", again)
+        return needs_you(case.drift, "its GPU parts were released: it must be recreated", again)
     if refused := _not_partitioned(case):
         return refused
     start = case.vm.running
-    words = ", make its devices and start it" if start else ""
+    words = ", recreate its devices and start it" if start else ""
     return _do(case, f"define it again{words}", *(_devices(case) if start else ()), _define(case),
                *((_start(case),) if start else ()))  # fmt: skip
 
@@ -92,17 +92,17 @@ def definition(case: Case) -> Remedy:
 
 
 def power(case: Case) -> Remedy:
-    """As it was asked for last. A guest that is paused, or in no state of rest, is a person's."""
+    """As last requested. A guest that is paused, or neither running nor off, is a person's."""
     found = case.domain(case.vm.name)
     state = found.state if found else DomainState.SHUTOFF
     if not case.vm.running and state is DomainState.RUNNING:
         return _do(case, "ask it to power off", StopDomain(name=case.vm.name, vm_id=case.vm.id))
     if not case.vm.running or state not in OFF:
-        return needs_you(case.drift, f"it is {state}: look why before it goes on")
+        return needs_you(case.drift, f"it is {state}: find out why before it is resumed")
     return (
         _ended(case, state)
         or _not_partitioned(case)
-        or _do(case, "make its devices and start it", *_devices(case), _start(case))
+        or _do(case, "recreate its devices and start it", *_devices(case), _start(case))
     )
 
 
@@ -113,9 +113,9 @@ def device(case: Case) -> Remedy:
         return needs_you(case.drift, "the VM runs: stop it first")
     on_vfio = held.framework in {Framework.PASSTHROUGH, Framework.PCI_VF}
     if case.drift.kind is DriftKind.DEVICE_DRIVER and not on_vfio:
-        return needs_you(case.drift, "its driver is not ours to bind")
+        return needs_you(case.drift, "its driver is not managed by vgpumgr")
     return _not_partitioned(case) or _do(
-        case, "make it again, as it was", RealiseDevice(allocation=held)
+        case, "recreate it as it was", RealiseDevice(allocation=held)
     )
 
 
@@ -144,7 +144,7 @@ def _ended(case: Case, state: DomainState) -> Remedy | None:
     if case.vm.spec.queue is None or state is not DomainState.SHUTOFF or booted:
         return None
     again = f"vgpumgr serve --once, or to run it once more: vgpumgr vm start {case.vm.name}"
-    return needs_you(case.drift, "its guest has powered off: the queue ends it", again)
+    return needs_you(case.drift, "its guest has powered off: the queue closes it", again)
 
 
 def _not_partitioned(case: Case) -> Remedy | None:

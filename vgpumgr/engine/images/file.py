@@ -79,7 +79,7 @@ def opened(path: str) -> Iterator[ImageFile]:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise BadImage(f"{path} is no plain file")
+            raise BadImage(f"{path} is not a plain file")
         yield ImageFile(path, descriptor, found.st_size)
     except OSError as error:
         raise BadImage(f"{path} cannot be read", why=error.strerror or str(error)) from error

@@ -70,14 +70,14 @@ def _require_same(known: ImageRecord, found: Found, *, same: bool) -> None:
     if known.retired_at is not None:
         raise Conflict(
             f"image {known.reference} is retired",
-            why="a version is used once",
-            next="leave --version out for the next one",
+            why="a version is never reused",
+            next="leave out --version to use the next one",
         )
     if not same:
         raise Conflict(
             f"image {known.reference} is another file",
             why=f"it has SHA-256 {known.sha256[:16]}…, this one {found.sha256[:16]}…",
-            next="leave --version out for the next one",
+            next="leave out --version to use the next one",
         )
 
 

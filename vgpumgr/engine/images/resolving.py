@@ -34,7 +34,7 @@ def _disk(spec: VmSpec, disk: DiskSpec, image: ImageRecord | None, is_known: boo
     if image.retired_at is not None and not is_known:
         raise Conflict(
             f"image {image.reference} is retired",
-            why=f"{spec.name} would be made from it",
-            next="vgpumgr image list   (its other versions)",
+            why=f"{spec.name} would be created from it",
+            next="vgpumgr image list   (lists other versions)",
         )
     return replace(disk, image=image.volume, image_format=image.format)

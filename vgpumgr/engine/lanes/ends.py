@@ -33,6 +33,6 @@ def given_up(host: str, seconds: float) -> DeadlineExceeded:
     """The value of a lane that did not end."""
     return DeadlineExceeded(
         f"{host} did not answer within {seconds:.0f} s",
-        why="nobody waits for it any more",
+        why="nothing waits for it any longer",
         next=f"vgpumgr doctor {host}",
     )

@@ -40,7 +40,7 @@ def _is_there(gpu: GpuRecord) -> bool:
 
 
 def _without(gpu: GpuFacts, starts: frozenset[int]) -> GpuFacts:
-    """The facts less the GPU instances that were made for VMs."""
+    """The facts less the GPU instances that were created for VMs."""
     if gpu.mig is None or gpu.mig.instances is None:
         return gpu
     left = tuple(each for each in gpu.mig.instances if each.start not in starts)

@@ -8,7 +8,7 @@ from vgpumgr.model.vm import InstancePart
 
 
 def made_for_vms(view: LedgerView) -> dict[str, frozenset[int]]:
-    """Starts of the GPU instances that were made for VMs, by GPU's id."""
+    """Starts of the GPU instances that were created for VMs, by GPU's id."""
     claims = {
         (host.name, claim.unit): claim.wanted.get("instance")
         for host in view.hosts

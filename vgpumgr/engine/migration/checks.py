@@ -26,7 +26,7 @@ def host_checks(
 ) -> Iterator[Check]:
     """What every move needs."""
     if vm.definition:
-        text = f"{vm.name} was adopted: what it needs there is known to its own definition alone"
+        text = f"{vm.name} was adopted: only its own definition says what it needs there"
         yield no("adopted", text, f"vgpumgr vm show {vm.name}")
     if target.cordoned:
         yield no("cordon", f"{target.name} is cordoned", f"vgpumgr host uncordon {target.name}")
@@ -37,7 +37,7 @@ def host_checks(
         yield no("helper", f"{target.name} has no helper: it is probe-only")
     if vm.spec.affinity.hosts and target.name not in vm.spec.affinity.hosts:
         wanted = ", ".join(vm.spec.affinity.hosts)
-        yield no("affinity", f"{vm.name} may run on {wanted} alone (affinity)")
+        yield no("affinity", f"{vm.name} has an affinity that allows only {wanted}")
     if looks.namesake is not None:
         text = f"{target.name} has a domain {vm.name} already"
         yield no("name", text, f"remove that domain with virsh on {target.name}")
@@ -62,7 +62,7 @@ def _beside(vm: VmRecord, source: str, looks: Looks) -> Iterator[Check]:
 def cold_checks(vm: VmRecord) -> Iterator[Check]:
     """What is to be known of a move of a guest that is off."""
     if vm.spec.firmware == "uefi":
-        yield ok("firmware", "UEFI variables are made anew: the guest boots by its fallback path")
+        yield ok("firmware", "UEFI variables are reset: the guest boots by its fallback path")
 
 
 def live_checks(

@@ -82,7 +82,7 @@ def _refused(
 
 
 def _plan(volume: Attached, facts: VolumeFacts, target: HostFacts, *, live: bool) -> VolumePlan:
-    """An overlay is made anew over the target's image; what is carried over brings its own."""
+    """An overlay is recreated over the target's image; what is carried over brings its own."""
     plain = VolumePlan(
         pool=volume.pool,
         name=volume.name,
@@ -117,7 +117,7 @@ def _base_checks(
         if here is None or there is None:
             continue
         if here.path != there.path:
-            text = f"pool {base.pool} lies at {here.path} here and at {there.path} on {target.host}"
+            text = f"pool {base.pool} is at {here.path} here and at {there.path} on {target.host}"
             yield no("image", f"{text}: {vm.name}'s disk names its image by path")
         elif base.there is None:
             text = f"{name}, which a disk is laid over, is not on {target.host}"

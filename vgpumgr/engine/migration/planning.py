@@ -103,7 +103,7 @@ def _seated(fleet: Fleet, seat: Placed) -> tuple[Placed | None, tuple[Check, ...
     if placed is None:
         where = "; ".join(describe(seat))
         text = f"the place that was planned on {seat.host} is not free any more ({where})"
-        return None, (no("room", text, "the same command again plans anew"),)
+        return None, (no("room", text, "the same command again makes a new plan"),)
     return placed, tuple(ok("room", line) for line in _room(placed))
 
 

@@ -74,7 +74,7 @@ def refuse_resting(vms: Iterable[tuple[str, str]], resting: Collection[str]) -> 
         if host in resting:
             raise Conflict(
                 f"{host} is in maintenance",
-                why=f"nobody acts there, and {vm} lies on it",
+                why=f"vgpumgr does not touch it, and {vm} is on it",
                 next=f"vgpumgr host maintenance {host} --off",
             )
 

@@ -1,4 +1,4 @@
-"""A VM that a change cannot reach in place: made anew over the disks that it has. Pure."""
+"""A VM that a change cannot reach in place: recreated over the disks that it has. Pure."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _under_way(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
 
 def _without_vm(row: DesktopRecord, now: float) -> DesktopRecord:
     if row.doing is Do.CREATE and row.vm_id:
-        failed = _as(row, DesktopState.FAILED, now, "it could not be made")
+        failed = _as(row, DesktopState.FAILED, now, "it could not be created")
         return replace(failed, vm_id="", desktop=replace(failed.desktop, host=""))
     if row.doing is Do.DELETE or (row.doing is not Do.RECREATE and row.vm_id):
         return replace(row, closed_at=now, doing=None, why=row.why or "its VM is gone")

@@ -45,11 +45,11 @@ def ask(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Asked:
         if spec.queue is None:
             tried.append(spec)
         elif spec.name in known:
-            waiting[spec.name] = "it waits already"
+            waiting[spec.name] = "it is queued already"
         elif spec.queue.after:
             waiting[spec.name] = f"after {', '.join(spec.queue.after)}"
         elif before:
-            waiting[spec.name] = f"{len(before)} wait already"
+            waiting[spec.name] = f"{len(before)} are queued already"
         else:
             tried.append(spec)
     return Asked(tuple(fresh), tuple(tried), waiting)
@@ -93,7 +93,8 @@ def _misfits(asked: Asked, decisions: Sequence[Decision]) -> dict[str, str]:
         spec.queue.together for spec in asked.fresh if spec.queue and spec.name in held_up
     } - {""}
     return {
-        spec.name: refused.get(spec.name) or f"no room yet for all of {spec.queue.together}"
+        spec.name: refused.get(spec.name)
+        or f"not enough capacity yet for all of {spec.queue.together}"
         for spec in asked.tried
         if spec.queue and (spec.name in refused or spec.queue.together in groups)
     }
@@ -117,13 +118,13 @@ def require_known(desired: Iterable[VmSpec], history: Collection[QueueEntry]) ->
         _require_known(spec, known)
         if spec.name in waiting and waiting[spec.name].vm != spec and not waiting[spec.name].vm_id:
             raise Conflict(
-                f"{spec.name} waits in the queue as something else",
-                why="its file has changed since it was asked for",
+                f"{spec.name} waits in the queue with another definition",
+                why="its file has changed since it was queued",
                 next=f"vgpumgr queue cancel {spec.name}, then the same command again",
             )
     if found := cycle(dict(_after([*(each.vm for each in waiting.values()), *asking.values()]))):
         raise UsageError(
-            "VMs wait for each other's end",
+            "circular dependency: VMs wait for each other to end",
             why=" → ".join((*found, found[0])),
             next="take one of them out of `after:`",
         )
@@ -133,7 +134,7 @@ def _require_known(spec: VmSpec, known: Collection[str]) -> None:
     for name in spec.queue.after if spec.queue else ():
         if name not in known:
             raise NotFound(
-                f"{spec.name} is to start after {name}, which is not in the queue",
+                f"{spec.name} depends on {name}, which is not in the queue",
                 why="only a VM with `queue:` ends when its guest powers off",
                 next="vgpumgr queue list; a VM of a document with replicas is called NAME-01",
             )

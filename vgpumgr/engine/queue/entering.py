@@ -43,7 +43,7 @@ def entries(
             new.append(_runs(vm, opening))
         elif vm.spec.queue is None and vm.id in running:
             left = QueueState.CANCELLED
-            before, why = QueueState.RUNNING, "its file has no queue: any more"
+            before, why = QueueState.RUNNING, "its file no longer has queue:"
             moves.append(QueueMoved(entry=running[vm.id].id, before=before, state=left, why=why))
     return tuple(new), tuple(moves)
 

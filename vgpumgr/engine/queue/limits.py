@@ -13,7 +13,7 @@ from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer
 
 NEVER = "never"
-_SAID = "no host of the fleet could hold it, even with nothing on it"
+_SAID = "no host of the fleet could hold it, even when empty"
 # What a change of layout would make room for is not said never to fit.
 _NEEDS_LAYOUT = "needs-layout"
 
@@ -54,7 +54,7 @@ def _bare(spec: VmSpec) -> VmSpec:
 
 
 def _never(spec: VmSpec, reasons: Sequence[Reason]) -> NotPlaced:
-    hint = "`queue: {await_hosts: true}` lets it wait for hosts to come"
+    hint = "`queue: {await_hosts: true}` lets it wait for new hosts"
     said = Reason(code=NEVER, host="", text=f"{_SAID}; {hint}")
     return NotPlaced(request=spec, reasons=(said, *reasons))
 

@@ -75,14 +75,14 @@ class HostBook:
 
     def unstuck(self, host: str) -> None:
         """It came back; what it brought is not used. It is looked at anew."""
-        text = f"{host}: the turn that hung has ended; the host is looked at anew"
+        text = f"{host}: the hung reconcile cycle has ended; the host is reconciled again"
         self._emit(Event(kind=EventKind.HOST_UNSTUCK, host=host, text=text))
 
     def _failed(self, host: str, error: Exception) -> float:
         page = self._pages[host]
         why = words(error) if isinstance(error, VgpumgrError) else repr(error)
         if page.status.why != why:
-            text = f"the turn of {host} failed: {why}"
+            text = f"the reconcile cycle of {host} failed: {why}"
             self._emit(Event(kind=EventKind.TURN_FAILED, host=host, text=text))
         self._write(page, FAILED, why, page.status.failures + 1, page.status.drifts)
         return self._pace.again(page.status.failures)

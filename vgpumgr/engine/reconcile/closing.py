@@ -12,7 +12,7 @@ from vgpumgr.engine.running.status import NEEDS_OPERATOR, ways_on
 from vgpumgr.model.journal import OperationMoved, OperationRecord, OperationState
 from vgpumgr.model.ports import Clock, Ledger
 
-ENDED = "its worker had died; ended by serve"
+ENDED = "its process had died; serve closed the operation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def _ended(before: OperationRecord, state: OperationState) -> Event:
         kind=EventKind.OPERATION_ENDED,
         operation=before.id,
         state=str(state),
-        text=f"{before.kind} {before.id[:8]}, whose worker had died, is {state}",
+        text=f"{before.kind} {before.id[:8]}, whose process had died, is {state}",
     )
 
 

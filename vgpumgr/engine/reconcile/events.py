@@ -82,7 +82,7 @@ def drift_event(drift: Drift, *, ended: bool) -> Event:
         gpu=drift.gpu,
         drift=str(drift.kind),
         subject=drift.subject,
-        text=f"no more: {drift.text}" if ended else drift.text,
+        text=f"resolved: {drift.text}" if ended else drift.text,
         next="" if ended else drift.next,
     )
 

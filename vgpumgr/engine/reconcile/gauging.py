@@ -35,10 +35,10 @@ class GaugeWatch:
         fleet = build_fleet(self._session.view())
         gauge = Gauging(fleet, self._session.expected, ledger, at).gauge()
         before, self.high = self.high, gauge.share > self.most
-        words = f"{gauge.share:.0%} of the free GPU memory is of no use to {gauge.mix}"
+        words = f"{gauge.share:.0%} of the free GPU memory is unusable for {gauge.mix}"
         if self.high and not before:
             text = f"{words}, more than {self.most:.0%}"
             kind = EventKind.FRAGMENTED
             self._emit(Event(kind=kind, text=text, next="vgpumgr defrag plan"))
         elif before and not self.high:
-            self._emit(Event(kind=EventKind.FRAGMENTED_ENDED, text=f"no more: {words}"))
+            self._emit(Event(kind=EventKind.FRAGMENTED_ENDED, text=f"resolved: {words}"))

@@ -21,7 +21,7 @@ class LedgerState:
         found = self._ledger.frozen()
         before, self.frozen = self.frozen, found.why if found else ""
         if self.frozen and not before:
-            text = f"nothing is allocated any more: {self.frozen}"
+            text = f"allocation is suspended: {self.frozen}"
             self._emit(Event(kind=EventKind.LEDGER_FROZEN, text=text, next="vgpumgr store thaw"))
         elif before and not self.frozen:
             self._emit(Event(kind=EventKind.LEDGER_THAWED, text="the ledger allocates again"))

@@ -66,7 +66,7 @@ class MoveTurn:
         for id_, why in worked.refused.items():
             self._patience.failed(id_)
             if self._refused.get(id_) != why:
-                text = f"{why}; its move waits on"
+                text = f"{why}; its move stays pending"
                 self._emit(Event(kind=EventKind.MOVE_WAITS, text=text, next="vgpumgr defrag list"))
         self._refused = dict(worked.refused)
         for each_done in worked.outcomes:
@@ -90,13 +90,13 @@ class MoveTurn:
         for move in done.done:
             host = move.target.host
             where = f"to another GPU of {host}" if move.within else f"{move.source.host} → {host}"
-            text = f"{move.vm} was moved {where}, for less fragmentation"
+            text = f"{move.vm} was moved {where}, to reduce fragmentation"
             self._emit(Event(kind=EventKind.MOVED, vm=move.vm, host=host, text=text))
         for move in done.waiting:
-            text = f"{move.vm} moves when {move.user} logs off, for less fragmentation"
+            text = f"{move.vm} moves when {move.user} logs off, to reduce fragmentation"
             self._emit(Event(kind=EventKind.MOVE_WAITS, vm=move.vm, text=text))
         if done.error is not None:
-            text = f"a move for less fragmentation was refused: {done.error.message}"
+            text = f"a move to reduce fragmentation was refused: {done.error.message}"
             self._emit(Event(kind=EventKind.MOVE_WAITS, text=text, next="vgpumgr defrag plan"))
         return bool(done.done or done.waiting)
 

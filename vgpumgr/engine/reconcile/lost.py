@@ -21,7 +21,7 @@ OFF_FOR_S = 120.0
 
 
 def look_after(turn: Turn, host: HostRecord) -> None:
-    """Say that its VMs can be made anew, or do it: only where its fence status says off.
+    """Say that its VMs can be recreated, or do it: only where its fence status says off.
 
     Nothing is switched off here: a host that may be on is left to a person.
     """
@@ -35,7 +35,7 @@ def look_after(turn: Turn, host: HostRecord) -> None:
         turn.memory.off_since = now
     if not turn.shared.evacuates:
         turn.wait_for(
-            f"{host.name} is off ({proof.how}): its {counted(len(vms), 'VM')} can be made anew",
+            f"{host.name} is off ({proof.how}): its {counted(len(vms), 'VM')} can be recreated",
             f"vgpumgr host evacuate {host.name}   (or the setting evacuate: automatic)",
         )
     elif now - turn.memory.off_since >= OFF_FOR_S:
@@ -55,7 +55,7 @@ def _evacuate(turn: Turn, host: HostRecord, proof: Proof) -> None:
     for each in outcome.vms:
         turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
     moved = counted(len(outcome.done), "VM")
-    text = f"{host.name} is off and was evacuated: {moved} made anew, {proof.how}"
+    text = f"{host.name} is off and was evacuated: {moved} recreated, {proof.how}"
     turn.emit(Event(kind=EventKind.HOST_EVACUATED, host=host.name, text=text))
     for stays in planned.staying:
         turn.wait_for(f"{stays.vm.name} stays on {host.name}: {stays.why}", stays.next)

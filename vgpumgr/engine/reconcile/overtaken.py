@@ -10,7 +10,7 @@ from vgpumgr.model.journal import OperationRecord, TaskMoved, TaskRecord, TaskSt
 from vgpumgr.model.ports import Ledger
 
 _POWER = frozenset({"start", "stop", "reboot"})
-_REASON = "a newer operation on this VM took its place"
+_REASON = "superseded by a newer operation on this VM"
 
 
 def give_way(

@@ -41,13 +41,13 @@ def _tell_lacking(warning: str, memory: QueueMemory, emit: Emit) -> None:
 
 def _tell(worked: queue.Worked, emit: Emit) -> None:
     for name in worked.ended:
-        text = f"{name} has ended: its guest has powered off; what it held is given back"
+        text = f"{name} has ended: its guest powered off; its resources are released"
         emit(Event(kind=EventKind.QUEUE_ENDED, vm=name, text=text))
     for name, other in worked.preempted.items():
-        text = f"{name} makes room for {other}, and waits again"
+        text = f"{name} is preempted by {other}, and waits again"
         emit(Event(kind=EventKind.QUEUE_PREEMPTED, vm=name, text=text))
     for name, why in worked.refused.items():
-        text = f"{name} was to start, and waits on: {why}"
+        text = f"{name} could not start and keeps waiting: {why}"
         emit(
             Event(kind=EventKind.QUEUE_WAITS, vm=name, text=text, next=f"vgpumgr queue show {name}")
         )

@@ -1,7 +1,7 @@
-"""Operations whose worker died: gone on with, or taken back, host by host.
+"""Operations whose worker died: resumed, or undone, host by host.
 
 Each verb's own policy says which: what was begun goes forward where the host lets it, a creation or
-a move that is refused is taken back. Nothing is touched that a live process works on.
+a move that is refused is undone. Nothing is touched that a live process works on.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def tell_reboot(turn: Turn, facts: HostFacts) -> None:
     """Once for each boot."""
     if turn.memory.rebooted != facts.boot_id:
         turn.memory.rebooted = facts.boot_id
-        text = f"{turn.host} has booted; what it lost is brought back"
+        text = f"{turn.host} has rebooted; its lost state is being restored"
         turn.emit(Event(kind=EventKind.HOST_REBOOTED, host=turn.host, text=text))
 
 
@@ -62,8 +62,8 @@ def tell_left_off(turn: Turn, report: DriftReport) -> None:
     off = [drift.vm for drift in report.drifts if _is_off(drift)]
     if off:
         turn.wait_for(
-            f"left off on {turn.host}: {spanned(off)}: serve has not seen the host whole before, "
-            "so it cannot tell a boot from somebody's shutdown",
+            f"left off on {turn.host}: {spanned(off)}: serve has not seen the complete "
+            "host before, so it cannot tell a reboot from a manual shutdown",
             f"vgpumgr vm start {' '.join(off[:_MOST])}{' …' if len(off) > _MOST else ''}",
         )
 
@@ -74,11 +74,11 @@ def settle(turn: Turn, facts: HostFacts, report: DriftReport, *, rebooted: bool)
     unread = [part for part in report.not_read if part.host == turn.host]
     if rebooted and (lacking or unread or report.skipped):
         if lacking and not turn.memory.waits:
-            turn.wait_for(f"not whole since its boot: {lacking[0].text}", lacking[0].next)
+            turn.wait_for(f"incomplete since its reboot: {lacking[0].text}", lacking[0].next)
         return False
     mark(turn.session, turn.host, settled_boot=facts.boot_id)
     if rebooted:
-        text = f"{turn.host} has back what its boot took, and takes VMs again"
+        text = f"{turn.host} is restored after its reboot, and accepts VMs again"
         turn.emit(Event(kind=EventKind.HOST_RESTORED, host=turn.host, text=text))
     turn.memory.waits[:] = turn.reasons
     return True

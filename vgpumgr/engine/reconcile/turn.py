@@ -147,7 +147,7 @@ def _may_restore(turn: Turn, before: HostRecord, facts: HostFacts) -> bool:
     settling.tell_reboot(turn, facts)
     why = restore.in_the_way(turn, facts)
     if why:
-        turn.wait_for(f"nothing is brought back: {why}", f"vgpumgr drift {turn.host}")
+        turn.wait_for(f"nothing is restored: {why}", f"vgpumgr drift {turn.host}")
     return not why and not before.probe_only and turn.shared.patience.ready(_boot(turn))
 
 

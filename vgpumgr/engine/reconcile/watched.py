@@ -30,5 +30,5 @@ class _Watched:
         """What was read before the turn hung may be old by now."""
         self._lane.alive()
         if self._lane.abandoned:
-            raise Interrupted(f"the look at {facts.host} took too long: it is not kept")
+            raise Interrupted(f"the observation of {facts.host} took too long and was discarded")
         self._ledger.observe(facts, units, at)

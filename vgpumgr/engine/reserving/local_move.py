@@ -28,7 +28,7 @@ from vgpumgr.model.journal import RESEAT, Reservation
 from vgpumgr.model.placement import Fleet, Placed
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
 
-EMPTIED = "it is being emptied"
+EMPTIED = "it is being drained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

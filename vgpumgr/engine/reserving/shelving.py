@@ -44,7 +44,7 @@ def refuse_shelved(vms: Iterable[VmRecord]) -> None:
         if vm.state is VmState.SHELVED:
             raise Conflict(
                 f"{vm.name} is shelved",
-                why="it has given back what it held",
+                why="it has released its GPU parts, CPUs and memory",
                 next=f"vgpumgr vm start {vm.name}",
             )
 
@@ -145,7 +145,7 @@ def _come_back(
 def _refuse_adopted(vm: VmRecord) -> None:
     if vm.definition:
         raise Conflict(
-            f"{vm.name} cannot give its GPU parts back and be kept",
+            f"{vm.name} cannot release its GPU parts and be kept",
             why="it was adopted: its definition names its devices",
             next=f"vgpumgr vm stop {vm.name}, or vgpumgr vm delete {vm.name} --keep-disks",
         )

@@ -1,1 +1,1 @@
-"""Journalled tasks: begun, run step by step, gone on with after a crash, taken back."""
+"""Journalled tasks: begun, run step by step, resumed after a crash, undone."""

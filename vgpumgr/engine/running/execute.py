@@ -59,7 +59,7 @@ def _left_open(error: DatabaseFault, operation: str, tasks: Sequence[TaskRecord]
     short = operation[:8]
     return type(error)(
         f"{error.message}; operation {short} stays open",
-        why=f"{error.why}; {', '.join(names[:_NAMED])}{more}: what is reserved for it stays so",
+        why=f"{error.why}; {', '.join(names[:_NAMED])}{more}: its reservations are kept",
         next=f"{error.next}; then vgpumgr operation resume {short}, or operation undo {short}",
     )
 
@@ -105,7 +105,7 @@ def _side_by_side(session: Session, left: Sequence[TaskRecord]) -> dict[str, VmO
 
 
 def _specs(session: Session, left: Sequence[TaskRecord]) -> Mapping[str, VmSpec]:
-    """What those that may be tried elsewhere are, by name: a VM that was taken back leaves no
+    """What those that may be tried elsewhere are, by name: a VM that was undone leaves no
     cloud-init text in the ledger.
     """
     ids = {task.vm_id for task in left if task.verb in TRIED_ELSEWHERE}

@@ -108,7 +108,7 @@ def _given_back(task: TaskRecord, held: Collection[str]) -> str:
     made = [each for each in parts if each is not None]
     if all(isinstance(each, Mapping) and each["id"] in held for each in made):
         return ""
-    return "what it was to make was given back since"
+    return "what it was to create was released since"
 
 
 def _overtaken(
@@ -126,7 +126,7 @@ def _overtaken(
     if vm.moving_to is not None:
         return f"the VM moves to {vm.moving_to.host} since"
     if task.verb == "change" and desired.get(vm.name, vm.spec) != vm.spec:
-        return "a newer change took its place"
+        return "superseded by a newer change"
     return ""
 
 
@@ -157,7 +157,7 @@ def close_layouts(ledger: Ledger, gpus: Collection[str], now: float) -> None:
 def _given_up(task: TaskRecord) -> TaskRecord:
     if task.state in FINAL_TASKS:
         return task
-    return replace(task, state=TaskState.FAILED, error="a newer layout took over")
+    return replace(task, state=TaskState.FAILED, error="superseded by a newer layout")
 
 
 def _ended(operation: OperationRecord, tasks: Sequence[TaskRecord], now: float) -> OperationMoved:
@@ -186,11 +186,11 @@ def refuse_unfinished(ledger: Ledger, vms: Sequence[VmRecord]) -> None:
 
 
 def require_taken_back(outcome: Outcome, names: Collection[str]) -> None:
-    """Raise what kept a creation of these VMs from being taken back."""
+    """Raise what kept a creation of these VMs from being undone."""
     for vm in outcome.vms:
         if vm.vm in names and vm.state not in FINAL_TASKS:
             raise vm.error or Interrupted(
-                f"{vm.vm} is half made",
+                f"{vm.vm} is only partly created",
                 next=f"vgpumgr operation undo {outcome.operation[:8]}",
             )
 

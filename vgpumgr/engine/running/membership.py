@@ -1,4 +1,4 @@
-"""What was begun with a host that is half in the fleet: found, gone on with, given up."""
+"""What was begun with a host that is half in the fleet: found, resumed, given up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vgpumgr.model.ports import Ledger
 
 
 def go_on(session: Session, name: str) -> Outcome | None:
-    """End it; None where nothing was begun, or it was being taken back and is now, so that it may
+    """End it; None where nothing was begun, or it was being undone and is now, so that it may
     be begun anew.
     """
     task = _begun(session.ledger, name)
@@ -41,7 +41,7 @@ def give_up(session: Session, name: str) -> None:
         return
     if not session.ledger.claim_operation(task.operation):
         raise running(session.ledger, task.operation)
-    why, now = "the host was given up", session.clock.now()
+    why, now = "the host was removed", session.clock.now()
     session.ledger.record(
         TaskMoved(task=task.id, state=TaskState.FAILED, error=why, enrolled=False),
         OperationMoved(operation=task.operation, state=OperationState.FAILED, ended_at=now),

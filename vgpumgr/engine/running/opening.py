@@ -24,7 +24,7 @@ class Opening:
     within: OperationRecord | None = None
 
     def operation(self, kind: str) -> OperationRecord:
-        """A new one, running, or the one that is gone on with."""
+        """A new one, running, or the one that is resumed."""
         return self.within or OperationRecord(
             id=self.new_uuid(),
             kind=kind,

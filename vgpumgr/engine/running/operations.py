@@ -1,4 +1,4 @@
-"""Operations from a reservation to their outcome: begun, gone on with, taken back.
+"""Operations from a reservation to their outcome: begun, resumed, undone.
 
 Whoever runs an operation has claimed it before.
 """
@@ -69,7 +69,7 @@ def undo(session: Session, prefix: str) -> Outcome:
 
 
 def _decide(session: Session, operation: OperationRecord, tasks: Iterable[TaskRecord]) -> None:
-    """Write down that they are taken back before the first one is: if this process is interrupted,
+    """Write down that they are undone before the first one is: if this process is interrupted,
     nobody finishes the rest. One that may have settled is asked first.
     """
     session.ledger.record(
@@ -121,7 +121,7 @@ def _go_on(session: Session, operation: str, desired: Mapping[str, VmSpec]) -> O
 def _to_undo(
     tasks: Iterable[TaskRecord], names: Collection[str] | None = None
 ) -> tuple[TaskRecord, ...]:
-    """Unfinished creations and moves (of these VMs) marked to be taken back; the rest only goes
+    """Unfinished creations and moves (of these VMs) marked to be undone; the rest only goes
     forward.
     """
 
@@ -134,7 +134,7 @@ def _to_undo(
 def _marked_undoing(task: TaskRecord) -> TaskRecord:
     if VERBS[task.verb].on_refusal is not OnRefusal.UNDO:
         raise Conflict(
-            f"{task.verb} {task.vm} cannot be taken back",
+            f"{task.verb} {task.vm} cannot be undone",
             why="it only goes forward",
             next=f"vgpumgr operation resume {task.operation[:8]}",
         )

@@ -93,7 +93,7 @@ class Outcome:
             if change is None or vm.state is not TaskState.DONE:
                 return vm
             why = ", ".join(change.differences) or change.refused
-            error = Conflict(f"{vm.vm} on {vm.host} is not as declared after all", why=why)
+            error = Conflict(f"{vm.vm} on {vm.host} still differs from its declaration", why=why)
             return replace(vm, state=TaskState.FAILED, error=error)
 
         return replace(self, vms=tuple(checked(vm) for vm in self.vms))
@@ -108,7 +108,7 @@ class Outcome:
         if self.interrupted:
             raise Interrupted(
                 f"interrupted: {self._count()}",
-                why=f"the running host calls were allowed to end{self._left()}",
+                why=f"running host calls were allowed to finish{self._left()}",
                 next=self.ways_on or f"vgpumgr operation resume {self.operation}",
             )
         bad = [vm for vm in self.vms if vm.state is not TaskState.DONE]
@@ -130,7 +130,7 @@ class Outcome:
         return f"; serve will finish it at {clock(self.left_until)} unless you type:"
 
     def _again(self) -> str:
-        return f"vgpumgr operation show {self.operation}; the same command again goes on"
+        return f"vgpumgr operation show {self.operation}; the same command resumes it"
 
 
 def operation_state(tasks: Sequence[TaskState]) -> OperationState:

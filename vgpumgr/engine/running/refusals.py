@@ -19,10 +19,10 @@ from vgpumgr.model.refusal import Refusal
 # Beside the first place of a VM so many others are tried in one operation.
 MOST_ALTERNATES = 4
 
-# How the error of a task begins that somebody had taken back.
+# How the error of a task begins that somebody had undone.
 BY_REQUEST = "undone by request"
 
-# Tasks that may be tried at another place when they were taken back.
+# Tasks that may be tried at another place when they were undone.
 TRIED_ELSEWHERE = frozenset({"create", UNSHELVE})
 
 _OF_GPU = frozenset({"RealiseDevice", "ActivatePartition"})
@@ -90,8 +90,8 @@ def counts_now(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Refusal]:
 
 
 def to_try_elsewhere(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> list[Tried]:
-    """The VMs of an operation whose last task was taken back because it was refused, as long as
-    others may be tried; what an operator had taken back stays so.
+    """The VMs of an operation whose last task was undone because it was refused, as long as
+    others may be tried; what an operator had undone stays so.
     """
     by_task = {each.task: each for each in refusals}
     places: dict[str, list[Refusal]] = {}

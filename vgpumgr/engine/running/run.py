@@ -193,7 +193,7 @@ class TaskRun:
         )
 
     def _wait(self, error: VgpumgrError) -> VmOutcome:
-        """What happened so far stays, to be gone on with."""
+        """What happened so far stays, to be resumed."""
         task = self._task
         self._flush(TaskMoved(task=task.id, state=TaskState.RUNNING, error=str(error)))
         return outcome_of(task, TaskState.RUNNING, error)
@@ -225,7 +225,7 @@ def outcome_of(task: TaskRecord, state: TaskState, error: VgpumgrError | None = 
 
 def _settled(task: TaskRecord) -> Conflict:
     return Conflict(
-        f"{task.verb} {task.vm} cannot be taken back any more",
+        f"{task.verb} {task.vm} can no longer be undone",
         why=no_way_back(task),
         next=f"vgpumgr operation resume {task.operation[:8]}",
     )

@@ -109,11 +109,11 @@ def status(
 
 def _open_note(operation: OperationRecord, word: OperationWord, *, left: bool) -> str:
     if left and operation.left_until is not None:
-        whom = operation.by or "whoever interrupted it"
+        whom = operation.by or "the person who interrupted it"
         return f"left to {whom} until {clock(operation.left_until)}, then serve finishes it"
     if operation.summary:
         return operation.summary
-    return "its worker died; serve goes on with it" if word is OperationWord.ABANDONED else ""
+    return "its process died; serve resumes it" if word is OperationWord.ABANDONED else ""
 
 
 def ways_on(operation: OperationRecord, tasks: Sequence[TaskRecord]) -> str:
@@ -139,7 +139,7 @@ def refuse_undo_of_ended(operation: OperationRecord, tasks: Sequence[TaskRecord]
     short = operation.id[:8]
     done = [task for task in tasks if task.state is TaskState.DONE]
     raise Conflict(
-        f"{operation.kind} {short} is {operation.state}: there is nothing left to take back",
+        f"{operation.kind} {short} is {operation.state}: there is nothing left to undo",
         why=f"it ended with {_counts(tasks)}; only what is unfinished can be undone",
         next=_instead(done) if done else f"vgpumgr operation show {short}",
     )

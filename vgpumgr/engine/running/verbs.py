@@ -44,7 +44,7 @@ class OnRefusal(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Verb:
     """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done,
-    ``copies`` what the copy of an image is then, and what it is when that was taken back.
+    ``copies`` what the copy of an image is then, and what it is when that was undone.
     """
 
     on_refusal: OnRefusal
@@ -160,7 +160,7 @@ def taken_back(task: TaskRecord, error: str) -> TaskMoved:
 def no_way_back(task: TaskRecord) -> str:
     """Why a task that is settled only goes forward."""
     if VERBS[task.verb].enrolled is not None or task.verb == DISCARD:
-        return "nothing of ours is on it"
+        return "nothing of this fleet is on it"
     if task.verb == REIMAGE:
         return "the disk that it had is deleted"
     if task.verb == RESEAT:

@@ -91,7 +91,7 @@ class MarkDomain(Step):
             return None
         if self.uuid and found.uuid != self.uuid:
             raise Conflict(
-                f"domain {self.name} on {host.name} is another one than it was",
+                f"domain {self.name} on {host.name} is not the same domain as before",
                 why=f"its UUID is {found.uuid}, it was {self.uuid}",
                 next=f"vgpumgr adopt {host.name}",
             )

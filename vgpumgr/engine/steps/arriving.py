@@ -74,5 +74,5 @@ class ConfirmMoved(RedefineDomain):
 def both_run(name: str, source: Host, target: Host) -> Unknown:
     """What must never be: an operator has to say which one is right."""
     return Unknown(
-        f"{name} runs on {source.name} and on {target.name}: power the wrong one off with virsh"
+        f"{name} runs on {source.name} and on {target.name}: power off the wrong one with virsh"
     )

@@ -70,7 +70,7 @@ class Step(ABC):
 
     def undo(self, host: Host) -> None:
         """Take it back; not done at all is no error."""
-        raise UndoNotPossible(f"{self.summary}: cannot be taken back on {host.name}")
+        raise UndoNotPossible(f"{self.summary}: cannot be undone on {host.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +99,4 @@ class Between(ABC):
 
     def undo(self, source: Host, target: Host) -> None:
         """Take it back; not done at all is no error."""
-        raise UndoNotPossible(f"{self.summary}: cannot be taken back on {source.name}")
+        raise UndoNotPossible(f"{self.summary}: cannot be undone on {source.name}")

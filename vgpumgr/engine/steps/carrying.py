@@ -37,7 +37,7 @@ class CarryVolume(Between):
         if target.storage.look(self.plan.pool, self.plan.name) is None:
             return Differs("it is not there")
         same = file_digest(source, self.path) == file_digest(target, self.target_path)
-        return InState() if same else Differs("its bytes are others")
+        return InState() if same else Differs("its content differs")
 
     def renew(self, source: Host, target: Host) -> None:
         """Half a copy is none."""

@@ -1,4 +1,4 @@
-"""GPU parts on the host: made under a claim, taken back by presenting it."""
+"""GPU parts on the host: created under a claim, released by presenting it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class RealiseDevice(Step):
     def summary(self) -> str:
         """A line for people."""
         return (
-            f"make {self.allocation.profile} on {self.allocation.parent or self.allocation.device}"
+            f"create {self.allocation.profile} on "
+            f"{self.allocation.parent or self.allocation.device}"
         )
 
     def look(self, host: Host) -> Observed:

@@ -27,7 +27,7 @@ class DefineDomain(Step):
         return f"define domain {self.name}"
 
     def look(self, host: Host) -> Observed:
-        """Is a domain of ours of that name defined, and flagged as wanted?"""
+        """Is a domain of ours of that name defined, and flagged in the wanted state?"""
         return _look(host, self)
 
     def act(self, host: Host, clock: Clock) -> None:

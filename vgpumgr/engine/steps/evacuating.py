@@ -1,4 +1,4 @@
-"""A VM made anew because its host was lost, and what it left there."""
+"""A VM recreated because its host was lost, and what it left there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SetAutostart(Step):
         return f"{'set' if self.on else 'clear'} autostart of {self.name}"
 
     def look(self, host: Host) -> Observed:
-        """Is it as wanted? A domain that is not there is started by nobody."""
+        """Is it in the wanted state? A domain that is not there is started by nobody."""
         found = find_ours(host, self.name, self.vm_id)
         if found is None or found.autostart == self.on:
             return InState()
@@ -70,6 +70,6 @@ def runs_there(name: str, host: str, state: str) -> Conflict:
     """The error for an evacuated VM whose old domain is not off."""
     return Conflict(
         f"{name} is {state} on {host}, from where it was evacuated",
-        why="it may run twice on the same disks; which one is right only you can tell",
+        why="it may run twice on the same disks; only you can tell which one is right",
         next=f"on {host}: virsh destroy {name}   (then: vgpumgr host maintenance {host} --off)",
     )

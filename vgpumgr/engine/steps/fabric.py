@@ -73,7 +73,7 @@ class DeactivatePartition(Step):
         return Differs(f"partition {self.partition} is still claimed") if held else InState()
 
     def act(self, host: Host, clock: Clock) -> None:
-        """Deactivate it; the helper leaves another hand's partition alone and reads back."""
+        """Deactivate it; the helper leaves a foreign partition alone and reads back."""
         _deactivate(host, self.partition, self.allocation)
 
 

@@ -36,7 +36,7 @@ class KeepDomain(Step):
         return f"define domain {self.name}, which runs"
 
     def look(self, host: Host) -> Observed:
-        """Does it have a definition, and is it flagged as wanted?"""
+        """Does it have a definition, and is it flagged in the wanted state?"""
         found = find_ours(host, self.name, self.vm_id)
         if found is None or not found.persistent:
             return Differs(f"domain {self.name} is not defined")
@@ -64,7 +64,7 @@ class ForgetDomain(UndefineDomain):
         if state not in OFF:
             raise Conflict(
                 f"domain {self.name} on {host.name} is {state}",
-                why="what is not off is not taken away",
+                why="what is not off is not removed",
                 next=f"vgpumgr drift {host.name}",
             )
         UndefineDomain.act(self, host, clock)

@@ -49,7 +49,7 @@ class ImportImage(Step):
         if found is None:
             return Differs(f"volume {self.pool}/{self.volume} does not exist")
         same = file_digest(host, found.path) == self.sha256
-        return InState() if same else Differs("its bytes are others")
+        return InState() if same else Differs("its content differs")
 
     def act(self, host: Host, clock: Clock) -> None:
         """Send it all, whoever may want it to stop."""
@@ -63,7 +63,7 @@ class ImportImage(Step):
         if host.storage.look(self.pool, self.volume) is not None:
             raise Conflict(
                 f"volume {self.pool}/{self.volume} exists on {host.name}",
-                why="it has the name of this image's copies, and other bytes",
+                why="it has the name of this image's copies, but other content",
                 next=f"virsh vol-delete {self.volume} {self.pool}   on {host.name}, if nobody "
                 "uses it",
             )
@@ -101,7 +101,7 @@ class ImportImage(Step):
                 around.tell(f"{size_words(told)} of {total} are on {host.name}")
         if (digest.bytes, digest.sha256) != (self.file_bytes, self.sha256):
             raise BadImage(
-                f"{self.source} is another file than when its import began",
+                f"{self.source} changed since its import began",
                 next="vgpumgr image import again, as another version",
             )
 

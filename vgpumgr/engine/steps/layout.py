@@ -73,7 +73,7 @@ class ChangePart(Step):
         return f"{layout.summary(layout.from_plain(self.change))} on {self.device}"
 
     def look(self, host: Host) -> Observed:
-        """Is this part as wanted?"""
+        """Is this part in the wanted state?"""
         return layout.look(host.helper, self.device, layout.from_plain(self.change))
 
     def act(self, host: Host, clock: Clock) -> None:

@@ -118,7 +118,7 @@ class MoveDomain(Between):
             raise OutcomeUnknown(
                 f"cannot tell whether {self.name} has moved",
                 why=_may_run_soon(there, target),
-                next=f"the same command again; if it stays so, look on {target.name}: "
+                next=f"the same command again; if that persists, check on {target.name}: "
                 f"virsh domstate --reason {self.name}",
             )
         if there is not None:

@@ -50,7 +50,7 @@ class LeaveFleet(Step):
     @property
     def summary(self) -> str:
         """A line for people."""
-        return "take this fleet's mark and state away"
+        return "remove this fleet's mark and state"
 
     def look(self, host: Host) -> Observed:
         """Is our mark gone, and the state with it where nobody else is left?"""

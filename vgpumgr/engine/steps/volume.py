@@ -138,10 +138,10 @@ def _look(host: Host, pool: str, name: str) -> Observed:
 
 
 def refuse_foreign(host: Host, pool: str, name: str) -> None:
-    """Conflict when a volume of that name is there: it was not made for this VM."""
+    """Conflict when a volume of that name is there: it was not created for this VM."""
     if host.storage.look(pool, name) is not None:
         raise Conflict(
             f"volume {pool}/{name} exists already on {host.name}",
-            why="it was not made for this VM",
+            why="it was not created for this VM",
             next="delete it with virsh vol-delete, or choose another VM name",
         )

@@ -38,11 +38,14 @@ class Watch:
     def why(self, error: VgpumgrError) -> VgpumgrError:
         """The host's refusal, unless it was we who ended the move."""
         if self.around.stop.is_set():
-            return Interrupted(f"the move of {self.name} was cancelled: it runs as before")
+            return Interrupted(
+                f"the move of {self.name} was cancelled: it runs on the source as before"
+            )
         if self.late:
             return NotInTime(
                 f"{self.name} did not move in {self.timeout_s:g} s",
-                why="its memory changes faster than it goes over; it runs as before",
+                why="its memory changes faster than it is transferred; "
+                "it runs on the source as before",
                 next="the same command with a longer --timeout, or with --cold",
             )
         return error

@@ -46,7 +46,7 @@ class Left:
 
 
 LATELY_REFUSED = Left()
-_TRIED = "it refused in this very operation"
+_TRIED = "it refused in this operation"
 
 
 def build_fleet(view: LedgerView, left: Left = LATELY_REFUSED) -> Fleet:
@@ -195,8 +195,8 @@ def _blocked(host: HostRecord, facts: HostFacts) -> str:
     if host.last_error:
         return f"{NOT_REACHED}: {host.last_error}"
     if host.settled_boot not in {"", facts.boot_id}:
-        again = f"where none runs: vgpumgr host uncordon {host.name}"
-        return f"rebooted: what it lost is being brought back by vgpumgr serve ({again})"
+        again = f"without serve: vgpumgr host uncordon {host.name}"
+        return f"rebooted: vgpumgr serve is restoring its state ({again})"
     if facts.stopping:
         return "it is being shut down"
     return _not_read(facts)

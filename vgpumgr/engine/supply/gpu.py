@@ -158,7 +158,7 @@ def _blocked(gpu: GpuRecord, host: HostContext) -> str:
     if layout is not None and not layout.settled:
         return f"its layout {layout.layout} is not finished (vgpumgr layout apply)"
     if facts.mdev_types and not facts.type_units and facts.address is None:
-        return "its budget is unknown: it was never seen empty"
+        return "its capacity is unknown: it was never seen empty"
     if facts.mig is not None and facts.mig.enabled and facts.mig.instances is None:
         return "its GPU instances could not be read"
     unread = nvml_unread(facts, host.facts)
@@ -169,7 +169,7 @@ def _blocked(gpu: GpuRecord, host: HostContext) -> str:
     if vendor and libvirt and not domainxml.knows(libvirt, "vendor driver of a VF"):
         return f"vGPUs on its VFs need libvirt 9.7 or later, the host has {libvirt}"
     holder = foreign_holder(facts.device, host)
-    return f"it is held by {holder}, which is not ours" if holder else ""
+    return f"it is held by {holder}, which is foreign" if holder else ""
 
 
 def _has_modes(gpu: GpuFacts) -> bool:
@@ -190,7 +190,7 @@ def _fabric_blocked(gpu: GpuRecord, facts: HostFacts, partitions: Sequence[Parti
         return ""
     if gpu.facts.module_id is None:
         return "its module id is unknown, so its NVSwitch partition cannot be chosen"
-    return "no NVSwitch partition with it is free of other hands"
+    return "no NVSwitch partition with it is free of foreign users"
 
 
 def _ill(gpu: GpuFacts) -> str:

@@ -42,7 +42,7 @@ def connect(session: Session, name: str, wish: Wish) -> Ticket:
     _check(vm)
     if not _is_served(session, wish):
         raise Conflict(
-            "no vgpumgr serve gives tickets here",
+            "no vgpumgr serve runs here to proxy the console",
             why=f"none runs on {wish.machine} with this ledger",
             next="vgpumgr serve   (in another terminal, or as a service)",
         )

@@ -118,7 +118,9 @@ class Desk:
         if age > ASK_S:
             self._close(ticket, DeadlineExceeded(f"nobody answered within {ASK_S:g} s"))
         elif len(self._held) + len(self._asked) >= MOST:
-            self._close(ticket, Conflict(f"{MOST} tickets are open", next="try again later"))
+            self._close(
+                ticket, Conflict(f"{MOST} console tickets are open", next="try again later")
+            )
         elif self._turns.free > 0:
             self._asked[ticket.id] = ticket
             self._turns.begin(ticket.id, partial(self._open, ticket))
@@ -207,5 +209,5 @@ class Desk:
 
 def _unused(open_s: float, strangers: int) -> str:
     """Why a ticket is over that nobody used; others who tried are named."""
-    others = f"; connections of other users, turned away: {strangers}" if strangers else ""
-    return f"nobody connected within {open_s:g} s{others}"
+    others = f"; connections of other users, rejected: {strangers}" if strangers else ""
+    return f"no viewer connected within {open_s:g} s{others}"

@@ -127,7 +127,7 @@ def _placed(found: Candidate, view: LedgerView) -> Candidate:
     for part in found.parts:
         slots = slots_of(part, gpus[part.gpu], view.allocations, parts)
         if not slots:
-            raise Conflict(f"the ledger has no room for {part.device} of {found.name}")
+            raise Conflict(f"the ledger has no free capacity for {part.device} of {found.name}")
         parts.append(replace(part, slots=slots))
     return replace(found, parts=tuple(parts))
 

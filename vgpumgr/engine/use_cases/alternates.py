@@ -37,7 +37,7 @@ def reserve_alternates(session: Session, operation_id: str, specs: Specs) -> tup
     was not tried yet. Who fits nowhere has none; nobody else's refusal is changed by that.
 
     ``specs`` are those that whoever runs it knows, by name. The ledger keeps no cloud-init text of
-    a VM that was taken back: one that has such, and that neither they nor the queue know, is left
+    a VM that was undone: one that has such, and that neither they nor the queue know, is left
     to the same command again.
     """
     operation = session.ledger.operation(operation_id)

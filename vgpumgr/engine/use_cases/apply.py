@@ -32,7 +32,7 @@ from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.pool import DesktopRecord
 from vgpumgr.model.vm import VmRecord, VmSpec
 
-# A start or stop that was cut off is not gone on with: planning sees what runs.
+# A start or stop that was cut off is not resumed: planning sees what runs.
 _RESUMED = frozenset({"create", "delete", "change", MIGRATE, RESEAT, EVACUATE, SHELVE, UNSHELVE})
 
 
@@ -148,7 +148,7 @@ def _refuse(
 def _partial_instead(planned: Plan) -> str:
     """The rest of the file can be had without those that fit nowhere."""
     fit = len(planned.actions)
-    return f"; or make the {fit} that fit: vgpumgr apply -f FILE --partial" if fit else ""
+    return f"; or create the {fit} that fit: vgpumgr apply -f FILE --partial" if fit else ""
 
 
 def carry_out(

@@ -60,7 +60,7 @@ def book(session: Session, wish: Wish) -> Booking:
     others = [each for each in session.ledger.bookings() if each.end > now]
     if why := conflict(made, others, room):
         raise Conflict(
-            f"pool {pool.name} cannot keep that",
+            f"pool {pool.name} cannot honour that booking",
             why=why,
             next=f"vgpumgr booking list; vgpumgr pool show {pool.name}",
         )

@@ -63,7 +63,7 @@ def _waiting(session: Session, move: Move, planned: DefragPlan) -> LogoffMove:
         host=move.target.host,
         leaves=tuple(dict.fromkeys(part.gpu for part in move.source.assignments)),
         takes=tuple(dict.fromkeys(part.gpu for part in move.target.assignments)),
-        why=goal.words if goal is not None else "less fragmentation",
+        why=goal.words if goal is not None else "reduce fragmentation",
         asked_at=session.clock.now(),
     )
 

@@ -17,7 +17,7 @@ from vgpumgr.model.vm import VmRecord, VmState
 def delete(session: Session, names: Sequence[str], *, keep_disks: bool, force: bool) -> Outcome:
     """Delete VMs. A running one needs ``force``; an interrupted deletion goes on.
 
-    A creation that never ended is taken back: its VM was never there to be deleted.
+    A creation that never ended is undone: its VM was never there to be deleted.
     """
     wanted = {name: session.ledger.vm(name).spec for name in names}
     before = operations.finish_leftovers(session, wanted, {"delete"})

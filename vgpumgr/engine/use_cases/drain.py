@@ -79,7 +79,7 @@ def drain(session: Session, wanted: Drain) -> Drained:
 
     A move that was cut goes on first. Whoever calls it again goes on where this ended. Hosts that
     hang are waited for when a VM finds no place on the rest. A host that does not answer is as it
-    was before; where a person interrupts it stays cordoned, and nobody drains it any further.
+    was before; where a person interrupts it stays cordoned, and draining has stopped.
     """
     for name in wanted.to:
         session.ledger.host(name)
@@ -187,7 +187,7 @@ def _leave_for_any(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choic
 
 
 def _was_refused(session: Session, moved: Outcome) -> bool:
-    """Was it taken back because its target refused?"""
+    """Was it undone because its target refused?"""
     undone = any(each.state is TaskState.UNDONE for each in moved.vms)
     return undone and bool(session.ledger.refusals(moved.operation))
 

@@ -17,7 +17,7 @@ from vgpumgr.model.ports import Ledger
 
 
 def enrol(session: Session, record: HostRecord, *, install: bool) -> Outcome:
-    """Enrol a host whose key is pinned; one that was begun to be enrolled so is gone on with.
+    """Enrol a host whose key is pinned; one that was begun to be enrolled so is resumed.
 
     Without ``install`` its helper is there, or it is only to be probed. Conflict where name or
     address is taken; a host that does not answer is not enrolled.

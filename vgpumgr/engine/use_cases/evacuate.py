@@ -1,4 +1,4 @@
-"""A host that was lost: proven off, its VMs made anew elsewhere, and tidied when it returns."""
+"""A host that was lost: proven off, its VMs recreated elsewhere, and tidied when it returns."""
 
 from __future__ import annotations
 
@@ -135,13 +135,13 @@ def _refuse_answering(session: Session, lost: HostRecord) -> None:
     if session.fencing.proof(lost) is not None:
         raise Conflict(
             f"{lost.name} answers: it is not off",
-            why="somebody or something says that it is",
+            why="its fence status or --confirm-off says that it is",
             next=f"vgpumgr host probe {lost.name}",
         )
     if not any(part.part in {"libvirt", "domains"} for part in facts.unknown):
         raise Conflict(
             f"{lost.name} answers: it is not lost",
-            why="VMs that run can move without a loss",
+            why="its running VMs can be moved without loss",
             next=f"vgpumgr host drain {lost.name}   (or switch it off first)",
         )
 

@@ -140,7 +140,7 @@ def _second_look(
     """Mark, wait, look: what a second look does not find as it was is no orphan."""
     vms = {each.drift.vm for each in orphans}
     _mark(session, vms, AllocationState.ORPHANED)
-    session.tell(f"looking again in {SECOND_LOOK_S:g} s: {', '.join(sorted(vms))}")
+    session.tell(f"checking again in {SECOND_LOOK_S:g} s: {', '.join(sorted(vms))}")
     session.clock.wait(SECOND_LOOK_S)
     again, view = _plan(session, chosen)
     agreed = [each for each in again.to_do if each.way is Way.RELEASE and each.drift.vm in vms]

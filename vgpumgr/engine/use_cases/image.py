@@ -47,7 +47,7 @@ class Retired:
 
 
 def import_(session: Session, wish: Wish) -> Imported:
-    """Look at the file, then copy it to hosts; what was cut is gone on with, what is there stays.
+    """Look at the file, then copy it to hosts; what was cut is resumed, what is there stays.
 
     BadImage for a file that is no image of the declared format; Conflict where the version is
     known as another file, or a named host cannot take it.
@@ -96,7 +96,7 @@ def retire(session: Session, reference: str, *, delete_copies: bool) -> Retired:
     if pools := pools_of(image, session.ledger.pools()):
         raise InUse(
             f"image {image.reference} is in use",
-            why=f"desktops of pool {', '.join(pools)} are made from it",
+            why=f"desktops of pool {', '.join(pools)} are created from it",
             next=f"vgpumgr pool push-image {pools[0]} with another version first",
         )
     session.ledger.retire_image(image.id)

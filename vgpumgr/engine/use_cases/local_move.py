@@ -117,7 +117,7 @@ def _seated(view: LedgerView, vm: VmRecord, seat: Placed) -> Placed:
         raise Conflict(
             f"{vm.name} cannot be moved on {vm.host}",
             why=f"the place that was planned is not free any more ({where})",
-            next="the same command again plans anew",
+            next="the same command again makes a new plan",
         )
     return placed
 

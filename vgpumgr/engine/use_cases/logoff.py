@@ -28,8 +28,8 @@ from vgpumgr.model.placement import Placed
 from vgpumgr.model.pool import DesktopRecord, PoolKind
 from vgpumgr.model.vm import VmRecord, VmState
 
-HAS_LEFT, MADE_ANEW = "it was moved", "it was made anew on another GPU"
-KEPT = "it was made anew, and found no other GPU"
+HAS_LEFT, MADE_ANEW = "it was moved", "it was recreated on another GPU"
+KEPT = "it was recreated, but no other GPU was free"
 
 
 @dataclass(slots=True)

@@ -95,7 +95,7 @@ def leave(session: Session, name: str) -> DriftReport:
 
 def _differs(name: str, bad: list[Drift]) -> Conflict:
     return Conflict(
-        f"{name} stays in maintenance: it is not as it should be",
+        f"{name} stays in maintenance: it is not in the expected state",
         why="; ".join(each.text for each in bad[:3]),
         next=bad[0].next or f"vgpumgr drift {name}",
     )

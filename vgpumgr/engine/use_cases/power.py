@@ -52,7 +52,7 @@ def _place_anew(session: Session, view: LedgerView, vms: Sequence[VmRecord]) -> 
             continue
         moved.raise_for_failure()
         outcome = outcome.then(moved)
-        session.tell(f"{name}: {why}; it is placed anew: {_where(session, name)}")
+        session.tell(f"{name}: {why}; it is placed again: {_where(session, name)}")
     return outcome
 
 

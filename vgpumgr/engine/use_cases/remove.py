@@ -30,7 +30,7 @@ class Removed:
 
 
 def remove(session: Session, name: str) -> Removed:
-    """Take a host out; a removal that was cut is gone on with.
+    """Take a host out; a removal that was cut is resumed.
 
     Conflict while anything is allocated on it. InUse, and it stays as it was, while it carries
     claims that the ledger does not know.

@@ -36,7 +36,7 @@ class Added:
 
 def like(view: LedgerView, name: str, count: int, taken: Collection[str] = ()) -> Added:
     """``count`` empty hosts like that one, with labels and partitioning, called ``NAME-new-1``…,
-    by names that are no host's yet and not ``taken``.
+    by names that are not a host's yet and not ``taken``.
     """
     here = emptied(by_host(view)[name])
     known = {*(host.name for host in view.hosts), *taken}

@@ -102,7 +102,7 @@ def _with(view: LedgerView, option: Option) -> LedgerView:
     taken = next((host.name for host in option.hosts if host.name in known), None)
     if taken is not None:
         raise UsageError(
-            f"a new host cannot be called {taken}: there is one", next="name it otherwise"
+            f"a new host cannot be named {taken}: that host exists", next="choose another name"
         )
     return replace(view, hosts=(*view.hosts, *option.hosts), gpus=(*view.gpus, *option.gpus))
 
@@ -118,7 +118,7 @@ def _kept(vm: VmRecord) -> str:
     if vm.state not in (VmState.ACTIVE, VmState.SHELVED):
         return f"it is {vm.state}: an operation on it is not finished"
     if vm.definition:
-        return "it was adopted: what it needs there is known to its own definition alone"
+        return "it was adopted: only its own definition says what it needs there"
     return ""
 
 

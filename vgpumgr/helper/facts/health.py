@@ -68,7 +68,7 @@ def _asked(session: Session, gpu: Any) -> tuple[str | None, str]:
     if pages == 1:
         return RESET_REQUIRED, "retired memory pages wait for a reset"
     if rows_unread or pages_unread:
-        return UNKNOWN, f"NVML does not tell of its memory: {_codes(session)}"
+        return UNKNOWN, f"NVML does not report its memory: {_codes(session)}"
     return OK, ""
 
 

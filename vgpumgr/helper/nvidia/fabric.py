@@ -61,7 +61,7 @@ def partitions(system: System) -> list[dict[str, Any]]:
     try:
         return [_partition(each) for each in json.loads(text)["partitionInfo"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"fmpm -l is not understood: {type(error).__name__}: {error}"
+        why = f"fmpm -l cannot be understood: {type(error).__name__}: {error}"
         raise HelperError(errors.UNKNOWN, message, why) from error
 
 

@@ -18,7 +18,7 @@ from vgpumgr.helper.nvidia.nvml import Session
 def create(session: Session, gpu: Any, profile_id: int, start: int | None, size: int) -> Instance:
     """Make one at ``start`` (None: where the driver likes) and read back where it is.
 
-    One that is not as wanted is destroyed again, and ``refused`` names both.
+    One that is not in the wanted state is destroyed again, and ``refused`` names both.
     """
     message = f"no GPU instance of profile {profile_id} was made"
     try:

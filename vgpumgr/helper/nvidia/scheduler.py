@@ -23,7 +23,7 @@ def put(session: Session, gpu: Any, address: str, policy: str) -> None:
     message = f"the scheduler of {address} could not be read"
     now = _name(session.tell(message, "nvmlDeviceGetVgpuSchedulerState", gpu))
     if now is None:
-        why = "its driver is no vGPU host driver, or the board has one policy only"
+        why = "its driver is not a vGPU host driver, or the board has one policy only"
         raise HelperError(errors.REFUSED, f"{address} has no vGPU scheduler to set", why)
     if now != policy:
         _change(session, gpu, address, policy)

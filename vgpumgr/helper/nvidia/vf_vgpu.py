@@ -28,7 +28,7 @@ def require_files(system: System, vf: str) -> None:
 def make(system: System, want: dict[str, Any]) -> None:
     """Everything a claim says, unless it is there; each part is read back.
 
-    A vGPU made here that is not as wanted is cleared again; one that was there is left.
+    A vGPU made here that is not in the wanted state is cleared again; one that was there is left.
     """
     vf, kind = want["vf"], want["type"]
     require_files(system, vf)

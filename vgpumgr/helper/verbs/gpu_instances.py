@@ -15,7 +15,7 @@ from vgpumgr.helper.system import System
 
 
 def create(call: Call) -> dict[str, Any]:
-    """The ``gi_create`` verb: make, or find, and read back. Half of one is taken back."""
+    """The ``gi_create`` verb: make, or find, and read back. Half of one is undone."""
     address = arguments.pci(call.args, "gpu")
     profile_id = arguments.number(call.args, "profile_id")
     size = arguments.number(call.args, "size")

@@ -45,7 +45,7 @@ def _named(call: Call) -> tuple[str, str]:
     path, pool = arguments.path(call.args, "path"), arguments.path(call.args, "pool_path")
     if call.system.root() and pool not in storage_pools.folders(call.system):
         why = f"no pool in {storage_pools.DEFINED} or {storage_pools.ACTIVE} has that target"
-        raise HelperError(errors.REFUSED, f"{pool} is no storage pool of libvirt's", why)
+        raise HelperError(errors.REFUSED, f"{pool} is not a storage pool of libvirt's", why)
     return path, pool
 
 
@@ -57,6 +57,6 @@ def _reading(path: str) -> Iterator[None]:
         raise errors.from_effect(error, f"no image {path}") from error
     except OSError as error:
         if error.errno in _NOT_PLAIN:
-            refused = f"{path} is no plain file of the storage pool"
+            refused = f"{path} is not a plain file of the storage pool"
             raise errors.from_effect(error, refused) from error
         raise

@@ -23,7 +23,7 @@ def create(call: Call) -> dict[str, Any]:
         **vgpu_args.given(call.args),
     }
     if not asked["type"]:
-        arguments.bad("type", "0, which is no type")
+        arguments.bad("type", "0, which is not a type")
     presented = arguments.claim(call.args, "claim")
     vf_vgpu.require_files(system, asked["vf"])
     before = vf_files.current(system, asked["vf"])

@@ -240,8 +240,8 @@ class Plain:
 def nonsense(host: str, where: str, found: object, wanted: str) -> OutcomeUnknown:
     """The error for an answer that makes no sense: which part of it, and what helps."""
     whose = f"{host}'s helper" if host else "the helper"
-    anew = f"vgpumgr host upgrade {host}   (its helper anew)"
-    aside = f"vgpumgr host cordon {host}   (until somebody has looked at it)"
+    anew = f"vgpumgr host upgrade {host}   (reinstalls the helper)"
+    aside = f"vgpumgr host cordon {host}   (until somebody has inspected it)"
     return OutcomeUnknown(
         f"the answer of {whose} cannot be understood: {spoken(where)[:200]}",
         why=f"{wanted} expected, found {in_short(found)}",

@@ -125,7 +125,7 @@ def _pci_gpu(device: Answer, told: Answer | None, types: TypeLists) -> GpuFacts:
 
 def _silent(told: Answer | None) -> str:
     """Why nothing is known of the health of a GPU that NVML was asked about."""
-    return "NVML does not tell" if told is not None and not told.has("health") else ""
+    return "NVML does not report it" if told is not None and not told.has("health") else ""
 
 
 def _vf_types(sriov: Answer) -> dict[str, str]:

@@ -61,7 +61,7 @@ def result_of(host: str, ended: Completed, launch: Launch) -> dict[str, object]:
 
 
 def _no_constant(name: str) -> float:
-    """NaN and Infinity are no JSON."""
+    """NaN and Infinity are not JSON."""
     raise ValueError(name)
 
 
@@ -85,9 +85,9 @@ def _refusal(host: str, error: Mapping[str, object]) -> VgpumgrError:
 
 def _improper(host: str, ended: Completed) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"the helper on {host} gave no proper answer",
+        f"the helper on {host} gave an invalid answer",
         why=spoken(ended.out[:200].decode(errors="replace")),
-        next=f"vgpumgr host upgrade {host}   (its helper anew)",
+        next=f"vgpumgr host upgrade {host}   (reinstalls the helper)",
     )
 
 

@@ -50,7 +50,7 @@ class HelperCall:
         """One verb; a look at everything without a sudo rule is made as we are, and says so."""
         if verb in LEAVES_TRACES and not self._launch.may_change:
             raise NotPermitted(
-                f"{self._host} is probed only: nothing can be changed there",
+                f"{self._host} is probe-only: nothing can be changed there",
                 why="it was enrolled without installing the helper",
                 next=f"vgpumgr host remove {self._host}, then host add without --no-install",
             )
@@ -90,7 +90,7 @@ class HelperCall:
         return result_of(self._host, ended, launch)
 
     def _cut(self, verb: str, cut: CallCut) -> VgpumgrError:
-        message = f"the helper's {verb} on {self._host} was cut"
+        message = f"the helper's {verb} on {self._host} was aborted"
         if verb in CHANGES:
             return OutcomeUnknown(message, why=cut.why, next=f"vgpumgr host probe {self._host}")
         kind = DeadlineExceeded if cut.timed_out else HostUnreachable

@@ -64,7 +64,7 @@ def look(host: str, runner: Runner) -> Installed:
         )
     except CallCut as cut:
         kind = DeadlineExceeded if cut.timed_out else HostUnreachable
-        raise kind(f"cannot {doing}: the call was cut", why=cut.why) from cut
+        raise kind(f"cannot {doing}: the call was aborted", why=cut.why) from cut
     found = _answer(ended)
     if found["ok"] is not True:
         way_out = f"ssh to {host}: python3 --version (3.9 or later)"
@@ -84,7 +84,7 @@ def _order(host: str, runner: Runner, user: str, order: dict[str, str], data: by
         stdin = json.dumps(order).encode() + b"\n" + data
         ended = runner.run(argv, stdin, TIMEOUT_S)
     except CallCut as cut:
-        raise OutcomeUnknown(f"cannot {doing}: the call was cut", why=cut.why) from cut
+        raise OutcomeUnknown(f"cannot {doing}: the call was aborted", why=cut.why) from cut
     _check(doing, user, order, ended)
 
 
@@ -111,7 +111,7 @@ def _answer(ended: Completed) -> dict[str, Any]:
 def _by_hand(user: str, order: dict[str, str]) -> str:
     if order["do"] == "remove":
         by_hand = f"on the host, as root: rm -r {FOLDER} {SUDOERS}"
-        return f"{by_hand}; then the same command again goes on"
+        return f"{by_hand}; then the same command resumes"
     return (
         f"let {user} use sudo without a password for the installation, or enrol once as root@; "
         f"only this rule stays: {sudoers_line(user)}"

@@ -50,7 +50,7 @@ class HelperConsole:
         """See ``ports.Host.console``."""
         if not self._launch.may_change:
             raise NotPermitted(
-                f"{self._host} is probed only: there are no consoles of it",
+                f"{self._host} is probe-only: it offers no consoles",
                 why="it was enrolled without installing the helper",
                 next=f"vgpumgr host remove {self._host}, then host add without --no-install",
             )
@@ -101,7 +101,7 @@ class HelperConsole:
         try:
             result_of(self._host, Completed(0 if line else 1, line, said), self._launch)
         except HostRefused as refusal:
-            screen = "display: true or console: true in its file gives it a screen"
+            screen = "display: true or console: true in its file adds a screen"
             refusal.next = refusal.next or f"vgpumgr vm show {domain}; {screen}"
             raise
 

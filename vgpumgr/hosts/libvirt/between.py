@@ -76,7 +76,7 @@ class Pair:
                     raise
                 kind = HostRefused if isinstance(error, HostRefused) else OutcomeUnknown
                 raise kind(
-                    f"{doing} from {self.source.host} to {self.target.host} was cut",
+                    f"{doing} from {self.source.host} to {self.target.host} was aborted",
                     why=f"nothing moved for {self.source.call_s:g} s; {error.why}",
                     next=f"on {self.target.host}: systemctl status libvirtd, and its network",
                 ) from error

@@ -1,4 +1,4 @@
-"""A libvirt connection under deadlines, made anew when it broke."""
+"""A libvirt connection under deadlines, reopened when it broke."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LibvirtLink:
                 return self._within(bridge, lambda: use(again), DeadlineExceeded)
 
     def change(self, use: Callable[[virt.Libvirt], T]) -> T:
-        """A change. OutcomeUnknown when it was cut: it may or may not have happened."""
+        """A change. OutcomeUnknown when it was aborted: it may or may not have happened."""
         with self._lock:
             libvirt, bridge = self._ready()
             return self._within(bridge, lambda: use(libvirt), OutcomeUnknown)
@@ -114,7 +114,8 @@ class LibvirtLink:
                     raise
                 raise late(
                     f"{error.message} on {self.host}",
-                    why=f"libvirt did not answer within {self.call_s:g} s, and the call was cut",
+                    why=f"libvirt did not answer within {self.call_s:g} "
+                    "s, and the call was aborted",
                     next=self._advice(),
                 ) from error
 
@@ -168,7 +169,7 @@ class LibvirtLink:
 def not_let_in(host: str, why: str) -> NotPermitted:
     """libvirt's socket is for root and the group libvirt, as packaged."""
     return NotPermitted(
-        f"libvirt on {host} does not let us in",
+        f"libvirt on {host} denies access",
         why=why,
-        next=f"on {host}, as root: usermod -aG libvirt USER, then log in anew",
+        next=f"on {host}, as root: usermod -aG libvirt USER, then log in again",
     )

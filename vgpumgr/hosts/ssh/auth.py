@@ -23,7 +23,7 @@ def authenticate(transport: paramiko.Transport, target: SshTarget) -> None:
                 tried.append("the host hung up")
                 break
     raise NotPermitted(
-        f"{target} does not let us in",
+        f"{target} denies access",
         why="; ".join(tried) or "there is no key to try",
         next=f"ssh-copy-id -p {target.port} {target.user}@{target.host}",
     )

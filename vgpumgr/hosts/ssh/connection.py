@@ -1,4 +1,4 @@
-"""One SSH connection per host: pinned key, at most 8 channels, made anew when it broke."""
+"""One SSH connection per host: pinned key, at most 8 channels, reopened when it broke."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SshConnection:
             self._via.close()
 
     def _session(self) -> paramiko.Channel:
-        """A session channel; a connection that turns out to be dead is made anew, once."""
+        """A session channel; a connection that turns out to be dead is reopened, once."""
         for last in (False, True):
             transport = self._connected()
             try:

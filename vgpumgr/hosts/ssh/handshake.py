@@ -104,8 +104,8 @@ def verified(
         _require_not_revoked(target, shown)
         seen.append(shown)
     raise HostKeyChanged(
-        f"the SSH key of {target.host} is not the pinned one",
-        why=f"it shows {', '.join(seen) or 'no known key'}; pinned is "
+        f"the SSH key of {target.host} is not the pinned key",
+        why=f"it presents {', '.join(seen) or 'no known key'}; pinned is "
         f"{', '.join(sorted(pins)) or 'none'}",
         next=advice,
     )
@@ -127,15 +127,15 @@ def _negotiated(
         if _NO_SUCH_KEY in str(error):
             return None
         raise HostUnreachable(
-            f"{target} and we have no safe SSH algorithm in common",
+            f"{target} and vgpumgr have no safe SSH algorithm in common",
             why=f"{error}; 3DES, CBC, MD5 and SHA-1 are not spoken here",
             next="on the host, as root: sshd -T | grep -E '^(ciphers|macs|kexalgorithms)', and "
-            "mend /etc/ssh/sshd_config",
+            "correct /etc/ssh/sshd_config",
         ) from error
     except (OSError, EOFError, paramiko.SSHException) as error:
         transport.close()
         raise HostUnreachable(
-            f"{target} does not speak SSH to us",
+            f"{target} does not answer as an SSH server",
             why=str(error) or type(error).__name__,
             next=f"ssh -v -p {target.port} {target.user}@{target.host}",
         ) from error
@@ -157,7 +157,7 @@ def _require_not_revoked(target: SshTarget, shown: str) -> None:
         raise HostKeyChanged(
             f"the SSH key of {target.host} is revoked",
             why=f"it shows {shown}, which {where} marks @revoked",
-            next="give the host new keys (there: ssh-keygen -A, the old ones moved away), then: "
+            next="give the host new keys (there: ssh-keygen -A, the old ones removed), then: "
             "vgpumgr host trust NAME --fingerprint SHA256:…",
         )
 

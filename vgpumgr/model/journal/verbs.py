@@ -18,7 +18,7 @@ SHELVE, UNSHELVE = "shelve", "unshelve"
 RESEAT = "reseat"
 # A VM that gets its first disk anew over another image, and keeps all else.
 REIMAGE = "reimage"
-# A VM made anew on ``host`` because its old one, ``peer``, was lost and is proven off.
+# A VM recreated on ``host`` because its old one, ``peer``, was lost and is proven off.
 EVACUATE = "evacuate"
 # What an evacuated VM left on its old host, taken away there.
 LEAVE = "leave"

@@ -86,7 +86,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autoheal:
-    """A broken desktop is made anew ``after_s``, then after twice as long, and so on.
+    """A broken desktop is recreated ``after_s``, then after twice as long, and so on.
 
     After ``attempts`` in a row it is left for somebody to look at; 0: nothing is healed.
     """

@@ -1,4 +1,4 @@
-"""A fleet with its VMs on it, on which moves are tried and taken back."""
+"""A fleet with its VMs on it, on which moves are tried and undone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Floor:
     is lifted; ``on[g]`` are those that were on a GPU at first. ``leads`` orders GPUs for a column
     (one part of some kind), the tightest first, inf without room; ``free`` has the vCPUs and MiB
     that hosts have left, ``mib[r]`` what a resident's dearest move carries, and much
-    more where a user is at work on it. What was done can be taken back: ``mark`` and ``back_to``.
+    more where a user is at work on it. What was done can be undone: ``mark`` and ``back_to``.
     """
 
     def __init__(self, fleet: Fleet, residents: Sequence[Resident]) -> None:
@@ -75,7 +75,7 @@ class Floor:
 
     def leads(self, column: int) -> NDArray[np.float64]:
         """How well one part fits every GPU: lower is tighter, inf without room."""
-        # Most of what is tried is taken back before anybody asks.
+        # Most of what is tried is undone before anybody asks.
         for gpu in self._changed:
             self._rows[gpu] = self._table.row_of(self.gpus[gpu])
         self._table.open_rows(dict.fromkeys(self._rows[gpu].item() for gpu in self._changed))
@@ -91,7 +91,7 @@ class Floor:
         """Who is seated before whom: it is easier to find room for the small ones."""
         return -self.units(number), -self.mib[number], number
 
-    # --- what is done, and taken back ---
+    # --- what is done, and undone ---
 
     def mark(self) -> int:
         """A point to come back to."""

@@ -77,7 +77,7 @@ def _why(floor: Floor, goal: Goal, number: int) -> Why | None:
         each = floor.residents[resident]
         name = each.placed.request.name
         if not each.movable:
-            return RESIDENT, f"{name} stays: {each.stays or 'no host takes it'}"
+            return RESIDENT, f"{name} stays: {each.stays or 'no host has room for it'}"
         if not _has_seat(floor, resident, number):
             parts = ", ".join(part.offer.profile for part in each.placed.assignments)
             return RESIDENT, f"{name} ({parts}) finds no place on another GPU"
@@ -99,7 +99,7 @@ def _kept(gpu: GpuState) -> Why | None:
     """What lives there and is no resident."""
     who = holder(gpu.supply.usages)
     if who:
-        return RESIDENT, f"{who} lives on it"
+        return RESIDENT, f"{who} is on it"
     instances = len(gpu.grid.instances)
     return (RESIDENT, f"{instances} GPU instances are on it") if instances else None
 

@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 class NoPlan(StrEnum):
     """Why there is no plan."""
 
-    TOO_FEW = "too few requests were made yet"
-    NO_ROOM = "nothing of what was asked for fits the fleet"
+    TOO_FEW = "too few requests so far"
+    NO_ROOM = "none of the requests fits the fleet"
     NO_SOLVER = "highspy is not installed (extra lp)"
     TOO_LARGE = "its program is too large for this fleet"
     UNSOLVED = "its program was not solved with the effort that it may cost"

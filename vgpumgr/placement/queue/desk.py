@@ -91,8 +91,8 @@ class Desk:
                 return beside[0]
             in_the_way = promise
         if in_the_way is None:
-            return Refusal(Why.ROOM, "no host has room", room=True)
-        text = f"it fits on {in_the_way.host}, where room is kept for {in_the_way.owner}"
+            return Refusal(Why.ROOM, "no host has enough free capacity", room=True)
+        text = f"it fits on {in_the_way.host}, where capacity is reserved for {in_the_way.owner}"
         facts = {"host": in_the_way.host, "kept_for": in_the_way.owner}
         return Refusal(Why.HELD_FOR_OTHERS, text, facts, whatever=False, room=True)
 
@@ -127,7 +127,7 @@ class Desk:
         tenant = kept.encroaches(self._books, placed)
         if not tenant:
             return None
-        text = f"its room is reserved for tenant {tenant}; only spot VMs may use it"
+        text = f"its capacity is reserved for tenant {tenant}; only spot VMs may use it"
         return Refusal(Why.HELD_FOR_OTHERS, text, {"tenant": tenant})
 
     def _lane(self, each: Waiting) -> Refusal | None:
@@ -135,7 +135,9 @@ class Desk:
         if self._books.lanes.allows(each.terms, least):
             return None
         share, short_s = self._rules.kept_for_short, self._rules.short_s
-        text = f"{share:.0%} of the fleet is kept for VMs that run at most {span_words(short_s)}"
+        text = (
+            f"{share:.0%} of the fleet is reserved for VMs that run at most {span_words(short_s)}"
+        )
         return Refusal(Why.HELD_FOR_OTHERS, text, {"short_s": short_s}, whatever=False)
 
     def _undo(self, starts: Sequence[Start], stopped: Sequence[Sequence[Running]]) -> None:

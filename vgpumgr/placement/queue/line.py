@@ -100,7 +100,7 @@ class Line:
         """(class, seat) of those worth asking, in the order in which they are served.
 
         By class (``rank``), then by response ratio over size: (waited + runtime) ÷ (runtime x
-        size). The shortest and smallest go first, and everyone's turn comes.
+        size). The shortest and smallest go first, and nobody starves.
         """
         rows = self._rows
         worth = rows["runtime"] < self._closed[rows["kind"]]

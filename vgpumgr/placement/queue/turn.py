@@ -42,7 +42,7 @@ def turn(
     neither there nor waiting nor running is not known to have ended, and who is ``after`` it
     waits. ``held`` is what tenants hold beside ``running`` (VMs that no turn may stop or wait
     for), by tenant. ``reservations`` are those of the turn before, so that a host once chosen
-    stays; without them they are made anew. The same input gives the same turn.
+    stays; without them they are computed again. The same input gives the same turn.
     """
     queue = Queue(placer, quotas, rules=rules, held=held, ended=ended)
     for runner in running:
@@ -69,13 +69,13 @@ def _events(
         text = f"{name} starts on {start.placed.host} after waiting {waited:.0f} s"
         yield QueueEvent(code="started", vm=name, text=text)
         for victim in start.preempts:
-            yield QueueEvent(
-                code="preempted", vm=victim, text=f"{victim} is stopped to make room for {name}"
-            )
+            yield QueueEvent(code="preempted", vm=victim, text=f"{victim} is preempted by {name}")
     known = {(each.name, each.host) for each in before}
     for wait in waits:
         name, room = wait.waiting.vm.name, wait.reservation
         if room is not None and (name, room.host) not in known:
-            yield QueueEvent(code="reserved", vm=name, text=f"room is kept on {room.host}: {name}")
+            yield QueueEvent(
+                code="reserved", vm=name, text=f"capacity is reserved on {room.host}: {name}"
+            )
         if wait.why is Why.NEVER:
             yield QueueEvent(code="never", vm=name, text=f"{name} can never start: {wait.text}")

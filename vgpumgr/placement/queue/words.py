@@ -52,11 +52,11 @@ def _state(queue: Queue, name: str, running: Mapping[str, object]) -> str:
 
 def _with_room_kept(refusal: Refusal, kept: Reservation, now: float) -> Refusal:
     ends = _listed(kept.ends)
-    text = f"{refusal.text}; room is kept on {kept.host}"
+    text = f"{refusal.text}; capacity is reserved on {kept.host}"
     if kept.by is None:
-        text += f", and there when {ends} ended" if ends else ""
+        text += f", available when {ends} ended" if ends else ""
         return Refusal(refusal.why, text, {**refusal.facts, "host": kept.host})
-    text += f", there in {span_words(kept.by - now)} at the latest" + (
+    text += f", available in {span_words(kept.by - now)} at the latest" + (
         f", when {ends} ended" if ends else ""
     )
     return Refusal(refusal.why, text, {**refusal.facts, "host": kept.host, "by": kept.by})

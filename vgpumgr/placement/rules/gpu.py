@@ -91,7 +91,7 @@ def given_whole(gpu: GpuState, offer: Offer) -> Reason | None:
         return None
     usages = (u for u in gpu.supply.usages if u.framework is Framework.PASSTHROUGH)
     who = holder(usages) or PLACED_BEFORE
-    text = f"{name(gpu)} is given whole to {who}, no room for {offer.profile}"
+    text = f"{name(gpu)} is passed through whole to {who}, no room for {offer.profile}"
     return no_gpu(gpu, "given-whole", text, holder=who)
 
 
@@ -107,7 +107,7 @@ def same_size(gpu: GpuState, offer: Offer) -> Reason | None:
                 f"{offer.profile} is {size}"
             )
             lines = gpu.supply.could.get(offer.profile)
-            text += f" (a layout can lift the rule: {lines})" if lines else ""
+            text += f" (a layout can allow mixed sizes: {lines})" if lines else ""
             return no_gpu(gpu, "same-size", text, holds=held, count=count, size=size)
     return None
 
@@ -117,7 +117,7 @@ def max_per_vm(gpu: GpuState, offer: Offer, asked: int) -> Reason | None:
     most = offer.max_per_vm
     if asked <= most:
         return None
-    text = f"{offer.profile} on {name(gpu)} allows {most} in one VM, {asked} vGPUs are asked for"
+    text = f"{offer.profile} on {name(gpu)} allows {most} in one VM, {asked} vGPUs are requested"
     return no_gpu(gpu, "max-per-vm", text, most=most, asked=asked)
 
 

@@ -73,7 +73,12 @@ def among_hosts(host: HostState, demand: Demand) -> Reason | None:
     if not demand.hosts or host.name in demand.hosts:
         return None
     wanted = ", ".join(demand.hosts)
-    return _no(host, "affinity-hosts", f"{host.name} is not one of {wanted}", wanted=wanted)
+    return _no(
+        host,
+        "affinity-hosts",
+        f"{host.name} is excluded by affinity (hosts: {wanted})",
+        wanted=wanted,
+    )
 
 
 def host_labels(host: HostState, demand: Demand) -> Reason | None:

@@ -40,7 +40,7 @@ def other_framework(gpu: GpuState, kind: Kind) -> Reason | None:
     if not there or kind.framework is None:
         return None
     what, through = kind.profile or format_mib(kind.memory_mib), ", ".join(there)
-    text = f"{name(gpu)} makes {what} through {through}, {kind.framework} is asked for"
+    text = f"{name(gpu)} provides {what} through {through}, {kind.framework} is requested"
     return no_gpu(gpu, "framework", text, wanted=kind.framework, offered=through)
 
 
@@ -49,7 +49,7 @@ def needs_layout(gpu: GpuState, kind: Kind) -> Reason | None:
     lines = gpu.supply.could.get(kind.profile)
     if lines is None:
         return None
-    text = f"{name(gpu)} could make {kind.profile} with a layout: {lines}"
+    text = f"{name(gpu)} could provide {kind.profile} with a layout: {lines}"
     return no_gpu(gpu, "needs-layout", text, wanted=kind.profile, layout=lines)
 
 
@@ -60,7 +60,7 @@ def too_small(gpu: GpuState, kind: Kind) -> Reason | None:
     wanted = format_mib(kind.memory_mib)
     largest = max(gpu.supply.offers, key=lambda offer: offer.memory_mib, default=None)
     has = f"{largest.profile} with {format_mib(largest.memory_mib)}" if largest else "nothing"
-    text = f"{name(gpu)} makes nothing of {wanted} or more (its largest is {has})"
+    text = f"{name(gpu)} has no profile of {wanted} or more (its largest is {has})"
     return no_gpu(gpu, "gpu-memory", text, wanted_mib=kind.memory_mib, largest=has)
 
 
@@ -71,5 +71,5 @@ def no_such_profile(gpu: GpuState, kind: Kind) -> Reason:
     more = f" and {len(profiles) - _NAMED} more" if len(profiles) > _NAMED else ""
     some = ", ".join(profiles[:_NAMED]) or "nothing"
     why = f": {gpu.supply.no_mig_vgpus}" if gpu.supply.no_mig_vgpus else ""
-    text = f"{name(gpu)} cannot make {kind.profile} (it offers {some}{more}{why})"
+    text = f"{name(gpu)} does not offer {kind.profile} (it offers {some}{more}{why})"
     return no_gpu(gpu, "profile", text, wanted=kind.profile, offered=offered)

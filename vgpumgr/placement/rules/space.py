@@ -34,7 +34,7 @@ def _no_start(gpu: GpuState, offer: Offer) -> Reason:
         taken.append(f"{usage.profile} at {where} ({holder([usage])})")
     planned = gpu.used - len(taken)
     if planned:
-        taken.append(f"{planned} placed before")
+        taken.append(f"{planned} of the same request")
     free = ranges(slots_of(gpu.grid.free), ", ")
     there = ", ".join(taken) or f"only slots {free} are free"
     text = f"{name(gpu)} has none of the placement ids of {offer.profile} free ({ids}): {there}"
@@ -81,7 +81,7 @@ def _too_few_slices(gpu: GpuState, made: InstanceOffer) -> Reason | None:
 def _starts_taken(gpu: GpuState, offer: Offer, made: InstanceOffer) -> Reason:
     starts = gpu.grid.shapes.starts(offer)
     if not starts:
-        text = f"{name(gpu)} has no {made.profile} instance with room, and its driver named no"
+        text = f"{name(gpu)} has no {made.profile} instance with room, and its driver listed no"
         return no_gpu(gpu, "mig-room", f"{text} place for another", starts="unknown")
     at = numbers(number for number, _ in starts)
     under = [i for i in gpu.grid.instances if any(mask & i.slots for _, mask in starts)]
@@ -96,7 +96,7 @@ def _unknown_slots(gpu: GpuState, starts: Sequence[tuple[int, int]]) -> str:
     for _, mask in starts:
         wanted |= mask
     taken = ranges(slots_of(wanted & ~gpu.grid.free), ", ")
-    return f"units {taken} are taken" if taken else "its places are too small"
+    return f"units {taken} are taken" if taken else "its free places are too small"
 
 
 def _list(gpu: GpuState, instances: Iterable[Instance]) -> str:

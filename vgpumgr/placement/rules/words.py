@@ -8,7 +8,7 @@ from vgpumgr.model.placement import Reason, Usage
 from vgpumgr.placement.geometry import Instance
 from vgpumgr.placement.gpu_state import GpuState
 
-PLACED_BEFORE = "a VM placed before"
+PLACED_BEFORE = "a VM of the same request"
 
 
 def name(gpu: GpuState) -> str:
@@ -28,7 +28,7 @@ def no_gpu(gpu: GpuState, code: str, text: str, **facts: int | str) -> Reason:
 
 def holder(usages: Iterable[Usage]) -> str:
     """The VMs and foreign things behind these usages; empty where there is none."""
-    names = (f"VM {u.vm}" if u.vm else u.foreign or "something foreign" for u in usages)
+    names = (f"VM {u.vm}" if u.vm else u.foreign or "a foreign user" for u in usages)
     return ", ".join(dict.fromkeys(names))
 
 

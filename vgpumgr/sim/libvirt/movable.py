@@ -117,7 +117,7 @@ def _state(kernel: Kernel, device: str) -> DeviceState:
 
 
 def spoil(kernel: Kernel, devices: Sequence[str]) -> None:
-    """The samples stay as a receiver is after a move that failed, until they are made anew."""
+    """The samples stay as a receiver is after a move that failed, until they are recreated."""
     found = (kernel.mdevs.devices.get(device) for device in devices)
     kernel.spoiled += [each for each in found if each and isinstance(each.parent, Sample)]
 

@@ -162,7 +162,7 @@ class NvidiaGpu:
     # What NVML changes.
 
     def set_mig_mode(self, wanted: bool) -> Status | None:
-        """The activation status; None when the mode is as wanted now (see ``MigMode.set``)."""
+        """The activation status; None when the mode is set now (see ``MigMode.set``)."""
         before = self.mig.enabled
         status = self.mig.set(wanted, vfs_on=self.vfs_on, idle=self._idle())
         if self.mig.enabled != before:

@@ -43,7 +43,7 @@ class MigMode:
         return self.grid
 
     def set(self, wanted: bool, *, vfs_on: bool, idle: bool) -> Status | None:
-        """The activation status: None when the mode is as wanted now, else why it is pending.
+        """The activation status: None when the mode is set now, else why it is pending.
 
         IN_USE, and nothing changed, while VFs are on or instances are left. A GPU that is not idle
         leaves the mode pending; Ampere needs a reset, which the driver does itself when idle.

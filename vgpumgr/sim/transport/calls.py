@@ -43,7 +43,7 @@ def under_deadline(host: str, call: Call) -> Call:
             elif cut.timed_out:
                 error = DeadlineExceeded
             raise error(
-                f"{target} {method} on {host} was cut",
+                f"{target} {method} on {host} was aborted",
                 why=cut.why,
                 next=f"vgpumgr host probe {host}",
             ) from cut

@@ -35,7 +35,7 @@ class Place:
 
 
 def no_peer(here: Place, target: Host) -> HostRefused:
-    """What is no simulated host is never the target of one."""
+    """What is not a simulated host is never the target of one."""
     return HostRefused(
         f"nothing goes from {here.name} to {target.name}",
         why=f"{here.name} is simulated, {target.name} is a real host",
@@ -57,7 +57,7 @@ def drive(source: Place, target: Place, move: LiveMove) -> None:
             drive.run()
         except CallCut as cut:
             raise OutcomeUnknown(
-                f"the move of domain {move.name} was cut",
+                f"the move of domain {move.name} was aborted",
                 why=cut.why,
                 next=f"vgpumgr host probe {source.name}",
             ) from cut
@@ -112,7 +112,7 @@ class _Drive:
 
     def _unknown(self, error: VgpumgrError) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"the move of domain {self.move.name} was cut",
+            f"the move of domain {self.move.name} was aborted",
             why=f"{error.message}: {error.why}",
             next=f"vgpumgr host probe {self.source}",
         )

@@ -44,7 +44,7 @@ def read(
     known = [each for each in FORMATS.values() if each.key in keys]
     if len(known) != 1:
         words = either([each.key for each in FORMATS.values()])
-        raise UsageError(f"{source} is no layout file of another tool", why=f"it has no {words}")
+        raise UsageError(f"{source} is not a layout file of another tool", why=f"it has no {words}")
     return known[0].read(data, source, config, gpus, fleet)
 
 

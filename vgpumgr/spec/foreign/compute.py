@@ -67,7 +67,7 @@ def _by_size(counts: Mapping[str, int]) -> list[tuple[str, tuple[str, int, int]]
     for name in counts:
         match = _NAME.fullmatch(name)
         if match is None:
-            raise ValueError(f"{name!r} is no MIG profile")
+            raise ValueError(f"{name!r} is not a MIG profile")
         total = int(match["g"])
         found.append((name, (match["gi"], int(match["c"] or total), total)))
     return sorted(found, key=lambda each: -each[1][1])

@@ -27,7 +27,7 @@ from vgpumgr.spec.foreign.where import Where
 
 def _profile(name: str) -> str:
     if not compute.is_name(name):
-        refuse("is no MIG profile like 1g.10gb or 1c.3g.40gb")
+        refuse("is not a MIG profile like 1g.10gb or 1c.3g.40gb")
     return name
 
 
@@ -91,7 +91,7 @@ def _unlisted_rules(
         bare = tuple(replace(each, compute=()) for each in layout.instances)
         layout = replace(layout, instances=bare)
         models = ", ".join(sorted({each.model for each in groups}))
-        said = f"{models}: outside the catalogue, compute instances are not made ahead"
+        said = f"{models}: outside the catalogue, compute instances are not created ahead"
         targets.left_out.append(said)
     return rule_for(layout, groups)
 
@@ -100,12 +100,12 @@ def _why_not_told(gpus: Sequence[GpuFacts], made: Sequence[Filled]) -> str:
     """Why no GPU outside the catalogue can do it, by the MIG profiles that its driver tells."""
     told = [each.mig for each in gpus if each.mig is not None]
     if not told:
-        return "its driver tells of no MIG"
+        return "its driver reports no MIG"
     names = {each.name: None for mig in told for each in mig.profiles if each.starts}
     if made and not names:
-        return "its driver tells no MIG profile while MIG is off: turn it on and probe the host"
+        return "its driver reports no MIG profile while MIG is off: turn it on and probe the host"
     strange = next((each.profile for each in made if each.profile not in names), "")
-    return f"its driver tells no MIG profile {strange}, but {', '.join(names)}" if strange else ""
+    return f"its driver reports no MIG profile {strange}, but {', '.join(names)}" if strange else ""
 
 
 def _why_not(board: Board, layout: GpuLayout, made: Sequence[Filled]) -> str:
@@ -141,7 +141,7 @@ def _note(rule: LayoutRule, where: Where) -> None:
     if layout.mig and layout.instances is None:
         where.note(rule, "leaves GPU instances as they are, the file says that there are none")
     if any(not goal.compute for goal in layout.instances or ()):
-        where.note(rule, "the tool makes a compute instance in each GPU instance")
+        where.note(rule, "the tool creates a compute instance in each GPU instance")
 
 
 FORMAT = Format("mig-configs", MigFileModel, _rules, _entries)

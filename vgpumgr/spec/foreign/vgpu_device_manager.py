@@ -36,7 +36,7 @@ _TYPE = re.compile(
 
 def _type(name: str) -> str:
     if _TYPE.fullmatch(name) is None and name not in catalog.profiles():
-        refuse("is no vGPU type like A40-8Q or A100D-1-10C")
+        refuse("is not a vGPU type like A40-8Q or A100D-1-10C")
     return name
 
 
@@ -73,9 +73,9 @@ def _rules(entry: VgpuEntryModel, targets: Targets) -> list[LayoutRule]:
         if layout != GpuLayout():
             by_layout.setdefault(layout, []).append(group)
     if entry.counts and not known:
-        targets.left_out.append(f"{', '.join(entry.counts)}: no GPU here makes these")
+        targets.left_out.append(f"{', '.join(entry.counts)}: no GPU here supports these")
     for kind, count in entry.counts.items():
-        said = f"{kind} × {count}: a vGPU is made for the VM that asks for it, not ahead"
+        said = f"{kind} × {count}: a vGPU is created for the VM that requests it, not ahead"
         targets.left_out.append(said)
     return [rule for layout, groups in by_layout.items() for rule in rule_for(layout, groups)]
 
@@ -89,7 +89,7 @@ def _of_group(group: Group, entry: VgpuEntryModel, targets: Targets) -> GpuLayou
     layouts = (_told(each, entry.counts) for each in told)
     layout = next((each for each in layouts if each is not None), None)
     if layout is None and (entry.ids or group.devices):
-        said = "neither the catalogue nor its driver tells all of these vGPU types"
+        said = "neither the catalogue nor its driver knows all of these vGPU types"
         targets.left_out.append(f"{group.model}: {said}")
     return layout
 

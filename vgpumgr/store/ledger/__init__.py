@@ -34,8 +34,8 @@ def open_ledger(
     ``create`` a file of an older vgpumgr is backed up and migrated, of which ``migrated`` is told.
     ``now`` stamps what the ledger closes (Unix seconds), ``by`` is who does it
     (``user@controller``), for the trail. Raises LedgerError when the ledger cannot
-    be made, is damaged, is not ours, or was made by a newer vgpumgr (by an older one, where it is
-    not migrated).
+    be made, is damaged, is not ours, or was created by a newer vgpumgr (by an older one,
+    where it is not migrated).
     """
     database = open_database(url, create=create, busy_timeout_s=busy_timeout_s, migrated=migrated)
     return SqlLedger(database, claims_of(database, url), now, by)

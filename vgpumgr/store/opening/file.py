@@ -62,7 +62,7 @@ def _make(path: Path, patience_s: float) -> None:
             publish(made, path)  # or another process was faster; its ledger is as good
     except OSError as error:
         raise LedgerError(
-            f"the ledger {path} cannot be made",
+            f"the ledger {path} cannot be created",
             why=f"{error.strerror or error}: {error.filename}",
             next=f"ls -ld {path.parent}, or choose another place with ledger: in the config",
         ) from error

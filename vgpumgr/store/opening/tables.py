@@ -51,7 +51,7 @@ def checked(database: Database) -> Database:
     database.close()
     refuse_newer(found, database.where)
     raise LedgerError(
-        f"the ledger {database.where} was made by an older vgpumgr",
+        f"the ledger {database.where} was created by an older vgpumgr",
         why=f"its schema is version {found}, this vgpumgr needs {SCHEMA_VERSION}",
         next="pg_dump it to a file, then vgpumgr store migrate"
         if database.is_server
@@ -63,7 +63,7 @@ def refuse_newer(found: int, where: str) -> None:
     """LedgerError for a schema that we do not know."""
     if found > SCHEMA_VERSION:
         raise LedgerError(
-            f"the ledger {where} was made by a newer vgpumgr",
+            f"the ledger {where} was created by a newer vgpumgr",
             why=f"its schema is version {found}, this vgpumgr knows {SCHEMA_VERSION}",
             next="upgrade vgpumgr on this machine",
         )

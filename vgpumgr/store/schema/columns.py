@@ -27,7 +27,7 @@ class Number(TypeDecorator[Any]):
         """The number; Damaged for what is none."""
         if value is None or isinstance(value, int | float):
             return value
-        raise damaged(f"a row's {self.column}", f"it is {value!r:.40}, which is no number")
+        raise damaged(f"a row's {self.column}", f"it is {value!r:.40}, which is not a number")
 
 
 class Moment(Number):

@@ -61,7 +61,10 @@ def test_reserved_parts_are_kept_from_all_but_spot_vms() -> None:
     quota = Quota(tenant="owner", reserved={"passthrough": 1})
     found = Scene(fleet_of()).turn(whole("other"), quotas=[quota])
     assert started(found) == []
-    assert text(found, "other") == "its room is reserved for tenant owner; only spot VMs may use it"
+    assert (
+        text(found, "other")
+        == "its capacity is reserved for tenant owner; only spot VMs may use it"
+    )
     assert started(Scene(fleet_of()).turn(whole("other", spot=True), quotas=[quota])) == ["other"]
     assert started(Scene(fleet_of(2)).turn(whole("other"), quotas=[quota])) == ["other"]
 

@@ -22,7 +22,8 @@ def test_room_is_kept_where_it_is_there_the_soonest_and_the_line_says_when() -> 
         Reservation(name="next", host="h2", by=NOW + 500.0, ends=("sooner",)),
     )
     assert text(found, "next") == (
-        "no host has room; room is kept on h2, there in 9 min at the latest, when sooner has ended"
+        "no host has enough free capacity; capacity is reserved on h2, available in 9 "
+        "min at the latest, when sooner has ended"
     )
 
 
@@ -36,7 +37,7 @@ def test_who_does_not_end_in_time_may_not() -> None:
         found = busy().turn(whole("big", 2, priority=100), whole("small", runtime_s=runtime))
         assert started(found) == []
         assert why(found) == {"big": "room", "small": "held-for-others"}
-        assert text(found, "small") == "it fits on h1, where room is kept for big"
+        assert text(found, "small") == "it fits on h1, where capacity is reserved for big"
 
 
 def test_beside_what_is_kept_there_may_be_room_for_others() -> None:
@@ -51,7 +52,8 @@ def test_nobody_knows_when_room_is_there_where_nobody_knows_how_long_it_runs() -
     found = busy(runtime=None).turn(whole("big", 2))
     assert found.reservations[0].by is None
     assert text(found, "big") == (
-        "no host has room; room is kept on h1, and there when running has ended"
+        "no host has enough free capacity; capacity is reserved "
+        "on h1, available when running has ended"
     )
 
 

@@ -78,7 +78,9 @@ def test_vms_that_start_together_do_so_or_none_does() -> None:
     found = Scene(fleet_of(1, 2)).turn(*line)
     assert started(found) == []
     assert set(why(found).values()) == {"together"}
-    assert text(found, "m0") == ("2 of the 3 VMs of run could start; m2: no host has room")
+    assert text(found, "m0") == (
+        "2 of the 3 VMs of run could start; m2: no host has enough free capacity"
+    )
     assert started(Scene(fleet_of(1, 3)).turn(*line)) == ["m0", "m1", "m2"]
 
 
@@ -137,6 +139,6 @@ def test_long_work_does_not_fill_what_is_kept_for_short_work() -> None:
     line = [waits(f"long{n}", "T4-4Q", since=n, runtime_s=9000.0) for n in range(4)]
     found = Scene(fleet_of()).turn(*line, rules=rules)
     assert started(found) == ["long0", "long1", "long2"]
-    assert text(found, "long3") == "25% of the fleet is kept for VMs that run at most 10 min"
+    assert text(found, "long3") == "25% of the fleet is reserved for VMs that run at most 10 min"
     found = Scene(fleet_of()).turn(*line, waits("short", "T4-4Q", runtime_s=60.0), rules=rules)
     assert "short" in started(found)

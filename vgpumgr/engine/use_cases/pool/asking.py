@@ -67,18 +67,18 @@ def _refuse(session: Session, view: LedgerView, spec: PoolSpec, before: PoolReco
     if before is not None and before.leaving:
         raise Conflict(
             f"pool {spec.name} is being deleted",
-            next=f"vgpumgr pool show {spec.name}; apply it again when it is gone",
+            next=f"vgpumgr pool show {spec.name}; apply it again when it is deleted",
         )
     _refuse_names(session, view, spec, before)
     if before is None or spec.image not in {before.image, before.spec.image}:
         refuse_image(session, spec.image)
     if why := unmakeable(spec, build_fleet(view)):
         raise NoPlacement(
-            f"no desktop of pool {spec.name} can ever be made", why=why, next="vgpumgr capacity"
+            f"no desktop of pool {spec.name} can ever be created", why=why, next="vgpumgr capacity"
         )
     for why in _beyond_quota(view, spec, spec.size.min):
         raise QuotaExceeded(
-            f"pool {spec.name} is to have {spec.size.min} desktops at least",
+            f"pool {spec.name} needs at least {spec.size.min} desktops",
             why=why,
             next=f"vgpumgr quota set {spec.desktop.tenant}, or a smaller min",
         )
@@ -92,7 +92,7 @@ def _refuse_names(
     taken = sorted(filter(spec.naming.covers, others - own))
     if taken:
         raise Conflict(
-            f"{taken[0]} is there already, and a desktop of {spec.name} could be called so",
+            f"{taken[0]} exists already, and a desktop of {spec.name} could get that name",
             why=f"their names would be {spec.naming}",
             next="write another pattern: names: …",
         )
@@ -152,7 +152,7 @@ def _changes(old: PoolSpec, new: PoolSpec) -> list[str]:
         elif name == "size":
             lines.append(f"size: {_size(old)} → {_size(new)}")
         elif name != "desktop" or _but_image(old) != _but_image(new):
-            later = " (desktops made from now on)" if name in _LATER else ""
+            later = " (applies to desktops created from now on)" if name in _LATER else ""
             lines.append(f"{name.replace('_', ' ')} changes{later}")
     return lines
 

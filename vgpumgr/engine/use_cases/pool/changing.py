@@ -36,7 +36,7 @@ def scale(
         )
         if max(size.min, size.spare) > size.max or size.max < 1:
             raise UsageError(
-                f"min {size.min}, spare {size.spare}, max {size.max} is no size",
+                f"min {size.min}, spare {size.spare}, max {size.max} is not a size",
                 why="max is 1 or more, and neither min nor spare is more than max",
                 next=f"vgpumgr pool scale {name} --max {max(size.min, size.spare, 1)}",
             )
@@ -102,7 +102,7 @@ def _require_somewhere(session: Session, pool: PoolRecord, reference: str) -> No
         somewhere = not lies_nowhere(disk.pool, volume, hosts, session.hosts, session.lanes)
     if not somewhere:
         raise NotFound(
-            f"image {reference} lies on no host",
+            f"image {reference} is on no host",
             why=f"none has it in storage pool {disk.pool}"
             + ("" if known else f", nor is it an image of the fleet: {volume} was looked for"),
             next="vgpumgr image list; vgpumgr image import brings one to the hosts",
@@ -125,18 +125,20 @@ def with_image(
     coming = rollout is not None and rollout.phase in _COMING
     asked = replace(pool, spec=replace(pool.spec, image=image))
     if rollout is not None and coming and image == rollout.previous:
-        back = replace(rollout, phase=Phase.BACK, why="it was taken back by request")
+        back = replace(rollout, phase=Phase.BACK, why="it was rolled back by request")
         return replace(asked, rollout=back)
     stopped = again and rollout is not None and not coming and image == rollout.image
     if image == pool.image or (image == pool.spec.image and not stopped):
         return asked
     if rollout is not None and (coming or _lingers(session, pool, rollout)):
         raise Conflict(
-            f"{rollout.image} is still {'coming to' if coming else 'leaving'} pool {pool.name}",
+            f"{rollout.image} is still "
+            f"{'being rolled out to' if coming else 'being rolled back from'} "
+            f"pool {pool.name}",
             why=f"its phase is {rollout.phase}",
-            next=f"vgpumgr pool push-image {pool.name} {rollout.previous} takes it back"
+            next=f"vgpumgr pool push-image {pool.name} {rollout.previous} rolls it back"
             if coming
-            else f"vgpumgr pool show {pool.name}; push again when it has left",
+            else f"vgpumgr pool show {pool.name}; push again when it is rolled back",
         )
     refuse_image(session, image)
     now = session.clock.now()
@@ -156,7 +158,7 @@ def refuse_image(session: Session, reference: str) -> None:
 
 
 def _lingers(session: Session, pool: PoolRecord, rollout: Rollout) -> bool:
-    """Are there desktops of an image that is being taken back?"""
+    """Are there desktops of an image that is being rolled back?"""
     return rollout.phase is Phase.BACK and any(
         each.pool == pool.id and each.desktop.image == rollout.image
         for each in session.ledger.desktops()

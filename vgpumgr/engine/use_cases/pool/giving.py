@@ -1,4 +1,4 @@
-"""Desktops given to users, and taken back from them."""
+"""Desktops assigned to users, and released."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def assign(session: Session, name: str, user: str, groups: Collection[str] = ())
         row = next(each for each in reading.rows if each.name == found.desktop)
         move = taken(found, pool, row, reading.now, "")
         if move is None or not session.ledger.take_desktops([move], pool):
-            raise StaleGeneration(f"{found.desktop} was given to another", next=_again(name, user))
+            raise StaleGeneration(
+                f"{found.desktop} was assigned to another user", next=_again(name, user)
+            )
         return Given(pool=name, user=user, desktop=row.name, host=row.desktop.host)
 
     return until_current(attempt)
@@ -88,7 +90,7 @@ def desktop_of(session: Session, name: str, user: str) -> str:
     for row in session.ledger.desktops():
         if row.pool == pool.id and _is_on(row, user):
             return row.name
-    raise Conflict(f"{user} is on no desktop of {name}", next=_again(name, user))
+    raise Conflict(f"{user} has no session on a desktop of {name}", next=_again(name, user))
 
 
 def _refused(refusal: Refusal, pool: str) -> VgpumgrError:
@@ -103,7 +105,7 @@ def _refused(refusal: Refusal, pool: str) -> VgpumgrError:
 def _has_none(pool: str, user: str, *, owned: bool) -> VgpumgrError:
     if owned:
         return Conflict(
-            f"{user} is on no desktop of {pool}, and owns one",
+            f"{user} has no session on a desktop of {pool}, and owns one",
             next=f"vgpumgr pool release {pool} {shlex.quote(user)} --for-good",
         )
     return NotFound(f"{user} has no desktop of pool {pool}", next=f"vgpumgr pool show {pool}")

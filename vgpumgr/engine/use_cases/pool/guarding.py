@@ -17,7 +17,7 @@ def refuse_desktops(session: Session, names: Collection[str]) -> None:
         user = user_of(row)
         raise Conflict(
             f"{row.name} is a desktop of pool {pool}",
-            why=f"{user} has it" if user else "its pool makes and deletes it",
+            why=f"{user} has it" if user else "its pool creates and deletes it",
             next=f"vgpumgr pool release {pool} {shlex.quote(user)}"
             if user
             else f"vgpumgr pool scale {pool}, or vgpumgr pool delete {pool}",
@@ -31,7 +31,7 @@ def refuse_names(session: Session, names: Collection[str]) -> None:
         taken = sorted(filter(pool.spec.naming.covers, names))
         if taken:
             raise Conflict(
-                f"{taken[0]} is a name that pool {pool.name} gives its desktops",
+                f"{taken[0]} is a name that pool {pool.name} uses for its desktops",
                 why=f"their names are {pool.spec.naming}",
                 next=f"choose another name, or vgpumgr pool show {pool.name}",
             )

@@ -78,7 +78,7 @@ def outlook(session: Session, name: str) -> Outlook:
 
 def _words(ask: Ask, view: PoolView, given: Mapping[str, str]) -> str:
     if ask.user in given:
-        return f"gets {given[ask.user]} at the next turn of serve"
+        return f"gets {given[ask.user]} in the next reconcile cycle"
     found = assign(view, ask)
     return found.text if isinstance(found, Refusal) else f"gets {found.desktop} soon"
 

@@ -76,7 +76,7 @@ def _outdoing(bookings: Bookings, view: LedgerView, found: Turn) -> list[Wait]:
         outdone = bookings.outdone_by(view, [*begun, start.placed])
         if outdone:
             it = outdone[0].booking
-            text = f"its room is kept for booking {it.id} ({it.count} × {it.profile})"
+            text = f"its capacity is reserved for booking {it.id} ({it.count} × {it.profile})"
             return [Wait(waiting=start.waiting, position=1, why=Why.HELD_FOR_OTHERS, text=text)]
         begun.append(start.placed)
     return []

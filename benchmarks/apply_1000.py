@@ -101,18 +101,18 @@ def profiled(state: Path, file: Path) -> dict[str, Any]:
     """The same apply in this process, with the main phases timed (wall time; lanes overlap)."""
     from vgpumgr import domainxml
     from vgpumgr.app import App, load_config
-    from vgpumgr.engine.running import execute
-    from vgpumgr.engine.session import Session
-    from vgpumgr.engine.use_cases import apply
+    from vgpumgr.engine.operations import execution
+    from vgpumgr.engine.operations.session import Session
+    from vgpumgr.engine.vms import vm_apply
     from vgpumgr.spec import load
 
     watch = Stopwatch()
-    watch.wrap(apply, "plan", "probe all hosts, and plan")
-    watch.wrap(apply, "make_plan", "  of it the plan")
+    watch.wrap(vm_apply, "plan", "probe all hosts, and plan")
+    watch.wrap(vm_apply, "make_plan", "  of it the plan")
     watch.wrap(Session, "place", "    of that placement")
-    watch.wrap(apply, "check_images", "look at images")
+    watch.wrap(vm_apply, "check_images", "look at images")
     watch.wrap(domainxml, "render", "render XML (sum)")
-    watch.wrap(execute, "run", "execute")
+    watch.wrap(execution, "run", "execute")
     app = App(load_config({"VGPUMGR_STATE_DIR": str(state), "HOME": str(state)}, state))
     watch.wrap(app.engine.ledger, "reserve", "reserve (one transaction)")
     watch.wrap(app.engine.ledger, "record", "journal commits (sum over lanes)")

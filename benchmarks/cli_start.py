@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
-from vgpumgr.model.journal import OperationRecord, OperationState, Reservation
+from vgpumgr.model.operation import OperationRecord, OperationState, Reservation
 from vgpumgr.model.vm import GpuRequest, VmRecord, VmSpec, VmState
 from vgpumgr.store import open_ledger
 

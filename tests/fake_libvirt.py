@@ -8,19 +8,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vgpumgr import domainxml
-from vgpumgr.domainxml.xml import untrusted
+from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import (
     DomainFacts,
     DomainState,
     GuestFacts,
     KeptBeside,
+    LiveMove,
+    MoveProgress,
     Ownership,
     VolumeFacts,
     VolumePlan,
 )
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import StoragePool
-from vgpumgr.model.migration import LiveMove, MoveProgress
 from vgpumgr.model.ports import Host
 
 if TYPE_CHECKING:

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from tests.fake_helper import FakeHelper
 from tests.fake_libvirt import FakeDomains, FakeStorage
-from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, KeptBeside, VolumeFacts
-from vgpumgr.model.errors import (
-    HostRefused,
-    HostUnreachable,
-    VgpumgrError,
+from vgpumgr.model.domain import (
+    DomainFacts,
+    DomainState,
+    GuestFacts,
+    KeptBeside,
+    MoveProgress,
+    VolumeFacts,
 )
+from vgpumgr.model.errors import HostRefused, HostUnreachable, VgpumgrError
 from vgpumgr.model.gpu import GpuFacts, Mdev, MdevType
 from vgpumgr.model.host import (
     ClaimFacts,
@@ -28,7 +31,6 @@ from vgpumgr.model.host import (
     UnknownPart,
     Versions,
 )
-from vgpumgr.model.migration import MoveProgress
 from vgpumgr.model.ports import Host, Stream
 
 Claim = dict[str, object]

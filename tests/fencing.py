@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from vgpumgr.model.errors import NotPermitted
-from vgpumgr.model.fence import Proof
-from vgpumgr.model.host import HostRecord
-from vgpumgr.sim.fleet import SimulatedFleet
+from vgpumgr.model.host import HostRecord, Proof
+from vgpumgr.sim.simulated_fleet import SimulatedFleet
 
 
 class SimFencing:

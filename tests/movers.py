@@ -8,9 +8,8 @@ from pathlib import Path
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import IMAGE, World
-from vgpumgr.model.domain import DomainState
+from vgpumgr.model.domain import DomainState, MigrationAddress
 from vgpumgr.model.host import Versions
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, NicSpec, VmSpec
 
 NEW = Versions(kernel="6.1.0", libvirt="9.7.0", qemu="8.2.0", driver="550.54.16")

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import Assignment, Fleet, GpuSupply, HostSupply, Placed
+from vgpumgr.model.placement import Assignment, Placed
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, VmSpec
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from tests.fakes import FakeClock
 from tests.serving import Served
 from tests.simworld import SimWorld, host
-from vgpumgr.engine.use_cases import pool as pools
-from vgpumgr.model.migration import MigrationAddress
-from vgpumgr.model.pool import DesktopRecord, Entitlement, Naming, PoolSpec, Size, Timeouts
+from vgpumgr.engine.pools import desktop_assignment, pool_cycle
+from vgpumgr.model.desktop import DesktopRecord
+from vgpumgr.model.domain import MigrationAddress
+from vgpumgr.model.pool import Entitlement, Naming, PoolSpec, Size, Timeouts
 from vgpumgr.model.vm import DiskMode, DiskSpec, GpuRequest, VmSpec
 
 OLD, NEW, BAD = "cad@1", "cad@2", "cad@3"
@@ -55,12 +56,12 @@ class PoolSim:
         self.engine.refresh()
         self.engine.put_pool(pool)
 
-    def turn(self, after_s: float = 0.0) -> pools.Worked:
+    def turn(self, after_s: float = 0.0) -> pool_cycle.Worked:
         """One turn, so much later."""
         self.clock.wait(after_s)
-        return pools.step(self.engine)
+        return pool_cycle.step(self.engine)
 
-    def assign(self, user: str) -> pools.Given:
+    def assign(self, user: str) -> desktop_assignment.Given:
         return self.engine.assign_desktop("cad", user, STAFF)
 
     def rows(self) -> dict[str, DesktopRecord]:

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgpumgr.model.pool import (
-    Ask,
+from vgpumgr.model.desktop import (
     Desktop,
+    DesktopRequest,
+    DesktopSession,
     DesktopState,
-    Do,
-    Entitlement,
-    Naming,
+    DesktopVerb,
     PoolAction,
-    PoolKind,
-    PoolSpec,
     PoolView,
     Rollout,
-    Session,
-    Size,
 )
+from vgpumgr.model.pool import Entitlement, Naming, PoolKind, PoolSpec, Size
 from vgpumgr.model.vm import GpuRequest, VmSpec
 
 OLD, NEW = "cad@1", "cad@2"
@@ -47,12 +43,12 @@ def desktop(number: int, state: DesktopState = READY, **changes: Any) -> Desktop
     return replace(made, **changes)
 
 
-def session(user: str, **changes: Any) -> Session:
-    return replace(Session(user=user, since=NOW - 5000, active=NOW), **changes)
+def session(user: str, **changes: Any) -> DesktopSession:
+    return replace(DesktopSession(user=user, since=NOW - 5000, active=NOW), **changes)
 
 
-def ask(user: str, *groups: str) -> Ask:
-    return Ask(user=user, since=NOW, groups=frozenset(groups or ("staff",)))
+def ask(user: str, *groups: str) -> DesktopRequest:
+    return DesktopRequest(user=user, since=NOW, groups=frozenset(groups or ("staff",)))
 
 
 def view(spec: PoolSpec, *desktops: Desktop, startable: int = 100, **changes: Any) -> PoolView:
@@ -67,7 +63,7 @@ class World:
     room: int = 6
     now: float = NOW
     desktops: dict[str, Desktop] = field(default_factory=dict)
-    asks: dict[str, Ask] = field(default_factory=dict)
+    asks: dict[str, DesktopRequest] = field(default_factory=dict)
     rollout: Rollout | None = None
     draining: dict[str, float | None] = field(default_factory=dict)
     closing: bool = False
@@ -99,28 +95,28 @@ class World:
     def _change(self, action: PoolAction, before: Desktop) -> None:
         name, now = before.name, self.now
         match action.do:
-            case Do.DELETE | Do.SHELVE:
+            case DesktopVerb.DELETE | DesktopVerb.SHELVE:
                 self.set(name, state=DesktopState.LEAVING, since=now)
-            case Do.RECREATE:
+            case DesktopVerb.RECREATE:
                 made = self._made(action)
                 kept = before.failures if before.image == made.image else 0
                 self.desktops[name] = replace(made, failures=kept)
-            case Do.UPDATE:
+            case DesktopVerb.UPDATE:
                 self.set(name, state=CREATING, image=action.image, since=now, failures=0)
-            case Do.HEAL | Do.START:
+            case DesktopVerb.HEAL | DesktopVerb.START:
                 self.set(name, state=CREATING, since=now, host="h1")
-            case Do.ASSIGN:
+            case DesktopVerb.ASSIGN:
                 self._assign(action)
-            case Do.LOGOFF:
+            case DesktopVerb.LOGOFF:
                 self.log_off(name)
-            case Do.DISCONNECT:
+            case DesktopVerb.DISCONNECT:
                 assert before.session is not None
                 self.set(name, session=replace(before.session, disconnected=now))
 
     def _assign(self, action: PoolAction) -> None:
         self.asks.pop(action.user, None)
         owner = action.user if self.spec.kind is PoolKind.DEDICATED else ""
-        made = Session(user=action.user, since=self.now, active=self.now)
+        made = DesktopSession(user=action.user, since=self.now, active=self.now)
         self.set(action.desktop, session=made, owner=owner, stained=True)
 
     def _made(self, action: PoolAction) -> Desktop:

@@ -6,8 +6,12 @@ import random
 from dataclasses import replace
 
 from tests.world import World
-from vgpumgr.engine.reconcile import Controller, Event, EventKind, Pace, SerialTurns, Status
-from vgpumgr.engine.session import Session
+from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.controller_events import Event, EventKind
+from vgpumgr.engine.controller.cycle_schedule import Status
+from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.operations.session import Session
 
 INTERVAL_S = 30.0
 

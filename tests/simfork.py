@@ -67,7 +67,7 @@ def quick() -> Iterator[None]:
 
 
 def _fork_for_ever() -> None:
-    from vgpumgr.sim import server
+    from vgpumgr.sim import sim_server
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin.buffer:
@@ -75,7 +75,7 @@ def _fork_for_ever() -> None:
         pid = os.fork()
         if pid == 0:
             _become_of(state)
-            server.main(state)
+            sim_server.main(state)
         print(pid, flush=True)
 
 

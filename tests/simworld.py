@@ -11,14 +11,14 @@ from pathlib import Path
 from tests.ledgers import new_ledger
 from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.running.outcome import Outcome
-from vgpumgr.engine.supply import build_fleet
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.workers.serial_workers import SerialLanes
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
-from vgpumgr.model.placement import GpuSupply
-from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
+from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
+from vgpumgr.model.supply import GpuSupply
 from vgpumgr.model.vm import GpuRequest, VmSpec
 from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.store import open_ledger

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from types import TracebackType
 
-from vgpumgr.app.tickets.rfb import response
+from vgpumgr.app.vnc_handshake import response
 
 VERSION = b"RFB 003.008\n"
 TIMEOUT_S = 20.0

@@ -11,9 +11,9 @@ from pathlib import Path
 from tests.fakes import FakeClock, FakeHost, FakeHosts
 from tests.ledgers import new_ledger
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialLanes
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.ports import Ledger
+from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.vm import (
     CloudInit,
     DiskMode,
@@ -25,7 +25,7 @@ from vgpumgr.model.vm import (
     VmState,
 )
 from vgpumgr.store import open_ledger
-from vgpumgr.store.ledger import SqlLedger
+from vgpumgr.store.sql_ledger import SqlLedger
 
 IMAGE = "debian.qcow2"
 

@@ -1,7 +1,7 @@
 """Writes docs/vm.md, layout.md, pool.md, host.md and fleet.md: every key of every document.
 
 What a key takes is from the JSON Schema that ``vgpumgr schema KIND`` prints, what it means and its
-example from vgpumgr/spec/key_descriptions.py, the whole example from examples/. ``--check`` writes
+example from vgpumgr/spec/document_schema.py, the whole example from examples/. ``--check`` writes
 nothing and exits 1 where a page is out of date.
 """
 
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from vgpumgr.spec import json_schema
-from vgpumgr.spec.schema import KEYS
+from vgpumgr.spec.document_schema import KEYS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES: Mapping[str, str] = MappingProxyType(

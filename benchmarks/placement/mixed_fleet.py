@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from vgpumgr import catalog
 from vgpumgr.catalog import Board, VgpuType
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework
-from vgpumgr.model.placement import (
-    Decision,
+from vgpumgr.model.placement import Decision, Placed
+from vgpumgr.model.supply import (
     Fleet,
     FreeVf,
     GpuSupply,
@@ -28,8 +28,7 @@ from vgpumgr.model.placement import (
     NumaSupply,
     Offer,
     PartitionSupply,
-    Placed,
-    Start,
+    SlotStart,
     Usage,
 )
 from vgpumgr.model.vm import GpuRequest, NicSpec, PlacementPolicy, VmSpec
@@ -114,7 +113,7 @@ def _offer(board: Board, each: VgpuType, framework: Framework) -> Offer:
 def _in_mixed_size(board: Board, each: VgpuType) -> Offer:
     size = catalog.placement_size(board, each)
     starts = tuple(
-        Start(at=at, slots=catalog.placement_slots(board, at, size))
+        SlotStart(at=at, slots=catalog.placement_slots(board, at, size))
         for at in catalog.mixed_ids(board, each)
     )
     offer = _offer(board, each, Framework.VFIO_VF)
@@ -124,7 +123,9 @@ def _in_mixed_size(board: Board, each: VgpuType) -> Offer:
 def _in_instance(board: Board, each: VgpuType) -> Offer:
     made = catalog.gi_profile(board, each.mig)
     assert made is not None
-    starts = (Start(at=at, slots=catalog.slice_slots(board, at, made.size)) for at in made.starts)
+    starts = (
+        SlotStart(at=at, slots=catalog.slice_slots(board, at, made.size)) for at in made.starts
+    )
     return replace(
         _offer(board, each, Framework.VFIO_VF),
         profile=made.name,

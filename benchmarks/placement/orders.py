@@ -27,11 +27,11 @@ from benchmarks.placement.options import count, seeds, typed
 from benchmarks.placement.solver import Solver
 from benchmarks.placement.summary import DATA
 from benchmarks.placement.traces import MILLI, TraceError, read_hosts, read_tasks
-from vgpumgr.app.solver import solving
+from vgpumgr.app.solver_process import solving
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer, place
-from vgpumgr.placement.bulk import place_bulk
+from vgpumgr.placement.place import place_bulk
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 WAYS = ("chance", "largest-first", "evenly", "place", "together")

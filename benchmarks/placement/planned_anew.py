@@ -14,9 +14,11 @@ from benchmarks.placement.sequences import Arrivals
 from benchmarks.placement.supply import vm_of
 from benchmarks.placement.traces import Shape
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import Assignment, Fleet, GpuSupply, HostSupply, Placed, Usage
+from vgpumgr.model.placement import Assignment, Placed
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, Usage
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.placement.plan import Plan, make_plan
+from vgpumgr.placement.capacity_plan.plan_maker import make_plan
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan
 
 REQUESTS = 300
 """After so many requests the plan is made anew."""
@@ -38,7 +40,9 @@ class PlannedAnew(Product):
     def _plan(self) -> None:
         self._planned_for = len(self._asked)
         plan = make_plan(what_is_left(self._placer.fleet, self._held.values()), self._asked)
-        self._placer.adopt_plan(plan if isinstance(plan, Plan) else None, of_what_is_free=True)
+        self._placer.adopt_plan(
+            plan if isinstance(plan, CapacityPlan) else None, of_what_is_free=True
+        )
 
     def _seen(self, request: int, kind: int) -> VmSpec:
         vm = super()._seen(request, kind)

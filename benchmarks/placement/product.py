@@ -13,10 +13,9 @@ from benchmarks.placement.supply import fleet_of, vm_of
 from benchmarks.placement.traces import Shape
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement.bulk import place_bulk
-from vgpumgr.placement.learning import Learning
-from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.plan import NoPlan, Plan
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
+from vgpumgr.placement.place import place_bulk
+from vgpumgr.placement.placer import Placer, RequestLearner
 
 NO_LIMIT = 1e9
 """A quota that is never used up."""
@@ -35,7 +34,7 @@ class Ingredients:
     prices: bool = True
     quotas: bool = True
 
-    def of(self, plan: Plan | NoPlan) -> Plan | NoPlan:
+    def of(self, plan: CapacityPlan | NoPlan) -> CapacityPlan | NoPlan:
         """What is left of the plan."""
         if isinstance(plan, NoPlan):
             return plan
@@ -48,7 +47,7 @@ ALL = Ingredients()
 
 
 class Product:
-    """``Placer`` under one policy, ``Learning`` beside it; it knows ``history`` and the past."""
+    """``Placer`` under one policy, and ``RequestLearner``; it knows ``history`` and the past."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class Product:
         self._held: dict[int, Placed] = {}
         steered = policy is PlacementPolicy.LEAST_FRAGMENTATION and parts.mix
         past = [vm_of(shape) for shape in history]
-        self._learning = Learning(self._placer, past) if steered else None
+        self._learning = RequestLearner(self._placer, past) if steered else None
         self._plan()
 
     def place(self, request: int, kind: int) -> Place | None:

@@ -26,7 +26,7 @@ from benchmarks.placement.repacking.checker import check
 from benchmarks.placement.repacking.problem import counted, problem
 from benchmarks.placement.repacking.snapshots import Snapshot, shapes, snapshot
 from benchmarks.placement.solver import Solver
-from vgpumgr.model.defrag import Empty, Moves
+from vgpumgr.model.defrag import DefragMoves, EmptyGpus
 from vgpumgr.placement.defrag import plan_moves
 
 SHARES = (0.5, 0.9)
@@ -129,9 +129,9 @@ def _large(numbers: Sequence[int]) -> Iterator[Row]:
 
 def _timed(snap: Snapshot, empty: int) -> Row:
     wall, cpu = time.perf_counter(), time.process_time()
-    found = plan_moves(snap.fleet, snap.residents, Empty(gpus=empty))
+    found = plan_moves(snap.fleet, snap.residents, EmptyGpus(gpus=empty))
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    moves = found.moves if isinstance(found, Moves) else None
+    moves = found.moves if isinstance(found, DefragMoves) else None
     if moves is not None:
         check(snap.fleet, snap.residents, moves, empty)
     return {

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.placement.traces import MILLI, Host, Shape
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework
-from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply, Offer
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, VmSpec
 
 GIB = 1 << 10

@@ -24,7 +24,7 @@ from benchmarks.placement.queueing.scene import make_scene
 from benchmarks.placement.sequences import history
 from benchmarks.placement.summary import DATA
 from benchmarks.placement.traces import read_hosts, read_tasks
-from vgpumgr.model.queue import Rules
+from vgpumgr.model.queue import QueueRules
 
 HISTORY = 0.2
 
@@ -88,7 +88,7 @@ def _write(args: argparse.Namespace, results: list[dict[str, Any]]) -> None:
         "workload": args.workload.name,
         "fleet": f"one host in {args.one_in}",
         "bounds": f"lifetime times 1 to {args.noise:g}",
-        "rules": asdict(Rules()),
+        "rules": asdict(QueueRules()),
         "cpus": os.cpu_count(),
         "summary": summary(results),
         "results": results,

@@ -13,10 +13,11 @@ from itertools import count
 import numpy as np
 
 from benchmarks.vdi.scene import BAD
-from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import DEFAULT_POLICY, VmSpec
 from vgpumgr.placement import Placer
-from vgpumgr.placement.startable import startable
+from vgpumgr.placement.headroom import startable
 
 GONE_S, GIVEN_UP_S, FENCED_S = 20.0, 600.0, 30.0
 PROBED = 32

@@ -8,28 +8,28 @@ from dataclasses import dataclass, field, replace
 from benchmarks.vdi.estate import FENCED_S, GONE_S, Clock, Hosts
 from benchmarks.vdi.figures import Figures
 from benchmarks.vdi.scene import BAD
-from vgpumgr.model.pool import (
-    Ask,
+from vgpumgr.engine.desktops.pool_decision import Refusal, assign, turn
+from vgpumgr.model.desktop import (
     Desktop,
+    DesktopRequest,
+    DesktopSession,
     DesktopState,
-    Do,
+    DesktopVerb,
     PoolAction,
-    PoolSpec,
     PoolView,
     Rollout,
-    Session,
 )
-from vgpumgr.pools import Refusal, assign, turn
+from vgpumgr.model.pool import PoolSpec
 
 _TURN_S, _IDLE_TURN_S = 10.0, 60.0
-_ENDS = {Do.DELETE, Do.SHELVE, Do.RECREATE}
+_ENDS = {DesktopVerb.DELETE, DesktopVerb.SHELVE, DesktopVerb.RECREATE}
 
 
 @dataclass
 class _Pool:
     spec: PoolSpec
     desktops: dict[str, Desktop] = field(default_factory=dict)
-    asks: dict[str, Ask] = field(default_factory=dict)
+    asks: dict[str, DesktopRequest] = field(default_factory=dict)
     rollout: Rollout | None = None
     changed: bool = True
 
@@ -51,7 +51,7 @@ class Controller:
     def ask(self, user: str, pool: str) -> None:
         """See ``Arm``."""
         at, now = self._pools[pool], self._clock.now
-        ask = Ask(user=user, since=now, groups=frozenset({pool}))
+        ask = DesktopRequest(user=user, since=now, groups=frozenset({pool}))
         self._figures.asked(user, now)
         found = assign(self._view(at, startable=0), ask)
         if isinstance(found, Refusal):
@@ -142,17 +142,17 @@ class Controller:
         assert it == action.seen
         self._figures.taken += action.do in _ENDS and it is not None and it.used
         match action.do:
-            case Do.CREATE:
+            case DesktopVerb.CREATE:
                 self._begin(at, action, self._hosts.place(action.desktop, at.spec.desktop))
-            case Do.RECREATE:
+            case DesktopVerb.RECREATE:
                 assert it is not None
                 host = it.host or self._hosts.place(it.name, at.spec.desktop)
                 self._begin(at, action, host)
-            case Do.DELETE:
+            case DesktopVerb.DELETE:
                 assert it is not None
                 self._set(at, it, state=DesktopState.LEAVING, since=self._clock.now)
                 self._clock.call(self._clock.now + GONE_S, lambda: self._gone(at, it.name))
-            case Do.ASSIGN:
+            case DesktopVerb.ASSIGN:
                 assert it is not None
                 self._assign(at, it, action.user)
             case _:
@@ -186,7 +186,7 @@ class Controller:
         now = self._clock.now
         if it.session is None:
             self._figures.use(self._hosts.held_units(it.name), now)
-        self._set(at, it, session=Session(user=user, since=now, active=now), stained=True)
+        self._set(at, it, session=DesktopSession(user=user, since=now, active=now), stained=True)
         at.asks.pop(user, None)
         self._figures.ended(user, now)
 

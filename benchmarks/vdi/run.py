@@ -10,8 +10,8 @@ from benchmarks.vdi.estate import Clock, Hosts
 from benchmarks.vdi.figures import Figures
 from benchmarks.vdi.scene import Times, fleet
 from benchmarks.vdi.script import Day, days
-from vgpumgr.model.placement import Fleet
 from vgpumgr.model.pool import PoolSpec
+from vgpumgr.model.supply import Fleet
 
 
 class Arm(Protocol):

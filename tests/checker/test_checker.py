@@ -19,8 +19,7 @@ from tests.faults.scenario import Place
 from tests.faults.simulator import Watch, dump_of
 from tests.simworld import NEW, OLD, host, vm
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import DiskSpec
+from vgpumgr.model.vm import DiskSpec, Terms
 
 HERE = Path(__file__).parent
 Dump = dict[str, Any]

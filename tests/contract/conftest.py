@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests import nshosts
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host, Hosts
-from vgpumgr.model.simulated import SimFleet, SimHost
+from vgpumgr.model.sim_fleet import SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
 
 REAL = (pytest.mark.root, pytest.mark.libvirtd)
@@ -49,7 +49,9 @@ def hosts(request: pytest.FixtureRequest) -> Iterator[tuple[Hosts, HostRecord]]:
     )
     address = "local" if request.param == "local" else where.address()
     fingerprint = "" if request.param == "local" else where.fingerprint
-    record = enrol.pin(real, HostRecord(name="h1", address=address), fingerprint, _refuse)
+    record = real_hosts.pin_host_key(
+        real, HostRecord(name="h1", address=address), fingerprint, _refuse
+    )
     real.open(record).installation.install()
     yield real, record
     real.open(record).helper.call("forget", {})

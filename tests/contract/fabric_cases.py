@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.bench import Bench, Cases, claim
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
-from vgpumgr.model.host import FabricPartition
+from vgpumgr.model.host import FabricPartitionFacts
 
 IN_USE, UNINITIALIZED, BAD_PARAMETER, NOT_CONFIGURED = -7, -4, -1, -8
 NO_PARTITION = 63
@@ -19,12 +19,12 @@ NO_PARTITION = 63
 class FabricBench(Bench):
     """A host with an NVSwitch board, no partition of it active."""
 
-    def partitions(self) -> tuple[FabricPartition, ...]:
+    def partitions(self) -> tuple[FabricPartitionFacts, ...]:
         fabric = self.host.probe().fabric
         assert fabric is not None
         return fabric.partitions
 
-    def of(self, count: int) -> FabricPartition:
+    def of(self, count: int) -> FabricPartitionFacts:
         """The first partition of so many GPUs."""
         return next(each for each in self.partitions() if len(each.gpus) == count)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tests.contract.bench import Bench
 from tests.contract.nvml import Nvml
-from vgpumgr.hosts.facts import mig_facts
-from vgpumgr.hosts.facts.answer import Answer
+from vgpumgr.hosts.facts import gpu_facts
+from vgpumgr.hosts.facts.typed_answer import TypedAnswer
 from vgpumgr.model.gpu import GpuInstance, MigFacts, MigProfile
 
 
@@ -36,7 +36,7 @@ class MigBench(Bench):
     def mig(self) -> MigFacts:
         nvml = self.call("gpu_look", gpu=self.pf)["nvml"]
         assert isinstance(nvml, dict)
-        found = mig_facts.mig(self.board, Answer(nvml["mig"]))
+        found = gpu_facts.mig(self.board, TypedAnswer(nvml["mig"]))
         assert found is not None
         return found
 

@@ -15,14 +15,15 @@ from vgpumgr.model.domain import (
     DomainFacts,
     DomainPlan,
     Hostdev,
+    LiveMove,
     MdevHostdev,
+    MigrationAddress,
     Ownership,
     PciHostdev,
     VolumeFacts,
     VolumePlan,
 )
 from vgpumgr.model.host import HostFacts
-from vgpumgr.model.migration import LiveMove, MigrationAddress
 from vgpumgr.model.ports import Host
 
 VM = f"{PREFIX}moving"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.contract.bench import PCI, Bench, Cases, refused
-from vgpumgr.model.address import PciAddress
 from vgpumgr.model.errors import HostRefused, InUse
+from vgpumgr.model.formats import PciAddress
 
 SRIOV_MANAGE = "/usr/lib/nvidia/sriov-manage"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from vgpumgr import domainxml
-from vgpumgr.hosts.facts.examined import examined
+from vgpumgr.hosts.facts.examination_facts import examined
 from vgpumgr.model.domain import DomainPlan, DomainState, Ownership, VolumeFacts, VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, HostUnreachable, NotFound
 from vgpumgr.model.host import HostRecord

@@ -28,7 +28,7 @@ from vgpumgr.cli.root import run
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.sim.client import SimHosts
+from vgpumgr.sim.sim_client import SimHosts
 
 DEADLINE_S = 120.0
 # A host remembers for good which epoch it has seen, and until the next boot what a guest had.

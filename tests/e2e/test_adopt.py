@@ -10,7 +10,7 @@ import yaml
 from tests.e2e.support import Cli, host, host_dumps, new_cli, sim_host
 from tests.unit.engine.foreign import MDEV, domain, mdev_hostdev
 from vgpumgr.model.host import HostRecord
-from vgpumgr.sim.client import SimHosts
+from vgpumgr.sim.sim_client import SimHosts
 
 OTHER = "1dc2f94f-bb27-4186-a8b5-97c5e784fc0b"
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests import nshosts
 from tests.e2e.support import Cli, new_cli
-from vgpumgr.app.bootstrap import playbook
+from vgpumgr.app.bootstrap import playbook_run
 
 pytestmark = [pytest.mark.root, pytest.mark.libvirtd]
 
@@ -51,7 +51,7 @@ def cli(
     fleet: nshosts.NamespaceFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cli]:
     (tmp_path / "play.yml").write_text(json.dumps([PLAY]))
-    monkeypatch.setattr(playbook, "PLAYBOOK", str(tmp_path / "play.yml"))
+    monkeypatch.setattr(playbook_run, "PLAYBOOK", str(tmp_path / "play.yml"))
     monkeypatch.setenv("VGPUMGR_SSH_CONFIG", str(fleet.ssh_config))
     with new_cli() as made:
         yield made

@@ -14,7 +14,7 @@ import yaml
 from tests.e2e.support import Cli, host, host_dumps, new_cli, until, vm
 from tests.unit.store import ledger_v1
 from vgpumgr.model.host import HostRecord
-from vgpumgr.sim.client import SimHosts
+from vgpumgr.sim.sim_client import SimHosts
 from vgpumgr.store import open_ledger
 from vgpumgr.store.schema import SCHEMA_VERSION
 

@@ -219,7 +219,7 @@ def test_a_question_is_answered_at_the_terminal(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
 ) -> None:
     cli.ok("vm", "create", "a")
-    monkeypatch.setattr("vgpumgr.cli.questions.at_a_terminal", lambda: True)
+    monkeypatch.setattr("vgpumgr.cli.terminal.at_a_terminal", lambda: True)
     ran = cli("vm", "delete", "a", "--force", stdin=f"{answer}\n".encode())
     assert "delete 1 VM: a?" in ran.err
     assert ran.code == (0 if answer == "y" else 1)

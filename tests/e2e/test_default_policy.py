@@ -6,7 +6,7 @@ import highspy
 import pytest
 
 from tests.e2e.support import host, new_cli, vm
-from vgpumgr.placement.plan import fleet_program
+from vgpumgr.placement.capacity_plan import fleet_program
 
 pytestmark = pytest.mark.mainline
 

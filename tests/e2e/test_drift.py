@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.support import Cli, host, new_cli, sim_host, vm
 from vgpumgr.model.host import HostRecord
-from vgpumgr.sim.client import SimHosts
+from vgpumgr.sim.sim_client import SimHosts
 
 FIELDS = {"name", "host", "gpu", "vm", "subject", "kind", "wanted", "found", "text", "next"}
 FOREIGN = "11111111-2222-3333-4444-555555555555"

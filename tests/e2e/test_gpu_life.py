@@ -15,7 +15,7 @@ from tests.simworld import NEW, OLD, SimWorld, host, vm
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec
-from vgpumgr.sim.client import SimHosts
+from vgpumgr.sim.sim_client import SimHosts
 
 A100, PRO = "A100-PCIE-80GB", "RTX-PRO-6000-BSE"
 SHARED = "RTX Pro 6000 Blackwell DC-1-2Q"

@@ -14,8 +14,8 @@ import pytest
 
 from tests.e2e.support import Cli, host, new_cli, vm
 from tests.hostile.world import NEW, RAW
-from vgpumgr.hosts.runner import Completed
-from vgpumgr.sim.transport.calls import SimRunner
+from vgpumgr.hosts.program_runner import CompletedProgram
+from vgpumgr.sim.transport.libvirt_proxies import SimRunner
 
 pytestmark = pytest.mark.mainline
 
@@ -65,7 +65,7 @@ def answering(verb: str, edit: Edit) -> Iterator[None]:
         if json.loads(stdin)["verb"] != verb or "A100" not in json.dumps(answer):
             return ended
         edit(answer)
-        return Completed(0, json.dumps(answer).encode(), "")
+        return CompletedProgram(0, json.dumps(answer).encode(), "")
 
     with mock.patch.object(SimRunner, "run", rewritten):
         yield

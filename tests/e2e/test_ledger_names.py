@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.support import Cli, new_cli
 from tests.unit.store import values
-from vgpumgr.model.journal import OperationState
+from vgpumgr.model.operation import OperationState
 from vgpumgr.store import SqlLedger
 
 pytestmark = pytest.mark.mainline

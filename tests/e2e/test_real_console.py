@@ -11,10 +11,10 @@ from tests import nshosts
 from tests.e2e.support import until
 from tests.vncviewer import Viewer
 from vgpumgr import domainxml
-from vgpumgr.app.tickets.door import LoopbackDoors
-from vgpumgr.app.tickets.secret import Half
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.app.console_proxy import LoopbackProxies
+from vgpumgr.app.console_tickets import PasswordHalf
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import DomainPlan, Ownership
 from vgpumgr.model.errors import Conflict, HostRefused, NotPermitted
 from vgpumgr.model.host import HostRecord, Versions
@@ -39,7 +39,7 @@ def reached(fleet: nshosts.NamespaceFleet, *, probe_only: bool = False) -> Itera
     where = fleet.hosts[0]
     real = RealHosts(ssh_config=fleet.ssh_config, identity=lambda: (FLEET, 1))
     record = HostRecord(name=where.name, address=where.address(), probe_only=probe_only)
-    yield real.open(enrol.pin(real, record, where.fingerprint, _refuse))
+    yield real.open(real_hosts.pin_host_key(real, record, where.fingerprint, _refuse))
     real.close()
 
 
@@ -89,15 +89,15 @@ def test_one_viewer_with_the_password_sees_the_screen_until_the_vm_is_off(
     def helpers() -> int:
         return sum(name.startswith("vgpumgr") for _, name in fleet.hosts[0].processes())
 
-    mine = Half()
+    mine = PasswordHalf()
     with running(host):
         with pytest.raises(Conflict, match="not ours"):
             host.console(DESK, "vm-2")
         with reached(fleet, probe_only=True) as only, pytest.raises(NotPermitted):
             only.console(DESK, "vm-1")
-        LoopbackDoors(20.0).open(host.console(DESK, "vm-1"), mine.public).close()
+        LoopbackProxies(20.0).open(host.console(DESK, "vm-1"), mine.public).close()
         until(lambda: helpers() == 0, "no helper of a closed door is left")
-        door = LoopbackDoors(20.0).open(host.console(DESK, "vm-1"), mine.public)
+        door = LoopbackProxies(20.0).open(host.console(DESK, "vm-1"), mine.public)
         with Viewer(door.address) as viewer:
             assert viewer.log_in(mine.password(door.answer)) == ""
             assert DESK in viewer.screen().name

@@ -12,16 +12,16 @@ import pytest
 from tests import nshosts
 from tests.unit.images.files import qcow2
 from vgpumgr import domainxml
-from vgpumgr.domainxml.xml import untrusted
+from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.engine.clock import SystemClock
-from vgpumgr.engine.images.file import Digest, opened
 from vgpumgr.engine.steps import Around, DeleteImage, ImportImage
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.engine.steps.image_file import Digest, opened
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import BadImage, InUse
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.observed import Differs, InState
+from vgpumgr.model.operation import Differs, InState
 from vgpumgr.model.ports import Host
 
 pytestmark = [pytest.mark.root, pytest.mark.libvirtd]
@@ -35,7 +35,7 @@ def first() -> Iterator[Host]:
     hosts = RealHosts(ssh_config=fleet.ssh_config, identity=lambda: ("e2e", 1))
     [host] = fleet.hosts
     record = HostRecord(name=host.name, address=host.address("root"))
-    record = enrol.pin(hosts, record, host.fingerprint, lambda _name, _key: None)
+    record = real_hosts.pin_host_key(hosts, record, host.fingerprint, lambda _name, _key: None)
     found = hosts.open(record)
     found.installation.install()
     yield found

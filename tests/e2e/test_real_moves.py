@@ -21,13 +21,14 @@ from tests.contract.bench import Case
 from tests.contract.move_bench import VM, MoveBench
 from tests.contract.move_cases import CASES, DISK_CASES
 from vgpumgr import domainxml
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import (
     DomainPlan,
     DomainState,
     Hostdev,
     MdevHostdev,
+    MigrationAddress,
     NumaSeat,
     NumaShare,
     Ownership,
@@ -35,7 +36,6 @@ from vgpumgr.model.domain import (
 )
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import HostRecord, Versions
-from vgpumgr.model.migration import MigrationAddress
 
 pytestmark = [pytest.mark.root, pytest.mark.libvirtd]
 PKI = "/etc/libvirt/pki"
@@ -59,7 +59,7 @@ def bench(fleet: nshosts.NamespaceFleet) -> Iterator[MoveBench]:
     real = RealHosts(ssh_config=fleet.ssh_config, identity=lambda: ("contract", 1))
     records = [HostRecord(name=each.name, address=each.address()) for each in fleet.hosts]
     pinned = [
-        enrol.pin(real, record, where.fingerprint, _refuse)
+        real_hosts.pin_host_key(real, record, where.fingerprint, _refuse)
         for record, where in zip(records, fleet.hosts, strict=True)
     ]
     for each in pinned:
@@ -178,13 +178,13 @@ def test_libvirt_takes_other_devices_and_other_pinning_for_the_same_guest(
         assert "Target host device subsystem pci does not match source mdev" in said
 
 
-# -- a client that dies: what virt/migration.py says of each phase
+# -- a client that dies: what virt/live_migration.py says of each phase
 
 CLIENT = """
 import sys
 from vgpumgr import domainxml, virt
 from vgpumgr.model.domain import Ownership
-from vgpumgr.model.migration import LiveMove, MigrationAddress
+from vgpumgr.model.domain import LiveMove, MigrationAddress
 
 name, source, target, address = sys.argv[1:]
 here, there = (virt.open_uri(f"qemu+unix:///system?socket={each}") for each in (source, target))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests import nshosts
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
-from vgpumgr.hosts.runner import CallCut
-from vgpumgr.hosts.ssh.connection import SshConnection
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.program_runner import CallCut
+from vgpumgr.hosts.real_hosts import RealHosts
+from vgpumgr.hosts.ssh.ssh_connection import SshConnection
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
     Conflict,
@@ -77,7 +77,7 @@ def enrolled(fleet: nshosts.NamespaceFleet) -> tuple[HostRecord, ...]:
 
 def _pinned(hosts: RealHosts, host: nshosts.NamespaceHost, user: str = "root") -> HostRecord:
     record = HostRecord(name=host.name, address=host.address(user))
-    return enrol.pin(hosts, record, host.fingerprint, _never)
+    return real_hosts.pin_host_key(hosts, record, host.fingerprint, _never)
 
 
 def _never(name: str, key: str) -> None:
@@ -226,8 +226,8 @@ def test_a_changed_host_key_is_refused_until_it_is_trusted(
     assert fleet.hosts[0].fingerprint in caught.value.why
     assert caught.value.next.startswith(f"vgpumgr host trust {other.name} ")
     with pytest.raises(HostKeyChanged):
-        enrol.pin(hosts, enrolled[0], fleet.hosts[1].fingerprint, _never)
-    trusted = enrol.pin(hosts, other, fleet.hosts[0].fingerprint, _never)
+        real_hosts.pin_host_key(hosts, enrolled[0], fleet.hosts[1].fingerprint, _never)
+    trusted = real_hosts.pin_host_key(hosts, other, fleet.hosts[0].fingerprint, _never)
     assert hosts.open(trusted).probe().unknown == ()
 
 
@@ -238,7 +238,7 @@ def test_a_host_may_be_pinned_by_any_of_its_keys(
 ) -> None:
     other = nshosts.fingerprint(fleet.hosts[0].path("/etc/ssh/host_key_ecdsa.pub"))
     hosts = reach()
-    pinned = enrol.pin(hosts, enrolled[0], other, _never)
+    pinned = real_hosts.pin_host_key(hosts, enrolled[0], other, _never)
     assert pinned.host_key == other != fleet.hosts[0].fingerprint
     assert hosts.open(pinned).probe().unknown == ()
 
@@ -248,7 +248,9 @@ def test_an_unknown_key_is_shown_and_asked_for(
 ) -> None:
     where, asked = fleet.hosts[0], []
     record = HostRecord(name="new", address=where.address())
-    pinned = enrol.pin(reach(), record, "", lambda name, key: asked.append((name, key)))
+    pinned = real_hosts.pin_host_key(
+        reach(), record, "", lambda name, key: asked.append((name, key))
+    )
     assert asked == [("new", where.fingerprint)]
     assert pinned.host_key == where.fingerprint
 
@@ -304,7 +306,9 @@ def test_a_host_is_reached_through_a_jump_host_of_the_ssh_configuration(
     assert reach(ssh_config=config).open(record).probe().unknown == ()
     # HostName makes known_hosts entries of the address count for the alias.
     asked: list[str] = []
-    enrol.pin(reach(ssh_config=config), record, "", lambda _name, key: asked.append(key))
+    real_hosts.pin_host_key(
+        reach(ssh_config=config), record, "", lambda _name, key: asked.append(key)
+    )
     assert asked == [inner.fingerprint]
 
 

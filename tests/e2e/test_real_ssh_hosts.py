@@ -17,9 +17,9 @@ from tests import nshosts
 from tests.property.test_engine_kill_points import Killed, Mortal
 from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.errors import Conflict, NotFound, NotPermitted
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.store import SqlLedger, open_ledger
@@ -47,7 +47,9 @@ class World:
         identity = (self.ledger.fleet_id(), self.ledger.epoch())
         self.hosts = RealHosts(ssh_config=host.ssh_config, identity=lambda: identity)
         record = HostRecord(name=host.name, address=host.address(user))
-        self.record = enrol.pin(self.hosts, record, host.fingerprint, lambda _name, _key: None)
+        self.record = real_hosts.pin_host_key(
+            self.hosts, record, host.fingerprint, lambda _name, _key: None
+        )
 
     def engine(self, ledger: SqlLedger | Mortal | None = None) -> Engine:
         return Engine(

@@ -14,9 +14,9 @@ import pytest
 
 from tests.e2e.support import until
 from tests.nshosts import fingerprint, keygen
-from vgpumgr.hosts.ssh import connection, hostkey
-from vgpumgr.hosts.ssh.connection import SshConnection, through
-from vgpumgr.hosts.ssh.sshconfig import SshTarget
+from vgpumgr.hosts.ssh import host_keys, ssh_connection
+from vgpumgr.hosts.ssh.ssh_config import SshTarget
+from vgpumgr.hosts.ssh.ssh_connection import SshConnection, through
 from vgpumgr.model.errors import HostKeyChanged, HostUnreachable, VgpumgrError
 
 SSHD = "/usr/sbin/sshd"
@@ -128,7 +128,7 @@ def test_a_host_that_offers_only_weak_algorithms_is_refused(
         said = f"{type(error).__name__}: {error.message}"
     assert said == f"HostUnreachable: {target} and vgpumgr have no safe SSH algorithm in common"
     with pytest.raises(HostUnreachable) as caught:
-        connection.fingerprints(target, TIMEOUT_S)
+        ssh_connection.fingerprints(target, TIMEOUT_S)
     assert "sshd -T" in caught.value.next
 
 
@@ -164,7 +164,7 @@ def test_a_revoked_key_is_refused_even_where_it_is_pinned(start: Start, keys: Pa
     assert outcome.startswith("the SSH key of 127.0.0.1 is revoked"), outcome
     assert "known_hosts:2 marks @revoked" in outcome
     with pytest.raises(HostKeyChanged, match="revoked"):
-        connection.fingerprints(target, TIMEOUT_S)
+        ssh_connection.fingerprints(target, TIMEOUT_S)
     known_hosts(f"@revoked elsewhere {line(keys)}\n")
     assert connect(target, pins(keys)) == "in", "another host's key may be the same"
 
@@ -219,4 +219,4 @@ def test_known_hosts_lines_of_every_form(keys: Path, tmp_path: Path) -> None:
         "broken": frozenset(),
         "x": frozenset(),
     }.items():
-        assert hostkey.known_fingerprints(name, (path, tmp_path / "absent")) == expected, name
+        assert host_keys.known_fingerprints(name, (path, tmp_path / "absent")) == expected, name

@@ -38,7 +38,7 @@ def test_the_help_lists_all_that_can_be_injected(cli: Cli) -> None:
 
 
 def test_every_form_is_taken_as_its_example_types_it(cli: Cli) -> None:
-    from vgpumgr.sim.forms import TABLE
+    from vgpumgr.sim.fault_forms import TABLE
 
     cli.ok("apply", "-f", cli.documents(vm("typed", "T4-2Q")))
     gpu = cli.items("gpu", "list")[0]["device"]

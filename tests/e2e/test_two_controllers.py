@@ -9,14 +9,14 @@ from uuid import UUID
 import pytest
 
 from tests.pgserver import PgServer
-from vgpumgr.hosts.helper.call import Identity
+from vgpumgr.hosts.helper.helper_call import Identity
 from vgpumgr.model.errors import ClaimLost
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import OperationRecord, OperationState, Reservation
+from vgpumgr.model.operation import OperationRecord, OperationState, Reservation
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimFleet, SimHost
-from vgpumgr.sim.client import Opened
+from vgpumgr.model.sim_fleet import SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
+from vgpumgr.sim.sim_client import Opened
 from vgpumgr.store import open_ledger
 
 RECORD = HostRecord(name="h1", address="sim://h1")

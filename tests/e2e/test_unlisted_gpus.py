@@ -17,7 +17,7 @@ from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.simulated import UNLISTED_MIG, UNLISTED_PLAIN, UNLISTED_VGPU
+from vgpumgr.model.sim_fleet import UNLISTED_MIG, UNLISTED_PLAIN, UNLISTED_VGPU
 
 VERSIONS = {"kernel": NEW.kernel, "libvirt": NEW.libvirt, "qemu": NEW.qemu}
 

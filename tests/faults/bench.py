@@ -20,8 +20,8 @@ from tests.faults.scenario import Place, Scenario, mortal_app
 from tests.faults.simulator import Simulator
 from tests.faults.stores import Stores
 from vgpumgr.app.composition import App
-from vgpumgr.hosts.runner import CallCut
-from vgpumgr.sim.transport.channel import Channel
+from vgpumgr.hosts.program_runner import CallCut
+from vgpumgr.sim.transport.socket_channel import Channel
 
 DEADLINE_S = 60.0
 COMMAND = "command"

@@ -7,24 +7,25 @@ from pathlib import Path
 from tests.faults.scenario import Command, layout_spec
 from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
-from vgpumgr.engine.defrag import Wanted
-from vgpumgr.engine.heal.report import Chosen
-from vgpumgr.engine.images.importing import Wish
-from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
-from vgpumgr.engine.reconcile.turn import TurnEnd
-from vgpumgr.engine.reserving.shelving import Stop
-from vgpumgr.engine.running import operations
-from vgpumgr.engine.use_cases import heal as healing
-from vgpumgr.engine.use_cases import local_move
-from vgpumgr.engine.use_cases.drain import Drain
-from vgpumgr.model.defrag import Empty
+from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.controller.host_cycle import TurnEnd
+from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.defrag.defrag_plan import Wanted
+from vgpumgr.engine.heal import remedy_run as healing
+from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.hosts.host_drain import Drain
+from vgpumgr.engine.images.image_copies import Wish
+from vgpumgr.engine.migration import local_moves
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.reservation.shelf_reservations import Stop
+from vgpumgr.model.defrag import EmptyGpus
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
-from vgpumgr.model.fence import Fence
 from vgpumgr.model.gpu import GpuState
-from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import OperationState
+from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import GpuLayout
-from vgpumgr.model.migration import MigrationAddress
+from vgpumgr.model.operation import OperationState
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import VmSpec
 
@@ -97,10 +98,12 @@ def reseat(name: str) -> Command:
     """A move within its host, once."""
 
     def command(app: App) -> None:
-        operations.finish_leftovers(app.engine, {}, frozenset())  # where its end alone was lost
+        operation_lifecycle.finish_leftovers(
+            app.engine, {}, frozenset()
+        )  # where its end alone was lost
         moved = (each for each in app.ledger.operations() if each.kind == "vm move")
         if not any(each.state is OperationState.DONE for each in moved):
-            local_move.reseat(app.engine, name).raise_for_failure()
+            local_moves.reseat(app.engine, name).raise_for_failure()
 
     return command
 
@@ -142,7 +145,7 @@ def defrag(empty: int) -> Command:
 
     def command(app: App) -> None:
         app.engine.end_moves().raise_for_failure()
-        planned, _ = app.engine.defrag_plan(Wanted(goal=Empty(gpus=empty)))
+        planned, _ = app.engine.defrag_plan(Wanted(goal=EmptyGpus(gpus=empty)))
         done = app.engine.defrag(planned)
         done.outcome.raise_for_failure()
         if done.error is not None:

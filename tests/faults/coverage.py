@@ -13,10 +13,10 @@ from pathlib import Path
 from tests.faults.mortal import READS
 from tests.faults.points import AFTER, BEFORE, EFFECT, Point
 from vgpumgr.engine import steps
-from vgpumgr.engine.running.verbs import VERBS, OnRefusal
-from vgpumgr.layout import journal
-from vgpumgr.model.journal import StepState, TaskState
-from vgpumgr.model.ports import Ledger
+from vgpumgr.engine.operations.operation_verbs import VERBS, OnRefusal
+from vgpumgr.layout import partition_changes
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.operation import StepState, TaskState
 
 RECORD = Path(__file__).with_name("covered.json")
 # It looks, and that is all it does.
@@ -33,7 +33,7 @@ Transition = tuple[str, tuple[str, ...]]
 
 def kinds() -> frozenset[str]:
     """Every kind of step; a layout's change counts once for each part that it can change."""
-    parts = {f"{_CHANGE}:{part}" for part in journal._KINDS}
+    parts = {f"{_CHANGE}:{part}" for part in partition_changes._KINDS}
     return frozenset(steps._KINDS.keys() - {_CHANGE} | parts)
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from tests.faults.scenario import Scenario
 from vgpumgr.app.composition import App
-from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
+from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.controller.look_backoff import Pace
 from vgpumgr.model.errors import Conflict, VgpumgrError
 
 PATIENCE_S = 20.0

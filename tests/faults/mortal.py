@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.points import AFTER, BEFORE, EFFECT, Fuse, reserved
-from vgpumgr.app.program import Ran
-from vgpumgr.hosts.helper.verbs import LEAVES_TRACES
-from vgpumgr.model.journal import Reservation, Transition
-from vgpumgr.model.ports import Ledger
+from vgpumgr.app.fence_programs import ProgramResult
+from vgpumgr.hosts.helper.helper_call import LEAVES_TRACES
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.operation import Reservation, Transition
 from vgpumgr.sim.transport import wire
-from vgpumgr.sim.transport.calls import READS as LIBVIRT_READS
-from vgpumgr.sim.transport.channel import Channel
+from vgpumgr.sim.transport.libvirt_proxies import READS as LIBVIRT_READS
+from vgpumgr.sim.transport.socket_channel import Channel
 
 # Whom requests are for that are not for a host, but for the process that is the hosts.
 CONTROL = "faults"
@@ -121,13 +121,13 @@ class MortalSwitch:
         self._channel = Channel(state, 10.0)
         self._fuse = fuse
 
-    def run(self, argv: Sequence[str], _: float) -> Ran:
+    def run(self, argv: Sequence[str], _: float) -> ProgramResult:
         """``off`` or ``status``: what it prints."""
         if "off" in argv:
             self._channel.call("h1", CONTROL, "inject", {"words": ["off"]})
             self._fuse.pass_(EFFECT, "power off")
         powered = self._channel.call("h1", CONTROL, "power", {})
-        return Ran(0, "on" if powered else "off")
+        return ProgramResult(0, "on" if powered else "off")
 
 
 def change(request: dict[str, Any]) -> str:

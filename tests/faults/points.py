@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgpumgr.engine import steps
-from vgpumgr.model.journal import (
+from vgpumgr.model.operation import (
     OperationMoved,
-    Refused,
+    PlaceRefused,
+    PlaceServed,
     Reservation,
-    Served,
     StepMoved,
     StepState,
     TaskMoved,
@@ -114,9 +114,9 @@ class Fuse:
                 return f"{self._tasks[transition.task]} task {transition.state}"
             case OperationMoved():
                 return f"operation {transition.state}"
-            case Refused():
+            case PlaceRefused():
                 return f"{self._tasks[transition.task]} refused"
-            case Served():
+            case PlaceServed():
                 return f"{self._tasks[transition.task]} served"
 
     def follow(self, transitions: Sequence[Transition]) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vgpumgr.engine.running.run import TaskRun
+from vgpumgr.engine.operations.task_run import TaskRun
 from vgpumgr.engine.steps import CreateVolume, RealiseDevice, ReleaseDevice, StartMoved
-from vgpumgr.model.journal import StepMoved, StepState, Transition
-from vgpumgr.model.observed import InState
+from vgpumgr.model.operation import InState, StepMoved, StepState, Transition
 from vgpumgr.store import SqlLedger
 
 

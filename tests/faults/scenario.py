@@ -14,18 +14,16 @@ from tests.faults.stores import replace_rows, rows
 from tests.faults.strangers import put_strangers
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
-from vgpumgr.app.fencing import Fences
-from vgpumgr.app.program import Ran
+from vgpumgr.app.fence_programs import Fences, ProgramResult
 from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
-from vgpumgr.model.fence import Fence
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.ports import Helper
-from vgpumgr.model.simulated import SimFleet, SimHost
+from vgpumgr.model.sim_fleet import SimFleet, SimHost
 from vgpumgr.model.vm import Allocation, VmSpec
 from vgpumgr.sim.in_process import InProcessHosts
 
@@ -120,11 +118,11 @@ class Place:
         app.__dict__["engine"] = _serial(app.engine, f"prepare {self._processes}")
         return app
 
-    def _switch(self, argv: Sequence[str], _: float) -> Ran:
+    def _switch(self, argv: Sequence[str], _: float) -> ProgramResult:
         """The power switch of the first host."""
         if "off" in argv:
             self.inject("h1", "off")
-        return Ran(0, "on" if self.hosts.fleet.hosts["h1"].faults.powered else "off")
+        return ProgramResult(0, "on" if self.hosts.fleet.hosts["h1"].faults.powered else "off")
 
 
 class Installable(InProcessHosts):

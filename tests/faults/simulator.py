@@ -21,9 +21,9 @@ from typing import Any, BinaryIO, NoReturn
 from tests.faults.mortal import CONTROL, change
 from tests.faults.processes import fork
 from vgpumgr.model.domain import DomainState
-from vgpumgr.sim.fleet import Session, SimulatedFleet
-from vgpumgr.sim.injecting import inject
-from vgpumgr.sim.server import Server
+from vgpumgr.sim.injection import inject
+from vgpumgr.sim.sim_server import SimServer
+from vgpumgr.sim.simulated_fleet import ClientSession, SimulatedFleet
 from vgpumgr.sim.transport import wire
 
 _PROBE = json.dumps({"verb": "probe", "args": {}})
@@ -74,7 +74,7 @@ class Client:
         self.connection = connection
         self.asked: BinaryIO = connection.makefile("rb")
         self.answers: BinaryIO = connection.makefile("wb")
-        self.session: Session = fleet.session()
+        self.session: ClientSession = fleet.session()
 
     def close(self) -> None:
         self.session.close()
@@ -135,7 +135,7 @@ class Simulator:
                 return self._drop(client)
             answer = self._control(client, request, path)
             if answer is None:
-                answer = Server(self._fleet, client.connection, path.parent)._answer(
+                answer = SimServer(self._fleet, client.connection, path.parent)._answer(
                     client.session, request
                 )
                 if change(request):

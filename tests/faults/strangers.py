@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.sim.simulated_host import SimulatedHost
 
 DOMAIN = """\
 <domain type='kvm'>

@@ -19,10 +19,10 @@ from tests.faults.scenarios import ALL, ON_SERVER
 from tests.faults.selftest import CASES
 from tests.faults.use_cases import KILLED_IN, LOOKS
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.heal.plan import _OF_VMS, _OTHERS
-from vgpumgr.engine.session import Session
+from vgpumgr.engine.heal.remedies import _OF_VMS, _OTHERS
+from vgpumgr.engine.operations.session import Session
 from vgpumgr.model.drift import DriftKind
-from vgpumgr.model.ports import Ledger
+from vgpumgr.model.ledger import Ledger
 from vgpumgr.store import SqlLedger
 
 Seen = dict[str, tuple[int, list[str]]]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests import nshosts
 from tests.faults_hosts.proxy import Proxy
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.helper.launch import LAUNCHER
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.helper.helper_launch import LAUNCHER
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.host import HostRecord
 
 ON_HOST = Path(__file__).with_name("onhost")
@@ -69,7 +69,7 @@ class Fleet:
         port = _FIRST_PORT + int(host.name.removeprefix("h"))
         address = f"root@{self.proxy.before(host.name, port, host.ip)}"
         record = HostRecord(name=host.name, address=address)
-        record = enrol.pin(real, record, host.fingerprint, _never)
+        record = real_hosts.pin_host_key(real, record, host.fingerprint, _never)
         host.run(*RUNS_GUESTS)
         real.open(record).installation.install()
         host.path(LAUNCHER).write_text((ON_HOST / "launcher").read_text())

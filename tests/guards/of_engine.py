@@ -14,9 +14,9 @@ from lxml.builder import E
 
 from tests.guards.registry import Guard, Happened, Place, patched
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.running import operations
-from vgpumgr.engine.running.run import TaskRun
-from vgpumgr.engine.steps import domain
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.task_run import TaskRun
+from vgpumgr.engine.steps import domain_steps
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.vm import DiskSpec
 from vgpumgr.store import open_ledger
@@ -100,23 +100,23 @@ def _stranger() -> str:
 GUARDS = (
     Guard(
         "mark of domains",
-        "engine/steps/domain.py: _belongs",
+        "engine/steps/domain_steps.py: _belongs",
         "a stranger's domain is deleted",
-        patched(domain, "_belongs", lambda *_: True),
+        patched(domain_steps, "_belongs", lambda *_: True),
         a_namesake_deleted,
     ),
     Guard(
         "what is another's is left",
-        "engine/running/run.py: TaskRun._leave",
+        "engine/operations/task_run.py: TaskRun._leave",
         "a stranger's volume is deleted, where ours could not be made",
         patched(TaskRun, "_leave", lambda *_: None),
         a_volume_deleted,
     ),
     Guard(
         "operation claim",
-        "engine/running/operations.py: _claim",
+        "engine/operations/operation_lifecycle.py: _claim",
         "two processes work on one operation",
-        patched(operations, "_claim", lambda *_: None),
+        patched(operation_lifecycle, "_claim", lambda *_: None),
         two_workers_on_one_operation,
         server_too=True,
     ),

@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.guards.registry import Guard, Happened, Place, patched
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.helper import claims, epoch
-from vgpumgr.helper.devices import viable
+from vgpumgr.helper import claims, fleets
+from vgpumgr.helper.devices import viability
 from vgpumgr.helper.dispatch import handle
-from vgpumgr.sim.drivers.plain import VfioPci
+from vgpumgr.sim.drivers.pci_drivers import VfioPci
 
 FLEET = "the-fleet"
 FREE = {"allocation": "a-1", "generation": 1, "vm": "a"}
@@ -101,16 +101,16 @@ def _gives_in(driver: VfioPci, function: Any) -> None:
     driver._bound.discard(function.address)
 
 
-_no_epoch = patched(epoch, "check", lambda _: None)
+_no_epoch = patched(fleets, "check_epoch", lambda _: None)
 _no_taking = patched(claims, "may_take", _whatever_is_there)
 _no_holding = patched(claims, "must_hold", _whatever_is_there)
-_no_idle = patched(viable, "check_idle", lambda *_: None)
+_no_idle = patched(viability, "check_idle", lambda *_: None)
 _no_kernel = patched(VfioPci, "detach", _gives_in)
 
 GUARDS = (
     Guard(
         "epoch",
-        "helper/epoch.py: check",
+        "helper/fleets.py: check_epoch",
         "a controller that was taken over from changes a host",
         _no_epoch,
         a_change_from_an_older_epoch,
@@ -134,7 +134,7 @@ GUARDS = (
     ),
     Guard(
         "release",
-        "helper/devices/viable.py: check_idle",
+        "helper/devices/viability.py: check_idle",
         "a device is taken from a running guest",
         _no_idle,
         taken_from_a_running_guest,

@@ -14,12 +14,12 @@ from tests.guards.registry import Guard, Happened, Place, patched, wrapped
 from tests.unit.store.values import SLOTS, allocation, board, facts, start, vm
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import Reservation
-from vgpumgr.model.queued import QueueEntry, QueueMoved, QueueState
+from vgpumgr.model.operation import Reservation
+from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import Allocation
-from vgpumgr.store import SqlLedger, open_ledger, reserve
+from vgpumgr.model.vm import Allocation, Terms
+from vgpumgr.store import SqlLedger, open_ledger
+from vgpumgr.store.ledger import reservations
 from vgpumgr.store.schema import gpu, host, metadata
 
 
@@ -186,7 +186,7 @@ def _without_generations_of(table: Table) -> Any:
 
         return comparing
 
-    return wrapped(reserve, "_raise_generations", wrap)
+    return wrapped(reservations, "_raise_generations", wrap)
 
 
 _no_gpu_generation = _without_generations_of(gpu)
@@ -228,7 +228,7 @@ GUARDS = (
     ),
     Guard(
         "GPU generation",
-        "store/reserve.py: _raise_generations",
+        "store/ledger/reservations.py: _raise_generations",
         "two plans of one reading both win",
         _no_gpu_generation,
         two_plans_of_one_gpu,
@@ -237,7 +237,7 @@ GUARDS = (
     ),
     Guard(
         "host generation",
-        "store/reserve.py: _raise_generations",
+        "store/ledger/reservations.py: _raise_generations",
         "a host's memory given twice",
         _no_host_generation,
         two_plans_of_one_host,
@@ -246,36 +246,36 @@ GUARDS = (
     ),
     Guard(
         "VM generation",
-        "store/vm_changes.py: change_vms",
+        "store/ledger/vms.py: change_vms",
         "a change is lost",
-        wrapped(reserve, "change_vms", _as_if_read_now),
+        wrapped(reservations, "change_vms", _as_if_read_now),
         two_changes_of_one_vm,
         (_no_gpu_generation, _no_host_generation),
         server_too=True,
     ),
     Guard(
         "freeze",
-        "store/freeze.py: refuse_frozen",
+        "store/ledger/freeze.py: refuse_frozen",
         "an old copy of the ledger gives units away",
-        patched(reserve, "refuse_frozen", lambda *_: None),
+        patched(reservations, "refuse_frozen", lambda *_: None),
         an_allocation_while_frozen,
         (_no_unit_key, _no_device_index, _no_gpu_generation, _no_host_generation),
         server_too=True,
     ),
     Guard(
         "quota",
-        "store/quotas.py: within_quotas",
+        "store/ledger/quotas.py: within_quotas",
         "a tenant holds more than it may",
-        patched(reserve, "within_quotas", lambda *_: nullcontext()),
+        patched(reservations, "within_quotas", lambda *_: nullcontext()),
         more_than_a_tenant_may_hold,
         (_no_unit_key, _no_device_index, _no_gpu_generation, _no_host_generation),
         server_too=True,
     ),
     Guard(
         "queue entry",
-        "store/queue.py: move",
+        "store/ledger/queue.py: move",
         "a cancelled VM is made",
-        patched(reserve, "move", lambda *_: None),
+        patched(reservations, "move", lambda *_: None),
         two_starts_of_one_entry,
         (_no_gpu_generation, _no_host_generation),
         server_too=True,

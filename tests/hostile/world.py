@@ -21,7 +21,7 @@ from tests.hostile.fleets import BAD, FLEETS, GOOD
 from tests.hostile.tally import Tally
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.sim import control
-from vgpumgr.sim.transport.calls import SimRunner
+from vgpumgr.sim.transport.libvirt_proxies import SimRunner
 from vgpumgr.store import open_ledger
 
 NEW = {"kernel": "6.12.43", "libvirt": "11.3.0", "qemu": "10.0.2", "driver": "580.105.06"}

@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from vgpumgr.helper import state  # noqa: E402
-from vgpumgr.helper.call import Call  # noqa: E402
+from vgpumgr.helper import claims  # noqa: E402
+from vgpumgr.helper.arguments import Call  # noqa: E402
 from vgpumgr.helper.system import System  # noqa: E402
 from vgpumgr.helper.verbs.kvm import kvm_probe  # noqa: E402
 
@@ -32,7 +32,7 @@ class Here(System):
 
     @staticmethod
     def _mine(path: str) -> str:
-        return str(MEMORY) if path == state.KVM else path
+        return str(MEMORY) if path == claims.KVM else path
 
 
 verdict = kvm_probe(Call(Here(), {}))

@@ -14,8 +14,8 @@ import pytest
 
 from tests.lab import fleet
 from tests.lab.labhost import ANSWER_S, CONNECT_S, LabHost, Vgpumgr
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 
@@ -43,7 +43,7 @@ def lab_host(lab: LabHost) -> Iterator[Host]:
         call_timeout_s=ANSWER_S,
     )
     record = HostRecord(name=lab.name, address=lab.enrolled_address)
-    yield real.open(enrol.pin(real, record, lab.fingerprint, _nobody_asks))
+    yield real.open(real_hosts.pin_host_key(real, record, lab.fingerprint, _nobody_asks))
     real.close()
 
 

@@ -13,10 +13,10 @@ from tests.contract.move_cases import CASES, DEVICE_CASES, DISK_CASES, WHOLE_CAS
 from tests.lab import fleet, moving
 from tests.lab.labhost import ANSWER_S, CONNECT_S, LabHost, Vgpumgr
 from tests.lab.moving import VM, Two, device, goes_on, number, until_done
-from vgpumgr.hosts import enrol
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts import real_hosts
+from vgpumgr.hosts.real_hosts import RealHosts
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.ports import Host
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
@@ -156,7 +156,7 @@ def bench(pair: Two) -> Iterator[MoveBench]:
 
 def _opened(real: RealHosts, host: LabHost) -> Host:
     record = HostRecord(name=host.name, address=host.enrolled_address)
-    return real.open(enrol.pin(real, record, host.fingerprint, _nobody_asks))
+    return real.open(real_hosts.pin_host_key(real, record, host.fingerprint, _nobody_asks))
 
 
 def _nobody_asks(name: str, key: str) -> None:

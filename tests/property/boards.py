@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import (
-    InstanceOffer,
-    Offer,
-    Start,
-)
+from vgpumgr.model.supply import InstanceOffer, Offer, SlotStart
 
 UNITS = 16
 """Two slots per MIG slice of a grid of 8."""
@@ -40,7 +36,7 @@ def vgpu(gib: int, series: str = "Q") -> Offer:
 
 
 def at_ids(gib: int, *ids: int) -> Offer:
-    starts = tuple(Start(at=at, slots=tuple(range(at, at + gib))) for at in ids)
+    starts = tuple(SlotStart(at=at, slots=tuple(range(at, at + gib))) for at in ids)
     return replace(vgpu(gib), starts=starts, max_instances=len(ids), size_class=0)
 
 
@@ -55,7 +51,7 @@ def mig(profile: str, slices: int, size: int, *starts: int, share: int = 1, most
         size_class=share,
         names=(f"X-{profile}-C",),
         series="C",
-        starts=tuple(Start(at=s, slots=tuple(range(2 * s, 2 * (s + size)))) for s in starts),
+        starts=tuple(SlotStart(at=s, slots=tuple(range(2 * s, 2 * (s + size)))) for s in starts),
         needs_vf=True,
         instance=InstanceOffer(
             profile=profile.split("/")[0],

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import (
-    Assignment,
+from vgpumgr.model.placement import Assignment, Placed
+from vgpumgr.model.supply import (
     Fleet,
     GpuSupply,
     HostSupply,
     InstanceOffer,
     InstanceSupply,
     Offer,
-    Placed,
-    Start,
+    SlotStart,
     Usage,
 )
 from vgpumgr.model.vm import GpuRequest
@@ -87,7 +86,7 @@ def _mig_complaint(gpu: GpuSupply, part: Assignment, made: InstanceOffer) -> str
     return instance_complaint(gpu, part.offer, start)
 
 
-def instance_complaint(gpu: GpuSupply, offer: Offer, start: Start) -> str:
+def instance_complaint(gpu: GpuSupply, offer: Offer, start: SlotStart) -> str:
     made = offer.instance
     assert made is not None
     slices = sum(i.gpu_slices for i in gpu.instances) + made.gpu_slices
@@ -127,7 +126,7 @@ def usage_of(offer: Offer, vm: str, start: int | None) -> Usage:
     )
 
 
-def instance_of(made: InstanceOffer, start: Start) -> InstanceSupply:
+def instance_of(made: InstanceOffer, start: SlotStart) -> InstanceSupply:
     return InstanceSupply(
         profile=made.profile,
         profile_id=made.profile_id,

@@ -16,15 +16,15 @@ from tests.property.judge import (
     usage_of,
     with_instance,
 )
-from vgpumgr.model.placement import (
-    Assignment,
+from vgpumgr.model.placement import Assignment
+from vgpumgr.model.supply import (
     Fleet,
     FreeVf,
     GpuSupply,
     HostSupply,
     Offer,
     PartitionSupply,
-    Start,
+    SlotStart,
 )
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 
@@ -83,7 +83,9 @@ def _filled(draw: st.DrawFn, gpu: GpuSupply, offers: Sequence[Offer]) -> GpuSupp
     return with_instance(gpu, made)
 
 
-def part_of(gpu: GpuSupply, offer: Offer, slots: Sequence[int], start: Start | None) -> Assignment:
+def part_of(
+    gpu: GpuSupply, offer: Offer, slots: Sequence[int], start: SlotStart | None
+) -> Assignment:
     return Assignment(
         gpu=gpu.id,
         device=gpu.device,

@@ -15,9 +15,9 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.unit.engine.foreign import L40S, MDEV, T4, Hands, domain, hands
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.heal.report import Chosen
+from vgpumgr.engine.heal.remedy import Chosen
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import VmState
 
 Command = Callable[[Engine], object]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, vm, with_disk
-from vgpumgr.model.journal import Reservation, Transition
+from vgpumgr.model.operation import Reservation, Transition
 
 SPECS = (with_disk("a", "T4-4Q"), vm("b", "passthrough"), vm("c"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.unit.drift.test_by_hand import Bench, no_numvfs, on_flex
-from vgpumgr.engine.heal.report import Chosen
+from vgpumgr.engine.heal.remedy import Chosen
 
 
 def dies(bench: Bench, at: int) -> bool:

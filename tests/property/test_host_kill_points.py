@@ -15,8 +15,10 @@ import pytest
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host
+from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.controller.look_backoff import Pace
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord, Installed, Membership
 from vgpumgr.model.layout import VFS_MAX, GpuLayout

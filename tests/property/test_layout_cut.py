@@ -17,8 +17,8 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host
 from vgpumgr.model.gpu import GpuFacts
-from vgpumgr.model.journal import Transition
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, LayoutRule, LayoutSpec
+from vgpumgr.model.operation import Transition
 
 GPU = "0000:41:00.0"
 

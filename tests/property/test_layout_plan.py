@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.layout.values import Driver, run
 from vgpumgr import catalog, layout
-from vgpumgr.layout.profiles import profiles
+from vgpumgr.layout.instance_profiles import profiles
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, Scheduler
 
 MIG_BOARDS = ("A100-PCIE-80GB", "A30", "H100-SXM5-80GB", "RTX-PRO-6000-BSE")

@@ -17,11 +17,10 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.domain import DomainFacts, DomainState, MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.vm import DiskSpec, VmState
-from vgpumgr.sim.transport import moving
+from vgpumgr.sim.transport import move_client
 
 DISKS = (DiskSpec(size_bytes=1 << 20),)
 # board, layout of both, profile, cold
@@ -162,9 +161,9 @@ def test_a_client_that_dies_in_a_phase_leaves_one_that_lives(
     phase: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path / "mdev", "mdev")
-    do = moving._Drive._do
+    do = move_client._Drive._do
 
-    def dying(drive: moving._Drive, at: str, method: str, **arguments: object) -> object:
+    def dying(drive: move_client._Drive, at: str, method: str, **arguments: object) -> object:
         if method == phase and not after:
             raise Killed
         answer = do(drive, at, method, **arguments)
@@ -175,7 +174,7 @@ def test_a_client_that_dies_in_a_phase_leaves_one_that_lives(
     for end in ENDS:
         to = "h2" if bench.world.ledger.vm("desk").host == "h1" else "h1"
         with monkeypatch.context() as patched:
-            patched.setattr(moving._Drive, "_do", dying)
+            patched.setattr(move_client._Drive, "_do", dying)
             with pytest.raises(Killed):
                 bench.move(bench.world.engine, to)
         bench.world.restart()

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.placement_checker import complaints
 from tests.property.scenes import scenes
 from tests.property.test_placement_churn import Brute
-from vgpumgr.app.solver import solving
-from vgpumgr.model.placement import Decision, Fleet, Placed
+from vgpumgr.app.solver_process import solving
+from vgpumgr.model.placement import Decision, Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import place
-from vgpumgr.placement.joint import Answer, Problem, Solve
-from vgpumgr.placement.joint.problem import Bin
+from vgpumgr.placement.batch.batch_problem import BatchAnswer, BatchProblem, Bin, Solve
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 Scene = tuple[Fleet, list[VmSpec]]
@@ -57,7 +57,7 @@ def test_an_order_is_placed_by_the_rules_and_never_worse(cpsat: Solve, scene: Sc
 def test_a_solver_that_lies_does_no_harm(scene: Scene, data: st.DataObject) -> None:
     fleet, batch = scene
 
-    def lie(problem: Problem) -> Answer:
+    def lie(problem: BatchProblem) -> BatchAnswer:
         counts = st.tuples(st.integers(0, len(problem.groups) - 1), st.integers(1, 5))
         held = st.lists(counts, max_size=4, unique_by=lambda pair: pair[0]).map(tuple)
         gpus = [sorted(_gpus(each)) for each in problem.bins]
@@ -68,7 +68,7 @@ def test_a_solver_that_lies_does_no_harm(scene: Scene, data: st.DataObject) -> N
             else st.just([])
             for known in gpus
         ]
-        return Answer(
+        return BatchAnswer(
             held=tuple(data.draw(held) for _ in problem.bins),
             seats=tuple(tuple(data.draw(each)) for each in seats),
             effort=0.1,

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.placement_checker import complaints
 from tests.property import test_placement_properties as counted
 from tests.property.scenes import scenes
-from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.fit import Fit, find_fit
-from vgpumgr.placement.state import FleetState, HostState
-from vgpumgr.placement.taking import commit, proposal, release
+from vgpumgr.placement.fit.host_fit import Fit, commit, find_fit, proposal, release
+from vgpumgr.placement.resources.host_state import FleetState, HostState
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 Scene = tuple[Fleet, list[VmSpec]]

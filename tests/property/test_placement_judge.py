@@ -11,21 +11,13 @@ from hypothesis import strategies as st
 from tests.property.boards import COUNTED, MIXED, UNITS, WHOLE
 from tests.property.judge import answers, complaint, is_whole, replayed
 from tests.property.scenes import gpus, host_of, part_of, parts, scenes, theme_of
-from vgpumgr.model.placement import (
-    Assignment,
-    Fleet,
-    FreeVf,
-    GpuSupply,
-    HostSupply,
-    Offer,
-    Placed,
-)
+from vgpumgr.model.placement import Assignment, Placed
+from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import FITS, explain, headroom, place
-from vgpumgr.placement.board import BoardBook
-from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.room import first_fit
+from vgpumgr.placement.fit.gpu_rules import first_fit
+from vgpumgr.placement.resources.demand import demand_of
+from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
 
 BREADTH = PlacementPolicy.BREADTH_FIRST
 
@@ -166,7 +158,7 @@ def _everything(gpu: GpuSupply, offer: Offer) -> list[Assignment]:
 )
 def test_what_is_given_back_leaves_no_trace(scene: tuple[GpuSupply, list[GpuRequest]]) -> None:
     gpu, wanted = scene
-    state = GpuState("h", gpu, BoardBook())
+    state = GpuOccupancy("h", gpu, BoardBook())
     before, taken = _snapshot(state), []
     for part in wanted:
         request = VmSpec(name="vm", vcpus=1, memory_mib=64, gpus=(part,))
@@ -180,7 +172,7 @@ def test_what_is_given_back_leaves_no_trace(scene: tuple[GpuSupply, list[GpuRequ
     assert _snapshot(state) == before
 
 
-def _snapshot(state: GpuState) -> tuple[object, ...]:
+def _snapshot(state: GpuOccupancy) -> tuple[object, ...]:
     grid = state.grid
     counts = (state.live, state.classes, state.parts)
     return (

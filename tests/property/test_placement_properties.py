@@ -12,18 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import (
-    Assignment,
-    Decision,
-    Fleet,
-    GpuSupply,
-    HostSupply,
-    NotPlaced,
-    NumaSupply,
-    Offer,
-    Placed,
-    Usage,
-)
+from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer, Usage
 from vgpumgr.model.vm import (
     Affinity,
     DiskSpec,

@@ -12,9 +12,9 @@ from tests.property.test_placement_churn import Scene, scenes, turns
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.matrix.by_type import ByType
-from vgpumgr.placement.matrix.least import LeastPlane
-from vgpumgr.placement.matrix.plane import one_by_one
+from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane
+from vgpumgr.placement.scores.fragmentation_rating import TypeRater
+from vgpumgr.placement.scores.score_plane import one_by_one
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
@@ -32,10 +32,10 @@ def test_a_type_scores_alike_whichever_way_it_is_rated(
         if isinstance(decision, Placed):
             placer.commit(decision)
     plane = placer._matrix._planes[LEAST]
-    assert isinstance(plane, LeastPlane)
+    assert isinstance(plane, FragmentationPlane)
     rater = plane.rater(plane.wants)
     every = np.arange(len(fleet.hosts))
-    by_type: ByType = rater._by_type
+    by_type: TypeRater = rater._by_type
     numbers = np.flatnonzero(by_type.can_rate)
     at_once = by_type.rate(numbers.tolist(), every)
     host_by_host = one_by_one(rater, len(plane.wants.demands), every)

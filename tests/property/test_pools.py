@@ -8,27 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.poolworld import NEW, OLD, World, ask, pool
-from vgpumgr.model.pool import (
+from vgpumgr.engine.desktops.pool_decision import turn
+from vgpumgr.model.desktop import (
     Desktop,
     DesktopState,
-    Do,
-    Phase,
+    DesktopVerb,
     PoolAction,
-    PoolKind,
-    PoolSpec,
-    PoolTurn,
+    PoolDecision,
     PoolView,
     Rollout,
-    ScaleIn,
-    Size,
-    Timeouts,
-    UpdatePolicy,
-    UpdateWhen,
+    RolloutPhase,
 )
-from vgpumgr.pools import turn
+from vgpumgr.model.pool import PoolKind, PoolSpec, ScaleIn, Size, Timeouts, UpdatePolicy, UpdateWhen
 
 USERS = ("ann", "bob", "cid", "dan", "eve")
-ENDS = {Do.DELETE, Do.SHELVE, Do.RECREATE}
+ENDS = {DesktopVerb.DELETE, DesktopVerb.SHELVE, DesktopVerb.RECREATE}
 HANDS_OFF = {DesktopState.UNKNOWN, DesktopState.CREATING, DesktopState.LEAVING}
 
 pools = st.builds(
@@ -110,13 +104,13 @@ def happen_to(world: World, it: Desktop, event: str) -> None:
             del world.desktops[it.name]
 
 
-def check_decision(view: PoolView, found: PoolTurn) -> None:
+def check_decision(view: PoolView, found: PoolDecision) -> None:
     """What a turn may decide on what it saw."""
     seen = {each.name: each for each in view.desktops}
     for action in found.actions:
         assert action.seen == seen.get(action.desktop)
         if action.seen is None:
-            assert action.do is Do.CREATE
+            assert action.do is DesktopVerb.CREATE
         else:
             check_action(view, action, action.seen)
     assert len({each.desktop for each in found.actions}) == len(found.actions)
@@ -128,13 +122,13 @@ def check_action(view: PoolView, action: PoolAction, it: Desktop) -> None:
         assert it.session is None
         assert not it.owner
         assert it.state not in HANDS_OFF
-    if action.do is Do.UPDATE:
+    if action.do is DesktopVerb.UPDATE:
         assert it.session is None
-    if action.do is Do.HEAL:
+    if action.do is DesktopVerb.HEAL:
         assert it.broken
-    if action.do is Do.ASSIGN:
+    if action.do is DesktopVerb.ASSIGN:
         assert it.free or action.user in {it.owner, it.session.user if it.session else ""}
-    if action.do is Do.LOGOFF:
+    if action.do is DesktopVerb.LOGOFF:
         assert it.session
         limit = view.pool.timeouts.disconnect_s
         away = it.session.disconnected
@@ -146,11 +140,11 @@ def check_action(view: PoolView, action: PoolAction, it: Desktop) -> None:
         )
 
 
-def check_room(view: PoolView, found: PoolTurn) -> None:
+def check_room(view: PoolView, found: PoolDecision) -> None:
     """Never more than the GPUs can start, never beyond the maximum by what it makes."""
-    created = sum(each.do is Do.CREATE for each in found.actions)
+    created = sum(each.do is DesktopVerb.CREATE for each in found.actions)
     placeless = sum(
-        each.do in {Do.RECREATE, Do.HEAL, Do.START}
+        each.do in {DesktopVerb.RECREATE, DesktopVerb.HEAL, DesktopVerb.START}
         and not (each.seen and each.seen.host and each.seen.state.holds_place)
         for each in found.actions
     )
@@ -159,7 +153,7 @@ def check_room(view: PoolView, found: PoolTurn) -> None:
         assert created + sum(each.runs for each in view.desktops) <= view.pool.size.max
 
 
-def carry_out(world: World, found: PoolTurn) -> None:
+def carry_out(world: World, found: PoolDecision) -> None:
     for action in found.actions:
         before = world.carry_out(action)
         if before is not None and action.do in ENDS:
@@ -178,7 +172,7 @@ def test_no_used_desktop_is_taken_whatever_happens_in_whatever_order(
 ) -> None:
     """Decisions are carried out ``late`` events after they were made."""
     world = World(spec)
-    decided: list[tuple[int, PoolTurn]] = []
+    decided: list[tuple[int, PoolDecision]] = []
     for number, (event, pick) in enumerate(events):
         happen(world, event, pick)
         if event == "turn" or number % 3 == 0:
@@ -224,7 +218,7 @@ def test_left_alone_it_comes_to_rest_with_everybody_served_whom_the_gpus_can_ser
     if counts.waiting:
         stuck = any(each.broken or each.state is DesktopState.UNKNOWN for each in view.desktops)
         assert view.startable == 0 or running >= world.spec.size.max or stuck
-    phases = {Phase.DONE, Phase.ROLLING, Phase.BACK, Phase.CANARY}
+    phases = {RolloutPhase.DONE, RolloutPhase.ROLLING, RolloutPhase.BACK, RolloutPhase.CANARY}
     assert world.rollout is None or world.rollout.phase in phases
 
 

@@ -13,17 +13,16 @@ from tests.placement_checker import complaints
 from tests.property import test_placement_properties as counted
 from tests.property.scenes import scenes
 from tests.unit.placement.test_place import gpu, host
-from vgpumgr.model.placement import Fleet, Placed
-from vgpumgr.model.queue import Rules, Running, Turn, Waiting, Why
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.queue import QueueDecision, QueueRules, RunningVm, WaitingVm, WaitReason
 from vgpumgr.model.quota import Amount, Quota
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
+from vgpumgr.model.supply import Fleet
+from vgpumgr.model.vm import GpuRequest, PlacementPolicy, Terms, VmSpec
 from vgpumgr.placement import Placer
-from vgpumgr.placement.fit import find_fit
-from vgpumgr.placement.queue import Queue, amount_of, turn
-from vgpumgr.placement.queue.evicting import work_lost
-from vgpumgr.placement.state import FleetState
-from vgpumgr.placement.taking import commit
+from vgpumgr.placement.fit.host_fit import commit, find_fit
+from vgpumgr.placement.queue import WaitingQueue, amount_of, turn
+from vgpumgr.placement.queue.preemption import work_lost
+from vgpumgr.placement.resources.host_state import FleetState
 
 DEPTH = PlacementPolicy.DEPTH_FIRST
 TENANTS = ("a", "b")
@@ -47,7 +46,7 @@ def terms(draw: st.DrawFn, names: Sequence[str] = ()) -> Terms:
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> tuple[Fleet, list[Waiting], list[Waiting]]:
+def lines(draw: st.DrawFn) -> tuple[Fleet, list[WaitingVm], list[WaitingVm]]:
     """A fleet, who would like to run already, and who waits."""
     fleet, batch = draw(scenes)
     made = []
@@ -56,7 +55,7 @@ def lines(draw: st.DrawFn) -> tuple[Fleet, list[Waiting], list[Waiting]]:
         vm = replace(request, name=f"vm-{number}", tenant=tenant, policy=None)
         earlier = [f"vm-{n}" for n in range(number)]
         since = NOW - draw(st.sampled_from([0.0, 100.0, 5000.0]))
-        made.append(Waiting(vm=vm, since=since, terms=draw(terms(earlier))))
+        made.append(WaitingVm(vm=vm, since=since, terms=draw(terms(earlier))))
     cut = draw(st.integers(0, len(made)))
     return fleet, made[:cut], made[cut:]
 
@@ -76,18 +75,18 @@ def quotas(draw: st.DrawFn) -> list[Quota]:
     ]
 
 
-def begun(fleet: Fleet, wanted: Sequence[Waiting]) -> tuple[Placer, list[Running]]:
+def begun(fleet: Fleet, wanted: Sequence[WaitingVm]) -> tuple[Placer, list[RunningVm]]:
     """A placer with those running that fit."""
     placer, running = Placer(fleet, DEPTH), []
     for each in wanted:
         placed = placer.decide(each.vm)
         if isinstance(placed, Placed):
             placer.commit(placed)
-            running.append(Running(placed=placed, since=each.since, terms=each.terms))
+            running.append(RunningVm(placed=placed, since=each.since, terms=each.terms))
     return placer, running
 
 
-def standing(found: Turn, running: Sequence[Running]) -> list[Placed]:
+def standing(found: QueueDecision, running: Sequence[RunningVm]) -> list[Placed]:
     """What holds a place after the turn."""
     stopped = {name for start in found.starts for name in start.preempts}
     kept = [each.placed for each in running if each.vm.name not in stopped]
@@ -117,14 +116,14 @@ def held_by(placed: Sequence[Placed], tenant: str) -> Amount:
 @settings(max_examples=60, deadline=None)
 @given(lines(), quotas(), st.sampled_from([0, 1, 3]))
 def test_one_turn_breaks_no_rule_and_says_only_what_is_true(
-    line: tuple[Fleet, list[Waiting], list[Waiting]], limits: list[Quota], heads: int
+    line: tuple[Fleet, list[WaitingVm], list[WaitingVm]], limits: list[Quota], heads: int
 ) -> None:
     fleet, before, waiting = line
     placer, running = begun(fleet, before)
     already = {t: held_by([each.placed for each in running], t) for t in TENANTS}
     ended = tuple(each.vm.name for each in before[::2])
     ended = tuple(name for name in ended if name not in {r.vm.name for r in running})
-    found = turn(placer, waiting, running, limits, NOW, rules=Rules(heads=heads), ended=ended)
+    found = turn(placer, waiting, running, limits, NOW, rules=QueueRules(heads=heads), ended=ended)
     after = standing(found, running)
 
     # All are accounted for, and what stands is legal.
@@ -160,22 +159,26 @@ def test_one_turn_breaks_no_rule_and_says_only_what_is_true(
 
 
 def check_reasons(
-    fleet: Fleet, found: Turn, after: list[Placed], limits: list[Quota], ended: Sequence[str]
+    fleet: Fleet,
+    found: QueueDecision,
+    after: list[Placed],
+    limits: list[Quota],
+    ended: Sequence[str],
 ) -> None:
     state = state_with(fleet, after)
     kept = {each.host: each.name for each in found.reservations}
     owners = {each.host for each in found.reservations}
     for wait in found.waits:
         vm, room = wait.waiting.vm, fitting(state, wait.waiting.vm)
-        if wait.why is Why.ROOM:
+        if wait.why is WaitReason.ROOM:
             assert not room
-        elif wait.why is Why.HELD_FOR_OTHERS:
+        elif wait.why is WaitReason.HELD_FOR_OTHERS:
             assert room
             assert room <= owners
             assert all(kept[name] != vm.name for name in room)
-        elif wait.why is Why.AFTER:
+        elif wait.why is WaitReason.AFTER:
             assert set(wait.waiting.terms.after) - set(ended)
-        elif wait.why in (Why.QUOTA, Why.NEVER):
+        elif wait.why in (WaitReason.QUOTA, WaitReason.NEVER):
             assert any(quota.tenant == vm.tenant for quota in limits)
         else:
             assert wait.waiting.terms.together
@@ -193,13 +196,13 @@ def test_the_cheapest_victims_are_found(
     fleet, batch = scene
     *others, wanted = (replace(each, name=f"vm-{n}", policy=None) for n, each in enumerate(batch))
     before = [
-        Waiting(vm=vm, since=NOW - age, terms=Terms(spot=spot))
+        WaitingVm(vm=vm, since=NOW - age, terms=Terms(spot=spot))
         for vm, (age, spot) in zip(others, lives, strict=False)
     ]
     placer, running = begun(fleet, before)
-    boss = Waiting(vm=wanted, since=NOW, terms=Terms(priority=100))
+    boss = WaitingVm(vm=wanted, since=NOW, terms=Terms(priority=100))
     found = turn(placer, [boss], running, [], NOW)
-    rules = Rules()
+    rules = QueueRules()
     prices = {each.vm.name: work_lost(each, NOW, rules) for each in running}
     cheapest = min(_costs(fleet, running, wanted, prices), default=None)
     if not found.starts:
@@ -211,7 +214,7 @@ def test_the_cheapest_victims_are_found(
 
 
 def _costs(
-    fleet: Fleet, running: Sequence[Running], wanted: VmSpec, prices: dict[str, float]
+    fleet: Fleet, running: Sequence[RunningVm], wanted: VmSpec, prices: dict[str, float]
 ) -> Iterator[float]:
     """What every set of spot VMs costs, all on one host, with which gone it fits there."""
     for name in [each.name for each in fleet.hosts]:
@@ -231,7 +234,7 @@ def _costs(
 class Job:
     at: float
     lasts: float
-    each: Waiting
+    each: WaitingVm
 
 
 @st.composite
@@ -256,15 +259,15 @@ def days(draw: st.DrawFn) -> tuple[Fleet, list[Job]]:
             gpus=(GpuRequest(profile=profile, count=count),),
         )
         bound = lasts * draw(st.sampled_from([1.0, 1.0, 3.0]))
-        jobs.append(Job(at, lasts, Waiting(vm=vm, since=at, terms=Terms(runtime_s=bound))))
+        jobs.append(Job(at, lasts, WaitingVm(vm=vm, since=at, terms=Terms(runtime_s=bound))))
     return fleet, jobs
 
 
 def live(
-    fleet: Fleet, jobs: Sequence[Job], rules: Rules
-) -> Iterator[tuple[float, Queue, list[str]]]:
+    fleet: Fleet, jobs: Sequence[Job], rules: QueueRules
+) -> Iterator[tuple[float, WaitingQueue, list[str]]]:
     """Event by event: the time, the queue after its turn, and what started."""
-    queue = Queue(Placer(fleet, DEPTH), rules=rules)
+    queue = WaitingQueue(Placer(fleet, DEPTH), rules=rules)
     lasts = {job.each.vm.name: job.lasts for job in jobs}
     coming, ends = list(jobs), list[tuple[float, str]]()
     while coming or ends:
@@ -291,7 +294,9 @@ def test_what_is_promised_is_kept_where_bounds_are_true(
 ) -> None:
     fleet, jobs = day
     promised: dict[str, float] = {}
-    for now, queue, started in live(fleet, jobs, Rules(heads=heads, aging_s=1e9, overdue_s=1e9)):
+    for now, queue, started in live(
+        fleet, jobs, QueueRules(heads=heads, aging_s=1e9, overdue_s=1e9)
+    ):
         for name in started:
             assert now <= promised.pop(name, now)
         for name, by in promised.items():
@@ -311,12 +316,12 @@ def test_nobody_starves(day: tuple[Fleet, list[Job]]) -> None:
     assume(jobs)
     wave = VmSpec(name="w", vcpus=1, memory_mib=1024, gpus=(GpuRequest(profile="T4-8Q"),))
     pressing = [
-        Job(10.0 * n, 45.0, Waiting(vm=replace(wave, name=f"w{n}"), since=10.0 * n,
+        Job(10.0 * n, 45.0, WaitingVm(vm=replace(wave, name=f"w{n}"), since=10.0 * n,
                                     terms=Terms(runtime_s=45.0)))
         for n in range(400)
     ]  # fmt: skip
     everyone = sorted([*jobs, *pressing], key=lambda job: job.at)
-    rules = Rules(heads=1, aging_s=200.0)
+    rules = QueueRules(heads=1, aging_s=200.0)
     waited = {job.each.vm.name: job.at for job in jobs}
     longest = sum(job.lasts * 3 for job in jobs)
     for now, _, started in live(fleet, everyone, rules):

@@ -22,15 +22,8 @@ from vgpumgr import layout
 from vgpumgr.engine.engine import Engine
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts
-from vgpumgr.model.layout import (
-    VFS_MAX,
-    GpuLayout,
-    InstanceGoal,
-    LayoutRule,
-    LayoutSpec,
-    Scheduler,
-)
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler
+from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import GpuRequest, VmSpec
 
 Command = Callable[[Engine], object]

@@ -9,8 +9,9 @@ import pytest
 
 from tests.unit.sim.nvidia_gpu import gpu_of, mig_gpu
 from vgpumgr import catalog
-from vgpumgr.sim.nvidia import NvidiaGpu, Vgpu
-from vgpumgr.sim.nvidia.refused import Refused
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
+from vgpumgr.sim.nvidia.rm_status import RmRefusal
+from vgpumgr.sim.nvidia.vgpus import Vgpu
 
 STEPS = 120
 
@@ -63,7 +64,7 @@ def make_or_destroy_instance(gpu: NvidiaGpu, chance: Random) -> None:
         busy = any(each.instance_id == number for each in gpu.vgpus)
         try:
             gpu.destroy_instance(number)
-        except Refused:
+        except RmRefusal:
             assert busy
         else:
             assert not busy
@@ -72,7 +73,7 @@ def make_or_destroy_instance(gpu: NvidiaGpu, chance: Random) -> None:
     left = grid.remaining(wanted.id)
     try:
         grid.create(wanted.id)
-    except Refused:
+    except RmRefusal:
         assert not left
     else:
         assert grid.remaining(wanted.id) == left - 1

@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 
 from vgpumgr import catalog
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.layout import (
-    VFS_MAX,
-    GpuLayout,
-    InstanceGoal,
-    LayoutRule,
-    LayoutSpec,
-    Scheduler,
-)
-from vgpumgr.model.terms import Terms
+from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler
 from vgpumgr.model.vm import (
     Affinity,
     CloudInit,
@@ -28,6 +20,7 @@ from vgpumgr.model.vm import (
     NicSpec,
     NumaPolicy,
     PlacementPolicy,
+    Terms,
     VmSpec,
 )
 from vgpumgr.spec import foreign, layout_document, load, vm_document

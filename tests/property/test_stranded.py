@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.property.test_placement_properties import fleets, host_fits, requests
-from vgpumgr.model.placement import Fleet
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import Affinity, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import FITS, Mix, Placer
-from vgpumgr.placement.stranded import stranded
+from vgpumgr.placement.fit_explanation import stranded
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import FakeClock
-from vgpumgr.engine.lanes import Everyone, OneOfMany, SerialLanes
+from vgpumgr.engine.workers.patience import Everyone, OneOfMany
+from vgpumgr.engine.workers.serial_workers import SerialLanes
 from vgpumgr.model.errors import HostUnreachable
-from vgpumgr.model.waits import WAITS
+from vgpumgr.model.ports import WAIT_LIMITS
 
 DEADLINE_S = 30.0
 
@@ -77,7 +78,7 @@ def test_who_is_left_out(case: Case) -> None:
     assert all(case.takes_s[host] > run.took_s for host in run.silent)
     if not run.silent.keys() <= case.doubted:
         assert len(run.kept) >= len(run.silent)
-        assert run.took_s >= WAITS.least_s
+        assert run.took_s >= WAIT_LIMITS.least_s
 
 
 @given(cases())
@@ -87,7 +88,7 @@ def test_no_wait_is_longer_than_three_times_the_slowest_of_those_that_answered(c
         return
     slowest = max(case.takes_s[host] for host in run.kept)
     last = max(case.takes_s[host] for host in run.looks.answers)
-    assert run.took_s <= max(WAITS.least_s, WAITS.times * slowest, last) + 1e-6
+    assert run.took_s <= max(WAIT_LIMITS.least_s, WAIT_LIMITS.times * slowest, last) + 1e-6
 
 
 @given(cases())
@@ -100,6 +101,6 @@ def test_the_order_of_the_hosts_does_not_matter(case: Case) -> None:
 @given(cases())
 def test_who_waits_on_misses_nobody(case: Case) -> None:
     run = Run(case, case.takes_s)
-    assert run.looks.wait(Everyone(WAITS.look_s)) == {}
+    assert run.looks.wait(Everyone(WAIT_LIMITS.look_s)) == {}
     assert set(run.looks.answers) == set(case.takes_s)
     assert run.clock.time == max(case.takes_s.values())

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.property.test_placement_properties import fleets, host_fits, host_supplies, requests
-from vgpumgr.model.placement import Fleet, HostSupply
+from vgpumgr.model.supply import Fleet, HostSupply
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.placement.whatif import Alternative, Kind, easier, suggest
+from vgpumgr.placement.whatif_suggestions import Alternative, ChangeKind, easier, suggest
 
 
 def fits(fleet: Fleet, request: VmSpec) -> bool:
@@ -21,13 +21,13 @@ def fits(fleet: Fleet, request: VmSpec) -> bool:
 @settings(max_examples=100, deadline=None)
 @given(fleets(), requests())
 def test_of_every_kind_the_first_request_that_fits_is_named(fleet: Fleet, request: VmSpec) -> None:
-    expected: dict[Kind, str] = {}
+    expected: dict[ChangeKind, str] = {}
     for each in easier(request, fleet):
         if each.kind not in expected and fits(fleet, each.request):
             expected[each.kind] = each.text
     found = suggest(fleet, request)
     assert {change.kind: change.text for change in found} == expected
-    assert [change.kind for change in found] == [kind for kind in Kind if kind in expected]
+    assert [change.kind for change in found] == [kind for kind in ChangeKind if kind in expected]
     for change in found:
         told = [each.request for each in easier(request, fleet) if each.text == change.text]
         host = next(host for host in fleet.hosts if host.name == change.host)
@@ -44,7 +44,7 @@ def alternatives(draw: st.DrawFn) -> tuple[Fleet, list[Alternative]]:
         vm = draw(st.none() | requests())
         found.append(
             Alternative(
-                kind=Kind.STOP if vm else Kind.LAYOUT,
+                kind=ChangeKind.STOP if vm else ChangeKind.LAYOUT,
                 text=f"change {number}",
                 host=replace(draw(host_supplies(name)), vm_labels=()),
                 stopped=vm and replace(vm, name=f"vm-{number}"),
@@ -62,9 +62,9 @@ def test_hosts_that_are_otherwise_are_judged_as_brute_force_does(
     request = replace(request, affinity=replace(request.affinity, together_with={}))
     ways = [_with_lone_wishes(each) for each in ways]
     found = suggest(fleet, request, lambda: [[each] for each in ways])
-    kinds = {Kind.LAYOUT, Kind.STOP, Kind.MOVE}
+    kinds = {ChangeKind.LAYOUT, ChangeKind.STOP, ChangeKind.MOVE}
     alone = {c.kind: (c.text, c.host) for c in found if c.kind in kinds and " and " not in c.text}
-    expected: dict[Kind, tuple[str, str]] = {}
+    expected: dict[ChangeKind, tuple[str, str]] = {}
     for kind, text, host in _brute(fleet, request, ways):
         expected.setdefault(kind, (text, host))
     assert alone == expected
@@ -80,7 +80,7 @@ def _with_lone_wishes(each: Alternative) -> Alternative:
 
 def _brute(
     fleet: Fleet, request: VmSpec, ways: list[Alternative]
-) -> Iterator[tuple[Kind, str, str]]:
+) -> Iterator[tuple[ChangeKind, str, str]]:
     for each in ways:
         otherwise = Fleet(hosts=tuple(_instead(host, each.host) for host in fleet.hosts))
         if not host_fits(otherwise, each.host, request):
@@ -91,7 +91,7 @@ def _brute(
         for host in fleet.hosts:
             if host.name != each.host.name and host_fits(fleet, host, each.stopped):
                 text = f"with VM {each.stopped.name} moved to {host.name}"
-                yield Kind.MOVE, text, each.host.name
+                yield ChangeKind.MOVE, text, each.host.name
                 break
 
 

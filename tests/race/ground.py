@@ -12,13 +12,13 @@ from sqlalchemy import select
 from tests.fakes import FakeClock, FakeHost, FakeHosts
 from tests.world import vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.planning.plan import make_plan
-from vgpumgr.engine.planning.refusal import no_placement
-from vgpumgr.engine.reserving import reservations
+from vgpumgr.engine.planning.quota_check import no_placement
+from vgpumgr.engine.planning.vm_plan import make_plan
+from vgpumgr.engine.reservation import vm_reservations
+from vgpumgr.engine.workers.serial_workers import SerialLanes
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import Reservation
+from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store.schema import gpu, host
@@ -69,7 +69,7 @@ def planned(session: Engine) -> Reservation:
     view = session.view()
     plan = make_plan(view, [wanted("template")], session.place)
     assert not plan.unplaced, plan.unplaced
-    return reservations.application(plan, view, session.opening())
+    return vm_reservations.application(plan, view, session.opening())
 
 
 def told_no(session: Engine, name: str) -> NoPlacement | None:

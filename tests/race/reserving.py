@@ -6,7 +6,7 @@ from tests.race import ground
 from tests.race.meeting import Meeting
 from tests.race.seen import WON, Seen
 from vgpumgr.model.errors import StaleGeneration, VgpumgrError
-from vgpumgr.model.journal import (
+from vgpumgr.model.operation import (
     OperationMoved,
     OperationState,
     Reservation,

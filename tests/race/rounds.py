@@ -10,7 +10,7 @@ from tests.race import ground
 from tests.race.clients import Client, take_part
 from tests.race.meeting import Meeting
 from tests.race.seen import Report, Seen, summed
-from vgpumgr.model.journal import Reservation
+from vgpumgr.model.operation import Reservation
 
 Kind = Callable[[str, int, Reservation, Meeting], Client]
 

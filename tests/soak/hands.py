@@ -11,8 +11,8 @@ from lxml.builder import E
 
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.sim.fleet import SimulatedFleet
-from vgpumgr.sim.injecting import inject
+from vgpumgr.sim.injection import inject
+from vgpumgr.sim.simulated_fleet import SimulatedFleet
 
 Key = tuple[str, str]
 

@@ -19,16 +19,16 @@ from tests.soak import oracle
 from tests.soak.hands import Foreign
 from tests.soak.plots import HOSTS, Plot
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.heal.report import Chosen
-from vgpumgr.engine.lanes import SerialLanes
+from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.workers.serial_workers import SerialLanes
 from vgpumgr.model.errors import LedgerError, VgpumgrError
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.vm import Affinity
-from vgpumgr.sim.fleet import SimulatedFleet
 from vgpumgr.sim.in_process import InProcessHosts
+from vgpumgr.sim.simulated_fleet import SimulatedFleet
 from vgpumgr.store import open_ledger
-from vgpumgr.store.keeping import back_up, restore_ledger
+from vgpumgr.store.admin.maintenance import back_up, restore_ledger
 
 NEIGHBOURS = ("y", "z")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from tests.soak.hands import Foreign
 from vgpumgr.model.domain import DomainFacts, DomainState
-from vgpumgr.model.journal import FINAL_TASKS, OperationRecord, TaskRecord, TaskState
-from vgpumgr.model.ports import Ledger
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.operation import FINAL_TASKS, OperationRecord, TaskRecord, TaskState
 from vgpumgr.model.vm import Allocation, VmRecord
-from vgpumgr.sim.fleet import SimulatedFleet
-from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.sim.simulated_fleet import SimulatedFleet
+from vgpumgr.sim.simulated_host import SimulatedHost
 
 _CLAIMS = "file:/var/lib/vgpumgr/claims/"
 _VOLUMES = "volume:"

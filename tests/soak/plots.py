@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tests.simworld import NEW, OLD, host
 from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 
 HOSTS = ("h1", "h2")
 

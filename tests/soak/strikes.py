@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from tests.property.test_engine_kill_points import Killed
-from vgpumgr.hosts.runner import CallCut
+from vgpumgr.hosts.program_runner import CallCut
 from vgpumgr.model.errors import HostRefused
 
 __all__ = ["Door", "Killed", "Kind", "Strike"]

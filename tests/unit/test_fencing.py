@@ -8,12 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from tests.fakes import FakeClock
-from vgpumgr.app import fencing
-from vgpumgr.app.fencing import Fences
-from vgpumgr.app.program import MOST_BYTES, Ran, run
+from vgpumgr.app import fence_programs
+from vgpumgr.app.fence_programs import MOST_BYTES, Fences, ProgramResult, run_program
 from vgpumgr.model.errors import NotPermitted
-from vgpumgr.model.fence import Fence, inline_secret, says_off
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import Fence, HostRecord, inline_secret, says_off
 
 FENCE = Fence(off=("/bin/off",), status=("/bin/status",))
 HOST = HostRecord(name="h1", address="sim://h1", fence=FENCE)
@@ -66,19 +64,19 @@ def test_not_off(code: int | None, answer: str) -> None:
 class Programs:
     """``off`` and ``status``: the answers of status in turn, the last for ever."""
 
-    def __init__(self, *answers: Ran, off: Ran | None = None) -> None:
+    def __init__(self, *answers: ProgramResult, off: ProgramResult | None = None) -> None:
         self._answers = list(answers)
-        self._off = off or Ran(0)
+        self._off = off or ProgramResult(0)
         self.ran: list[str] = []
 
-    def __call__(self, argv: Sequence[str], limit_s: float) -> Ran:
+    def __call__(self, argv: Sequence[str], limit_s: float) -> ProgramResult:
         self.ran.append(argv[0])
         if argv == FENCE.off:
             return self._off
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-ON, OFF = Ran(0, "power is on"), Ran(0, "power is off")
+ON, OFF = ProgramResult(0, "power is on"), ProgramResult(0, "power is off")
 
 
 def test_it_is_switched_off_and_asked_until_it_is() -> None:
@@ -88,20 +86,23 @@ def test_it_is_switched_off_and_asked_until_it_is() -> None:
     assert proof.how == "its fence status says 'power is off'"
 
 
-@pytest.mark.parametrize("off", [Ran(1, why="no route"), Ran(None, why="late")])
-def test_how_off_ends_proves_nothing_either_way(off: Ran) -> None:
+@pytest.mark.parametrize("off", [ProgramResult(1, why="no route"), ProgramResult(None, why="late")])
+def test_how_off_ends_proves_nothing_either_way(off: ProgramResult) -> None:
     assert Fences(FakeClock(), Programs(OFF, off=off)).switch_off(HOST)
     with pytest.raises(NotPermitted, match="not proven to be off"):
         Fences(FakeClock(), Programs(ON)).switch_off(HOST)
 
 
-@pytest.mark.parametrize("answer", [ON, Ran(1, "power is off"), Ran(None, why="late"), Ran(0)])
-def test_after_its_deadline_it_is_not_proven(answer: Ran) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [ON, ProgramResult(1, "power is off"), ProgramResult(None, why="late"), ProgramResult(0)],
+)
+def test_after_its_deadline_it_is_not_proven(answer: ProgramResult) -> None:
     clock = FakeClock()
     began = clock.monotonic()
     with pytest.raises(NotPermitted) as refused:
         Fences(clock, Programs(answer)).switch_off(HOST)
-    assert clock.monotonic() - began == pytest.approx(fencing.UNTIL_OFF_S, abs=2)
+    assert clock.monotonic() - began == pytest.approx(fence_programs.UNTIL_OFF_S, abs=2)
     assert "--confirm-off" in refused.value.next
 
 
@@ -117,30 +118,30 @@ def test_without_a_block_only_a_word_counts() -> None:
 
 def test_a_program_gets_no_input_and_no_shell() -> None:
     argv = (sys.executable, "-c", "import sys; print(sys.stdin.read(), sys.argv[1:])", "$HOME", ";")
-    assert run(argv, 10.0) == Ran(0, " ['$HOME', ';']\n")
+    assert run_program(argv, 10.0) == ProgramResult(0, " ['$HOME', ';']\n")
 
 
 def test_a_program_that_is_not_there() -> None:
-    assert run(("/no/such/program",), 1.0) == Ran(
+    assert run_program(("/no/such/program",), 1.0) == ProgramResult(
         None, why="/no/such/program: No such file or directory"
     )
 
 
 def test_a_program_that_does_not_end_is_killed_with_its_children() -> None:
-    ran = run(("/bin/sh", "-c", "echo off; sleep 60 & sleep 60"), 0.3)
+    ran = run_program(("/bin/sh", "-c", "echo off; sleep 60 & sleep 60"), 0.3)
     assert (ran.code, ran.out) == (None, "")
     assert "within 0.3 s" in ran.why
 
 
 def test_a_program_that_talks_too_much_is_killed() -> None:
-    ran = run((sys.executable, "-c", f"print('off ' * {MOST_BYTES})"), 10.0)
+    ran = run_program((sys.executable, "-c", f"print('off ' * {MOST_BYTES})"), 10.0)
     assert (ran.code, ran.out, ran.why) == (None, "", "it printed too much")
 
 
 def test_its_last_words_on_stderr_are_kept() -> None:
-    ran = run(("/bin/sh", "-c", "echo no >&2; echo login failed >&2; exit 3"), 10.0)
-    assert ran == Ran(3, "", "login failed")
-    assert fencing.words(ran) == "nothing (exit 3, login failed)"
+    ran = run_program(("/bin/sh", "-c", "echo no >&2; echo login failed >&2; exit 3"), 10.0)
+    assert ran == ProgramResult(3, "", "login failed")
+    assert fence_programs.words(ran) == "nothing (exit 3, login failed)"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who uses this process, as the audit trail names them."""
+"""The user of this process, as the audit trail names it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""The one composition root: reads settings, picks how hosts are reached, opens the store, builds
-the engine. Everything is made on first use, so that a list never loads SSH or libvirt."""
+"""The composition root: settings, ledger, hosts, and the engine over them.
+
+How each host is reached is picked by its address. Everything is made on first use, so that a
+list never loads SSH or libvirt.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,46 @@ from typing import TYPE_CHECKING
 from vgpumgr.app.actor import actor
 from vgpumgr.app.config import Config
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.freeze import Freeze
-from vgpumgr.model.ports import Ledger
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.ledger_state import Freeze
+from vgpumgr.model.ports import Host, Hosts
 
 if TYPE_CHECKING:
-    from vgpumgr.app.fencing import Fences
-    from vgpumgr.app.router import HostRouter
+    from vgpumgr.app.fence_programs import Fences
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.outlook import Expected, Weights
-    from vgpumgr.engine.running.outcome import VmOutcome
-    from vgpumgr.hosts.real import RealHosts
-    from vgpumgr.sim.client import SimHosts
+    from vgpumgr.engine.operations.operation_outcome import VmOutcome
+    from vgpumgr.engine.operations.session import Expected, Weights
+    from vgpumgr.hosts.real_hosts import RealHosts
+    from vgpumgr.sim.sim_client import SimHosts
     from vgpumgr.store import Migration
+
+
+SIMULATED = "sim://"
+
+
+class HostRouter:
+    """``sim://NAME`` goes to the simulated fleet, everything else to real hosts.
+
+    Each way is made on first use, so that a simulated fleet never loads SSH.
+    """
+
+    def __init__(self, *, simulated: Callable[[], Hosts], real: Callable[[], Hosts]) -> None:
+        self._simulated = simulated
+        self._real = real
+
+    def open(self, record: HostRecord) -> Host:
+        """The host of a ledger record."""
+        way = self._simulated if is_simulated(record) else self._real
+        return way().open(record)
+
+    def close(self) -> None:
+        """Nothing of its own to drop: the ways are closed by who made them."""
+
+
+def is_simulated(record: HostRecord) -> bool:
+    """Is this a simulated host?"""
+    return record.address.startswith(SIMULATED)
 
 
 class App:
@@ -82,7 +113,7 @@ class App:
     @cached_property
     def real_hosts(self) -> RealHosts:
         """Hosts over SSH, and the local one."""
-        from vgpumgr.hosts.real import RealHosts
+        from vgpumgr.hosts.real_hosts import RealHosts
 
         hosts = RealHosts(
             ssh_config=self.config.ssh_config,
@@ -98,7 +129,7 @@ class App:
     @cached_property
     def sim_hosts(self) -> SimHosts:
         """The simulated fleet of this state folder."""
-        from vgpumgr.sim.client import SimHosts
+        from vgpumgr.sim.sim_client import SimHosts
 
         hosts = SimHosts(
             self.config.state_dir / "sim",
@@ -129,7 +160,7 @@ class App:
     @cached_property
     def hosts(self) -> HostRouter:
         """Every host by its address: ``sim://NAME``, ``local`` or ``USER@HOST``."""
-        from vgpumgr.app.router import HostRouter
+        pass
 
         return HostRouter(simulated=lambda: self.sim_hosts, real=lambda: self.real_hosts)
 
@@ -138,7 +169,7 @@ class App:
         """The engine over the writable ledger and all hosts."""
         from vgpumgr.engine.clock import SystemClock
         from vgpumgr.engine.engine import Engine
-        from vgpumgr.engine.lanes import ThreadLanes
+        from vgpumgr.engine.workers.thread_workers import ThreadLanes
         from vgpumgr.model.refusal import Tolerance
 
         return Engine(
@@ -161,14 +192,14 @@ class App:
     @cached_property
     def expected(self) -> Expected:
         """What is expected to be asked for."""
-        from vgpumgr.app.solver import solver
-        from vgpumgr.engine.outlook import Expected
+        from vgpumgr.app.solver_process import solver
+        from vgpumgr.engine.operations.session import Expected
 
         return Expected(self._declared_mix, solver())
 
     def _declared_mix(self) -> Weights:
         """The requests that the settings declare as expected; () where none."""
-        from vgpumgr.engine.profiles import learned_profiles
+        from vgpumgr.engine.inventory.observation import learned_profiles
         from vgpumgr.spec import SpecError, load_mix
 
         declared = self.config.mix
@@ -189,7 +220,7 @@ class App:
     @cached_property
     def fences(self) -> Fences:
         """What proves that hosts are off."""
-        from vgpumgr.app.fencing import Fences
+        from vgpumgr.app.fence_programs import Fences
         from vgpumgr.engine.clock import SystemClock
 
         return Fences(SystemClock())

@@ -1,4 +1,4 @@
-"""``doctor``: look at everything that may be wrong, and say what to type."""
+"""Diagnosis for `doctor`: this machine, the ledger and the hosts, each finding with its remedy."""
 
 from __future__ import annotations
 
@@ -7,20 +7,69 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr import catalog, checks
-from vgpumgr.app.composition import App
-from vgpumgr.app.examination import examination, look
-from vgpumgr.app.keeping import exposed
-from vgpumgr.engine.headroom.gauge import Gauging
-from vgpumgr.engine.running.membership import is_worked_on, not_finished
-from vgpumgr.engine.supply import build_fleet
-from vgpumgr.engine.view import read_view
+from vgpumgr.app.composition import App, is_simulated
+from vgpumgr.app.ledger_admin import exposed
+from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
+from vgpumgr.engine.clock import SystemClock
+from vgpumgr.engine.hosts.host_membership import is_worked_on, not_finished
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import read_view
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.model.examined import Finding, Mark
+from vgpumgr.model.examination import CheckOutcome, Examination, Finding, HostSetup
 from vgpumgr.model.gpu import GpuState
-from vgpumgr.model.host import HostFacts, HostRecord, Membership
+from vgpumgr.model.host import HostFacts, HostRecord, Membership, UnknownPart
+from vgpumgr.model.ports import Clock, Host
 from vgpumgr.model.vm import VmState
 from vgpumgr.model.words import counted
+
+_CLOCK = SystemClock()
+
+
+def examination(app: App, record: HostRecord) -> Examination:
+    """Probe the host and examine it.
+
+    Where the installed helper does not start, one that travels with the call looks in its place.
+    Raises HostUnreachable, DeadlineExceeded, HostKeyChanged, …
+    """
+    observation = app.engine.refresh([record.name])
+    if record.name in observation.facts:
+        host = app.hosts.open(record)
+        return look(record, host, observation.facts[record.name])
+    refused = observation.failed[record.name]
+    if is_simulated(record) or record.probe_only:
+        raise refused
+    travelling = app.hosts.open(replace(record, probe_only=True))
+    try:
+        facts = travelling.probe()
+    except VgpumgrError:
+        raise refused from None
+    return look(record, travelling, facts)
+
+
+def look(record: HostRecord, host: Host, facts: HostFacts, clock: Clock = _CLOCK) -> Examination:
+    """Examine a host that was just probed; a refusal is *unknown* in every part."""
+    from vgpumgr.hosts.facts.examination_facts import examined
+    from vgpumgr.hosts.helper.helper_launch import helper_version, sudo_rule
+
+    before = clock.now()
+    try:
+        seen = examined(host.helper.call("examine", {}), record.name)
+    except VgpumgrError as error:
+        why = f"{error.message}: {error.why}" if error.why else error.message
+        # A helper that is too old to examine has told its version in the probe.
+        installed = None if record.probe_only else facts.versions.helper or None
+        seen = HostSetup(installed=installed, unknown=(UnknownPart(part="examine", why=why),))
+    after = clock.now()
+    return Examination(
+        record=record,
+        facts=facts,
+        seen=seen,
+        helper_version=helper_version(),
+        sudo_rule=sudo_rule(),
+        clock_offset_s=None if seen.now is None else seen.now - (before + after) / 2,
+        clock_within_s=(after - before) / 2,
+    )
 
 
 def examine_host(app: App, name: str) -> tuple[Finding, ...]:
@@ -34,14 +83,16 @@ def examine(app: App) -> tuple[Finding, ...]:
     try:
         hosts = app.ledger.hosts()
     except VgpumgrError as error:
-        return (Finding(check="ledger", mark=Mark.BAD, text=error.message, next=error.next),)
+        return (
+            Finding(check="ledger", mark=CheckOutcome.BAD, text=error.message, next=error.next),
+        )
     findings = [_ledger(app), *_exposed(app)]
     findings += _operations(app)
     if not hosts:
         findings.append(
             Finding(
                 check="hosts",
-                mark=Mark.BAD,
+                mark=CheckOutcome.BAD,
                 text="no host is enrolled",
                 next="vgpumgr host add NAME --address USER@HOST",
             )
@@ -58,16 +109,16 @@ def examine(app: App) -> tuple[Finding, ...]:
 def _ledger(app: App) -> Finding:
     frozen = app.ledger.frozen()
     if frozen is None:
-        return Finding(check="ledger", mark=Mark.OK, text=app.config.ledger)
+        return Finding(check="ledger", mark=CheckOutcome.OK, text=app.config.ledger)
     text = f"frozen, nothing is allocated: {frozen.why}"
-    return Finding(check="ledger", mark=Mark.BAD, text=text, next="vgpumgr store thaw")
+    return Finding(check="ledger", mark=CheckOutcome.BAD, text=text, next="vgpumgr store thaw")
 
 
 def _exposed(app: App) -> Iterator[Finding]:
     """Ways that the file system leaves to other users of this machine."""
     for each in exposed(app.config):
         yield Finding(
-            check="ledger", mark=Mark.BAD, text=f"{each.what} ({each.why})", next=each.next
+            check="ledger", mark=CheckOutcome.BAD, text=f"{each.what} ({each.why})", next=each.next
         )
 
 
@@ -76,12 +127,12 @@ def _operations(app: App) -> Iterator[Finding]:
     for operation in open_ones:
         yield Finding(
             check="operations",
-            mark=Mark.BAD,
+            mark=CheckOutcome.BAD,
             text=f"{operation.kind} {operation.id[:8]} is {operation.state}",
             next=f"vgpumgr operation resume {operation.id[:8]}   (or: undo)",
         )
     if not open_ones:
-        yield Finding(check="operations", mark=Mark.OK, text="none is unfinished")
+        yield Finding(check="operations", mark=CheckOutcome.OK, text="none is unfinished")
 
 
 def _hosts(app: App) -> Iterator[Finding]:
@@ -99,7 +150,7 @@ def _hosts(app: App) -> Iterator[Finding]:
         fault = observation.failed.get(name) or found.get(name)
         if isinstance(fault, Exception):
             next = getattr(fault, "next", "") or f"vgpumgr --debug doctor {name}"
-            yield Finding(check=f"host {name}", mark=Mark.BAD, text=str(fault), next=next)
+            yield Finding(check=f"host {name}", mark=CheckOutcome.BAD, text=str(fault), next=next)
         elif fault is not None:
             yield from fault
 
@@ -111,14 +162,16 @@ def _fragmentation(app: App) -> Iterator[Finding]:
     gauge = Gauging(fleet, app.engine.expected, app.ledger, now).gauge()
     if gauge.share > app.config.defrag_threshold:
         text = f"{gauge.share:.0%} of the free GPU memory is unusable for {gauge.mix}"
-        yield Finding(check="fragmentation", mark=Mark.WARN, text=text, next="vgpumgr defrag plan")
+        yield Finding(
+            check="fragmentation", mark=CheckOutcome.WARN, text=text, next="vgpumgr defrag plan"
+        )
 
 
 def _membership(app: App, host: HostRecord) -> Iterator[Finding]:
     """One of a host that is half in the fleet; a warning while somebody works on it."""
     if host.membership is not Membership.MEMBER:
         half = not_finished(app.ledger, host)
-        mark = Mark.WARN if is_worked_on(app.ledger, host.name) else Mark.BAD
+        mark = CheckOutcome.WARN if is_worked_on(app.ledger, host.name) else CheckOutcome.BAD
         yield Finding(check=f"host {host.name}", mark=mark, text=str(half), next=half.next)
 
 
@@ -126,12 +179,14 @@ def _host(app: App, host: HostRecord, facts: HostFacts) -> tuple[Finding, ...]:
     check = f"host {host.name}"
     findings = checks.check_host(look(host, app.hosts.open(host), facts))
     unread = tuple(
-        Finding(check=check, mark=Mark.UNKNOWN, text=f"could not read {part.part}: {part.why}")
+        Finding(
+            check=check, mark=CheckOutcome.UNKNOWN, text=f"could not read {part.part}: {part.why}"
+        )
         for part in facts.unknown
     )
-    bad = tuple(replace(each, check=check) for each in findings if each.mark is Mark.BAD)
+    bad = tuple(replace(each, check=check) for each in findings if each.mark is CheckOutcome.BAD)
     return (*unread, *bad) or (
-        Finding(check=check, mark=Mark.OK, text=_well(facts) + _also(host.name, findings)),
+        Finding(check=check, mark=CheckOutcome.OK, text=_well(facts) + _also(host.name, findings)),
     )
 
 
@@ -142,7 +197,7 @@ def _well(facts: HostFacts) -> str:
 
 def _also(name: str, findings: tuple[Finding, ...]) -> str:
     """``; 2 warnings: vgpumgr doctor h1``."""
-    warnings = sum(each.mark is Mark.WARN for each in findings)
+    warnings = sum(each.mark is CheckOutcome.WARN for each in findings)
     words = "1 warning" if warnings == 1 else f"{warnings} warnings"
     return f"; {words}: vgpumgr doctor {name}" if warnings else ""
 
@@ -152,7 +207,7 @@ def _gpus(app: App) -> Iterator[Finding]:
         if gpu.state is not GpuState.HEALTHY:
             yield Finding(
                 check=f"gpu {gpu.id}",
-                mark=Mark.BAD,
+                mark=CheckOutcome.BAD,
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is {gpu.state}",
                 next=f"vgpumgr gpu show {gpu.id}",
             )
@@ -160,7 +215,7 @@ def _gpus(app: App) -> Iterator[Finding]:
             detail = f": {gpu.facts.health_detail}" if gpu.facts.health_detail else ""
             yield Finding(
                 check=f"gpu {gpu.id}",
-                mark=Mark.BAD,
+                mark=CheckOutcome.BAD,
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is "
                 f"{gpu.facts.health}{detail}",
                 next=f"vgpumgr gpu show {gpu.id}",
@@ -169,7 +224,7 @@ def _gpus(app: App) -> Iterator[Finding]:
         if doubt:
             yield Finding(
                 check=f"gpu {gpu.id}",
-                mark=Mark.BAD,
+                mark=CheckOutcome.BAD,
                 text=f"{gpu.facts.device} on {gpu.host} takes no VM: {doubt}",
                 next=f"vgpumgr gpu show {gpu.id}",
             )
@@ -181,7 +236,7 @@ def _layouts(app: App) -> Iterator[Finding]:
         if not record.settled:
             yield Finding(
                 check=f"gpu {record.gpu}",
-                mark=Mark.BAD,
+                mark=CheckOutcome.BAD,
                 text=f"its layout {record.layout} on {record.host} is not finished",
                 next="vgpumgr layout apply -f FILE   (the same command resumes it)",
             )
@@ -198,7 +253,7 @@ def _vms(app: App) -> Iterator[Finding]:
         if vm.running and vm.name not in running:
             yield Finding(
                 check=f"vm {vm.name}",
-                mark=Mark.BAD,
+                mark=CheckOutcome.BAD,
                 text=f"should run on {vm.host} and does not",
                 next=f"vgpumgr vm start {vm.name}",
             )

@@ -1,13 +1,14 @@
-"""Enrolling hosts, and taking them out: keys are pinned here, the rest is the engine's."""
+"""Hosts enrolled, trusted again, removed, and their helper upgraded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from vgpumgr.app.composition import App
-from vgpumgr.app.router import is_simulated
-from vgpumgr.engine.use_cases.enrol import refuse_known
+from vgpumgr.app.composition import App, is_simulated
+from vgpumgr.engine.hosts.host_membership import refuse_known
+from vgpumgr.helper import VERSION
+from vgpumgr.model.errors import NotPermitted, UsageError, VgpumgrError
 from vgpumgr.model.host import HostRecord
 
 AcceptKey = Callable[[str, str], None]
@@ -22,10 +23,10 @@ def enrol(
     raises to refuse.
     """
     if not is_simulated(record):
-        from vgpumgr.hosts import enrol as reach
+        from vgpumgr.hosts import real_hosts as reach
 
         refuse_known(app.writable_ledger, record)
-        pinned = reach.pin(app.real_hosts, record, fingerprint, accept)
+        pinned = reach.pin_host_key(app.real_hosts, record, fingerprint, accept)
         record = replace(pinned, probe_only=not install)
     return keep(app, record, install=install)
 
@@ -39,11 +40,11 @@ def keep(app: App, record: HostRecord, *, install: bool = False) -> HostRecord:
 
 def trust(app: App, name: str, fingerprint: str) -> None:
     """Pin a new key; the host must show it now."""
-    from vgpumgr.hosts import enrol as reach
+    from vgpumgr.hosts import real_hosts as reach
 
     ledger = app.writable_ledger
     record = replace(ledger.host(name), host_key=fingerprint)
-    reach.pin(app.real_hosts, record, fingerprint, accept=lambda _name, _key: None)
+    reach.pin_host_key(app.real_hosts, record, fingerprint, accept=lambda _name, _key: None)
     ledger.update_host(record)
 
 
@@ -61,3 +62,46 @@ def remove(app: App, name: str, *, reach: bool) -> tuple[str, ...]:
     if not is_simulated(record):
         app.real_hosts.forget(name)
     return removed.layouts
+
+
+HELPER_VERSION = VERSION
+
+
+def upgrade_helper(app: App, name: str) -> tuple[str, str]:
+    """Install it, read its version back and probe; the versions before (empty: unknown) and now.
+
+    Claims and VMs stay as they are. UsageError for a host that is probed only.
+    """
+    record = app.ledger.host(name)
+    if record.probe_only:
+        raise UsageError(
+            f"{name} is probe-only: no helper is installed there",
+            next=f"vgpumgr host remove {name}, then host add without --no-install",
+        )
+    before = _version(app, record)
+    _install(app, record)
+    # One that was enrolled by an older vgpumgr has no mark of its fleet yet.
+    app.hosts.open(record).helper.call("fleet_join", {})
+    failed = app.engine.refresh([name]).failed
+    if name in failed:
+        raise failed[name]
+    facts = app.writable_ledger.host(name).facts
+    return before, facts.versions.helper if facts else ""
+
+
+def _install(app: App, record: HostRecord) -> None:
+    try:
+        app.hosts.open(record).installation.install()
+    except NotPermitted as refused:
+        # After a set-up the host is reached by a user who may run the helper and nothing else.
+        again = f"vgpumgr host add {record.name} --address ADMIN@HOST --bootstrap"
+        refused.next = f"{again}   (ADMIN may become root there), or {refused.next}"
+        raise
+
+
+def _version(app: App, record: HostRecord) -> str:
+    """What is installed now; a helper that is broken or gone is what an upgrade is for."""
+    try:
+        return str(app.hosts.open(record).helper.call("version", {}).get("helper", ""))
+    except VgpumgrError:
+        return ""

@@ -3,11 +3,9 @@
 Every number keeps its source and mark. A table is read when it is first asked for.
 """
 
-from vgpumgr.catalog.boards import board, board_by_pci, boards
-from vgpumgr.catalog.evidence import contradiction
-from vgpumgr.catalog.fabric import FabricBoard, FabricPartition, fabric, fabric_boards, fits_fabric
-from vgpumgr.catalog.limits import Limits, limits
-from vgpumgr.catalog.mig import (
+from vgpumgr.catalog.boards import Board, VgpuType, board, board_by_pci, boards, contradiction
+from vgpumgr.catalog.mig_profiles import (
+    CiProfile,
     GiProfile,
     MigBoard,
     gi_profile,
@@ -16,11 +14,16 @@ from vgpumgr.catalog.mig import (
     name_today,
     whole_instance_type,
 )
-from vgpumgr.catalog.mig_compute import CiProfile
-from vgpumgr.catalog.names import normalise, profiles, suggest
-from vgpumgr.catalog.placement_ids import instance_ids, mixed_ids, placement_size, same_size_ids
-from vgpumgr.catalog.slots import allocation_units, placement_slots, slice_slots, slot_mib, slots
-from vgpumgr.catalog.sriov import (
+from vgpumgr.catalog.nvswitch import (
+    FabricBoard,
+    FabricPartitionRow,
+    fabric,
+    fabric_boards,
+    fits_fabric,
+)
+from vgpumgr.catalog.profile_names import normalise, profiles, suggest
+from vgpumgr.catalog.shipped_tables import Limits, limits
+from vgpumgr.catalog.sriov_gpus import (
     SriovBoard,
     parse_vf_profile,
     sriov_board,
@@ -29,14 +32,24 @@ from vgpumgr.catalog.sriov import (
     vf_memory_mib,
     vf_profile,
 )
-from vgpumgr.catalog.values import Board, VgpuType
+from vgpumgr.catalog.vgpu_slots import (
+    allocation_units,
+    instance_ids,
+    mixed_ids,
+    placement_size,
+    placement_slots,
+    same_size_ids,
+    slice_slots,
+    slot_mib,
+    slots,
+)
 from vgpumgr.catalog.xid import Xid, xid
 
 __all__ = [
     "Board",
     "CiProfile",
     "FabricBoard",
-    "FabricPartition",
+    "FabricPartitionRow",
     "GiProfile",
     "Limits",
     "MigBoard",

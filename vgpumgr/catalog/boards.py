@@ -1,14 +1,102 @@
-"""Boards by key and by PCI id."""
+"""Boards and their vGPU types, by key and PCI id, and driver reports that contradict them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, final
 
-from vgpumgr.catalog.fabric import fabric_of
-from vgpumgr.catalog.tables import sources, table
-from vgpumgr.catalog.values import Board, VgpuType
+from vgpumgr.catalog.nvswitch import fabric_of
+from vgpumgr.catalog.shipped_tables import sources, table
+from vgpumgr.model.gpu import GpuFacts, profile_name
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VgpuType:
+    """One vGPU type of a board.
+
+    ``id`` is the driver's number (None = unknown), ``fb_mib`` the nominal frame buffer,
+    ``guest_fb_mib`` what the guest sees of it (None = not known), ``max_gpu`` the most instances
+    on one GPU at equal size. ``mig`` names the MIG profile behind a MIG-backed type and is empty
+    for a time-sliced one; ``mig_id`` is that profile's id, ``max_per_gi`` how many of the type
+    share one GPU instance. ``heads``, ``resolution`` (``5120x2880``, empty = not known) and
+    ``frl_fps`` are what the driver prints in an mdev's description. ``verified`` False: at least
+    one number is confirmed by no primary source, or was worked out because the source lacks it.
+    """
+
+    id: int | None
+    name: str
+    series: str
+    fb_mib: int
+    guest_fb_mib: int | None
+    max_gpu: int
+    heads: int | None
+    resolution: str
+    frl_fps: int | None
+    multi_vgpu: bool
+    mig: str
+    mig_id: int | None
+    max_per_gi: int
+    verified: bool
+    source: str
+    note: str
+
+    @property
+    def profile(self) -> str:
+        """The name users write: ``T4-4Q``."""
+        return profile_name(self.name, f"nvidia-{self.id}")
+
+    def __hash__(self) -> int:
+        # Look-ups are kept by type; hashing every field each time would cost more than they do.
+        return hash(self.name)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One GPU board; the numbers are per physical GPU.
+
+    ``vendor_device`` and ``subsystems`` are PCI ids (``10de:1eb8``). ``host_mode`` says where
+    vGPUs are made: ``mdev-on-pf``, ``sriov-vf``, or None where the board makes none.
+    ``mmio64_mib`` is the PCI window a guest needs for the whole GPU, None where not known.
+    ``variants`` names boards of the same PCI device id that the catalogue does not hold.
+
+    ``mixed_size``: the driver has that mode for it, with placement ids in a region of
+    ``region_gib``. ``same_size_ids_reported``: the driver gives placement ids in same-size mode
+    too. ``fractional_multi_vgpu``: a VM may have several vGPUs smaller than the GPU.
+    ``sriov_vfs`` is SR-IOV's TotalVFs, or, where ``sriov_vfs_verified`` is False, a count that
+    it is known to reach (None = nothing known); ``vf_offset`` is the first VF's distance from the
+    PF (4: ``00.4``). ``fabric`` is the key of the NVSwitch board that this GPU is made for, empty
+    where there is none in the catalogue.
+    """
+
+    key: str
+    name: str
+    vendor_device: str
+    subsystems: tuple[str, ...]
+    arch: str
+    memory_gib: int
+    gpus_per_board: int
+    host_mode: str | None
+    mig_capable: bool
+    mmio64_mib: int | None
+    mixed_size: bool
+    same_size_ids_reported: bool
+    fractional_multi_vgpu: bool
+    region_gib: int | None
+    sriov_vfs: int | None
+    sriov_vfs_verified: bool
+    vf_offset: int
+    fabric: str
+    source: str
+    variants: str
+    types: tuple[VgpuType, ...]
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
 
 MIB_PER_GIB = 1024
 _BEFORE_FRACTIONAL = frozenset({"maxwell", "pascal"})
@@ -119,3 +207,51 @@ def _multi_vgpu(row: dict[str, Any], max_gpu: int, arch: str) -> bool:
     if row["series"] not in "QC" or "mig_gi_profile" in row:
         return False
     return max_gpu == 1 or _fractional(arch)
+
+
+# Names differ from driver to driver and memory by what is reserved, so only what no driver would
+# say of that board speaks against it.
+
+
+_WORD = re.compile(r"[A-Z0-9]+")
+# T4, V100S, GB200, RTX 6000; not 80GB, SXM5, HBM3.
+_MODEL = re.compile(r"(?!SXM|HBM)[A-Z]{1,3}\d{1,4}[A-Z]?|\d{4}")
+# Of a board's nominal memory ECC takes a sixteenth, and the driver some per cent more. Sizes of one
+# model differ by a third or more. Wide on purpose: a false alarm is worse than a lie unseen.
+_LEAST, _MOST = 0.75, 1.25
+
+
+def contradiction(gpu: GpuFacts) -> str:
+    """What of the name and memory that NVML tells cannot be this board's; empty: nothing.
+
+    A name that mentions no model of the catalogue says nothing, and neither does no memory.
+    """
+    found = board(gpu.model)
+    if found is None:
+        return ""
+    if _names_another(found, gpu.name):
+        return f"its driver calls it {gpu.name}, its PCI id is that of {found.name}"
+    nominal = found.memory_gib * MIB_PER_GIB
+    if gpu.memory_mib and not _LEAST * nominal <= gpu.memory_mib <= _MOST * nominal:
+        shown = f"its driver shows {gpu.memory_mib} MiB of memory"
+        return f"{shown}, its PCI id is that of {found.name} with {found.memory_gib} GiB"
+    return ""
+
+
+def _names_another(found: Board, name: str) -> bool:
+    told = _models(name) & _known()
+    return bool(told) and not any(_kin(one, own) for one in told for own in _models(found.name))
+
+
+def _kin(one: str, other: str) -> bool:
+    """The same model, or a variant of it: V100 and V100S."""
+    return one.startswith(other) or other.startswith(one)
+
+
+def _models(name: str) -> set[str]:
+    return {word for word in _WORD.findall(name.upper()) if _MODEL.fullmatch(word)}
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(word for each in boards() for word in _models(each.name))

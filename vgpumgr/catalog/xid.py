@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
 
-from vgpumgr.catalog.tables import sources, table
+from vgpumgr.catalog.shipped_tables import sources, table
 
 
 @final

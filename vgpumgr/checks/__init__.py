@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from vgpumgr.checks import access, drivers, firmware, iommu, resources, versions
-from vgpumgr.model.examined import Examination, Finding
+from vgpumgr.checks import access_checks, hardware_checks, resource_checks, software_checks
+from vgpumgr.model.examination import Examination, Finding
 
 CHECKS = (
-    *(iommu.iommu, iommu.interrupt_remapping, iommu.isolation),
-    *(drivers.nouveau, drivers.vfio, drivers.kvm, drivers.nesting),
-    *(firmware.firmware, firmware.bars),
-    *(versions.libvirt_version, versions.qemu, versions.vgpu_driver, versions.migration),
-    *(access.helper, access.sudo, access.libvirt, access.restore),
-    *(resources.storage, resources.clock),
+    *(hardware_checks.iommu, hardware_checks.interrupt_remapping, hardware_checks.isolation),
+    *(software_checks.nouveau, software_checks.vfio, software_checks.kvm, software_checks.nesting),
+    *(hardware_checks.firmware, hardware_checks.bars),
+    *(
+        software_checks.libvirt_version,
+        software_checks.qemu,
+        software_checks.vgpu_driver,
+        software_checks.migration,
+    ),
+    *(access_checks.helper, access_checks.sudo, access_checks.libvirt, access_checks.restore),
+    *(resource_checks.storage, resource_checks.clock),
 )
 
 

@@ -1,4 +1,4 @@
-"""How every error ends: what happened, why, what to type next; and the exit code."""
+"""Errors as the program ends with them: what happened, why, what to type next, the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: reading ends at once; a change lets the running host calls end, unless pressed again."""
+"""Ctrl-C: a reading command ends at once, a change first lets its running host calls end."""
 
 from __future__ import annotations
 

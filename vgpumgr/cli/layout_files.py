@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr import API_VERSION
-from vgpumgr.cli.files import read_file, source_name
 from vgpumgr.cli.output import chosen_format, print_list, say
 from vgpumgr.cli.terminal import echo
+from vgpumgr.cli.user_files import read_file, source_name
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.layout import LayoutSpec
 
 if TYPE_CHECKING:
-    from vgpumgr.cli.context import Context
+    from vgpumgr.cli.command_context import Context
 
 
 def print_ours(layouts: Sequence[LayoutSpec]) -> None:

@@ -55,7 +55,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class OutputFormat:
     """What the user chose with ``-o`` and ``--columns``."""
 
     name: str = "table"
@@ -95,13 +95,13 @@ def output_option(command: F) -> F:
     )(command)
 
 
-def chosen_format() -> Format:
+def chosen_format() -> OutputFormat:
     """The ``-o`` and ``--columns`` of the running command."""
     chosen = click.get_current_context().meta.get("vgpumgr.output", {})
     columns = tuple(
         part.strip().upper() for part in (chosen.get("columns") or "").split(",") if part
     )
-    return Format(chosen.get("format_name") or "table", columns)
+    return OutputFormat(chosen.get("format_name") or "table", columns)
 
 
 def say(text: str) -> None:
@@ -183,7 +183,7 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
-def _picked(columns: Sequence[Column], chosen: Format) -> list[Column]:
+def _picked(columns: Sequence[Column], chosen: OutputFormat) -> list[Column]:
     """The columns to print; UsageError for a title that is none, whatever the format."""
     if not chosen.columns:
         return [column for column in columns if not column.wide or chosen.name in {"wide", "csv"}]

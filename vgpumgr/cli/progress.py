@@ -1,4 +1,4 @@
-"""Changing the fleet: progress on stderr, Ctrl-C, and a fresh look at what was touched."""
+"""Changes of the fleet: progress on stderr, Ctrl-C, and a probe of the touched hosts afterwards."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.output import chosen_format
 from vgpumgr.cli.terminal import CLEAR_LINE, echo, one_line
-from vgpumgr.model.journal import TaskState
+from vgpumgr.model.operation import TaskState
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
-    from vgpumgr.cli.context import Context
+    from vgpumgr.cli.command_context import Context
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.running.outcome import VmOutcome
+    from vgpumgr.engine.operations.operation_outcome import VmOutcome
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def changing(context: Context, total: int) -> Iterator[Engine]:
     Every VM's end is reported, the first Ctrl-C lets the running host call end, and the hosts
     that were touched and answered are probed afterwards, so that lists show what the change did.
     """
-    from vgpumgr.engine.running.run import CUT
+    from vgpumgr.engine.operations.task_run import CUT
 
     app = context.app
     with ending_gently(app.stop, app.leave_to_person):

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from vgpumgr import __version__
-from vgpumgr.cli.context import Context
+from vgpumgr.cli.command_context import Context
 from vgpumgr.cli.output import AFTER_LISTS
 
 # name → (file of commands/:function, one line of help)

@@ -1,5 +1,7 @@
-"""The one place where text reaches a terminal. What hosts and files say is made harmless here, and
-lines are fitted to the terminal; what is none gets whole lines.
+"""The one place where text reaches a terminal and where a person is asked to confirm.
+
+Text from hosts and files is made harmless here. Lines are fitted to the terminal's width; a
+pipe or file gets whole lines. Only acts that destroy ask, and only at a terminal.
 """
 
 from __future__ import annotations
@@ -10,9 +12,12 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import click
+
+from vgpumgr.model.errors import UsageError, VgpumgrError
 
 _NARROWEST = 24
 # Controls but newline and tab, DEL, C1; marks that turn the direction of text; line separators
@@ -128,3 +133,27 @@ def _broken(line: str, limit: int) -> str:
 def _lines(text: str, limit: int) -> list[str]:
     found = textwrap.wrap(text, limit, break_long_words=False, break_on_hyphens=False)
     return found or [""]
+
+
+def confirm(*, yes: bool) -> Callable[[str], None]:
+    """A function that asks a question, or passes with ``-y``; without a terminal it refuses."""
+
+    def ask(question: str) -> None:
+        if yes:
+            return
+        if not at_a_terminal():
+            raise UsageError(question, why="there is no terminal to confirm at", next="add -y")
+        if not click.confirm(harmless(question), err=True):
+            raise VgpumgrError("not confirmed: nothing was changed")
+
+    return ask
+
+
+def typed(question: str) -> str:
+    """What somebody at the terminal types."""
+    return str(click.prompt(harmless(question), err=True))
+
+
+def at_a_terminal() -> bool:
+    """Is there somebody to answer?"""
+    return sys.stdin.isatty()

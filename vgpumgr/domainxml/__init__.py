@@ -1,22 +1,18 @@
 """Model values ↔ libvirt XML, from ``xml-templates/`` with lxml. No policy lives here."""
 
-from vgpumgr.domainxml.adopted import adopted
-from vgpumgr.domainxml.compare import differences
-from vgpumgr.domainxml.described import Described, GivenDevice, described
-from vgpumgr.domainxml.disks import disks
-from vgpumgr.domainxml.domain import render
-from vgpumgr.domainxml.facts import parse
-from vgpumgr.domainxml.marked import mark_text, with_mark, without_mark
-from vgpumgr.domainxml.moved import moved
-from vgpumgr.domainxml.parts import Parts, parts
-from vgpumgr.domainxml.schema import Validation, validate
-from vgpumgr.domainxml.since import knows
-from vgpumgr.domainxml.volume import volume
+from vgpumgr.domainxml.domain_facts import disks, parse
+from vgpumgr.domainxml.domain_parts import DomainParts, parts
+from vgpumgr.domainxml.dropped_xml import differences
+from vgpumgr.domainxml.foreign_domains import Described, GivenDevice, adopted, described
+from vgpumgr.domainxml.libvirt_features import Validation, knows, validate
+from vgpumgr.domainxml.migration_xml import moved
+from vgpumgr.domainxml.ownership import mark_text, with_mark, without_mark
+from vgpumgr.domainxml.plan_xml import render, volume
 
 __all__ = [
     "Described",
+    "DomainParts",
     "GivenDevice",
-    "Parts",
     "Validation",
     "adopted",
     "described",

@@ -1,4 +1,4 @@
-"""The mark a domain carries: whose it is, in ``<metadata>``."""
+"""The mark of ownership in a domain's ``<metadata>``: read, written, added and removed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lxml import etree
 
-from vgpumgr.domainxml.template import Tree, clean
+from vgpumgr.domainxml.xml_tree import XmlTree, clean, untrusted
 from vgpumgr.model.domain import Ownership
 
 NAMESPACE = "https://vgpumgr.dev/v1"
@@ -15,7 +15,7 @@ _ALLOCATION = f"{{{NAMESPACE}}}allocation"
 _LABEL = f"{{{NAMESPACE}}}label"
 
 
-def write(tree: Tree, ownership: Ownership, labels: Mapping[str, str]) -> None:
+def write(tree: XmlTree, ownership: Ownership, labels: Mapping[str, str]) -> None:
     """Fill the mark in a domain template; labels travel with it for people who read the XML."""
     tree.set(f"{_VM}/@fleet", ownership.fleet)
     tree.set(f"{_VM}/@name", ownership.vm)
@@ -64,3 +64,69 @@ def _value(element: etree._Element, name: str) -> str:
     if value is None:
         raise ValueError(f"a mark without {name}")
     return value
+
+
+# What libvirt is told to call the namespace.
+PREFIX = "v"
+_VM_TAG, _ALLOCATION_TAG = f"{{{NAMESPACE}}}vm", f"{{{NAMESPACE}}}allocation"
+
+
+def mark_text(mark: Ownership) -> str:
+    """The mark as an element by itself; ValueError for text that XML cannot carry."""
+    return _text(mark, _VM_TAG, _ALLOCATION_TAG)
+
+
+def bare_mark(mark: Ownership) -> str:
+    """The same without its namespace: ``virDomainSetMetadata`` puts that in, and refuses one that
+    is there.
+    """
+    return _text(mark, "vm", "allocation")
+
+
+def _text(mark: Ownership, vm: str, allocation: str) -> str:
+    element = etree.Element(
+        vm,
+        {
+            "fleet": clean(mark.fleet),
+            "name": clean(mark.vm),
+            "id": clean(mark.vm_id),
+            "generation": clean(mark.generation),
+        },
+        nsmap={PREFIX: NAMESPACE} if vm.startswith("{") else {},
+    )
+    for each in mark.allocations:
+        etree.SubElement(element, allocation, id=clean(each))
+    return etree.tostring(element, encoding="unicode")
+
+
+def with_mark(xml: str, mark: str) -> str:
+    """The domain with this mark (as ``mark_text`` writes it), and no other of ours."""
+    domain = untrusted(xml, "domain")
+    _unmark(domain)
+    metadata = domain.find("metadata")
+    if metadata is None:
+        metadata = etree.Element("metadata")
+        domain.insert(_after_head(domain), metadata)
+    metadata.append(untrusted(mark, _VM_TAG))
+    return etree.tostring(domain, encoding="unicode") + "\n"
+
+
+def without_mark(xml: str) -> str:
+    """The domain without our mark; metadata that held nothing else stays, empty, as libvirt
+    leaves it.
+    """
+    domain = untrusted(xml, "domain")
+    _unmark(domain)
+    return etree.tostring(domain, encoding="unicode") + "\n"
+
+
+def _unmark(domain: etree._Element) -> None:
+    for metadata in domain.findall("metadata"):
+        for mark in metadata.findall(_VM_TAG):
+            metadata.remove(mark)
+
+
+def _after_head(domain: etree._Element) -> int:
+    """Behind what names the domain, as libvirt prints it."""
+    head = {"name", "uuid", "genid", "title", "description"}
+    return sum(each.tag in head for each in domain)

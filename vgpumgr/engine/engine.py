@@ -1,16 +1,215 @@
-"""The engine: every use case that looks at the fleet or changes it, by name."""
+"""The engine: every use case that looks at the fleet or changes it, by the name front ends call."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpumgr.engine.front.desktops import Desktops
-from vgpumgr.engine.front.layouts import Layouts
-from vgpumgr.engine.front.membership import Membership
-from vgpumgr.engine.front.upkeep import Upkeep
-from vgpumgr.engine.front.vms import Vms
+from vgpumgr.engine.adoption import adoptions
+from vgpumgr.engine.adoption.candidate import Findings
+from vgpumgr.engine.defrag import defragmentation
+from vgpumgr.engine.drift import drift_survey
+from vgpumgr.engine.heal import remedy_run
+from vgpumgr.engine.hosts import (
+    host_drain,
+    host_evacuation,
+    host_maintenance,
+    host_marks,
+    host_membership,
+)
+from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
+from vgpumgr.engine.images import image_import
+from vgpumgr.engine.layouts import layout_run
+from vgpumgr.engine.ledger_recovery import ledger_thaw
+from vgpumgr.engine.migration import logoff_moves, moves, users_at_work
+from vgpumgr.engine.migration.move_plan import MovePlan
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import NOTHING, Session
+from vgpumgr.engine.planning.disk_images import check_images
+from vgpumgr.engine.pools import bookings, desktop_assignment, pool_apply, pool_cycle, pool_requests
+from vgpumgr.engine.queue import explain_waiting, queue_cycle
+from vgpumgr.engine.reservation.shelf_reservations import Stop
+from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_power, vm_shelf
+from vgpumgr.model.apply_plan import Plan
+from vgpumgr.model.layout import LayoutPlan, LayoutSpec
+from vgpumgr.model.operation import TaskRecord
+from vgpumgr.model.placement import Explanation
+from vgpumgr.model.vm import VmSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(Vms, Layouts, Desktops, Membership, Upkeep):
-    """A session with the use cases as its methods: what front ends and tests call."""
+class Engine(Session):
+    """A session with the use cases as its methods.
+
+    Most are the functions themselves. The others add what concerns a request of a user alone:
+    desktops of pools are refused, users at work are named.
+    """
+
+    # VMs
+    start = vm_power.start
+    users_on = users_at_work.users_on
+    explain_one = explain_waiting.explain_one
+    queue_outlook = queue_cycle.outlook
+
+    def domain_xml(self, name: str) -> str:
+        """A VM's XML as libvirt on its host has it."""
+        vm = self.ledger.vm(name)
+        return self.host(vm.host).domains.xml(vm.name)
+
+    def plan(self, desired: Sequence[VmSpec]) -> Plan:
+        """Probe, then say what apply would do, or raise what it would: the images are looked at."""
+        pool_requests.refuse_names(self, [each.name for each in desired])
+        planned, view = vm_apply.plan(self, desired)
+        placed = [each.placed for each in planned.actions if each.placed]
+        records = {host.name: host for host in view.hosts}
+        check_images(placed, records, self.hosts, self.lanes)
+        return planned
+
+    def explain(
+        self, desired: Sequence[VmSpec], names: Collection[str] = ()
+    ) -> tuple[Explanation, ...]:
+        """What apply would say of these VMs (or of those of such names), by what was seen last."""
+        pool_requests.refuse_names(self, [each.name for each in desired])
+        return explain_waiting.explain(self, desired, names)
+
+    def apply(
+        self,
+        desired: Sequence[VmSpec],
+        *,
+        partial: bool = False,
+        restart: bool = False,
+        show: Callable[[Plan], None] = lambda _: None,
+    ) -> tuple[Plan, Outcome]:
+        """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing. ``show``
+        hears the plan before it is carried out.
+        """
+        pool_requests.refuse_names(self, [each.name for each in desired])
+        return vm_apply.apply(self, desired, partial=partial, restart=restart, show=show)
+
+    def reserve_alternates(
+        self, operation: str, specs: Mapping[str, VmSpec] = NOTHING
+    ) -> tuple[TaskRecord, ...]:
+        """Plan VMs of an open operation that were refused at other places, and reserve these."""
+        return vm_alternates.reserve_alternates(self, operation, specs)
+
+    def delete(self, names: Sequence[str], *, keep_disks: bool, force: bool) -> Outcome:
+        """Delete VMs. A running one needs ``force``; an interrupted deletion is resumed. Conflict
+        for a pool's desktop.
+        """
+        pool_requests.refuse_desktops(self, names)
+        return vm_power.delete(self, names, keep_disks=keep_disks, force=force)
+
+    def stop_vms(
+        self, names: Sequence[str], *, force: bool, timeout_s: float, with_users: bool = False
+    ) -> Outcome:
+        """Stop VMs: ask the guest, or with ``force`` pull the plug. UsersAtWork where that would
+        cut somebody off, unless ``with_users``.
+        """
+        if not with_users:
+            self._refuse_users("stop", names)
+        return vm_power.power(self, names, "stop", force=force, timeout_s=timeout_s)
+
+    def reboot(self, names: Sequence[str], *, force: bool, with_users: bool = False) -> Outcome:
+        """Reboot VMs; UsersAtWork as :meth:`stop_vms`."""
+        if not with_users:
+            self._refuse_users("reboot", names)
+        return vm_power.power(self, names, "reboot", force=force)
+
+    def _refuse_users(self, verb: str, names: Sequence[str]) -> None:
+        again = f"vgpumgr vm {verb} {' '.join(names)} --with-users"
+        users_at_work.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
+
+    def shelve(self, names: Sequence[str], stop: Stop) -> Outcome:
+        """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
+        pool_requests.refuse_desktops(self, names)
+        return vm_shelf.shelve(self, names, stop)
+
+    def move_plan(
+        self,
+        name: str,
+        to: str,
+        *,
+        cold: bool = False,
+        timeout_s: float | None = None,
+        with_users: bool = False,
+    ) -> MovePlan:
+        """Probe both hosts, then say how a VM would move, with all that keeps it from it."""
+        how = moves.Manner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        return moves.plan(self, name, to, how)[0]
+
+    def migrate(
+        self,
+        name: str,
+        to: str,
+        *,
+        cold: bool = False,
+        timeout_s: float | None = None,
+        with_users: bool = False,
+    ) -> Outcome:
+        """Move a VM to another host, running if it can; what keeps it from it is raised."""
+        how = moves.Manner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        return moves.migrate(self, name, to, how)
+
+    # pools, bookings, images
+    pool_plan = pool_apply.plan
+    put_pool = pool_apply.put
+    pool_outlook = pool_cycle.outlook
+    scale_pool = pool_requests.scale
+    drain_pool = pool_requests.drain
+    delete_pool = pool_requests.leave
+    push_image = pool_requests.push_image
+    assign_desktop = desktop_assignment.assign
+    release_desktop = desktop_assignment.release
+    booking_pool = bookings.serving
+    book = bookings.book
+    import_image = image_import.import_
+    retire_image = image_import.retire
+
+    # layouts
+    layout_export = layout_run.export
+    layout_apply = layout_run.apply
+    adopt_layout = adoptions.adopt_layout
+
+    def layout_plan(self, specs: Sequence[LayoutSpec] | None) -> LayoutPlan:
+        """Probe, then say what applying these layouts (None: the last applied) would do."""
+        return layout_run.plan(self, specs)[0]
+
+    # hosts
+    enrol = host_membership.enrol
+    remove_host = host_membership.remove
+    forget_host = host_membership.forget
+    drain_plan = host_drain.plan
+    drain = host_drain.drain
+    undrain = host_drain.end
+    enter_maintenance = host_maintenance.enter
+    leave_maintenance = host_maintenance.leave
+    fence = host_marks.fence
+    evacuate = host_evacuation.evacuate
+
+    def staying(self, host: str) -> tuple[str, ...]:
+        """What of ours a host keeps when it is removed, by what was seen last."""
+        return host_membership.staying(self.view(), self.ledger.host(host).name)
+
+    def evacuation_plan(self, host: str, *, will_not_boot: bool = False) -> EvacuationPlan:
+        """Probe the others, then say what would become of the VMs of a lost host."""
+        return host_evacuation.plan(self, host, will_not_boot=will_not_boot)[0]
+
+    # fleet and ledger kept together
+    drift = drift_survey.survey
+    adopt = adoptions.adopt
+    heal_plan = remedy_run.plan
+    heal = remedy_run.apply
+    lift = remedy_run.lift
+    defrag_plan = defragmentation.plan
+    defrag = defragmentation.apply
+    cancel_logoff_move = logoff_moves.cancel
+    end_moves = defragmentation.go_on
+    thaw_plan = ledger_thaw.plan
+    thaw = ledger_thaw.thaw
+    resume = operation_lifecycle.resume
+    undo = operation_lifecycle.undo
+
+    def adoptable(self, hosts: Sequence[str] = ()) -> Findings:
+        """Probe, and say what of other hands' work could be adopted, and why the rest cannot."""
+        return adoptions.find(self, hosts)[0]

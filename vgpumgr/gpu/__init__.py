@@ -6,21 +6,27 @@ the host, ``look`` reads it back, ``describe`` gives the hostdevs, ``release`` t
 helper. ``could`` names what a GPU would make if a Layout partitioned it otherwise.
 """
 
-from vgpumgr.gpu.budget import slots, with_budget
-from vgpumgr.gpu.could import could
-from vgpumgr.gpu.framework import GpuFramework, companions, framework, offers
-from vgpumgr.gpu.slices import compute_slices, slice_slots, slices_and_media
-from vgpumgr.gpu.unlisted import learned_profiles, no_mig_vgpus
+from vgpumgr.gpu.gpu_framework import GpuFramework, framework, offers
+from vgpumgr.gpu.memory_slots import (
+    compute_slices,
+    slice_slots,
+    slices_and_media,
+    slots,
+    with_budget,
+)
+from vgpumgr.gpu.passthrough_framework import companions
+from vgpumgr.gpu.potential_profiles import potential
+from vgpumgr.gpu.uncatalogued import learned_profiles, no_mig_vgpus
 
 __all__ = [
     "GpuFramework",
     "companions",
     "compute_slices",
-    "could",
     "framework",
     "learned_profiles",
     "no_mig_vgpus",
     "offers",
+    "potential",
     "slice_slots",
     "slices_and_media",
     "slots",

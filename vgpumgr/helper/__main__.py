@@ -1,7 +1,7 @@
-"""``python3 -m vgpumgr.helper``: one request on stdin, one answer on stdout.
+"""The helper as a program: one request on stdin, one answer on stdout; or ``--restore`` at boot.
 
-After a request that joins (``joining.py``) both go on as a connection. With ``--restore`` it reads
-nothing and replays the host's claims (``boot.py``).
+``python3 -m vgpumgr.helper``. After a request that joins (``joined_connection.py``) stdin and
+stdout go on as a connection. With ``--restore`` it reads nothing and replays the host's claims.
 """
 
 from __future__ import annotations
@@ -10,10 +10,29 @@ import json
 import sys
 from typing import Any
 
-from vgpumgr.helper import boot, joining
+from vgpumgr.helper import joined_connection
 from vgpumgr.helper.dispatch import handle
 from vgpumgr.helper.errors import BAD_ARGUMENT, HelperError
 from vgpumgr.helper.system import System
+
+
+def restore(system: System) -> int:
+    """Replay every claim; 0 when all of them hold, else 1 and a line on stderr for each other."""
+    answer = handle({"verb": "restore"}, system)
+    if not answer["ok"]:
+        _complain(f"nothing was restored: {answer['error']['message']}: {answer['error']['why']}")
+        return 1
+    done = answer["result"]
+    for unit in done["restored"]:
+        sys.stdout.write(f"restored {unit}\n")
+    for each in done["failed"]:
+        _complain(f"not restored: {each['unit']}: {each['why']}")
+    return 1 if done["failed"] else 0
+
+
+def _complain(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
 
 _MAX_REQUEST_BYTES = 1 << 20
 
@@ -32,11 +51,11 @@ def answer(text: bytes, system: System) -> dict[str, Any]:
 def main() -> int:
     """Read, answer, and exit 0 because an answer was written."""
     if sys.argv[1:] == ["--restore"]:
-        return boot.restore(System())
+        return restore(System())
     text = sys.stdin.buffer.readline(_MAX_REQUEST_BYTES + 1)
-    request = joining.asked(text)
+    request = joined_connection.asked(text)
     if request is not None:
-        joining.serve(request, System())
+        joined_connection.serve(request, System())
         return 0
     text += sys.stdin.buffer.read(_MAX_REQUEST_BYTES + 1 - len(text))
     json.dump(answer(text, System()), sys.stdout)

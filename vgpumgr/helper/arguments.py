@@ -1,4 +1,4 @@
-"""The helper's own checks of everything a caller says; a failed one is ``bad-argument``."""
+"""One call of a verb, and the helper's own checks of its arguments (``bad-argument``)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from vgpumgr.helper.durable_files import TEMPORARY
 from vgpumgr.helper.errors import BAD_ARGUMENT, HelperError
-from vgpumgr.helper.files import TEMPORARY
+from vgpumgr.helper.system import System
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a verb is given. ``fleet`` is empty and ``epoch`` 0 where no controller speaks."""
+
+    system: System
+    args: Mapping[str, Any]
+    fleet: str = ""
+    epoch: int = 0
+
 
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -1,4 +1,7 @@
-"""Claims: who holds a unit of this host, written durably before the unit is made."""
+"""Claims: who holds a unit of this host, written durably before the unit is made.
+
+They lie in the helper's state folder, whose other files are written by the same functions.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,36 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from vgpumgr.helper import errors, state, wanted
-from vgpumgr.helper.arguments import Presented
-from vgpumgr.helper.call import Call
+from vgpumgr.helper import errors, wanted_state
+from vgpumgr.helper.arguments import Call, Presented
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
+
+FOLDER = "/var/lib/vgpumgr"
+CLAIMS = f"{FOLDER}/claims"
+EPOCH = f"{FOLDER}/epoch"  # one for all fleets: read where an older helper left it
+EPOCHS = f"{FOLDER}/epochs"
+KVM = f"{FOLDER}/kvm.json"
+FLEETS = f"{FOLDER}/fleets"
+
+
+def store_state(system: System, path: str, text: str) -> None:
+    """Write durably; the error says that nothing else was done."""
+    try:
+        system.store(path, text)
+    except OSError as error:
+        raise errors.from_effect(error, f"{path} could not be written") from error
+
+
+def remove_state(system: System, path: str) -> None:
+    """Remove durably; a file that is gone already is no error."""
+    try:
+        system.remove(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise errors.from_effect(error, f"{path} could not be removed") from error
+
 
 Claim = dict[str, Any]
 
@@ -44,7 +72,7 @@ def load(system: System, unit: str) -> Claim | None:
     if found["unit"] != unit:
         raise _damaged(unit, f"it speaks of {found['unit']}")
     try:
-        wanted.check(found["wanted"])
+        wanted_state.check(found["wanted"])
     except HelperError as error:
         raise _damaged(unit, error.message) from error
     return found
@@ -52,9 +80,9 @@ def load(system: System, unit: str) -> Claim | None:
 
 def units(system: System) -> tuple[str, ...]:
     """The units that carry a claim, sorted."""
-    if not system.exists(state.CLAIMS):
+    if not system.exists(CLAIMS):
         return ()
-    names = system.list(state.CLAIMS)
+    names = system.list(CLAIMS)
     return tuple(name[: -len(_SUFFIX)] for name in names if name.endswith(_SUFFIX))
 
 
@@ -108,7 +136,7 @@ def put(call: Call, unit: str, presented: Presented, want: dict[str, Any]) -> No
 
 def rewrite(system: System, claim: Claim) -> None:
     """Write a claim that was read, changed; it is on disk when this returns."""
-    state.store(system, _path(claim["unit"]), json.dumps(claim) + "\n")
+    store_state(system, _path(claim["unit"]), json.dumps(claim) + "\n")
 
 
 def require_same(held: Claim, asked: dict[str, Any]) -> None:
@@ -124,11 +152,11 @@ def require_same(held: Claim, asked: dict[str, Any]) -> None:
 
 def drop(system: System, unit: str) -> None:
     """Forget the claim; a missing one is no error."""
-    state.remove(system, _path(unit))
+    remove_state(system, _path(unit))
 
 
 def _path(unit: str) -> str:
-    return f"{state.CLAIMS}/{unit}{_SUFFIX}"
+    return f"{CLAIMS}/{unit}{_SUFFIX}"
 
 
 def _content(want: dict[str, Any]) -> dict[str, Any]:

@@ -12,34 +12,32 @@ from vgpumgr.helper import (
     VERSION,
     arguments,
     claims,
-    epoch,
     errors,
-    layout_args,
+    fleets,
     layout_claims,
     pci,
-    vgpu_args,
+    wanted_state,
 )
-from vgpumgr.helper.call import Call
+from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import (
-    adopt,
+    adoption,
+    boot_restore,
+    declared_instances,
+    disk_images,
     examine,
     fabric_partitions,
-    forget,
-    gpu_instances,
-    images,
+    fleet_membership,
     kvm,
-    layouts,
-    mdev,
-    mig_mode,
-    mixed_size,
+    layout_verbs,
+    mdev_verbs,
+    mig_mode_verbs,
     probe,
-    restore,
-    scheduler,
     vfio,
-    vfs,
-    vgpu,
+    vgpu_sharing,
+    vgpu_verbs,
+    virtual_functions,
 )
 
 LOCK = "/run/vgpumgr/lock"
@@ -48,7 +46,7 @@ Answer = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Verb:
+class HelperVerb:
     """``changes`` takes the host's lock and root; ``controlled`` also needs fleet and epoch."""
 
     run: Callable[[Call], Answer]
@@ -62,11 +60,11 @@ def version(_call: Call) -> Answer:
     return {"helper": VERSION, "python": platform.python_version()}
 
 
-def _controlled(run: Callable[[Call], Answer], *takes: str) -> Verb:
-    return Verb(run, takes, changes=True, controlled=True)
+def _controlled(run: Callable[[Call], Answer], *takes: str) -> HelperVerb:
+    return HelperVerb(run, takes, changes=True, controlled=True)
 
 
-def _partitioning(run: Callable[[Call], Answer], *takes: str) -> Verb:
+def _partitioning(run: Callable[[Call], Answer], *takes: str) -> HelperVerb:
     """A change of a GPU's partitioning, of no other device's, never against another's layout."""
 
     def checked(call: Call) -> Answer:
@@ -81,44 +79,50 @@ def _partitioning(run: Callable[[Call], Answer], *takes: str) -> Verb:
 _GI = ("profile_id", "start")
 
 VERBS = {
-    "version": Verb(version),
-    "probe": Verb(probe.probe),
-    "examine": Verb(examine.examine),
-    "gpu_look": Verb(probe.gpu_look, ("gpu",)),
-    "mdev_create": _controlled(mdev.create, "parent", "type", "uuid", "claim", *vgpu_args.NAMES),
-    "mdev_look": Verb(mdev.look, ("uuid",)),
-    "mdev_remove": _controlled(mdev.remove, "uuid", "claim"),
-    "vgpu_create": _controlled(vgpu.create, "vf", "type", "claim", *vgpu_args.NAMES),
-    "vgpu_look": Verb(vgpu.look, ("vf",)),
-    "vgpu_release": _controlled(vgpu.release, "vf", "claim"),
+    "version": HelperVerb(version),
+    "probe": HelperVerb(probe.probe),
+    "examine": HelperVerb(examine.examine),
+    "gpu_look": HelperVerb(probe.gpu_look, ("gpu",)),
+    "mdev_create": _controlled(
+        mdev_verbs.create, "parent", "type", "uuid", "claim", *wanted_state.VGPU_ARGUMENTS
+    ),
+    "mdev_look": HelperVerb(mdev_verbs.look, ("uuid",)),
+    "mdev_remove": _controlled(mdev_verbs.remove, "uuid", "claim"),
+    "vgpu_create": _controlled(
+        vgpu_verbs.create, "vf", "type", "claim", *wanted_state.VGPU_ARGUMENTS
+    ),
+    "vgpu_look": HelperVerb(vgpu_verbs.look, ("vf",)),
+    "vgpu_release": _controlled(vgpu_verbs.release, "vf", "claim"),
     "vfio_bind": _controlled(vfio.bind, "address", "claim", "with"),
-    "vfio_look": Verb(vfio.look, ("address",)),
+    "vfio_look": HelperVerb(vfio.look, ("address",)),
     "vfio_release": _controlled(vfio.release, "address", "claim"),
     "mdev_adopt": _controlled(
-        adopt.adopt_mdev, "parent", "type", "uuid", "claim", *vgpu_args.NAMES
+        adoption.adopt_mdev, "parent", "type", "uuid", "claim", *wanted_state.VGPU_ARGUMENTS
     ),
-    "vgpu_adopt": _controlled(adopt.adopt_vgpu, "vf", "type", "claim", *vgpu_args.NAMES),
-    "vfio_adopt": _controlled(adopt.adopt_vfio, "address", "claim", "with"),
-    "disown": _controlled(adopt.disown, "unit", "claim"),
-    "layout_claim": _partitioning(layouts.claim, "claim", *layout_args.NAMES),
-    "layout_forget": _partitioning(layouts.forget, "claim"),
-    "mig_mode_set": _partitioning(mig_mode.set_mode, "enabled"),
-    "vfs_set": _partitioning(vfs.set_count, "count"),
-    "mixed_size_set": _partitioning(mixed_size.set_mode, "enabled"),
-    "scheduler_set": _partitioning(scheduler.set_policy, "policy"),
-    "gi_create": _partitioning(gpu_instances.create, *_GI, "size", "compute"),
-    "gi_destroy": _partitioning(gpu_instances.destroy, *_GI, "id"),
-    "fabric_look": Verb(fabric_partitions.look),
+    "vgpu_adopt": _controlled(
+        adoption.adopt_vgpu, "vf", "type", "claim", *wanted_state.VGPU_ARGUMENTS
+    ),
+    "vfio_adopt": _controlled(adoption.adopt_vfio, "address", "claim", "with"),
+    "disown": _controlled(adoption.disown, "unit", "claim"),
+    "layout_claim": _partitioning(layout_verbs.claim, "claim", *wanted_state.LAYOUT_ARGUMENTS),
+    "layout_forget": _partitioning(layout_verbs.forget, "claim"),
+    "mig_mode_set": _partitioning(mig_mode_verbs.set_mode, "enabled"),
+    "vfs_set": _partitioning(virtual_functions.set_count, "count"),
+    "mixed_size_set": _partitioning(vgpu_sharing.set_mixed_size, "enabled"),
+    "scheduler_set": _partitioning(vgpu_sharing.set_policy, "policy"),
+    "gi_create": _partitioning(declared_instances.create, *_GI, "size", "compute"),
+    "gi_destroy": _partitioning(declared_instances.destroy, *_GI, "id"),
+    "fabric_look": HelperVerb(fabric_partitions.look),
     "fabric_activate": _controlled(fabric_partitions.activate, "partition", "gpus", "claim"),
     "fabric_deactivate": _controlled(fabric_partitions.deactivate, "partition", "claim"),
-    "claims": Verb(claims.answer),
-    "restore": Verb(restore.restore, changes=True),
-    "image_inspect": Verb(images.inspect, ("path", "pool_path")),
-    "file_digest": Verb(images.digest, ("path", "pool_path")),
-    "kvm_probe": Verb(kvm.kvm_probe),
-    "fleet_join": _controlled(forget.join),
-    "fleet_leave": _controlled(forget.leave),
-    "forget": _controlled(forget.forget),
+    "claims": HelperVerb(claims.answer),
+    "restore": HelperVerb(boot_restore.restore, changes=True),
+    "image_inspect": HelperVerb(disk_images.inspect, ("path", "pool_path")),
+    "file_digest": HelperVerb(disk_images.digest, ("path", "pool_path")),
+    "kvm_probe": HelperVerb(kvm.kvm_probe),
+    "fleet_join": _controlled(fleet_membership.join),
+    "fleet_leave": _controlled(fleet_membership.leave),
+    "forget": _controlled(fleet_membership.forget),
 }
 
 
@@ -159,7 +163,7 @@ def _answer(request: object, system: System) -> Answer:
     return _change(verb, request, Call(system, args))
 
 
-def _change(verb: Verb, request: Mapping[str, Any], call: Call) -> Answer:
+def _change(verb: HelperVerb, request: Mapping[str, Any], call: Call) -> Answer:
     if verb.controlled:
         fleet, number = arguments.fleet(request), arguments.number(request, "epoch")
         call = Call(call.system, call.args, fleet, number)
@@ -171,5 +175,5 @@ def _change(verb: Verb, request: Mapping[str, Any], call: Call) -> Answer:
         except OSError as error:
             raise errors.from_effect(error, "the host's lock could not be taken") from error
         if verb.controlled:
-            epoch.check(call)
+            fleets.check_epoch(call)
         return verb.run(call)

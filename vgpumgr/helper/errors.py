@@ -1,10 +1,11 @@
-"""The one exception of the helper, and how the kernel's errno becomes one of its codes."""
+"""The helper's one exception, its codes for the kernel's errno, and a probe's unread parts."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 BAD_ARGUMENT = "bad-argument"
 NOT_PERMITTED = "not-permitted"
@@ -78,3 +79,32 @@ def from_read(error: OSError, message: str) -> HelperError:
     permission = error.errno in (errno.EPERM, errno.EACCES)
     code = NOT_PERMITTED if permission else UNKNOWN
     return HelperError(code, message, reason(error), errno_name(error))
+
+
+T = TypeVar("T")
+
+
+class ProbeParts:
+    """Collects the ``unknown`` entries of one probe."""
+
+    def __init__(self) -> None:
+        self.unknown: list[dict[str, str]] = []
+
+    def read(self, part: str, function: Callable[..., T], *given: Any) -> T | None:
+        """What ``function`` returns, or None after noting why it could not."""
+        try:
+            return function(*given)
+        except HelperError as error:
+            self.miss(part, f"{error.message}: {error.why}" if error.why else error.message)
+        except OSError as error:
+            self.miss(part, reason(error))
+        except ValueError as error:
+            self.miss(part, str(error))
+        except Exception as defect:
+            # A probe never fails: one part with a shape nobody foresaw must not hide the rest.
+            self.miss(part, f"{type(defect).__name__}: {defect}")
+        return None
+
+    def miss(self, part: str, why: str) -> None:
+        """Note that a part could not be read."""
+        self.unknown.append({"part": part, "why": why})

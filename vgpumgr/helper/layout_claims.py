@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import arguments, claims, errors, state, wanted
-from vgpumgr.helper.call import Call
+from vgpumgr.helper import arguments, claims, errors, wanted_state
+from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.claims import Claim
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
@@ -31,7 +31,8 @@ def ours(call: Call) -> Claim | None:
         raise HelperError(
             errors.CLAIM_MISMATCH,
             f"the partitioning of {gpu} is another fleet's",
-            f"{state.CLAIMS}/{unit_of(gpu)}.json is layout {found['vm']} of fleet {found['fleet']}",
+            f"{claims.CLAIMS}/{unit_of(gpu)}.json is layout {found['vm']}"
+            f" of fleet {found['fleet']}",
         )
     return found
 
@@ -46,4 +47,4 @@ def declares(system: System, instance: dict[str, Any]) -> bool:
 
 def is_layout(claim: Claim) -> bool:
     """Whether it is a layout's claim."""
-    return bool(claim["wanted"]["kind"] == wanted.LAYOUT)
+    return bool(claim["wanted"]["kind"] == wanted_state.LAYOUT)

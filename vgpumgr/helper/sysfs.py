@@ -1,8 +1,9 @@
-"""Small reads of sysfs shared by the mechanics. OSError where the kernel refuses the read."""
+"""Small reads of sysfs (OSError where the kernel refuses one), and waits with a deadline."""
 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 
 from vgpumgr.helper import errors
 from vgpumgr.helper.system import System
@@ -54,3 +55,17 @@ def effect(system: System, path: str, value: str, message: str) -> None:
         system.write(path, value)
     except OSError as error:
         raise errors.from_effect(error, message) from error
+
+
+_PAUSE = 0.1
+
+
+def wait_until(
+    system: System, done: Callable[[], bool], seconds: float, pause: float = _PAUSE
+) -> bool:
+    """Whether ``done`` came true within ``seconds``; it is asked at least once."""
+    for _ in range(round(seconds / pause)):
+        if done():
+            return True
+        system.wait(pause)
+    return done()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import importlib
@@ -14,7 +15,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.helper import files, kernel_clock, programs
+from vgpumgr.helper import allowed_programs, durable_files
+
+# linux/timex.h: TIME_ERROR is the state of a clock that nobody keeps; struct timex has 208 bytes.
+_TIME_ERROR = 5
+_TIMEX_BYTES = 256
+
+
+def synchronised() -> bool:
+    """Ask adjtimex(2), which changes nothing when all modes are zero; OSError where it fails."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+    if state < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return bool(state != _TIME_ERROR)
+
 
 _LOCK_POLLS, _LOCK_PAUSE = 600, 0.1
 
@@ -69,26 +85,26 @@ class System:
 
     def store(self, path: str, text: str) -> None:
         """Put a file of ours in place durably: fsync, rename, fsync of the directory."""
-        files.store(self._at(path), text)
+        durable_files.store(self._at(path), text)
 
     def remove(self, path: str) -> None:
         """Remove a file of ours, or an empty directory, durably."""
-        files.remove(self._at(path))
+        durable_files.remove(self._at(path))
 
     def read_bytes(self, path: str, limit: int, inside: str) -> tuple[bytes, int]:
         """The first ``limit`` bytes of a regular file below ``inside``, and its size in bytes.
 
         No link is followed below ``inside`` (ELOOP or ENOTDIR); EXDEV when the path leaves it.
         """
-        return files.head(self._at(path), limit, self._at(inside))
+        return durable_files.head(self._at(path), limit, self._at(inside))
 
     def pieces(self, path: str, inside: str) -> Iterator[bytes]:
         """All of such a file, piece by piece."""
-        return files.pieces(self._at(path), self._at(inside))
+        return durable_files.pieces(self._at(path), self._at(inside))
 
     def dial(self, path: str, inside: str) -> socket.socket:
         """A connection to a unix socket below ``inside``, by the same rules; ENOTSOCK else."""
-        return files.dial(self._at(path), self._at(inside))
+        return durable_files.dial(self._at(path), self._at(inside))
 
     def busy(self, path: str) -> bool:
         """Whether opening a VFIO group file says EBUSY; False when there is no such file."""
@@ -116,7 +132,7 @@ class System:
 
     def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
         """Run a program of the closed list; (exit status, output), 124 when it was cut."""
-        return programs.run(argv, timeout)
+        return allowed_programs.run(argv, timeout)
 
     def nvml(self) -> Any:
         """The pynvml module (nvidia-ml-py), or None where it is not installed."""
@@ -139,7 +155,7 @@ class System:
 
     def synchronised(self) -> bool:
         """Whether NTP keeps the clock in step."""
-        return kernel_clock.synchronised()
+        return synchronised()
 
     def wait(self, seconds: float) -> None:
         """Pause between two polls."""

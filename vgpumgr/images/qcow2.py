@@ -1,7 +1,7 @@
 """The tables of a qcow2 image (QEMU's ``docs/interop/qcow2.txt``), held against its file.
 
-Every table is used once in an image without snapshots, so that reading them all reads no more than
-the file: an image that names one twice is refused.
+Every table is used once in an image without snapshots, so that reading them all reads no more
+than the file: an image that names one twice is refused.
 """
 
 from __future__ import annotations
@@ -11,8 +11,19 @@ import sys
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-from vgpumgr.images.reader import Reader
+
+class Reader(Protocol):
+    """A file that can be read anywhere."""
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """So many bytes from there; fewer only where the file ends."""
+
 
 # QEMU's own limits (block/qcow2.h).
 _MOST_L1_BYTES = 32 << 20

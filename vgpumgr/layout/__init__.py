@@ -4,21 +4,22 @@
 change on one host. What is made for a VM is no part of a layout.
 """
 
-from vgpumgr.layout.beside import brought_back, standing
-from vgpumgr.layout.carried import carried
-from vgpumgr.layout.journal import from_plain, to_plain
-from vgpumgr.layout.keeping import kept_parts, to_keep
-from vgpumgr.layout.parts import act, apply_change, look, summary
-from vgpumgr.layout.plan import differences, export, lacks, plan
-from vgpumgr.layout.refusal import LayoutRefused
-from vgpumgr.layout.selection import goals
+from vgpumgr.layout.change_plan import differences, export, lacks, plan
+from vgpumgr.layout.gpu_goals import (
+    goals,
+    kept_parts,
+    resumed_goal,
+    still_declared,
+    to_keep,
+    with_lost_mixed_size,
+)
+from vgpumgr.layout.partition_changes import act, apply_change, from_plain, look, summary, to_plain
+from vgpumgr.layout.target import LayoutRefused
 
 __all__ = [
     "LayoutRefused",
     "act",
     "apply_change",
-    "brought_back",
-    "carried",
     "differences",
     "export",
     "from_plain",
@@ -27,8 +28,10 @@ __all__ = [
     "lacks",
     "look",
     "plan",
-    "standing",
+    "resumed_goal",
+    "still_declared",
     "summary",
     "to_keep",
     "to_plain",
+    "with_lost_mixed_size",
 ]

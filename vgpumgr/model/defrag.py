@@ -11,7 +11,7 @@ from vgpumgr.model.vm import VmSpec
 from vgpumgr.model.words import counted
 
 
-class How(StrEnum):
+class MoveMode(StrEnum):
     """How a VM moves: while it runs, stopped for it, or because it is off anyway; ``at-logoff``:
     stopped for it once the user who is at work on it has logged off.
     """
@@ -27,18 +27,18 @@ CARRIED_MIB_S = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class MoveRoute:
     """How a VM gets to a host; ``copies``: its disks lie on no pool that both hosts share. To
     another GPU of its own host a VM is never carried running: libvirt migrates between hosts alone.
     """
 
-    how: How
+    how: MoveMode
     copies: bool = False
 
     @property
     def stops(self) -> bool:
         """Is a VM that runs stopped for it, now or at the logoff?"""
-        return self.how in {How.COLD, How.LOGOFF}
+        return self.how in {MoveMode.COLD, MoveMode.LOGOFF}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class Resident:
     """
 
     placed: Placed
-    ways: Mapping[str, Way] = field(default_factory=dict)
-    within: Way | None = None
+    ways: Mapping[str, MoveRoute] = field(default_factory=dict)
+    within: MoveRoute | None = None
     gpu_mib: int = 0
     memory_mib: int = 0
     disk_mib: int = 0
@@ -66,29 +66,29 @@ class Resident:
         """Has it a way to anywhere?"""
         return bool(self.ways) or self.within is not None
 
-    def way(self, host: str) -> Way | None:
+    def way(self, host: str) -> MoveRoute | None:
         """How it gets to a host; None: not at all."""
         return self.within if host == self.placed.host else self.ways.get(host)
 
-    def mib(self, way: Way) -> int:
+    def mib(self, way: MoveRoute) -> int:
         """What a move by ``way`` carries over."""
         carried = self.disk_mib if way.copies else 0
-        return carried + (self.gpu_mib + self.memory_mib if way.how is How.LIVE else 0)
+        return carried + (self.gpu_mib + self.memory_mib if way.how is MoveMode.LIVE else 0)
 
-    def pause_s(self, way: Way) -> int:
+    def pause_s(self, way: MoveRoute) -> int:
         """For how long its guest stands still, as an estimate; 0 for a VM that is off.
 
         Live: the device's memory goes over while the guest is paused, where the driver has nothing
         better. Cold: the disks; powering off and booting come on top.
         """
-        if way.how is How.OFF:
+        if way.how is MoveMode.OFF:
             return 0
-        carried = self.gpu_mib if way.how is How.LIVE else self.mib(way)
+        carried = self.gpu_mib if way.how is MoveMode.LIVE else self.mib(way)
         return -(-carried // CARRIED_MIB_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Empty:
+class EmptyGpus:
     """So many GPUs on which nothing lives, those that are empty now included."""
 
     gpus: int
@@ -100,7 +100,7 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class FreeRoom:
     """Room for so many more of the request at once."""
 
     request: VmSpec
@@ -112,11 +112,11 @@ class Room:
         return f"room for {self.count} × {self.request.gpus[0].profile}"
 
 
-Goal = Empty | Room
+DefragGoal = EmptyGpus | FreeRoom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class VmMove:
     """A VM goes from one place to another, on another host or on other GPUs of its own.
 
     ``hop``: it goes on from there later, its last place not being free yet. ``user`` is at work on
@@ -125,7 +125,7 @@ class Move:
 
     source: Placed
     target: Placed
-    way: Way
+    way: MoveRoute
     mib: int
     pause_s: int = 0
     hop: bool = False
@@ -139,7 +139,7 @@ class Move:
     @property
     def cuts_off(self) -> bool:
         """Does it end the session of its user?"""
-        return bool(self.user) and self.way.how is How.COLD
+        return bool(self.user) and self.way.how is MoveMode.COLD
 
     @property
     def vm(self) -> str:
@@ -171,14 +171,14 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
+class DefragMoves:
     """Carried out in this order they reach the goal; each one's place is free when it is due, while
     the VM still holds the one it has.
 
     ``fewest``: fewer cannot do.
     """
 
-    moves: tuple[Move, ...] = ()
+    moves: tuple[VmMove, ...] = ()
     fewest: bool = False
 
     @property
@@ -188,7 +188,7 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoMoves:
+class NoDefragMoves:
     """No way was found. ``reachable`` is how far towards the goal there is one (empty GPUs, or
     requests); ``needs`` the number of moves that would do where fewer were allowed.
     """

@@ -63,7 +63,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotRead:
+class UnreadHost:
     """A part of a host that could not be read: nothing is said of it. ``part`` "" = all of it."""
 
     host: str
@@ -79,7 +79,7 @@ class DriftReport:
     """
 
     drifts: tuple[Drift, ...] = ()
-    not_read: tuple[NotRead, ...] = ()
+    not_read: tuple[UnreadHost, ...] = ()
     hosts: int = 0
     vms: int = 0
     skipped: tuple[str, ...] = ()

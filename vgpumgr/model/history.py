@@ -1,15 +1,15 @@
-"""What the ledger keeps of the past, for what is to come: requests, and what was held when."""
+"""History in the ledger: answered requests, past allocations, the audit trail."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.model.explanation import Explanation
+from vgpumgr.model.placement import Explanation
 from vgpumgr.model.vm import VmSpec
 
 
-class Answer(StrEnum):
+class RequestOutcome(StrEnum):
     """How a request was answered."""
 
     PLACED = "placed"
@@ -22,7 +22,7 @@ class RequestRecord:
 
     vm: str
     at: float
-    answer: Answer
+    answer: RequestOutcome
     spec: VmSpec
     explanation: Explanation | None = None
 
@@ -36,3 +36,32 @@ class Holding:
     units: int
     since: float
     until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """Who changed what, when, and by which operation.
+
+    ``event`` is a stable word (``vm.reserved``, ``allocation.released``, ``host.cordoned``,
+    ``epoch.raised``); ``at`` is Unix time in seconds, ``seq`` orders records within a store.
+    ``gpu`` is our id of the GPU, ``units`` the memory slots it is about, ``device`` what realises
+    them on the host. ``before`` and ``after`` are the generations of the row that changed, or
+    None where it has none. ``detail`` says in words what the other fields cannot.
+    """
+
+    seq: int
+    at: float
+    by: str
+    event: str
+    operation: str = ""
+    task: str = ""
+    vm: str = ""
+    host: str = ""
+    gpu: str = ""
+    allocation: str = ""
+    profile: str = ""
+    device: str = ""
+    units: tuple[int, ...] = ()
+    before: int | None = None
+    after: int | None = None
+    detail: str = ""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.model.vm.spec import NAME
+from vgpumgr.model.vm import NAME
 
 # A version, and an image with its version, as users write them: 12, cad@12.
 VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"

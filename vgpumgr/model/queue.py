@@ -1,4 +1,4 @@
-"""What waits for room, what runs on it, and what a turn of the queue answers. Plain values.
+"""The queue: the ledger's entries, the scheduler's input, and its decision.
 
 Times are Unix seconds, durations seconds, memory MiB.
 """
@@ -10,12 +10,69 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpumgr.model.placement import Placed
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm import Terms, VmSpec
+
+
+class QueueState(StrEnum):
+    """waiting → running → ended; a preempted one waits again. What is closed stays as history."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+    CANCELLED = "cancelled"
+    DELETED = "deleted"
+
+
+OPEN_QUEUE_STATES = frozenset({QueueState.WAITING, QueueState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class QueueEntry:
+    """A VM that waits, runs, or has ended. Times are Unix seconds.
+
+    ``since`` is when it was asked for, and stays when it is ``preempted`` (how often so far).
+    ``vm_id`` is its VM's: set while it runs, and of one that waits where a shelved VM has its
+    disks. ``why`` is what happened to it last.
+    """
+
+    id: str
+    vm: VmSpec
+    state: QueueState
+    since: float
+    started_at: float | None = None
+    closed_at: float | None = None
+    vm_id: str = ""
+    preempted: int = 0
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """The VM's name."""
+        return self.vm.name
+
+    @property
+    def terms(self) -> Terms:
+        """On what terms it waits and runs."""
+        return self.vm.queue or Terms()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMoved:
+    """An entry goes from one state into another; refused where it is not in ``before`` any more.
+
+    ``vm_id`` is set where it starts to run.
+    """
+
+    entry: str
+    before: QueueState
+    state: QueueState
+    vm_id: str = ""
+    why: str = ""
+    preempted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingVm:
     """A VM that wants to start, ``since`` when."""
 
     vm: VmSpec
@@ -24,7 +81,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningVm:
     """A VM that has its place, ``since`` when."""
 
     placed: Placed
@@ -43,7 +100,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class QueueRules:
     """How a queue is worked; the same for all fleets and loads.
 
     ``aging_s``: who waited so long counts as one class of priority (100) higher, and so on, so
@@ -64,7 +121,7 @@ class Rules:
     kept_for_short: float = 0.0
 
 
-class Why(StrEnum):
+class WaitReason(StrEnum):
     """Why a VM waits; stable words."""
 
     QUOTA = "quota"
@@ -76,16 +133,16 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class QueueStart:
     """A VM that starts now where ``placed`` says, after the spot VMs ``preempts`` were stopped."""
 
-    waiting: Waiting
+    waiting: WaitingVm
     placed: Placed
     preempts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
+class RoomReservation:
     """Room on ``host`` that is kept for the VM ``name``.
 
     ``by`` is when it is there at the latest, ``ends`` the VMs that must have ended; ``by`` is None
@@ -105,11 +162,11 @@ class Wait:
     ``facts`` are the line's names and numbers.
     """
 
-    waiting: Waiting
+    waiting: WaitingVm
     position: int
-    why: Why
+    why: WaitReason
     text: str
-    reservation: Reservation | None = None
+    reservation: RoomReservation | None = None
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
 
 
@@ -126,10 +183,10 @@ class QueueEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class QueueDecision:
     """What to do now: ``starts`` in that order; everything else waits, by position."""
 
-    starts: tuple[Start, ...]
+    starts: tuple[QueueStart, ...]
     waits: tuple[Wait, ...]
-    reservations: tuple[Reservation, ...] = ()
+    reservations: tuple[RoomReservation, ...] = ()
     events: tuple[QueueEvent, ...] = ()

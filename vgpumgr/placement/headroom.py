@@ -1,20 +1,23 @@
-"""How many more VMs like this one fit."""
+"""Headroom: how many more VMs like one fit, how many start now, and how many days room lasts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vgpumgr.model.placement import Fleet, Placed
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
-from vgpumgr.placement.demand import Demand, Kind, matches
-from vgpumgr.placement.fit import find_fit, gpus_near
-from vgpumgr.placement.gpu_state import Family, GpuState
-from vgpumgr.placement.node_state import NodeState
+from vgpumgr.placement.fit.gpu_rules import room
+from vgpumgr.placement.fit.host_fit import commit, find_fit, gpus_near, proposal
+from vgpumgr.placement.fit.host_rules import refuse_host
 from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.room import room
-from vgpumgr.placement.rules.host import refuse_host
-from vgpumgr.placement.state import FleetState, HostState
-from vgpumgr.placement.taking import commit, proposal
+from vgpumgr.placement.resources.demand import Demand, PartKind, matches
+from vgpumgr.placement.resources.gpu_state import Family, GpuOccupancy
+from vgpumgr.placement.resources.host_state import FleetState, HostState, NodeState
 
 
 def headroom(
@@ -108,7 +111,7 @@ def _countable(host: HostState, demand: Demand) -> bool:
     return kind.count == 1 or _one_size(host, kind)
 
 
-def _one_size(host: HostState, kind: Kind) -> bool:
+def _one_size(host: HostState, kind: PartKind) -> bool:
     """All parts of a VM take the same, and who may share a VM with whom is clear."""
     made = [(gpu, gpu.matching(kind)) for gpu in host.makers(kind)]
     families = {gpu.family(offers[0]) for gpu, offers in made}
@@ -153,7 +156,7 @@ def _on_node(host: HostState, node: NodeState, demand: Demand, limit: int) -> in
     )
 
 
-def _on_gpus(gpus: Sequence[GpuState], demand: Demand, limit: int) -> int:
+def _on_gpus(gpus: Sequence[GpuOccupancy], demand: Demand, limit: int) -> int:
     if not demand.kinds:
         return limit
     kind = demand.kinds[0]
@@ -167,3 +170,91 @@ def _on_gpus(gpus: Sequence[GpuState], demand: Demand, limit: int) -> int:
 
 def _times(have: int, need: int, limit: int) -> int:
     return max(have, 0) // need if need else limit
+
+
+def startable(placer: Placer, request: VmSpec, limit: int) -> int:
+    """How many copies of ``request`` the placer would take one after the other, at most ``limit``.
+
+    Counted, or tried and given back where GPU parts compete; ``headroom`` asks it of a fleet.
+    """
+    demand = placer.standing.digest(request, PlacementPolicy.DEPTH_FIRST)
+    found = counted(placer.standing, request, demand, limit)
+    return _tried(placer, request, limit) if found is None else found
+
+
+def _tried(placer: Placer, request: VmSpec, limit: int) -> int:
+    tried: list[Placed] = []
+    while len(tried) < limit:
+        decision = placer.decide(request, explain=False)
+        if not isinstance(decision, Placed):
+            break
+        placer.commit(decision)
+        tried.append(decision)
+    for placed in reversed(tried):
+        placer.release(placed)
+    return len(tried)
+
+
+# Days of the past are drawn at random, in runs of a week so that weekends stay together, and strung
+# into possible futures (a moving-block bootstrap): nothing is assumed of how growth is distributed,
+# nor that it goes on in a line. The draw is always the same, so the answer is.
+
+
+ENOUGH_DAYS = 14
+"""Fewer days of history tell nothing: two of every weekday."""
+
+HORIZON_DAYS = 365
+_FUTURES, _RUN_DAYS, _SEED = 1_000, 7, 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """Room is gone by ``days_50`` as likely as not, and lasts ``days_90`` nine times in ten.
+
+    None: longer than a year. ``per_day`` is the mean change of the past.
+    """
+
+    per_day: float
+    days_50: int | None
+    days_90: int | None
+
+
+class Futures:
+    """What could become of a quantity that changed by ``changes`` on the days of the past.
+
+    The oldest day first, at least ENOUGH_DAYS of them; else ValueError.
+    """
+
+    def __init__(self, changes: Sequence[float]) -> None:
+        if len(changes) < ENOUGH_DAYS:
+            raise ValueError(f"{len(changes)} days are too few")
+        past = np.array(changes, np.float64)
+        self._per_day = float(past.mean())
+        self._peaks = _peaks(past)
+
+    def lasting(self, room: float) -> Lasting:
+        """How long until it has grown by more than ``room``."""
+        if room < 0:
+            return Lasting(per_day=self._per_day, days_50=0, days_90=0)
+        gone = (self._peaks > room + 1e-9).sum(axis=0) / _FUTURES
+        unsafe = _first(gone > 0.1)
+        return Lasting(
+            per_day=self._per_day,
+            days_50=_first(gone >= 0.5),
+            days_90=None if unsafe is None else unsafe - 1,
+        )
+
+
+def _peaks(past: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[futures × days] the most that it has grown by until then."""
+    runs = -(-HORIZON_DAYS // _RUN_DAYS)
+    starts = np.random.default_rng(_SEED).integers(0, len(past), (_FUTURES, runs))
+    days = (starts[:, :, None] + np.arange(_RUN_DAYS)) % len(past)
+    drawn = past[days.reshape(_FUTURES, -1)[:, :HORIZON_DAYS]]
+    peaks: NDArray[np.float64] = np.maximum.accumulate(np.cumsum(drawn, axis=1), axis=1)
+    return peaks
+
+
+def _first(gone: NDArray[np.bool_]) -> int | None:
+    """Days until it is so."""
+    return int(np.argmax(gone)) + 1 if gone.any() else None

@@ -1,18 +1,60 @@
-"""Place requests one after the other; each placed VM uses up supply for the next ones."""
+"""Placement of several requests: one by one in a chosen order, the rest by the batch solver.
+
+Orders come sorted: forty large VMs, then two hundred small ones. Decided as they come, the
+large ones spoil what the small ones would have filled up, or the other way round. Each type
+spread evenly over the whole order, GPUs fill up with a bit of everything, as the mix and the
+plan expect: better than as given, than largest first, and than an order by chance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from vgpumgr.model.placement import Decision, Fleet, Placed
+from vgpumgr.model.placement import Decision, Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement.bulk import evenly
-from vgpumgr.placement.demand import Kind
-from vgpumgr.placement.joint import Solver, improved
-from vgpumgr.placement.mix import Mix
+from vgpumgr.placement.batch.batch_problem import Solver
+from vgpumgr.placement.batch.neighbourhood_search import improved
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, group_key
 from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.plan import Plan
-from vgpumgr.placement.state import FleetState
+from vgpumgr.placement.request_mix import Mix
+from vgpumgr.placement.resources.demand import Demand, PartKind, demand_of
+from vgpumgr.placement.resources.host_state import FleetState
+
+
+def place_bulk(
+    placer: Placer, requests: Sequence[VmSpec], *, explain: bool = True
+) -> tuple[Decision, ...]:
+    """Decide and commit requests of one order, spread evenly; decisions as ``requests`` go."""
+    decisions: dict[int, Decision] = {}
+    for index in evenly(requests):
+        decision = decisions[index] = placer.decide(requests[index], explain=explain)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
+    return tuple(decisions[index] for index in range(len(requests)))
+
+
+def evenly(requests: Sequence[VmSpec]) -> list[int]:
+    """Positions of the requests in an order that spreads each type evenly from end to end.
+
+    Number n of the c requests of a type is due at (n + ½) / c; the largest goes first where two
+    are due at once. Requests of one type stay as given.
+    """
+    demands = [_digest(request) for request in requests]
+    types: list[Hashable] = [group_key(demand) for demand in demands]
+    totals, seen = Counter(types), Counter[Hashable]()
+    due: list[tuple[float, int, int, int, int]] = []
+    for index, (demand, kind) in enumerate(zip(demands, types, strict=True)):
+        when = (seen[kind] + 0.5) / totals[kind]
+        due.append((when, -demand.whole, -demand.parts, -demand.vcpus, index))
+        seen[kind] += 1
+    return [index for *_, index in sorted(due)]
+
+
+def _digest(request: VmSpec) -> Demand:
+    return demand_of(request, PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
+
 
 _LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
@@ -27,13 +69,13 @@ def place(
     *,
     kept: Sequence[VmSpec] = (),
     mix: Mix | None = None,
-    plan: Plan | None = None,
+    plan: CapacityPlan | None = None,
     solver: Solver | None = None,
 ) -> tuple[Decision, ...]:
     """Decide every request; decisions come in the order of ``requests``.
 
     Requests are placed in the order given, with ``least-fragmentation`` each type spread evenly
-    over it (see ``bulk.py``). When some do not fit, all are tried once more with the largest first
+    over it (``place_bulk``). When some do not fit, all are tried once more with the largest first
     (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
     own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
     they find one, and all requests go beside them. ``mix`` and ``plan`` matter to
@@ -108,7 +150,7 @@ def _placed(decisions: Decisions) -> int:
 def _largest_first(fleet: Fleet, requests: Sequence[VmSpec]) -> list[int]:
     """Positions of the requests by the most GPU units they can take; equal ones as given."""
     state = FleetState(fleet)
-    units: dict[Kind, int] = {}
+    units: dict[PartKind, int] = {}
 
     def size(index: int) -> tuple[int, int]:
         demand = state.digest(requests[index], PlacementPolicy.BREADTH_FIRST)
@@ -121,7 +163,7 @@ def _largest_first(fleet: Fleet, requests: Sequence[VmSpec]) -> list[int]:
     return sorted(range(len(requests)), key=size)
 
 
-def _most_units(state: FleetState, kind: Kind) -> int:
+def _most_units(state: FleetState, kind: PartKind) -> int:
     """Units of one part on the GPU where it takes the most."""
     makers = (gpu for host in state.hosts for gpu in host.makers(kind))
     return max((gpu.matching(kind)[0].units for gpu in makers), default=0)

@@ -1,23 +1,26 @@
-"""Decisions over a fleet that changes: what VMs take is used up, what they leave comes back."""
+"""The placer: decisions over a changing fleet, and its request mix and plan learned on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from vgpumgr.model.placement import Decision, Fleet, NotPlaced, Placed
+from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement.demand import Demand
-from vgpumgr.placement.explain import Refusals
-from vgpumgr.placement.gauge import Fragmentation
-from vgpumgr.placement.matrix.matrix import Matrix
-from vgpumgr.placement.matrix.mixed import Weighted
-from vgpumgr.placement.mix import Mix, creatable
-from vgpumgr.placement.plan import Plan
-from vgpumgr.placement.state import FleetState
-from vgpumgr.placement.taking import commit, proposal, release
+from vgpumgr.placement.capacity_plan.plan_maker import FEWEST, make_plan
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
+from vgpumgr.placement.fit.host_fit import commit, proposal, release
+from vgpumgr.placement.fit_explanation import FleetRefusals
+from vgpumgr.placement.request_mix import Mix, creatable
+from vgpumgr.placement.resources.demand import Demand
+from vgpumgr.placement.resources.host_state import FleetState
+from vgpumgr.placement.scores.fragmentation import Fragmentation, Weighted
+from vgpumgr.placement.scores.score_matrix import ScoreMatrix
 
 _LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
@@ -40,7 +43,7 @@ class Placer:
         policy: PlacementPolicy,
         *,
         mix: Mix | None = None,
-        plan: Plan | None = None,
+        plan: CapacityPlan | None = None,
         seed: int | None = None,
         values: bool = True,
     ) -> None:
@@ -51,8 +54,8 @@ class Placer:
         self._hosts = {host.name: host for host in self._state.hosts}
         order = _order(len(fleet.hosts), seed)
         known = mix is not None
-        self._matrix = Matrix(self._state, order, self._weighted, valued=values, known=known)
-        self._refusals = Refusals(self._state)
+        self._matrix = ScoreMatrix(self._state, order, self._weighted, valued=values, known=known)
+        self._refusals = FleetRefusals(self._state)
         if plan is not None:
             self._matrix.adopt(plan)
 
@@ -99,7 +102,7 @@ class Placer:
         self._mix = mix
         self._matrix.expect()
 
-    def adopt_plan(self, plan: Plan | None, *, of_what_is_free: bool = False) -> None:
+    def adopt_plan(self, plan: CapacityPlan | None, *, of_what_is_free: bool = False) -> None:
         """Go by a newer plan for ``fleet``, the fleet as it was given; None: by none.
 
         What is held of what was committed since counts against the plan's quotas;
@@ -140,3 +143,84 @@ def _order(hosts: int, seed: int | None) -> list[int]:
         return list(range(hosts))
     order: list[int] = np.random.default_rng(seed).permutation(hosts).tolist()
     return order
+
+
+# What has been asked for tells what will be. A newer mix is adopted when twice as much is known as
+# the one before it was made of, and a newer plan likewise: seldom, and the more seldom the less
+# there is to learn. Nothing here depends on what is asked for.
+
+
+FIRST_MIX = 10
+"""Requests before the first mix: fewer tell less than what the fleet can make."""
+
+REMEMBERED = 20_000
+"""Requests of which mix and plan are made: the latest. Older ones are of another time."""
+
+
+class RequestLearner:
+    """Keeps one Placer's mix and plan in step with what is asked for. No I/O, no clock, no threads.
+
+    ``history`` is what was asked for before, the oldest first: its mix is adopted at once, and its
+    plan is due. Without one, the Placer's own mix serves for the first ten requests.
+    """
+
+    def __init__(self, placer: Placer, history: Iterable[VmSpec] = ()) -> None:
+        self._placer = placer
+        self._seen = deque(history, maxlen=REMEMBERED)
+        self._mix = _Doubling(FIRST_MIX)
+        self._plan = _Doubling(FEWEST)
+        self._note(len(self._seen))
+
+    def see(self, request: VmSpec) -> None:
+        """Note a request, once, when it comes; placed or not makes no difference.
+
+        Where a newer mix is due it is adopted here: the next decision scores every host anew.
+        """
+        self._seen.append(request)
+        self._note(1)
+
+    def due(self) -> Callable[[], CapacityPlan | NoPlan] | None:
+        """The making of a newer plan, when one is due; each is given out once.
+
+        It takes seconds and touches nothing of the Placer: call it in a thread, or (it can be
+        pickled) in a process, and ``adopt`` what it returns.
+        """
+        if not self._plan.take():
+            return None
+        return partial(make_plan, self._placer.fleet, tuple(self._seen))
+
+    def adopt(self, plan: CapacityPlan | NoPlan) -> None:
+        """Go by this plan; where none could be made, by the one there is."""
+        if isinstance(plan, CapacityPlan):
+            self._placer.adopt_plan(plan)
+
+    def catch_up(self) -> None:
+        """Make the plan that is due here and now, and adopt it; nothing where none is."""
+        if make := self.due():
+            self.adopt(make())
+
+    def _note(self, count: int) -> None:
+        self._mix.add(count)
+        self._plan.add(count)
+        if self._mix.take():
+            self._placer.adopt_mix(Mix.of(self._seen))
+
+
+class _Doubling:
+    """Due at ``first`` requests, then whenever as many have come as were known the last time."""
+
+    def __init__(self, first: int) -> None:
+        self._need = first
+        self._known = 0
+        self._new = 0
+
+    def add(self, count: int) -> None:
+        self._new += count
+
+    def take(self) -> bool:
+        """Whether it is due; asked again, it no longer is."""
+        if self._new < self._need:
+            return False
+        self._known = self._need = min(self._known + self._new, REMEMBERED)
+        self._new = 0
+        return True

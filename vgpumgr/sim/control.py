@@ -1,4 +1,4 @@
-"""Switching a simulated fleet on and off, asking after it, and making it misbehave."""
+"""Control of a simulated fleet: switching it on and off, its status, and fault injection."""
 
 from __future__ import annotations
 
@@ -10,19 +10,56 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from vgpumgr.hosts.program_runner import CallCut
 from vgpumgr.model.codec import from_plain, to_plain
-from vgpumgr.model.errors import (
-    Conflict,
-    HostUnreachable,
-    NotFound,
-    OutcomeUnknown,
-    VgpumgrError,
-)
-from vgpumgr.model.simulated import SimFleet, SimHost
-from vgpumgr.sim.asking import ask, call
+from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, OutcomeUnknown, VgpumgrError
+from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.boards.hardware import hardware
-from vgpumgr.sim.server import FLEET, LOCK
+from vgpumgr.sim.sim_server import FLEET, LOCK, SIM
+from vgpumgr.sim.transport.socket_channel import Channel
+
+SMALL = SimFleet(
+    name="small",
+    hosts=(
+        SimHost(name="t4-1", boards=(SimBoard(board="T4", count=4),)),
+        SimHost(name="t4-2", boards=(SimBoard(board="T4", count=4),)),
+        SimHost(name="rtx-1", boards=(SimBoard(board="RTX8000P", count=2),)),
+        SimHost(
+            name="h100-1",
+            boards=(SimBoard(board="H100-PCIE-80GB", count=4),),
+            hugepages_1gib=64,
+        ),
+    ),
+)
+
+
+ASK_S = 10.0
+
+
+def ask_fleet(state: Path) -> dict[str, Any] | None:
+    """What is up now; None where nothing is."""
+    try:
+        found: dict[str, Any] = call_fleet(state, "", "status", {})
+    except HostUnreachable:
+        return None
+    return found
+
+
+def call_fleet(state: Path, host: str, method: str, args: dict[str, Any]) -> Any:
+    """One call; HostUnreachable where nothing is up, OutcomeUnknown where it was cut."""
+    channel = Channel(state, ASK_S)
+    try:
+        return channel.call(host, SIM, method, args)
+    except CallCut as cut:
+        kind = OutcomeUnknown if cut.timed_out else HostUnreachable
+        raise kind(
+            "the simulated fleet does not answer", why=cut.why, next="vgpumgr sim status"
+        ) from cut
+    finally:
+        channel.close()
+
 
 _UP_S, _DOWN_S, _POLL_S = 60.0, 30.0, 0.02
 _LOG, _UP_LOCK = "server.log", "up.lock"
@@ -60,7 +97,7 @@ def up(fleet: SimFleet, state: Path) -> None:
 
 
 def _up(fleet: SimFleet, state: Path) -> None:
-    found = ask(state)
+    found = ask_fleet(state)
     if found is not None:
         if not _holds(from_plain(SimFleet, found["fleet"]), fleet):
             raise Conflict(
@@ -87,7 +124,7 @@ def add(hosts: Sequence[SimHost], state: Path) -> None:
         hardware(host)
     with (state / _UP_LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        call(state, "", "add", {"hosts": [to_plain(host) for host in hosts]})
+        call_fleet(state, "", "add", {"hosts": [to_plain(host) for host in hosts]})
 
 
 def last_fleet(state: Path) -> SimFleet | None:
@@ -101,7 +138,7 @@ def last_fleet(state: Path) -> SimFleet | None:
 def down(state: Path) -> None:
     """Cut the power, and return when the process is gone; a fleet that is down is no error."""
     try:
-        call(state, "", "stop", {})
+        call_fleet(state, "", "stop", {})
     except (HostUnreachable, OutcomeUnknown):
         pass  # down already, or gone before it had answered
     deadline = time.monotonic() + _DOWN_S
@@ -113,7 +150,7 @@ def down(state: Path) -> None:
 
 def status(state: Path) -> SimStatus:
     """What is up now."""
-    found = ask(state)
+    found = ask_fleet(state)
     if found is None:
         return SimStatus(up=False)
     return SimStatus(
@@ -138,7 +175,7 @@ def inject(state: Path, host: str, fault: Sequence[str]) -> None:
     ``storage.create``, …; WHAT is ``unbind`` (sriov-manage), ``create`` (a vGPU), ``reset``, or
     an NVML function by its C name.
     """
-    call(state, host, "inject", {"words": list(fault)})
+    call_fleet(state, host, "inject", {"words": list(fault)})
 
 
 def power(state: Path, host: str, to: str) -> bool:
@@ -157,7 +194,7 @@ def power(state: Path, host: str, to: str) -> bool:
 def _start(state: Path) -> subprocess.Popen[bytes]:
     with (state / _LOG).open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "vgpumgr.sim.server", str(state.absolute())],
+            [sys.executable, "-m", "vgpumgr.sim.sim_server", str(state.absolute())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -168,7 +205,7 @@ def _start(state: Path) -> subprocess.Popen[bytes]:
 
 def _wait_until_up(state: Path, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _UP_S
-    while ask(state) is None:
+    while ask_fleet(state) is None:
         if process.poll() is not None or time.monotonic() > deadline:
             log = (state / _LOG).read_text(errors="replace").strip().splitlines()
             raise VgpumgrError(

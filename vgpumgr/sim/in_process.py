@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from vgpumgr.hosts.helper.call import Identity
+from vgpumgr.hosts.helper.helper_call import Identity
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimFleet
-from vgpumgr.sim import joining
-from vgpumgr.sim.client import Opened
-from vgpumgr.sim.fleet import SimulatedFleet
-from vgpumgr.sim.transport.moving import FleetCall
+from vgpumgr.model.sim_fleet import SimFleet
+from vgpumgr.sim import joined_helper
+from vgpumgr.sim.sim_client import Opened
+from vgpumgr.sim.simulated_fleet import SimulatedFleet
+from vgpumgr.sim.transport.move_client import FleetCall
 
 
 class InProcessHosts:
@@ -47,15 +47,15 @@ class InProcessHosts:
 
             yield call
 
-    def _program(self, name: str, _argv: Sequence[str]) -> joining.Program:
+    def _program(self, name: str, _argv: Sequence[str]) -> joined_helper.JoinedProgram:
         self.fleet.reach(name)
         near, far = socket.socketpair()
         threading.Thread(target=self._joined, args=(name, far), daemon=True).start()
-        return joining.Program(near)
+        return joined_helper.JoinedProgram(near)
 
     def _joined(self, name: str, far: socket.socket) -> None:
         with far, far.makefile("rb") as asked, suppress(OSError):
-            joining.serve(self.fleet, name, far, asked)
+            joined_helper.serve(self.fleet, name, far, asked)
 
     def _call(
         self, name: str, target: str, method: str, arguments: Mapping[str, Any], _kind: Any

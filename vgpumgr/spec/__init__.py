@@ -1,16 +1,16 @@
 """User YAML: documents of ``apiVersion: vgpumgr/v1`` in, model values out, JSON Schema."""
 
+from vgpumgr.spec.demand_mix import load_mix
+from vgpumgr.spec.document_schema import json_schema
 from vgpumgr.spec.dump import layout_document, vm_document
 from vgpumgr.spec.load import Documents, load
-from vgpumgr.spec.mix import load_mix
-from vgpumgr.spec.problems import COMMAND_LINE, Problem, SpecError, UnknownProfiles
-from vgpumgr.spec.schema import json_schema
+from vgpumgr.spec.problems import COMMAND_LINE, SpecError, SpecProblem, UnknownProfiles
 
 __all__ = [
     "COMMAND_LINE",
     "Documents",
-    "Problem",
     "SpecError",
+    "SpecProblem",
     "UnknownProfiles",
     "json_schema",
     "layout_document",

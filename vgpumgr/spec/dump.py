@@ -1,4 +1,4 @@
-"""From a model value back to the document a user would write."""
+"""Model values written back as the documents that a user would write."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.layout import VFS_MAX, InstanceGoal, LayoutRule, LayoutSpec
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec, VmSpec
-from vgpumgr.spec.durations import duration
-from vgpumgr.spec.fields import API_VERSION
+from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec, Terms, VmSpec
+from vgpumgr.spec.fields import API_VERSION, duration
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 _SAME = (

@@ -1,4 +1,4 @@
-"""Field types of the documents: bounded, checked, and described for JSON Schema."""
+"""Field types of the documents: bounded, checked, described; with durations and replica names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from vgpumgr.model.size import parse_bytes, parse_mib
+from vgpumgr.model.formats import parse_bytes, parse_mib
 from vgpumgr.model.vm import NAME
 
 API_VERSION = "vgpumgr/v1"
@@ -165,3 +165,51 @@ Hugepages = Annotated[
     AfterValidator(_hugepages),
     Field(json_schema_extra={"examples": ["2MiB", "1GiB"]}),
 ]
+
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = r"[0-9]{1,7}[smhd]"
+_LONGEST_S = 366 * 86_400
+
+
+def _duration(value: object) -> object:
+    if not isinstance(value, str) or re.fullmatch(_DURATION, value) is None:
+        refuse("is not a duration: write a whole number and s, m, h or d, like 4h")
+    return value
+
+
+def _bounded(text: str) -> str:
+    if not 1 <= seconds(text) <= _LONGEST_S:
+        refuse("must be from 1s to 366d")
+    return text
+
+
+def seconds(text: str) -> int:
+    """``4h`` → 14400."""
+    return int(text[:-1]) * UNITS[text[-1]]
+
+
+def duration(count: float) -> str:
+    """14400 → ``4h``: as a user would write it."""
+    whole = round(count)
+    unit = max((u for u, s in UNITS.items() if whole % s == 0), key=UNITS.__getitem__)
+    return f"{whole // UNITS[unit]}{unit}"
+
+
+Duration = Annotated[
+    str,
+    BeforeValidator(_duration),
+    AfterValidator(_bounded),
+    Field(json_schema_extra={"pattern": f"^{_DURATION}$"}),
+]
+
+
+MAX_REPLICAS = 10_000
+
+
+def replica_names(name: str, count: int) -> list[str]:
+    """``web`` × 3 → ``web-01`` … ``web-03``.
+
+    Two digits whatever the count: a group that grows past 99 must not rename those it has.
+    """
+    return [f"{name}-{number:02d}" for number in range(1, count + 1)]

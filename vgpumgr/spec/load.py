@@ -11,17 +11,16 @@ from pydantic import ValidationError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.model.pool import PoolSpec
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec.fields import API_VERSION
-from vgpumgr.spec.fleet import FleetModel
-from vgpumgr.spec.host import HostModel
-from vgpumgr.spec.layout import LayoutModel
-from vgpumgr.spec.pool import PoolModel
-from vgpumgr.spec.problems import Findings, Mark, Path, did_you_mean, either, nearest, shown
-from vgpumgr.spec.translate import report
-from vgpumgr.spec.tree import START, Tree, trees
-from vgpumgr.spec.vm import VmModel
+from vgpumgr.spec.host_document import FleetModel, HostModel
+from vgpumgr.spec.layout_document import LayoutModel
+from vgpumgr.spec.pool_document import PoolModel
+from vgpumgr.spec.problems import FileMark, Path, SpecFindings, did_you_mean, either, nearest, shown
+from vgpumgr.spec.validation_messages import report
+from vgpumgr.spec.vm_document import VmModel
+from vgpumgr.spec.yaml_tree import START, YamlTree, trees
 
 MAX_BYTES = 1 << 20
 MAX_VMS = 10_000
@@ -61,7 +60,7 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
     ``known_profiles`` are profile names learned from probed hosts, beside the catalogue's. Raises
     SpecError with every problem found (UnknownProfiles when that is all that is wrong).
     """
-    findings = Findings(source)
+    findings = SpecFindings(source)
     text = decoded(data, findings)
     findings.raise_if_any()
     reader = _Reader(known_profiles, findings)
@@ -78,7 +77,7 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
     )
 
 
-def decoded(data: bytes | str, findings: Findings) -> str:
+def decoded(data: bytes | str, findings: SpecFindings) -> str:
     """The text of a file of at most MAX_BYTES; what is refused goes to ``findings``."""
     if len(data) > MAX_BYTES:
         findings.add(START, "the file is larger than 1 MiB: split it")
@@ -89,7 +88,7 @@ def decoded(data: bytes | str, findings: Findings) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start]
-        mark = Mark(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
+        mark = FileMark(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
         findings.add(mark, f"not UTF-8 text: byte 0x{data[error.start]:02x}")
         return ""
 
@@ -99,7 +98,7 @@ class _Reader:
     """Takes documents one by one; names must be unique among all of a kind."""
 
     known_profiles: frozenset[str]
-    findings: Findings
+    findings: SpecFindings
     hosts: list[HostRecord] = field(default_factory=list)
     fleets: list[SimFleet] = field(default_factory=list)
     layouts: list[LayoutSpec] = field(default_factory=list)
@@ -107,9 +106,9 @@ class _Reader:
     lines: dict[tuple[str, str], int] = field(default_factory=dict)
     _vms: list[VmModel] = field(default_factory=list)
     _vm_count: int = 0
-    _named: dict[tuple[str, str], Mark] = field(default_factory=dict)
+    _named: dict[tuple[str, str], FileMark] = field(default_factory=dict)
 
-    def take(self, tree: Tree) -> None:
+    def take(self, tree: YamlTree) -> None:
         kind = _kind_of(tree, self.findings)
         if kind is None:
             return
@@ -127,7 +126,7 @@ class _Reader:
             value = model.value()
             yield from (replace(value, name=name) for name in model.names())
 
-    def _keep(self, model: Model, tree: Tree) -> None:
+    def _keep(self, model: Model, tree: YamlTree) -> None:
         names = model.names() if isinstance(model, VmModel) else [model.name]
         self.lines.update(((model.kind, name), tree.start.line) for name in names)
         match model:
@@ -147,7 +146,7 @@ class _Reader:
             case FleetModel():
                 self._keep_fleet(model, tree)
 
-    def _keep_vm(self, model: VmModel, tree: Tree) -> None:
+    def _keep_vm(self, model: VmModel, tree: YamlTree) -> None:
         self._vm_count += model.replicas or 1
         if self._vm_count > MAX_VMS:
             mark = tree.value_mark(("replicas",))
@@ -156,14 +155,14 @@ class _Reader:
         self._name("VM name", model.names(), tree, ("name",))
         self._vms.append(model)
 
-    def _keep_fleet(self, model: FleetModel, tree: Tree) -> None:
+    def _keep_fleet(self, model: FleetModel, tree: YamlTree) -> None:
         self._name("fleet name", [model.name], tree, ("name",))
         for number, entry in enumerate(model.hosts):
             path = ("hosts", number, "name")
             self._name(f"host name in fleet {model.name},", entry.names(), tree, path)
         self.fleets.append(model.value())
 
-    def _name(self, what: str, names: list[str], tree: Tree, path: Path) -> None:
+    def _name(self, what: str, names: list[str], tree: YamlTree, path: Path) -> None:
         """Each name must be new among its kind, and short enough with its number."""
         mark = tree.value_mark(path)
         if len(names[-1]) > MAX_NAME:
@@ -177,7 +176,7 @@ class _Reader:
                 return
 
 
-def _kind_of(tree: Tree, findings: Findings) -> str | None:
+def _kind_of(tree: YamlTree, findings: SpecFindings) -> str | None:
     """The document's kind, or None after saying what is wrong with its head."""
     if not isinstance(tree.data, dict):
         findings.add(tree.start, "a document must be a mapping with apiVersion, kind and name")
@@ -188,7 +187,7 @@ def _kind_of(tree: Tree, findings: Findings) -> str | None:
     return kind if version_ok and kind_ok else None
 
 
-def _one_of(key: str, known: list[str], tree: Tree, findings: Findings) -> bool:
+def _one_of(key: str, known: list[str], tree: YamlTree, findings: SpecFindings) -> bool:
     """Whether a key of the head has a known value; what is wrong goes to ``findings``."""
     words = either(known)
     value = tree.data.get(key)

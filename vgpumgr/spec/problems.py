@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Mark:
+class FileMark:
     """A place in a file; both numbers count from 1."""
 
     line: int
@@ -25,7 +25,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SpecProblem:
     """One finding. ``path`` is the key path (``gpus[0].profile``), empty for a whole document."""
 
     file: str
@@ -46,7 +46,7 @@ class SpecError(UsageError):
 
     code = "usage.spec"
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, problems: tuple[SpecProblem, ...]) -> None:
         what = "flags" if problems[0].file == COMMAND_LINE else "file"
         super().__init__(_summary(problems), next=f"correct the {what} and run the command again")
         self.problems = problems
@@ -65,21 +65,21 @@ class UnknownProfiles(SpecError, UnknownProfile):
 
 
 @dataclass(slots=True)
-class Findings:
+class SpecFindings:
     """Collects problems of one file; after ``MAX_PROBLEMS`` further ones are only counted."""
 
     file: str
-    found: list[Problem] = field(default_factory=list)
+    found: list[SpecProblem] = field(default_factory=list)
     more: int = 0
     profiles: int = 0
 
-    def add(self, mark: Mark, message: str, path: Path = ()) -> None:
+    def add(self, mark: FileMark, message: str, path: Path = ()) -> None:
         """Record one finding."""
         if self.full:
             self.more += 1
         else:
             where = (self.file, mark.line, mark.column)
-            self.found.append(Problem(*where, dotted(path), message))
+            self.found.append(SpecProblem(*where, dotted(path), message))
 
     @property
     def full(self) -> bool:
@@ -94,7 +94,7 @@ class Findings:
         if self.more:
             last = found[-1]
             message = f"and {self.more} more"
-            found.append(Problem(last.file, last.line, last.column, "", message))
+            found.append(SpecProblem(last.file, last.line, last.column, "", message))
         kind = UnknownProfiles if self.profiles == len(self.found) else SpecError
         raise kind(tuple(found))
 
@@ -139,7 +139,7 @@ def did_you_mean(value: object, known: Iterable[str]) -> str:
     return f"; did you mean {near}?" if near else ""
 
 
-def _summary(problems: tuple[Problem, ...]) -> str:
+def _summary(problems: tuple[SpecProblem, ...]) -> str:
     if len(problems) == 1:
         return str(problems[0])
     lines = "\n".join(f"  {each}" for each in problems)

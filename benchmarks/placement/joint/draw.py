@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.placement.sequences import capacity, history
 from benchmarks.placement.supply import fleet_of, vm_of
 from benchmarks.placement.traces import MILLI, Host, Task, TraceError
-from vgpumgr.model.placement import Fleet
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.placement import Mix
 

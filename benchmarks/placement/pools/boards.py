@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.placement.mixed_fleet import a40, a100, l40s
-from vgpumgr.model.placement import GpuSupply, Offer
+from vgpumgr.model.supply import GpuSupply, Offer
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
-from vgpumgr.placement.board import BoardBook
-from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.geometry import mask_of
-from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.table.parts import Part
-from vgpumgr.placement.table.space import StateSpace, state_space
+from vgpumgr.placement.resources.demand import demand_of
+from vgpumgr.placement.resources.gpu_slots import mask_of
+from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
+from vgpumgr.placement.tables.state_keys import Part
+from vgpumgr.placement.tables.state_space import StateSpace, state_space
 
 MIG = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
 GIBS = (2, 4, 8, 16, 24, 48)
@@ -114,7 +113,7 @@ def vm(profile: str, name: str = "vm") -> VmSpec:
 def _listed(
     supply: GpuSupply, profiles: Sequence[str], mixes: Mapping[str, tuple[int, ...]]
 ) -> TableBoard:
-    space = state_space(GpuState("", supply, BoardBook()), [_part(each) for each in profiles])
+    space = state_space(GpuOccupancy("", supply, BoardBook()), [_part(each) for each in profiles])
     assert space is not None
     free = space.free
     taken = np.array([free[0] - free[ways[0].after] for ways in space.takes[0]])

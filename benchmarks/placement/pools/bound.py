@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.placement.pools.boards import Board, TableBoard, offers_of, starts_of
-from vgpumgr.placement.table.space import StateSpace
+from vgpumgr.placement.tables.state_space import StateSpace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from benchmarks.placement.checker import InvalidPlacement
 from benchmarks.placement.pools.boards import Board, offers_of, starts_of
-from vgpumgr.model.placement import Offer
-from vgpumgr.placement.table.space import Step
+from vgpumgr.model.supply import Offer
+from vgpumgr.placement.tables.state_space import StateTransition
 
 
-def check(board: Board, gpus: Iterable[Iterable[Step]]) -> None:
+def check(board: Board, gpus: Iterable[Iterable[StateTransition]]) -> None:
     """Raises ``InvalidPlacement`` where a GPU holds what it cannot."""
     offers = offers_of(board)
     for number, held in enumerate(gpus):
@@ -19,7 +19,7 @@ def check(board: Board, gpus: Iterable[Iterable[Step]]) -> None:
             raise InvalidPlacement(f"GPU {number}: {fault}")
 
 
-def _fault(board: Board, offers: list[Offer], held: list[Step]) -> str:
+def _fault(board: Board, offers: list[Offer], held: list[StateTransition]) -> str:
     units, slices, taken = 0, 0, 0
     for step in held:
         offer = offers[step.part]

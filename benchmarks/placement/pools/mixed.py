@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.placement.pools.boards import Board, Kind, offers_of, starts_of
 from benchmarks.placement.pools.simulate import Pool
-from vgpumgr.placement.table.space import Step
+from vgpumgr.placement.tables.state_space import StateTransition
 
 Ways = tuple[float, int]
 """The best score of a part on a mask, and the slots it then takes; inf, 0 without room."""
@@ -74,7 +74,7 @@ class MaskPool:
         self._score = score
         self._parts = range(len(masks.starts))
         self._taken = [0] * gpus
-        self._held: list[dict[int, Step]] = [{} for _ in range(gpus)]
+        self._held: list[dict[int, StateTransition]] = [{} for _ in range(gpus)]
         self._where: dict[int, int] = {}
         self._known: dict[int, tuple[Ways, ...]] = {}
         self._scores = np.empty((len(masks.starts), gpus))
@@ -88,7 +88,7 @@ class MaskPool:
         if self._scores[part, gpu] == np.inf:
             return False
         _, slots = self._known[self._taken[gpu]][part]
-        self._held[gpu][vm] = Step(part, slots, after=0)
+        self._held[gpu][vm] = StateTransition(part, slots, after=0)
         self._where[vm] = gpu
         self._change(gpu, self._taken[gpu] | slots)
         return True
@@ -98,7 +98,7 @@ class MaskPool:
         gpu = self._where.pop(vm)
         self._change(gpu, self._taken[gpu] & ~self._held[gpu].pop(vm).slots)
 
-    def held(self) -> Iterable[Iterable[Step]]:
+    def held(self) -> Iterable[Iterable[StateTransition]]:
         """See ``Pool``."""
         return [gpu.values() for gpu in self._held]
 

@@ -9,8 +9,8 @@ from benchmarks.placement.pools.boards import Board, Kind, offers_of, vm
 from benchmarks.placement.pools.policies import Budget
 from benchmarks.placement.pools.product import ProductPool, fleet_of, wanted
 from benchmarks.placement.pools.simulate import Pool
-from vgpumgr.model.defrag import How, Moves, Resident, Room, Way
-from vgpumgr.model.placement import Fleet
+from vgpumgr.model.defrag import DefragMoves, FreeRoom, MoveMode, MoveRoute, Resident
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Placer
 from vgpumgr.placement.defrag import plan_moves
@@ -43,7 +43,9 @@ class MovingPool(ProductPool):
     ) -> None:
         super().__init__(board, placer)
         self._bare = bare
-        self._ways: Mapping[str, Way] = {host.name: Way(how=How.LIVE) for host in bare.hosts}
+        self._ways: Mapping[str, MoveRoute] = {
+            host.name: MoveRoute(how=MoveMode.LIVE) for host in bare.hosts
+        }
         self._mib = [offer.memory_mib for offer in offers_of(board)]
         self._budget, self._effort = budget, effort
         self._left = 0.0
@@ -63,9 +65,9 @@ class MovingPool(ProductPool):
         if not most:
             return False
         numbers = {decision.request.name: n for n, (decision, _) in self.placed.items()}
-        goal = Room(request=vm(self.board.profiles[part]))
+        goal = FreeRoom(request=vm(self.board.profiles[part]))
         found = plan_moves(self._bare, self._residents(), goal, most=most, effort=self._effort)
-        if not isinstance(found, Moves):
+        if not isinstance(found, DefragMoves):
             return False
         for move in found.moves:
             self.move(numbers[move.vm], move.target)

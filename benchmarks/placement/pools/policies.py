@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks.placement.pools.boards import Kind, TableKind
 from benchmarks.placement.pools.bound import Bound
 from benchmarks.placement.pools.rankings import noted
+from benchmarks.placement.pools.repair import Repair, carry_out, find_repair
 from benchmarks.placement.pools.simulate import Pool
-from vgpumgr.placement.defrag.repair import Repair, carry_out, find_repair
-from vgpumgr.placement.table.pool import Ranking, TablePool
-from vgpumgr.placement.table.space import StateSpace, Step
+from benchmarks.placement.pools.table_pool import Ranking, TablePool
+from vgpumgr.placement.tables.state_space import StateSpace, StateTransition
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Ranked:
         """See ``Pool``."""
         self.table.remove(vm)
 
-    def held(self) -> Iterable[Iterable[Step]]:
+    def held(self) -> Iterable[Iterable[StateTransition]]:
         """See ``Pool``."""
         return [gpu.values() for gpu in self.table.held]
 
@@ -156,7 +156,7 @@ class Free:
         """See ``Pool``."""
         self._bound.leave(self._parts[vm])
 
-    def held(self) -> Iterable[Iterable[Step]]:
+    def held(self) -> Iterable[Iterable[StateTransition]]:
         """Nothing is placed."""
         return []
 

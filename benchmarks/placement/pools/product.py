@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from benchmarks.placement.pools.boards import Board, Kind, vm
 from benchmarks.placement.pools.simulate import Pool
-from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply, Placed
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.geometry import mask_of
-from vgpumgr.placement.table.space import Step
+from vgpumgr.placement.resources.gpu_slots import mask_of
+from vgpumgr.placement.tables.state_space import StateTransition
 
 PLENTY = 1 << 20
 """Of vCPUs and MiB: GPUs alone are short."""
@@ -39,11 +40,11 @@ class ProductPool:
 
     def __init__(self, board: Board, placer: Placer) -> None:
         self.board = board
-        self.placed: dict[int, tuple[Placed, Step]] = {}
+        self.placed: dict[int, tuple[Placed, StateTransition]] = {}
         self.moved: list[int] = []
         self.log: list[tuple[int, str | None]] = []
         self._placer = placer
-        self._gpus: dict[str, dict[int, Step]] = {}
+        self._gpus: dict[str, dict[int, StateTransition]] = {}
 
     def accept(self, number: int, part: int) -> bool:
         """See ``Pool``."""
@@ -73,11 +74,11 @@ class ProductPool:
         self._placer.commit(decision)
         (assigned,) = decision.assignments
         slots = mask_of(assigned.slots) if assigned.offer.starts else 0
-        step = Step(part, slots, after=0)
+        step = StateTransition(part, slots, after=0)
         self.placed[number] = decision, step
         self._gpus.setdefault(assigned.gpu, {})[number] = step
 
-    def held(self) -> Iterable[Iterable[Step]]:
+    def held(self) -> Iterable[Iterable[StateTransition]]:
         """See ``Pool``."""
         return [gpu.values() for gpu in self._gpus.values()]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.placement.pools.boards import TableBoard, TableKind
-from vgpumgr.placement.policies.fragmentation import cutting, leftover
-from vgpumgr.placement.table.pool import Ranking, by_worth, ranked
-from vgpumgr.placement.table.space import StateSpace, Step
-from vgpumgr.placement.table.values import state_values
+from benchmarks.placement.pools.table_pool import Ranking, by_worth, ranked
+from vgpumgr.placement.scores.fragmentation import cutting, leftover
+from vgpumgr.placement.scores.state_values import state_values
+from vgpumgr.placement.tables.state_space import StateSpace, StateTransition
 
 Floats = NDArray[np.float64]
 _FAR = 1 << 20
@@ -43,7 +43,7 @@ def depth_first(board: TableBoard) -> Ranking:
     )
 
 
-def _near(first: float, step: Step) -> float:
+def _near(first: float, step: StateTransition) -> float:
     """Where equal, the fewer larger places are broken the better."""
     return first + step.broken / 1000
 

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.placement.pools.arrivals import Arrivals
 from benchmarks.placement.pools.boards import Board
 from benchmarks.placement.pools.checker import check
-from vgpumgr.placement.table.space import Step
+from vgpumgr.placement.tables.state_space import StateTransition
 
 CHECKED_EVERY = 50
 
@@ -31,7 +31,7 @@ class Pool(Protocol):
         """It goes."""
         ...
 
-    def held(self) -> Iterable[Iterable[Step]]:
+    def held(self) -> Iterable[Iterable[StateTransition]]:
         """What lies on each GPU; nothing where nothing is placed."""
         ...
 

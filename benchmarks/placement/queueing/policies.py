@@ -11,12 +11,11 @@ from benchmarks.placement.queueing.scene import Scene
 from benchmarks.placement.supply import fleet_of, vm_of
 from benchmarks.placement.traces import Shape
 from vgpumgr.model.placement import Placed
-from vgpumgr.model.queue import Rules, Waiting
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import PlacementPolicy
-from vgpumgr.placement.mix import Mix
+from vgpumgr.model.queue import QueueRules, WaitingVm
+from vgpumgr.model.vm import PlacementPolicy, Terms
 from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.queue import Queue
+from vgpumgr.placement.queue import WaitingQueue
+from vgpumgr.placement.request_mix import Mix
 
 
 class Policy(Protocol):
@@ -36,7 +35,7 @@ class Policy(Protocol):
 
 
 class Ours:
-    """``Queue`` over the product's ``Placer``, under one set of rules for all loads.
+    """``WaitingQueue`` over the product's ``Placer``, under one set of rules for all loads.
 
     ``history`` is what placement knows of requests beforehand; ``bounds`` whether users say how
     long they run at most; ``planned`` whether placement goes by a plan made from the history.
@@ -48,7 +47,7 @@ class Ours:
         history: Sequence[Shape],
         *,
         bounds: bool = True,
-        rules: Rules | None = None,
+        rules: QueueRules | None = None,
         planned: bool = False,
     ) -> None:
         fleet = fleet_of(scene.hosts, scene.shapes)
@@ -60,7 +59,7 @@ class Ours:
             plan=_plan(fleet, past) if planned else None,
         )
         self._scene, self._bounds = scene, bounds
-        self._queue = Queue(placer, rules=rules or Rules())
+        self._queue = WaitingQueue(placer, rules=rules or QueueRules())
         self._vms = [vm_of(shape) for shape in scene.shapes]
         self._host = {host.name: number for number, host in enumerate(fleet.hosts)}
         self._gpu = {gpu.id: n for host in fleet.hosts for n, gpu in enumerate(host.gpus)}
@@ -69,7 +68,7 @@ class Ours:
         """A request waits from now on."""
         vm = replace(self._vms[self._scene.kinds[request]], name=str(request))
         runtime = float(self._scene.bounds[request]) if self._bounds else None
-        self._queue.add(Waiting(vm=vm, since=now, terms=Terms(runtime_s=runtime)))
+        self._queue.add(WaitingVm(vm=vm, since=now, terms=Terms(runtime_s=runtime)))
 
     def end(self, request: int) -> None:
         """One that ran has ended."""
@@ -88,7 +87,8 @@ class Ours:
 
 
 def _plan(fleet: object, past: object) -> object:
-    from vgpumgr.placement.plan import Plan, make_plan
+    from vgpumgr.placement.capacity_plan.plan_maker import make_plan
+    from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan
 
     plan = make_plan(fleet, past)
-    return plan if isinstance(plan, Plan) else None
+    return plan if isinstance(plan, CapacityPlan) else None

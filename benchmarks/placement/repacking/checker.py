@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.placement.checker import InvalidPlacement
-from vgpumgr.model.defrag import Move, Resident
-from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply, Placed
+from vgpumgr.model.defrag import Resident, VmMove
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
 
 
-def check(fleet: Fleet, residents: Sequence[Resident], moves: Sequence[Move], empty: int) -> None:
+def check(fleet: Fleet, residents: Sequence[Resident], moves: Sequence[VmMove], empty: int) -> None:
     """Raises ``InvalidPlacement`` unless every step is feasible and ``empty`` GPUs end up empty.
 
     In a step the VM is in both of its places.

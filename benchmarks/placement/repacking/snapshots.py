@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.placement.mixed_fleet import a40, a100
-from vgpumgr.model.defrag import How, Resident, Way
-from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply, Placed
+from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
 from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer
 
@@ -90,14 +91,14 @@ def snapshot(shape: Shape, gpus: int, seed: int) -> Snapshot:
     order = rng.permutation(len(held)).tolist()
     while order and taken > LEFT * gpus * shape.board.units:
         taken -= _units(held[order.pop()])
-    ways = {host.name: Way(how=How.LIVE) for host in fleet.hosts}
+    ways = {host.name: MoveRoute(how=MoveMode.LIVE) for host in fleet.hosts}
     stay = [held[number] for number in sorted(order)]
     return Snapshot(
         shape=shape, fleet=fleet, residents=tuple(_resident(each, ways) for each in stay)
     )
 
 
-def _resident(placed: Placed, ways: dict[str, Way]) -> Resident:
+def _resident(placed: Placed, ways: dict[str, MoveRoute]) -> Resident:
     gpu_mib = sum(part.offer.memory_mib for part in placed.assignments)
     return Resident(placed=placed, ways=ways, gpu_mib=gpu_mib, memory_mib=placed.request.memory_mib)
 

@@ -12,7 +12,7 @@ from benchmarks.placement.sequences import in_tie_order
 from benchmarks.placement.speeds.load import Load
 from benchmarks.placement.supply import fleet_of, vm_of
 from benchmarks.placement.traces import Host, Shape, Task
-from vgpumgr.model.placement import Fleet, HostSupply, NumaSupply
+from vgpumgr.model.supply import Fleet, HostSupply, NumaSupply
 from vgpumgr.model.vm import Affinity, NumaPolicy, VmSpec
 
 TYPES = 151

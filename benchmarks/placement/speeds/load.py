@@ -12,7 +12,7 @@ from benchmarks.placement.baselines.cluster import Cluster, Shapes
 from benchmarks.placement.policy import Place
 from benchmarks.placement.traces import MILLI, Host, Shape
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework
-from vgpumgr.model.placement import Usage
+from vgpumgr.model.supply import Usage
 
 _TRIES = 50
 """Hosts that a task is tried on; then it is left out."""

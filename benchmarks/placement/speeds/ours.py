@@ -10,10 +10,12 @@ from typing import Any
 
 from benchmarks.placement.speeds.fleet import Types
 from benchmarks.placement.speeds.stopwatch import Stopwatch, rss_mib
-from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.plan import Plan, make_plan
+from vgpumgr.placement.capacity_plan.plan_maker import make_plan
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan
 
 RACK = 40
 
@@ -27,7 +29,7 @@ def ours(
     solving, starting, cold, ahead = Stopwatch(), Stopwatch(), Stopwatch(), Stopwatch()
     with solving.running():
         made = make_plan(fleet, past)
-    plan = made if isinstance(made, Plan) else None
+    plan = made if isinstance(made, CapacityPlan) else None
     with starting.running():
         policy = PlacementPolicy.LEAST_FRAGMENTATION
         placer = Placer(fleet, policy, mix=Mix.of(past), plan=plan, seed=1)

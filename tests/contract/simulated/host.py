@@ -12,10 +12,10 @@ from tests.contract.bench import B, Cases
 from tests.contract.nvml import Nvml
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimFleet, SimHost
-from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.model.sim_fleet import SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
-from vgpumgr.sim.injecting import inject
+from vgpumgr.sim.injection import inject
+from vgpumgr.sim.simulated_host import SimulatedHost
 
 _RUN_S = 60.0
 

@@ -7,7 +7,7 @@ from tests.contract.mdev_bench import MdevBench
 from tests.contract.simulated.host import Run, SimMachine
 from tests.contract.simulated.values import FIRST, turned_on
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimBoard, SimHost
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
 
 MDEVS = SimHost(
     name="h1", boards=tuple(SimBoard(board=each) for each in ("T4", "A2", "mbochs", "mtty"))

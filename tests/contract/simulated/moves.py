@@ -10,10 +10,10 @@ from tests.contract.bench import Cases
 from tests.contract.move_bench import Kind, Mdevs, MoveBench, TypedVfs
 from tests.contract.move_cases import CASES, DEVICE_CASES, DISK_CASES, WHOLE_CASES
 from tests.contract.simulated.values import FIRST, NEW, number, turned_on
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
+from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
 
 T4, A40 = FIRST, "0000:43:00.0"

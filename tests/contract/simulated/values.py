@@ -7,7 +7,7 @@ from typing import Any
 from vgpumgr import catalog
 from vgpumgr.model.host import Versions
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimBoard, SimHost
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
 
 FIRST = "0000:41:00.0"
 A100, H100, RTX_PRO = "A100-PCIE-80GB", "H100-PCIE-80GB", "RTX-PRO-6000-BSE"

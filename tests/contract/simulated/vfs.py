@@ -11,7 +11,7 @@ from tests.contract.simulated.values import FIRST, RTX_PRO, host, number, total,
 from tests.contract.sriov_cases import SriovBench
 from tests.contract.vendor_vf_bench import VendorVfBench
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import UNLISTED_PLAIN, UNLISTED_VGPU
+from vgpumgr.model.sim_fleet import UNLISTED_PLAIN, UNLISTED_VGPU
 
 
 def sriov(board: str, count: int, *lists: Any) -> Run[SriovBench]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contract import (
-    passthrough_cases,
-)
+from tests.contract import passthrough_cases
 from tests.contract.passthrough_cases import PassthroughBench
 from tests.contract.simulated.host import Run, SimMachine
 from tests.contract.simulated.values import FIRST, host
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import UNLISTED_PLAIN
+from vgpumgr.model.sim_fleet import UNLISTED_PLAIN
 
 
 def whole(board: str, *lists: Any) -> Run[PassthroughBench]:

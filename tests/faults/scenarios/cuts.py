@@ -8,7 +8,7 @@ from tests.faults import commands
 from tests.faults.scenario import Command, Place, Prepare, Scenario
 from tests.faults.scenarios import adopted, emptied, hosts, images, moves
 from tests.faults.scenarios.ways import FRESH, OVERLAY, SEED, WAYS, Way
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 
 # How a host that comes or goes, and how an image, was cut.
 _IMAGES = {

@@ -9,7 +9,7 @@ from tests.faults import commands
 from tests.faults.scenario import FENCE, Command, Place, Prepare, Scenario
 from tests.faults.scenarios.ways import FRESH, WAYS, Way
 from tests.simworld import vm
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import DiskSpec
 
 _NAS = (DiskSpec(pool="nas", size_bytes=1 << 20),)

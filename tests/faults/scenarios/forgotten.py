@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.faults import commands
 from tests.faults.scenario import Place, Prepare, Scenario
 from tests.faults.scenarios.ways import FRESH, WAYS, Way
-from vgpumgr.helper import state
+from vgpumgr.helper import claims
 
 THAWED = ("mdev", "vfio-vf in MIG")
 Since = Callable[[Place, Way], None]
@@ -56,10 +56,10 @@ def _blank(place: Place) -> None:
     for name in ("desk", "keeper"):
         host.domains.destroy(name)
         host.domains.undefine(name)
-    for unit in host.system.list(state.CLAIMS):
-        host.system.remove(f"{state.CLAIMS}/{unit}")
-    for fleet in host.system.list(state.EPOCHS):
-        host.system.remove(f"{state.EPOCHS}/{fleet}")
+    for unit in host.system.list(claims.CLAIMS):
+        host.system.remove(f"{claims.CLAIMS}/{unit}")
+    for fleet in host.system.list(claims.EPOCHS):
+        host.system.remove(f"{claims.EPOCHS}/{fleet}")
 
 
 def _noticed() -> Scenario:

@@ -11,10 +11,10 @@ from tests.faults import commands
 from tests.faults.scenario import Place, Prepare, Scenario
 from tests.faults.scenarios.emptied import TWO, on_h1
 from tests.faults.scenarios.ways import FRESH, WAYS
-from vgpumgr.engine.heal.report import Chosen
+from vgpumgr.engine.heal.remedy import Chosen
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.sim.drivers.vgpu_files import PLUGIN_ENDS_S
-from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.sim.simulated_host import SimulatedHost
 
 _CLAIMS = "/var/lib/vgpumgr/claims"
 Change = Callable[[Place, SimulatedHost], None]

@@ -12,7 +12,8 @@ from tests.poolsim import NEW, OLD, STAFF, spec
 from tests.simworld import host
 from vgpumgr.app.composition import App
 from vgpumgr.model.defrag import LogoffMove
-from vgpumgr.model.pool import Booking, PoolKind, ScaleIn, UpdatePolicy
+from vgpumgr.model.desktop import Booking
+from vgpumgr.model.pool import PoolKind, ScaleIn, UpdatePolicy
 
 _HOSTS = (host("T4", images=(f"{OLD}.qcow2", f"{NEW}.qcow2")),)
 _SPEC = replace(spec(least=1, spare=1, most=3), shrink_after_s=0.0)

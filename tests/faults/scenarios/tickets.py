@@ -12,15 +12,16 @@ from typing import Any
 from tests.faults.scenario import Place, Scenario
 from tests.simworld import host, vm
 from vgpumgr.app.composition import App
-from vgpumgr.app.tickets.door import LoopbackDoors
-from vgpumgr.app.tickets.secret import Half
+from vgpumgr.app.console_proxy import LoopbackProxies
+from vgpumgr.app.console_tickets import PasswordHalf
 from vgpumgr.engine.clock import SystemClock
-from vgpumgr.engine.reconcile import SerialTurns
-from vgpumgr.engine.ticketing.asking import Wish, connect
-from vgpumgr.engine.ticketing.desk import Desk
+from vgpumgr.engine.consoles.connection_broker import Desk
+from vgpumgr.engine.consoles.console_request import Wish, connect
+from vgpumgr.engine.controller.cycle_threads import SerialTurns
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.ports import Door, Stream
-from vgpumgr.sim import joining, vnc
+from vgpumgr.model.ports import ConsoleProxy, Stream
+from vgpumgr.sim import joined_helper
+from vgpumgr.sim.libvirt import vnc_consoles
 
 _MACHINE = "here"
 
@@ -43,21 +44,21 @@ class _Screens:
 
     def console(self, domain: str, _vm_id: str) -> Stream:
         near, far = socket.socketpair()
-        vnc.serve(far, domain)
-        return joining.Program(near)
+        vnc_consoles.serve_vnc(far, domain)
+        return joined_helper.JoinedProgram(near)
 
     def close(self) -> None:
         """Nothing to close."""
 
 
 def _connected(app: App) -> None:
-    turns: SerialTurns[Door] = SerialTurns(app.engine.clock)
-    doors = LoopbackDoors(10.0)
+    turns: SerialTurns[ConsoleProxy] = SerialTurns(app.engine.clock)
+    doors = LoopbackProxies(10.0)
     session = replace(app.engine, hosts=_Screens())
     desk = Desk(session, _MACHINE, doors, turns, open_s=60.0, emit=lambda _: None)
     desk.round()  # what a killed one left is closed, or answered
     asker = replace(app.engine, clock=_Working(desk))
-    wish = Wish(user="ann", machine=_MACHINE, key=Half().public, timeout_s=60.0)
+    wish = Wish(user="ann", machine=_MACHINE, key=PasswordHalf().public, timeout_s=60.0)
     assert connect(asker, "desk", wish).address
     desk.close()
     left = [each.id for each in app.engine.ledger.tickets()]

@@ -8,7 +8,7 @@ from tests.faults.scenario import Place
 from tests.simworld import NEW, host, vm
 from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.simulated import SimBoard, SimHost
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
 from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, VmSpec
 
 FRESH = DiskSpec(size_bytes=1 << 20)

@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from vgpumgr.app.status_file import StatusFile
-from vgpumgr.engine.reconcile import Status
+from vgpumgr.app.controller_process import StatusFile
+from vgpumgr.engine.controller.cycle_schedule import Status
 
 
 def test_no_link_that_somebody_put_there_is_followed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.unit.benchmarks import fleets
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Placer
-from vgpumgr.placement.state import FleetState
+from vgpumgr.placement.resources.host_state import FleetState
 
 
 def world(seed: int) -> tuple[tuple[Host, ...], tuple[Task, ...]]:

@@ -12,13 +12,13 @@ from benchmarks.placement.repacking.checker import check
 from benchmarks.placement.repacking.problem import counted, problem
 from benchmarks.placement.repacking.snapshots import Snapshot, shapes, snapshot
 from benchmarks.placement.solver import Solver
-from vgpumgr.model.defrag import Empty, Moves
+from vgpumgr.model.defrag import DefragMoves, EmptyGpus
 from vgpumgr.placement.defrag import plan_moves
 
 
-def planned(snap: Snapshot, empty: int) -> Moves:
-    found = plan_moves(snap.fleet, snap.residents, Empty(gpus=empty))
-    assert isinstance(found, Moves)
+def planned(snap: Snapshot, empty: int) -> DefragMoves:
+    found = plan_moves(snap.fleet, snap.residents, EmptyGpus(gpus=empty))
+    assert isinstance(found, DefragMoves)
     return found
 
 

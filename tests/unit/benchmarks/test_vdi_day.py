@@ -11,8 +11,8 @@ from benchmarks.vdi.baseline import FirstCome
 from benchmarks.vdi.ours import Controller
 from benchmarks.vdi.run import Make, day
 from benchmarks.vdi.scene import fleet, pools
-from vgpumgr.model.placement import Fleet
 from vgpumgr.model.pool import PoolSpec, Size
+from vgpumgr.model.supply import Fleet
 
 KEYS = {
     "users_without_desktop_while_startable",

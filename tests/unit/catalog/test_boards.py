@@ -222,7 +222,7 @@ def test_the_catalogue_loads_without_heavy_imports() -> None:
 
 def test_a_table_is_read_when_it_is_asked_for() -> None:
     program = (
-        "from vgpumgr import catalog\nfrom vgpumgr.catalog.tables import table\n"
+        "from vgpumgr import catalog\nfrom vgpumgr.catalog.shipped_tables import table\n"
         "assert table.cache_info().currsize == 0\ncatalog.boards()\n"
         "assert table.cache_info().currsize == 2\ncatalog.xid(79)\n"
         "assert table.cache_info().currsize == 3\n"

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from vgpumgr import catalog
-from vgpumgr.catalog.tables import table
+from vgpumgr.catalog.shipped_tables import table
 
 MIG_BOARDS = [each for each in catalog.boards() if catalog.mig(each)]
 PLAIN = [each for each in MIG_BOARDS if "RTX" not in each.key]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vgpumgr import catalog
-from vgpumgr.catalog.tables import table
+from vgpumgr.catalog.shipped_tables import table
 
 BOARDS = [each for each in catalog.boards() if each.types]
 

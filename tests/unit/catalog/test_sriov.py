@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vgpumgr import catalog
-from vgpumgr.catalog.tables import table
+from vgpumgr.catalog.shipped_tables import table
 
 
 def test_every_row_is_looked_up_by_key_and_pci_id() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vgpumgr import catalog
-from vgpumgr.catalog.tables import table
+from vgpumgr.catalog.shipped_tables import table
 
 
 def listed() -> list[catalog.Xid]:

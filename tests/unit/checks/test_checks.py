@@ -25,11 +25,11 @@ from tests.unit.checks.values import (
     WELL,
 )
 from vgpumgr.checks import CHECKS, check_host
-from vgpumgr.model.examined import Bar, Examination, Examined, Finding, Mark
+from vgpumgr.model.examination import Bar, CheckOutcome, Examination, Finding, HostSetup
 from vgpumgr.model.gpu import VfFacts
 from vgpumgr.model.host import UnknownPart, Versions
 
-OK, WARN, BAD, UNKNOWN = Mark.OK, Mark.WARN, Mark.BAD, Mark.UNKNOWN
+OK, WARN, BAD, UNKNOWN = CheckOutcome.OK, CheckOutcome.WARN, CheckOutcome.BAD, CheckOutcome.UNKNOWN
 RESTORE = "vgpumgr-restore.service"
 SHARED = (*A40.group_devices, "0000:42:00.0")
 
@@ -192,7 +192,7 @@ def test_a_healthy_host_passes_every_check() -> None:
 
 @pytest.mark.parametrize(("changed", "check", "mark", "words", "fix"), CASES.values(), ids=CASES)
 def test_one_change_and_that_check_alone_names_it_and_what_helps(
-    changed: Examination, check: str, mark: Mark, words: str, fix: str
+    changed: Examination, check: str, mark: CheckOutcome, words: str, fix: str
 ) -> None:
     found = differing(changed)
     # Without an IOMMU nothing can be said of what only it does.
@@ -212,7 +212,7 @@ def test_the_page_on_doctor_has_a_row_for_every_check() -> None:
     assert rows[1:] == [each.check for each in check_host(HEALTHY)]
 
 
-PARTS = [each.name for each in fields(Examined) if each.default is None]
+PARTS = [each.name for each in fields(HostSetup) if each.default is None]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -226,7 +226,7 @@ def test_what_could_not_be_read_is_never_taken_for_absent(part: str) -> None:
 
 
 def test_a_host_of_which_nothing_was_read_is_unknown_and_not_bad() -> None:
-    nothing = Examined(unknown=(UnknownPart(part="examine", why="no verb 'examine'"),))
+    nothing = HostSetup(unknown=(UnknownPart(part="examine", why="no verb 'examine'"),))
     examination = replace(HEALTHY, seen=nothing, clock_offset_s=None)
     marks = {each.check: each.mark for each in check_host(examination)}
     assert BAD not in marks.values()

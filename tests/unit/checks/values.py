@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpumgr.model.examined import Bar, Examination, Examined, UnitState
+from vgpumgr.model.examination import Bar, Examination, HostSetup, UnitState
 from vgpumgr.model.gpu import GpuFacts, VendorVgpu, VfFacts
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool, Versions
 
@@ -44,7 +44,7 @@ FACTS = HostFacts(
     gpus=(A40,),
     pools=(POOL,),
 )
-SEEN = Examined(
+SEEN = HostSetup(
     helper="2",
     installed="2",
     user="gpuadm",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from vgpumgr.cli.commands.map import bar
 from vgpumgr.cli.terminal import unstyled
-from vgpumgr.cli.views.bars import bar
-from vgpumgr.cli.views.folding import folded
-from vgpumgr.cli.views.gpu_words import instance_text, mig_text, vfs_text
-from vgpumgr.cli.views.layout_plans import change_text, goal_item, goal_text, layout_plan_text
-from vgpumgr.cli.views.vm_items import part_text
+from vgpumgr.cli.views.gpu_views import instance_text, mig_text, vfs_text
+from vgpumgr.cli.views.layout_views import change_text, goal_item, goal_text, layout_plan_text
+from vgpumgr.cli.views.plan_views import folded
+from vgpumgr.cli.views.vm_views import part_text
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.layout import (
     CreateInstance,
@@ -25,7 +25,7 @@ from vgpumgr.model.layout import (
     SetScheduler,
     SetVfs,
 )
-from vgpumgr.model.placement import GpuSupply, InstanceSupply, Offer, Start, Usage
+from vgpumgr.model.supply import GpuSupply, InstanceSupply, Offer, SlotStart, Usage
 from vgpumgr.model.words import ranges, span_words, spanned
 
 
@@ -58,7 +58,7 @@ OFFER = Offer(
     units=2,
     max_instances=4,
     memory_mib=1024,
-    starts=tuple(Start(at=at, slots=(at, at + 1)) for at in (0, 2, 4, 6)),
+    starts=tuple(SlotStart(at=at, slots=(at, at + 1)) for at in (0, 2, 4, 6)),
 )
 
 

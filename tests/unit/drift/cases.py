@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from tests.unit.drift import values
 from tests.unit.drift.values import Fleet
-from vgpumgr.domainxml import Parts
-from vgpumgr.engine.drift import Defined, Work
+from vgpumgr.domainxml import DomainParts
+from vgpumgr.engine.drift.host_comparison import Defined, Work
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.gpu import GpuHealth, GpuState, Mdev
 from vgpumgr.model.host import ClaimFacts
-from vgpumgr.model.journal import LAYOUT, TaskRecord, TaskState
 from vgpumgr.model.layout import GpuLayout, LayoutRecord
+from vgpumgr.model.operation import LAYOUT, TaskRecord, TaskState
 from vgpumgr.model.vm import VmState
 
 FOREIGN_MDEV = "11111111-2222-3333-4444-555555555555"
@@ -33,7 +33,7 @@ class Case:
 def defined(fleet: Fleet, **settings: str) -> Fleet:
     """With settings of the definition changed."""
     old = fleet.seen["h1"].definitions["web"]
-    parts = Parts({**old.parts.settings, **settings}, old.parts.devices)
+    parts = DomainParts({**old.parts.settings, **settings}, old.parts.devices)
     return fleet.with_seen(definitions={"web": Defined(parts, old.mark)})
 
 
@@ -41,7 +41,7 @@ def with_device(fleet: Fleet, name: str, text: str = "") -> Fleet:
     """With a device added to the definition, and to the running domain."""
     old = fleet.seen["h1"].definitions["web"]
     devices = {**old.parts.devices, name: text}
-    parts = Parts(old.parts.settings, devices)
+    parts = DomainParts(old.parts.settings, devices)
     return fleet.with_seen(
         definitions={"web": Defined(parts, old.mark)}, running_devices={"web": devices}
     )

@@ -16,7 +16,7 @@ from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import Allocation, DiskSpec, GpuRequest, VmSpec
 from vgpumgr.sim.drivers.vgpu_files import PLUGIN_ENDS_S
 

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.drift import values
 from tests.unit.drift.cases import CASES, F, M, foreign_mdev, forgotten, layout, on_driver, vgpu
 from tests.unit.drift.values import FLEETS
-from vgpumgr.engine.drift import Work
+from vgpumgr.engine.drift.host_comparison import Work
 from vgpumgr.model.drift import DriftKind as Kind
-from vgpumgr.model.journal import TaskRecord
+from vgpumgr.model.operation import TaskRecord
 
 
 @pytest.mark.parametrize("name", FLEETS)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.drift.looking import look
-from vgpumgr.engine.drift.work import work
+from vgpumgr.engine.drift.drift_survey import look
+from vgpumgr.engine.drift.host_comparison import work
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostFacts

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.drift import Seen, Work, compare
-from vgpumgr.engine.drift.looking import look
-from vgpumgr.engine.view import LedgerView
+from vgpumgr.engine.drift.drift_survey import compare, look
+from vgpumgr.engine.drift.host_comparison import Seen, Work
+from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.drift import Drift
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import Allocation, DiskSpec, GpuRequest, NicSpec, VmRecord, VmSpec
 
 DISK = DiskSpec(size_bytes=1 << 30)

@@ -11,7 +11,7 @@ from tests.contract.simulated.host import SimMachine
 from tests.simworld import OLD, SimWorld, host
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 
 UUID = "1dc2f94f-bb27-4186-a8b5-97c5e784fc0a"
 MDEV = "11111111-2222-3333-4444-555555555555"

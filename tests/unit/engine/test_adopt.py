@@ -23,13 +23,13 @@ from tests.unit.engine.foreign import (
     pci_hostdev,
 )
 from vgpumgr.engine.adoption.candidate import Candidate
-from vgpumgr.engine.heal.report import Chosen
+from vgpumgr.engine.heal.remedy import Chosen
 from vgpumgr.helper.dispatch import handle
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
-from vgpumgr.model.journal import TaskState
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.operation import TaskState
+from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import Affinity
 
 OTHER = MDEV.replace("1111-2222", "1111-3333")

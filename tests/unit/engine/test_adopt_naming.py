@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpumgr.engine.adoption.naming import fault_of
+from vgpumgr.engine.adoption.candidate import fault_of
 from vgpumgr.model.vm import NAME
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml import Described, GivenDevice
-from vgpumgr.engine.adoption.spec import spec_of
+from vgpumgr.engine.reservation.domain_plan import spec_of
 from vgpumgr.model.domain import Ownership
 from vgpumgr.model.vm import NicSpec, NumaPolicy, VmSpec
 

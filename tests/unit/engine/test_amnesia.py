@@ -15,14 +15,14 @@ from sqlalchemy.engine import URL
 from tests.checker.trail import replay
 from tests.simworld import SimWorld, host, vm
 from tests.unit.store import values
-from vgpumgr.engine.amnesia import thawing
-from vgpumgr.engine.amnesia.evidence import evidence
-from vgpumgr.helper import state
+from vgpumgr.engine.inventory.rollback_detection import evidence
+from vgpumgr.engine.ledger_recovery import ledger_thaw
+from vgpumgr.helper import claims
 from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
 from vgpumgr.model.errors import Conflict, Frozen, HostUnreachable, PartlyDone
-from vgpumgr.model.freeze import Freeze, Remembered
 from vgpumgr.model.host import ClaimFacts
 from vgpumgr.model.layout import GpuLayout
+from vgpumgr.model.ledger_state import Freeze, Remembered
 from vgpumgr.model.vm import Affinity, DiskSpec, VmSpec
 from vgpumgr.store.schema import metadata
 
@@ -120,12 +120,12 @@ def test_a_ledger_of_ten_minutes_ago_is_frozen_and_learns(world: SimWorld) -> No
     assert sorted(on_hosts(world)) == devices
 
     before = world.ledger.epoch()
-    found = thawing.plan(world.engine)
+    found = ledger_thaw.plan(world.engine)
     assert not found.conflicts
     assert world.ledger.frozen() is not None
     assert [each.name for each in world.ledger.vms()] == ["old"]
 
-    thawing.thaw(world.engine)
+    ledger_thaw.thaw(world.engine)
     assert world.ledger.frozen() is None
     assert world.ledger.epoch() > before
     assert {each.name for each in world.ledger.vms()} == {"old", "new-1", "new-2", "bare"}
@@ -147,7 +147,7 @@ def test_what_it_learned_can_be_stopped_started_and_deleted(world: SimWorld) -> 
     world.apply(desk("new", autostart=True))
     put_back()
     world.engine.refresh()
-    thawing.thaw(world.engine)
+    ledger_thaw.thaw(world.engine)
     world.engine.stop_vms(["new"], force=True, timeout_s=1).raise_for_failure()
     world.engine.start(["new"]).raise_for_failure()
     assert ledger_knows_the_hosts(world)
@@ -173,7 +173,7 @@ def test_a_vm_that_was_changed_or_moved_meanwhile_is_where_its_domain_is(world: 
     world.engine.refresh()
     assert world.ledger.frozen() is not None
     assert world.ledger.vm("moved").host == home
-    thawing.thaw(world.engine)
+    ledger_thaw.thaw(world.engine)
     assert world.ledger.vm("moved").host == to
     assert world.ledger.vm("grown").spec.memory_mib == 1024
     assert {each.host for each in world.ledger.allocations() if each.vm == "moved"} == {to}
@@ -190,11 +190,11 @@ def test_units_given_on_meanwhile_have_one_owner_again(world: SimWorld) -> None:
     put_back()
     world.engine.refresh()
     with pytest.raises(PartlyDone) as caught:
-        thawing.thaw(world.engine)
+        ledger_thaw.thaw(world.engine)
     assert "the ledger has its units as those of full-0, full-1, full-2" in caught.value.why
     assert "--forget NAME" in caught.value.why
     assert len(world.ledger.allocations()) == 4
-    thawing.thaw(world.engine, forget=["full-2"])
+    ledger_thaw.thaw(world.engine, forget=["full-2"])
     assert {each.vm for each in world.ledger.allocations()} == {
         "full-0",
         "full-1",
@@ -216,13 +216,13 @@ def test_a_name_used_again_is_a_conflict_until_the_operator_forgets_the_old(
     put_back()
     world.engine.refresh()
     with pytest.raises(PartlyDone, match="stays frozen") as caught:
-        thawing.thaw(world.engine)
+        ledger_thaw.thaw(world.engine)
     assert "--forget web" in caught.value.why
     assert world.ledger.frozen() is not None
     assert {each.name for each in world.ledger.vms()} == {"web", "stays", "more"}
     with pytest.raises(Conflict, match="stays is not gone"):
-        thawing.thaw(world.engine, forget=["stays"])
-    thawing.thaw(world.engine, forget=["web"])
+        ledger_thaw.thaw(world.engine, forget=["stays"])
+    ledger_thaw.thaw(world.engine, forget=["web"])
     assert world.ledger.frozen() is None
     assert world.ledger.vm("web").id != old
     assert ledger_knows_the_hosts(world)
@@ -236,9 +236,9 @@ def test_every_host_must_answer_or_be_left_out_and_cordoned(world: SimWorld) -> 
     world.engine.refresh()
     world.sim.host("h2").faults.unreachable = True
     with pytest.raises(HostUnreachable, match="did not report"):
-        thawing.thaw(world.engine)
+        ledger_thaw.thaw(world.engine)
     assert world.ledger.frozen() is not None
-    thawing.thaw(world.engine, without=["h2"])
+    ledger_thaw.thaw(world.engine, without=["h2"])
     assert world.ledger.frozen() is None
     assert world.ledger.host("h2").cordoned
     assert [each.name for each in world.ledger.vms()] == ["here"]
@@ -262,7 +262,7 @@ def test_a_claim_whose_creation_was_cut_can_be_deleted_afterwards(world: SimWorl
     opened.domains.undefine("cut")
     put_back()
     world.engine.refresh()
-    thawing.thaw(world.engine)
+    ledger_thaw.thaw(world.engine)
     [left] = world.ledger.vms()
     assert left.name.startswith("cut-")
     world.delete(left.name)
@@ -288,7 +288,7 @@ def test_a_frozen_ledger_starts_nothing_and_still_gives_back(world: SimWorld) ->
         assert (caught.value.why, caught.value.next) == ("because", "vgpumgr store thaw")
     world.delete("old")
     assert [each.name for each in world.ledger.vms()] == ["other"]
-    thawing.thaw(world.engine)
+    ledger_thaw.thaw(world.engine)
     world.apply(desk("new"))
 
 
@@ -320,10 +320,10 @@ def blank(world: SimWorld, name: str) -> None:
         opened.domains.destroy(domain.name)
         opened.domains.undefine(domain.name)
     system = world.sim.host(name).system
-    for unit in system.list(state.CLAIMS):
-        system.remove(f"{state.CLAIMS}/{unit}")
-    for fleet in system.list(state.EPOCHS):
-        system.remove(f"{state.EPOCHS}/{fleet}")
+    for unit in system.list(claims.CLAIMS):
+        system.remove(f"{claims.CLAIMS}/{unit}")
+    for fleet in system.list(claims.EPOCHS):
+        system.remove(f"{claims.EPOCHS}/{fleet}")
 
 
 # -- the evidence itself -------------------------------------------------------------------------

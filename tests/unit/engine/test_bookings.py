@@ -9,22 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.poolsim import DESKTOP, OLD, STAFF, PoolSim, spec
-from vgpumgr.engine.use_cases import queue
-from vgpumgr.engine.use_cases.booking import Wish
-from vgpumgr.engine.use_cases.pool import making
+from vgpumgr.engine.pools import desktop_work
+from vgpumgr.engine.pools.bookings import Wish
+from vgpumgr.engine.queue import queue_cycle
+from vgpumgr.model.desktop import Booking, Desktop, DesktopRecord, DesktopState, DesktopVerb
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, UsageError
-from vgpumgr.model.pool import (
-    Booking,
-    Desktop,
-    DesktopRecord,
-    DesktopState,
-    Do,
-    Entitlement,
-    Naming,
-    Size,
-)
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.pool import Entitlement, Naming, Size
+from vgpumgr.model.vm import GpuRequest, Terms, VmSpec
 
 HOUR = 3600.0
 GROUPS = Entitlement(groups=STAFF | {"class"})
@@ -110,9 +101,9 @@ def test_desktops_of_others_are_placed_beside_what_it_needs(sim: PoolSim) -> Non
         desktop=Desktop(
             name="other-01", state=DesktopState.CREATING, image=OLD, since=sim.clock.now()
         ),
-        doing=Do.CREATE,
+        doing=DesktopVerb.CREATE,
     )
-    rows, refused = making.fit(sim.engine, [taken])
+    rows, refused = desktop_work.fit(sim.engine, [taken])
     assert rows == [] and [row.name for row, _ in refused] == ["other-01"]
     assert "4 × T4-4Q is reserved for bookings of pool cad" in str(refused[0][1].why)
 
@@ -152,8 +143,8 @@ def test_what_waits_in_the_queue_leaves_its_room(sim: PoolSim) -> None:
     sim.clock.wait(0.9 * HOUR)
     waiting = [replace(alone(name), queue=Terms()) for name in ("one", "two")]
     sim.engine.apply(waiting)
-    queue.step(sim.engine)
+    queue_cycle.step(sim.engine)
     assert sim.vms() == ["one"]
     sim.clock.wait(3 * HOUR)
-    queue.step(sim.engine)
+    queue_cycle.step(sim.engine)
     assert sim.vms() == ["one", "two"]

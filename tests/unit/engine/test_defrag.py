@@ -11,13 +11,20 @@ import pytest
 
 from tests.contract.simulated.host import SimMachine
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.defrag import DefragPlan, Wanted
-from vgpumgr.engine.defrag.residents import residents
-from vgpumgr.engine.supply import build_fleet
-from vgpumgr.model.defrag import Empty, Goal, How, Moves, NoMoves, Room
+from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted
+from vgpumgr.engine.defrag.movable_vms import residents
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.model.defrag import (
+    DefragGoal,
+    DefragMoves,
+    EmptyGpus,
+    FreeRoom,
+    MoveMode,
+    NoDefragMoves,
+)
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.migration import MigrationAddress
-from vgpumgr.model.placement import Fleet, HostSupply
+from vgpumgr.model.supply import Fleet, HostSupply
 from vgpumgr.model.vm import Affinity, PlacementPolicy
 from vgpumgr.placement.defrag import without
 
@@ -38,7 +45,7 @@ class Bench:
             self.world.ledger.update_host(replace(record, migration=MigrationAddress(address=name)))
         self.world.engine.refresh()
 
-    def plan(self, goal: Goal | None, **wanted: object) -> DefragPlan:
+    def plan(self, goal: DefragGoal | None, **wanted: object) -> DefragPlan:
         return self.world.engine.defrag_plan(Wanted(goal=goal, **wanted))[0]  # type: ignore[arg-type]
 
     def where(self) -> dict[str, str]:
@@ -110,13 +117,13 @@ def test_devices_of_others_stay_and_room_is_made_around_them(
             root.write(CREATE, str(UUID(int=number + 1)))
     found.world.apply(*(vm(name, "mtty-1", policy=BREADTH) for name in ("a", "b")))
     assert sorted(found.where().values()) == ["h1", "h2"]
-    stuck = found.plan(Empty(gpus=1)).found
-    assert isinstance(stuck, NoMoves)
+    stuck = found.plan(EmptyGpus(gpus=1)).found
+    assert isinstance(stuck, NoDefragMoves)
     assert "is on it" in stuck.obstacles[0].text
-    plan = found.plan(Room(request=vm("big", "mtty-2")))
-    assert isinstance(plan.found, Moves)
+    plan = found.plan(FreeRoom(request=vm("big", "mtty-2")))
+    assert isinstance(plan.found, DefragMoves)
     [move] = plan.found.moves
-    assert move.way.how is How.LIVE
+    assert move.way.how is MoveMode.LIVE
     found.world.engine.defrag(plan).outcome.raise_for_failure()
     assert len(set(found.where().values())) == 1
     found.world.apply(vm("big", "mtty-2"))
@@ -128,8 +135,8 @@ def test_a_seat_that_somebody_took_meanwhile_ends_it_and_nothing_moves(
 ) -> None:
     found = bench(made, tmp_path, "T4")
     found.world.apply(*(vm(name, "T4-8Q", policy=BREADTH) for name in ("a", "b")))
-    plan = found.plan(Empty(gpus=1))
-    assert isinstance(plan.found, Moves)
+    plan = found.plan(EmptyGpus(gpus=1))
+    assert isinstance(plan.found, DefragMoves)
     [move] = plan.found.moves
     other = vm("c", "T4-8Q", affinity=Affinity(hosts=(move.target.host,)))
     found.world.apply(other)
@@ -145,7 +152,7 @@ def test_without_a_goal_the_gauge_is_lowered(made: list[Bench], tmp_path: Path) 
     found = bench(made, tmp_path, "T4", "T4")
     found.world.apply(*(vm(f"vm-{n}", "T4-1Q") for n in range(4)))
     plan = found.plan(None, share=0.0)
-    assert isinstance(plan.found, Moves)
+    assert isinstance(plan.found, DefragMoves)
     assert plan.after <= plan.before
     enough = found.plan(None, share=1.0).found
-    assert enough == Moves()
+    assert enough == DefragMoves()

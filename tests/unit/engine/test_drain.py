@@ -11,12 +11,11 @@ import pytest
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import NEW, SimWorld, host, vm
-from vgpumgr.engine.use_cases import drain
-from vgpumgr.engine.use_cases.drain import Drain
-from vgpumgr.model.domain import DomainState
+from vgpumgr.engine.hosts import host_drain
+from vgpumgr.engine.hosts.host_drain import Drain
+from vgpumgr.model.domain import DomainState, MigrationAddress
 from vgpumgr.model.errors import Conflict, HostUnreachable, VgpumgrError
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.vm import Affinity, VmSpec
 
 OTHER_DRIVER = replace(NEW, driver="570.86.16")
@@ -45,7 +44,7 @@ class Bench:
     def where(self) -> dict[str, str]:
         return {each.name: each.host for each in self.world.ledger.vms()}
 
-    def drain(self, **wanted: object) -> drain.Drained:
+    def drain(self, **wanted: object) -> host_drain.Drained:
         return self.world.engine.drain(Drain(host="h1", **wanted))  # type: ignore[arg-type]
 
     def h1(self) -> HostRecord:
@@ -166,25 +165,25 @@ def test_the_next_best_host_is_taken_where_the_best_refuses(tmp_path: Path) -> N
 def test_a_step_moves_one(bench: Bench) -> None:
     bench.make(vm("a", "T4-8Q"), vm("b", "T4-8Q"))
     bench.change("h1", cordoned=True, draining=True, drain_to=("h2",))
-    assert len(drain.step(bench.world.engine, "h1").outcome.done) == 1
+    assert len(host_drain.step(bench.world.engine, "h1").outcome.done) == 1
     assert sorted(bench.where().values()) == ["h1", "h2"]
-    drain.step(bench.world.engine, "h1")
+    host_drain.step(bench.world.engine, "h1")
     assert set(bench.where().values()) == {"h2"}
-    assert drain.step(bench.world.engine, "h1").outcome.vms == ()
+    assert host_drain.step(bench.world.engine, "h1").outcome.vms == ()
 
 
 def test_a_vm_that_its_pool_deletes_meanwhile_does_not_stay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.make(vm("a", "T4-8Q"), vm("b", "T4-8Q"))
-    leave = drain._leave
+    leave = host_drain._leave
 
     def deleting(*given: Any) -> Any:
         if "b" in bench.where():
             bench.world.engine.delete(["b"], keep_disks=False, force=True)
         return leave(*given)
 
-    monkeypatch.setattr(drain, "_leave", deleting)
+    monkeypatch.setattr(host_drain, "_leave", deleting)
     done = bench.drain()
     assert (bench.where(), done.staying) == ({"a": "h2"}, ())
 

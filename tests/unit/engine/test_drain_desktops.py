@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.poolsim import TwoHosts, spec
-from vgpumgr.engine.reconcile import EventKind
-from vgpumgr.engine.use_cases.drain import Drain
+from vgpumgr.engine.controller.controller_events import EventKind
+from vgpumgr.engine.hosts.host_drain import Drain
 from vgpumgr.model.pool import PoolKind
 
 HOUR = 3600.0

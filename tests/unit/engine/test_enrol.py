@@ -13,16 +13,18 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.app.diagnosis import examine, examine_host
-from vgpumgr.cli.views.host_items import host_state
-from vgpumgr.engine.reconcile import Controller, Pace, SerialTurns
+from vgpumgr.cli.views.host_views import host_state
+from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.controller.look_backoff import Pace
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, Frozen, HostUnreachable, InUse, NoPlacement, NotFound
-from vgpumgr.model.examined import Mark
+from vgpumgr.model.examination import CheckOutcome
 from vgpumgr.model.host import HostRecord, Membership
-from vgpumgr.model.journal import OperationState
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, LayoutRule, LayoutSpec
+from vgpumgr.model.operation import OperationState
 from vgpumgr.model.ports import Host
-from vgpumgr.sim.faults import Refusals
+from vgpumgr.sim.host_faults import VerbRefusals
 
 H2 = HostRecord(name="h2", address="sim://h2")
 CLAIM = {"allocation": "a", "generation": 1, "vm": "theirs"}
@@ -134,7 +136,7 @@ def test_a_removal_that_is_refused_puts_layouts_back(world: SimWorld) -> None:
 
 
 def test_a_host_that_refuses_the_helper_is_not_left_behind(world: SimWorld) -> None:
-    world.sim.host("h2").faults.refusals["node.install"] = Refusals(errno.EIO, 1)
+    world.sim.host("h2").faults.refusals["node.install"] = VerbRefusals(errno.EIO, 1)
     outcome = world.engine.enrol(H2, install=True)
     [only] = outcome.vms
     assert only.error is not None
@@ -203,7 +205,7 @@ def test_doctor_tells_of_a_host_that_is_half_a_member(world: SimWorld) -> None:
     )
     [operation] = world.ledger.operations(open_only=True)
     [found] = [each for each in examine(app) if each.check == "host h2"]  # type: ignore[arg-type]
-    assert (found.mark, found.text) == (Mark.BAD, "host h2 (sim://h2) is joining the fleet")
+    assert (found.mark, found.text) == (CheckOutcome.BAD, "host h2 (sim://h2) is joining the fleet")
     assert f"vgpumgr operation undo {operation.id[:8]}" in found.next
     assert found in examine_host(app, "h2")  # type: ignore[arg-type]
     add(world)

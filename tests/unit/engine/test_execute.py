@@ -20,7 +20,7 @@ from vgpumgr.model.errors import (
     OutcomeUnknown,
     PartlyDone,
 )
-from vgpumgr.model.journal import (
+from vgpumgr.model.operation import (
     OperationState,
     StepMoved,
     StepState,

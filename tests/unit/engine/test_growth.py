@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.unit.placement.test_place import gpu, host
-from vgpumgr.engine.headroom.growth import DAY_S, Growth
+from vgpumgr.engine.capacity.profile_capacity import DAY_S, Growth
 from vgpumgr.model.history import Holding
-from vgpumgr.model.placement import Fleet
+from vgpumgr.model.supply import Fleet
 
 NOW = 1e9
 FLEET = Fleet(hosts=(host("h", gpu("g1"), gpu("g2")),))

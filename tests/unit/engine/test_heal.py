@@ -9,23 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.unit.drift import values
-from tests.unit.drift.test_by_hand import (
-    CLAIMS,
-    HANDS,
-    Bench,
-    mdevctl_stop,
-    on_t4,
-    whole,
-)
-from vgpumgr.engine.drift import Work, compare
-from vgpumgr.engine.heal import Past, Way, plan
-from vgpumgr.engine.heal.report import Chosen, Healed, HealPlan
+from tests.unit.drift.test_by_hand import CLAIMS, HANDS, Bench, mdevctl_stop, on_t4, whole
+from vgpumgr.engine.drift.drift_survey import compare
+from vgpumgr.engine.drift.host_comparison import Work
+from vgpumgr.engine.heal.remedies import plan
+from vgpumgr.engine.heal.remedy import Chosen, Healed, HealPlan, Past, Way
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import Drift, DriftReport
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.errors import Conflict, Frozen
 from vgpumgr.model.gpu import GpuHealth, GpuState
-from vgpumgr.model.journal import OperationState, TaskState
+from vgpumgr.model.operation import OperationState, TaskState
 from vgpumgr.model.vm import AllocationState
 
 ALL = Chosen()

@@ -13,11 +13,11 @@ import pytest
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import ThreadLanes
+from vgpumgr.engine.workers.thread_workers import ThreadLanes
 from vgpumgr.model.errors import DeadlineExceeded
 from vgpumgr.model.host import HostFacts
+from vgpumgr.model.ports import WaitLimits
 from vgpumgr.model.vm import Affinity
-from vgpumgr.model.waits import Waits
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def door(world: World) -> Iterator[threading.Event]:
 
 
 def threaded(world: World, **waits: float) -> Engine:
-    return replace(world.engine, lanes=ThreadLanes(), waits=Waits(**waits))
+    return replace(world.engine, lanes=ThreadLanes(), waits=WaitLimits(**waits))
 
 
 def test_a_look_that_never_returns_is_given_up(world: World, door: threading.Event) -> None:

@@ -13,12 +13,12 @@ from tests.fakes import FakeClock
 from tests.hanging import DEADLINE_S, SlowHosts, spread
 from tests.simworld import host
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialLanes
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.ports import WAIT_LIMITS
+from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.model.vm import Affinity, GpuRequest, VmSpec
-from vgpumgr.model.waits import WAITS
 from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.store import open_ledger
 
@@ -93,7 +93,7 @@ def vm(name: str = "web", *hosts: str, vcpus: int = 1) -> VmSpec:
 
 def test_five_of_fifty_that_hang_cost_seconds_instead_of_their_deadline(fleet: Fleet) -> None:
     planned = fleet.engine.plan([vm()])
-    assert fleet.took() == pytest.approx(WAITS.least_s)
+    assert fleet.took() == pytest.approx(WAIT_LIMITS.least_s)
     assert [action.host in HUNG for action in planned.actions] == [False]
     assert planned.warnings == tuple(
         f"host {name} did not answer within 5.0 s and was not considered" for name in sorted(HUNG)
@@ -106,7 +106,7 @@ def test_the_next_plan_does_not_wait_for_a_host_whose_last_look_failed(fleet: Fl
     fleet.engine.plan([vm()])
     fleet.took()
     planned = fleet.engine.plan([vm()])
-    assert fleet.took() == pytest.approx(SLOWEST_S + WAITS.doubted_s)
+    assert fleet.took() == pytest.approx(SLOWEST_S + WAIT_LIMITS.doubted_s)
     assert planned.warnings[0] == (
         "host h03 did not answer within 2.7 s and was not considered; "
         "its last probe failed: did not answer within 5.0 s"
@@ -154,7 +154,7 @@ def test_a_host_that_is_slow_and_needed_is_found(fleet: Fleet) -> None:
     assert fleet.engine.plan([vm()]).warnings == (
         f"host {BIG} did not answer within 5.0 s and was not considered",
     )
-    assert fleet.took() == pytest.approx(WAITS.least_s)
+    assert fleet.took() == pytest.approx(WAIT_LIMITS.least_s)
     (action,) = fleet.engine.plan([vm(vcpus=1500)]).actions
     assert (action.host, fleet.why(BIG)) == (BIG, "")
     assert fleet.took() == pytest.approx(9.0)

@@ -12,11 +12,11 @@ from tests.fakes import FakeClock
 from tests.hanging import DEADLINE_S, SlowHosts
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.lanes import SerialLanes
-from vgpumgr.engine.use_cases.drain import Drain
+from vgpumgr.engine.hosts.host_drain import Drain
+from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, LayoutRule, LayoutSpec
-from vgpumgr.model.migration import MigrationAddress
-from vgpumgr.model.waits import WAITS
+from vgpumgr.model.ports import WAIT_LIMITS
 
 NAMES = tuple(f"h{number}" for number in range(1, 6))
 HUNG = "h5"
@@ -95,7 +95,7 @@ def test_a_layout_waits_for_its_host_that_hangs(bench: Bench) -> None:
 def test_a_drain_leaves_out_a_host_that_hangs(bench: Bench) -> None:
     [choice] = bench.engine.drain_plan(Drain(host="h1"))
     assert choice.move is not None
-    assert bench.took < LOOK_S + WAITS.least_s + 3 * LOOK_S
+    assert bench.took < LOOK_S + WAIT_LIMITS.least_s + 3 * LOOK_S
     drained = bench.engine.drain(Drain(host="h1"))
     drained.outcome.raise_for_failure()
     assert bench.world.ledger.vm("desk").host not in {"h1", HUNG}
@@ -123,7 +123,7 @@ def test_an_evacuation_leaves_out_a_host_that_hangs(bench: Bench) -> None:
     [remade] = bench.engine.evacuation_plan("h1").remade
     assert remade.placed.host not in {"h1", HUNG}
     assert "h1" not in bench.slow.asked
-    assert bench.took == pytest.approx(WAITS.least_s)
+    assert bench.took == pytest.approx(WAIT_LIMITS.least_s)
 
 
 def test_an_evacuation_waits_for_all_before_it_says_that_a_vm_stays(bench: Bench) -> None:

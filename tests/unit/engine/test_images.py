@@ -12,8 +12,9 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from tests.unit.images.files import VIRTUAL, qcow2
-from vgpumgr.engine.images.importing import Wish
-from vgpumgr.engine.use_cases.image import Imported
+from vgpumgr.engine.images.image_copies import Wish
+from vgpumgr.engine.images.image_import import Imported
+from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.domain import VolumeFacts
 from vgpumgr.model.errors import (
     BadImage,
@@ -25,7 +26,6 @@ from vgpumgr.model.errors import (
     NotFound,
 )
 from vgpumgr.model.image import CopyState, ImageRecord
-from vgpumgr.model.pool import PoolRecord
 from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec, VmSpec
 from vgpumgr.spec import load
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.steps import KeepDomain
-from vgpumgr.model.observed import Differs, InState
+from vgpumgr.model.operation import Differs, InState
 
 
 def test_a_definition_without_its_autostart_is_not_in_state(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from vgpumgr.engine.lanes import Everyone, OneOfMany, SerialLanes, ThreadLanes
+from vgpumgr.engine.workers.patience import Everyone, OneOfMany
+from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.thread_workers import ThreadLanes
 from vgpumgr.model.errors import Conflict, DatabaseFault, DeadlineExceeded, HostRefused
-from vgpumgr.model.ports import Lanes
-from vgpumgr.model.waits import Waits
+from vgpumgr.model.ports import HostExecutor, WaitLimits
 
-SHORT = Waits(least_s=0.05, look_s=20.0)
+SHORT = WaitLimits(least_s=0.05, look_s=20.0)
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_a_lane_that_does_not_return_is_left_alone(door: threading.Event) -> Non
 
 def test_a_lane_that_does_not_return_does_not_keep_the_process() -> None:
     program = (
-        "import threading; from vgpumgr.engine.lanes import ThreadLanes; "
+        "import threading; from vgpumgr.engine.workers.thread_workers import ThreadLanes; "
         "print(ThreadLanes().run({'h1': threading.Event().wait}, within_s=0.1)['h1'].message)"
     )
     ended = subprocess.run(
@@ -121,7 +122,7 @@ def test_a_host_that_still_hangs_is_asked_again_only_where_it_is_named(
     again = {host: ask(host) for host in "abc"}
     began = time.monotonic()
     looks = lanes.look(again, Kept())
-    silent = looks.wait(OneOfMany(waits=Waits(look_s=20.0)))
+    silent = looks.wait(OneOfMany(waits=WaitLimits(look_s=20.0)))
     assert time.monotonic() - began < 1.9
     assert (list(silent), asked.hosts.count("c")) == (["c"], 1)
     assert looks.wait(Everyone(20)) == {}
@@ -153,7 +154,7 @@ def test_a_host_whose_answer_cannot_be_kept_has_failed() -> None:
 
 
 @pytest.mark.parametrize("lanes", [ThreadLanes(), SerialLanes()])
-def test_a_ledger_that_cannot_keep_an_answer_is_no_fault_of_the_host(lanes: Lanes) -> None:
+def test_a_ledger_that_cannot_keep_an_answer_is_no_fault_of_the_host(lanes: HostExecutor) -> None:
     def keep(host: str, value: object) -> object:
         raise DatabaseFault("the ledger is locked") if host == "b" else Conflict("not that GPU")
 

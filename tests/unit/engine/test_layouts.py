@@ -95,13 +95,13 @@ def test_a_gpu_that_is_gone_has_no_goal_and_its_layout_is_not_forgotten(
     gone = replace(facts, gpus=facts.gpus[1:])
     world.ledger.observe(gone, {each.device: 1 for each in gone.gpus}, 0.0)
     assert world.ledger.gpus()[0].state is GpuState.MISSING
-    from vgpumgr.engine import layouts
+    from vgpumgr.engine.layouts import layout_plan
 
     view = world.engine.view()
-    assert [each.device for each in layouts.plan(view, [spec(WHOLE)]).gpus] == [
+    assert [each.device for each in layout_plan.plan(view, [spec(WHOLE)]).gpus] == [
         facts.gpus[1].device
     ]
-    [line] = layouts.plan(view, None).warnings
+    [line] = layout_plan.plan(view, None).warnings
     assert line == f"h1: A100-PCIE-80GB {GPU} is missing"
     world.close()
 

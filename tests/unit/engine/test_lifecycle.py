@@ -19,7 +19,7 @@ from vgpumgr.model.errors import (
     NotFound,
     OutcomeUnknown,
 )
-from vgpumgr.model.journal import TaskState
+from vgpumgr.model.operation import TaskState
 from vgpumgr.model.vm import AllocationState, VmState
 
 FULL = with_disk("web", "T4-4Q")

@@ -11,9 +11,10 @@ import pytest
 from tests.fencing import SimFencing
 from tests.poolsim import TwoHosts, spec
 from tests.serving import Served
+from vgpumgr.model.desktop import DesktopState, DesktopVerb
 from vgpumgr.model.errors import Conflict
-from vgpumgr.model.fence import Fence
-from vgpumgr.model.pool import DesktopState, Do, PoolKind
+from vgpumgr.model.host import Fence
+from vgpumgr.model.pool import PoolKind
 
 pytestmark = pytest.mark.thorough
 
@@ -92,9 +93,9 @@ def test_what_was_to_be_made_anew_there_is_lost_too(scene: Scene) -> None:
     scene.sim.world.sim.inject("h1", ["unreachable"])
     row = scene.sim.rows()["cad-01"]
     fresh = replace(row.desktop, state=DesktopState.CREATING, session=None, stained=False)
-    scene.sim.ledger.take_desktops([replace(row, desktop=fresh, doing=Do.RECREATE)])
+    scene.sim.ledger.take_desktops([replace(row, desktop=fresh, doing=DesktopVerb.RECREATE)])
     assert scene.later()["cad-01"] == ("unknown", "h1")
-    assert scene.sim.rows()["cad-01"].doing is Do.RECREATE
+    assert scene.sim.rows()["cad-01"].doing is DesktopVerb.RECREATE
     scene.evacuate()
     assert scene.later(1.0)["cad-01"] == ("lost", "h1")
     assert scene.later()["cad-01"] == ("leaving", "h1")

@@ -8,24 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.movers import (
-    BYTES,
-    NEW,
-    assert_settled_on,
-    desk,
-    make,
-    mover,
-    two_hosts,
-)
+from tests.movers import BYTES, NEW, assert_settled_on, desk, make, mover, two_hosts
 from tests.unit.engine.moving import desk_of_two, moved, refused
 from tests.world import World
-from vgpumgr.engine.running.execute import by_lane
-from vgpumgr.model.errors import (
-    Conflict,
-)
+from vgpumgr.engine.operations.execution import by_lane
+from vgpumgr.model.domain import LiveMove
+from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import NumaNode
-from vgpumgr.model.journal import TaskRecord
-from vgpumgr.model.migration import LiveMove
+from vgpumgr.model.operation import TaskRecord
 
 
 @pytest.fixture

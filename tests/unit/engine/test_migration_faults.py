@@ -8,17 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.movers import (
-    BYTES,
-    assert_settled_on,
-    desk,
-    running,
-)
+from tests.movers import BYTES, assert_settled_on, desk, running
 from tests.unit.engine.moving import desk_of_two, moved
 from tests.world import World
+from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.steps import MoveDomain, from_record
-from vgpumgr.engine.supply import build_fleet
-from vgpumgr.model.domain import DomainState
+from vgpumgr.model.domain import DomainState, MoveProgress
 from vgpumgr.model.errors import (
     Conflict,
     HostRefused,
@@ -27,7 +22,6 @@ from vgpumgr.model.errors import (
     StaleGeneration,
     VgpumgrError,
 )
-from vgpumgr.model.migration import MoveProgress
 from vgpumgr.model.vm import VmState
 
 

@@ -11,8 +11,8 @@ import pytest
 from lxml import etree
 
 from tests.simworld import SimWorld, host, vm
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.model.vm import NumaPolicy
 
 GIB = 1024

@@ -10,9 +10,10 @@ import pytest
 
 from tests.fakes import FakeHost
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.lanes import SerialLanes, ThreadLanes
+from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.thread_workers import ThreadLanes
 from vgpumgr.model.errors import Conflict, Interrupted, OutcomeUnknown
-from vgpumgr.model.journal import OperationState, TaskState
+from vgpumgr.model.operation import OperationState, TaskState
 
 FULL = with_disk("web", "T4-4Q")
 

@@ -11,13 +11,14 @@ import pytest
 
 from tests.fakes import FakeHost
 from tests.world import World, vm
-from vgpumgr.engine import outlook
-from vgpumgr.engine.outlook import HISTORY_S, Expected, asked
-from vgpumgr.engine.supply import build_fleet
-from vgpumgr.model.history import Answer, RequestRecord
-from vgpumgr.model.placement import Fleet
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.operations import session
+from vgpumgr.engine.operations.session import HISTORY_S, Expected, asked
+from vgpumgr.model.history import RequestOutcome, RequestRecord
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement.plan import NoPlan, Plan, fleet_program
+from vgpumgr.placement.capacity_plan import fleet_program
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def request(
-    name: str, profile: str, answer: Answer = Answer.REFUSED, at: float = 1e9
+    name: str, profile: str, answer: RequestOutcome = RequestOutcome.REFUSED, at: float = 1e9
 ) -> RequestRecord:
     return RequestRecord(vm=name, at=at, answer=answer, spec=vm(name, profile))
 
@@ -41,10 +42,10 @@ def fleet(world: World) -> Fleet:
 def test_a_request_counts_once_however_often_it_was_tried() -> None:
     newest_first = [
         request("b", "T4-2Q"),
-        request("a", "T4-4Q", Answer.PLACED),
+        request("a", "T4-4Q", RequestOutcome.PLACED),
         request("b", "T4-2Q"),
         request("a", "T4-4Q"),
-        request("a", "T4-1Q", Answer.PLACED),
+        request("a", "T4-1Q", RequestOutcome.PLACED),
     ]
     assert [spec.gpus[0].profile for spec in asked(newest_first)] == ["T4-1Q", "T4-4Q", "T4-2Q"]
 
@@ -81,7 +82,7 @@ def test_the_declared_mix_wins(world: World) -> None:
     assert [(spec.gpus[0].profile, weight) for spec, weight in mix.requests] == [("T4-2Q", 3.0)]
 
 
-PLAN = Plan({}, {}, np.zeros((0, 0)), (), 1.0)
+PLAN = CapacityPlan({}, {}, np.zeros((0, 0)), (), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -92,16 +93,16 @@ PLAN = Plan({}, {}, np.zeros((0, 0)), (), 1.0)
     ],
 )
 def test_a_plan_serves_for_an_hour_and_a_missing_one_is_made_soon(
-    world: World, monkeypatch: pytest.MonkeyPatch, found: Plan | NoPlan, times: list[float]
+    world: World, monkeypatch: pytest.MonkeyPatch, found: CapacityPlan | NoPlan, times: list[float]
 ) -> None:
     made: list[float] = []
     now = 0.0
 
-    def make_plan(_fleet: Fleet, _history: list[VmSpec]) -> Plan | NoPlan:
+    def make_plan(_fleet: Fleet, _history: list[VmSpec]) -> CapacityPlan | NoPlan:
         made.append(now)
         return found
 
-    monkeypatch.setattr(outlook, "make_plan", make_plan)
+    monkeypatch.setattr(session, "make_plan", make_plan)
     expected = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     for now in (0.0, 59.0, 61.0, 3599.0, 3601.0):
         expected.outlook(world.ledger, now, fleet(world))

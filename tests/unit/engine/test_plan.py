@@ -10,7 +10,8 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.planning.refusal import no_placement
+from vgpumgr.engine.planning.quota_check import no_placement
+from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
     Conflict,
@@ -21,11 +22,10 @@ from vgpumgr.model.errors import (
     NoPlacement,
     OutcomeUnknown,
 )
-from vgpumgr.model.history import Answer
+from vgpumgr.model.history import RequestOutcome
 from vgpumgr.model.host import UnknownPart
-from vgpumgr.model.journal import TaskState
+from vgpumgr.model.operation import TaskState
 from vgpumgr.model.placement import NotPlaced, Reason
-from vgpumgr.model.plan import ActionKind, Plan
 from vgpumgr.model.vm import VmSpec
 
 
@@ -262,7 +262,7 @@ def test_of_a_misfit_the_refusal_is_kept_with_its_reasons(world: World) -> None:
     with pytest.raises(NoPlacement):
         world.engine.apply([vm("a"), vm("b", "A100-40C")])
     (request,) = world.ledger.requests()
-    assert (request.answer, request.spec.name) == (Answer.REFUSED, "b")
+    assert (request.answer, request.spec.name) == (RequestOutcome.REFUSED, "b")
     assert request.explanation is not None
     assert "does not offer A100-40C" in request.explanation.reasons[0].text
 

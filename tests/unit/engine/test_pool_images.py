@@ -9,13 +9,13 @@ from typing import cast
 import pytest
 
 from tests.poolsim import spec
-from vgpumgr.engine.session import Session
-from vgpumgr.engine.use_cases.pool.asking import _nowhere
-from vgpumgr.engine.use_cases.pool.changing import refuse_image
-from vgpumgr.engine.view import LedgerView
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.pools.pool_apply import _nowhere
+from vgpumgr.engine.pools.pool_requests import refuse_image
 from vgpumgr.model.errors import Conflict, NotFound
+from vgpumgr.model.formats import size_words
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
-from vgpumgr.model.size import size_words
 
 
 def image(version: str, retired_at: float | None = None) -> ImageRecord:

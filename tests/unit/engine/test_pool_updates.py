@@ -10,8 +10,9 @@ import pytest
 
 from tests.poolsim import DESKTOP, NEW, OLD, PoolSim, spec
 from vgpumgr.engine.steps import CreateVolume, DeleteReplaced, StartDomain, Step
+from vgpumgr.model.desktop import RolloutPhase
 from vgpumgr.model.errors import Conflict, HostUnreachable
-from vgpumgr.model.pool import Phase, PoolKind
+from vgpumgr.model.pool import PoolKind
 from vgpumgr.model.ports import Clock, Host
 from vgpumgr.model.vm import DiskSpec, NicSpec, VmRecord, VmState
 
@@ -81,7 +82,7 @@ def test_an_owners_desktop_gets_its_first_disk_anew(world: PoolSim) -> None:
     assert world.assign("ada").desktop == NAME
     world.turn()
     rollout = world.ledger.pool("cad").rollout
-    assert rollout is not None and rollout.phase is Phase.DONE
+    assert rollout is not None and rollout.phase is RolloutPhase.DONE
     assert world.engine.drift().drifts == ()
 
 

@@ -7,29 +7,29 @@ from dataclasses import replace
 import pytest
 
 from tests.poolsim import DESKTOP, OLD, spec
-from vgpumgr.engine.pooling import Seen, desktop_spec, doubted, failed, looked, taken
-from vgpumgr.engine.view import LedgerView
-from vgpumgr.model.domain import DomainFacts, DomainState
-from vgpumgr.model.host import HostFacts, HostRecord, Versions
-from vgpumgr.model.pool import (
+from vgpumgr.engine.desktops.desktop_state import Seen, desktop_spec, doubted, failed, looked, taken
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.model.desktop import (
     Desktop,
     DesktopRecord,
+    DesktopSession,
     DesktopState,
-    Do,
+    DesktopVerb,
     PoolAction,
-    PoolKind,
     PoolRecord,
-    Session,
 )
+from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.host import HostFacts, HostRecord, Versions
+from vgpumgr.model.pool import PoolKind
 from vgpumgr.model.vm import VmRecord, VmState
 
 NOW = 1000.0
 S = DesktopState
 POOL = PoolRecord(id="p-1", spec=spec(), created_at=0.0)
-ADA = Session(user="ada", since=500.0, active=500.0)
+ADA = DesktopSession(user="ada", since=500.0, active=500.0)
 
 
-def row(state: S, doing: Do | None = None, **fields: object) -> DesktopRecord:
+def row(state: S, doing: DesktopVerb | None = None, **fields: object) -> DesktopRecord:
     it = Desktop(name="cad-01", state=state, image=OLD, since=500.0, host="h1")
     values = {"id": "d-1", "pool": "p-1", "desktop": it, "doing": doing, "vm_id": "vm-1"}
     return DesktopRecord(**(values | fields))  # type: ignore[arg-type]
@@ -85,19 +85,29 @@ def become(before: DesktopRecord, what: Seen) -> DesktopRecord:
 @pytest.mark.parametrize(
     ("before", "what", "state", "doing"),
     [
-        (row(S.CREATING, Do.CREATE), seen(), S.READY, None),
-        (row(S.CREATING, Do.CREATE, vm_id=""), seen(None), S.CREATING, Do.CREATE),
-        (row(S.CREATING, Do.CREATE), seen(None), S.FAILED, None),
-        (row(S.CREATING, Do.CREATE), seen(VmState.RESERVED, busy=True), S.CREATING, Do.CREATE),
-        (row(S.CREATING, Do.CREATE), seen(busy=True, answers=False), S.UNKNOWN, Do.CREATE),
-        (row(S.UNKNOWN, Do.CREATE), seen(busy=True), S.CREATING, Do.CREATE),
-        (row(S.CREATING, Do.RECREATE), seen(), S.CREATING, Do.RECREATE),
-        (row(S.CREATING, Do.RECREATE), seen(None), S.CREATING, Do.RECREATE),
-        (row(S.LEAVING, Do.DELETE), seen(), S.LEAVING, Do.DELETE),
-        (row(S.LEAVING, Do.SHELVE), seen(VmState.SHELVED), S.SHELVED, None),
-        (row(S.CREATING, Do.START), seen(VmState.SHELVED), S.CREATING, Do.START),
-        (row(S.CREATING, Do.HEAL), seen(runs=False), S.CREATING, Do.HEAL),
-        (row(S.CREATING, Do.HEAL), seen(), S.READY, None),
+        (row(S.CREATING, DesktopVerb.CREATE), seen(), S.READY, None),
+        (row(S.CREATING, DesktopVerb.CREATE, vm_id=""), seen(None), S.CREATING, DesktopVerb.CREATE),
+        (row(S.CREATING, DesktopVerb.CREATE), seen(None), S.FAILED, None),
+        (
+            row(S.CREATING, DesktopVerb.CREATE),
+            seen(VmState.RESERVED, busy=True),
+            S.CREATING,
+            DesktopVerb.CREATE,
+        ),
+        (
+            row(S.CREATING, DesktopVerb.CREATE),
+            seen(busy=True, answers=False),
+            S.UNKNOWN,
+            DesktopVerb.CREATE,
+        ),
+        (row(S.UNKNOWN, DesktopVerb.CREATE), seen(busy=True), S.CREATING, DesktopVerb.CREATE),
+        (row(S.CREATING, DesktopVerb.RECREATE), seen(), S.CREATING, DesktopVerb.RECREATE),
+        (row(S.CREATING, DesktopVerb.RECREATE), seen(None), S.CREATING, DesktopVerb.RECREATE),
+        (row(S.LEAVING, DesktopVerb.DELETE), seen(), S.LEAVING, DesktopVerb.DELETE),
+        (row(S.LEAVING, DesktopVerb.SHELVE), seen(VmState.SHELVED), S.SHELVED, None),
+        (row(S.CREATING, DesktopVerb.START), seen(VmState.SHELVED), S.CREATING, DesktopVerb.START),
+        (row(S.CREATING, DesktopVerb.HEAL), seen(runs=False), S.CREATING, DesktopVerb.HEAL),
+        (row(S.CREATING, DesktopVerb.HEAL), seen(), S.READY, None),
         (row(S.READY), seen(runs=False), S.FAILED, None),
         (row(S.READY), seen(answers=False), S.UNKNOWN, None),
         (row(S.READY), seen(VmState.MIGRATING, runs=False), S.READY, None),
@@ -106,14 +116,14 @@ def become(before: DesktopRecord, what: Seen) -> DesktopRecord:
     ],
 )
 def test_the_row_follows_the_vm(
-    before: DesktopRecord, what: Seen, state: S, doing: Do | None
+    before: DesktopRecord, what: Seen, state: S, doing: DesktopVerb | None
 ) -> None:
     after = become(before, what)
     assert (after.desktop.state, after.doing, after.closed_at) == (state, doing, None)
     assert looked([after], what) == [], "a look finds nothing more"
 
 
-@pytest.mark.parametrize("before", [row(S.LEAVING, Do.DELETE), row(S.READY)])
+@pytest.mark.parametrize("before", [row(S.LEAVING, DesktopVerb.DELETE), row(S.READY)])
 def test_one_whose_vm_is_gone_is_gone(before: DesktopRecord) -> None:
     assert become(before, seen(None)).closed_at == NOW
 
@@ -121,10 +131,12 @@ def test_one_whose_vm_is_gone_is_gone(before: DesktopRecord) -> None:
 def test_failures_are_counted_until_it_is_ready() -> None:
     broken = row(S.FAILED)
     broken = replace(broken, desktop=replace(broken.desktop, failures=2))
-    again = replace(broken, doing=Do.HEAL, desktop=replace(broken.desktop, state=S.CREATING))
+    again = replace(
+        broken, doing=DesktopVerb.HEAL, desktop=replace(broken.desktop, state=S.CREATING)
+    )
     assert failed(again, NOW, "no").desktop.failures == 3
     assert become(again, seen()).desktop.failures == 0
-    start = row(S.CREATING, Do.START)
+    start = row(S.CREATING, DesktopVerb.START)
     assert failed(start, NOW, "no room").desktop.state is S.SHELVED
 
 
@@ -135,21 +147,23 @@ def test_a_host_is_asked_once_more_before_its_guest_is_called_dead() -> None:
 
 def test_an_action_is_taken_on_what_was_seen_alone() -> None:
     ready = row(S.READY)
-    delete = PoolAction(do=Do.DELETE, desktop="cad-01", why="too many", seen=ready.desktop)
+    delete = PoolAction(do=DesktopVerb.DELETE, desktop="cad-01", why="too many", seen=ready.desktop)
     done = taken(delete, POOL, ready, NOW, "x")
     assert done is not None
-    assert (done.desktop.state, done.doing, done.why) == (S.LEAVING, Do.DELETE, "too many")
+    assert (done.desktop.state, done.doing, done.why) == (S.LEAVING, DesktopVerb.DELETE, "too many")
     hers = replace(ready, desktop=replace(ready.desktop, session=ADA))
     assert taken(delete, POOL, hers, NOW, "x") is None
     assert taken(delete, POOL, None, NOW, "x") is None
-    create = PoolAction(do=Do.CREATE, desktop="cad-01", why="more", image=OLD)
+    create = PoolAction(do=DesktopVerb.CREATE, desktop="cad-01", why="more", image=OLD)
     assert taken(create, POOL, ready, NOW, "x") is None
 
 
 def test_who_comes_back_finds_the_same_session() -> None:
     left = row(S.READY)
     left = replace(left, desktop=replace(left.desktop, session=replace(ADA, disconnected=600.0)))
-    back = PoolAction(do=Do.ASSIGN, desktop="cad-01", why="", seen=left.desktop, user="ada")
+    back = PoolAction(
+        do=DesktopVerb.ASSIGN, desktop="cad-01", why="", seen=left.desktop, user="ada"
+    )
     found = taken(back, POOL, left, NOW, "")
     assert found is not None
     assert found.desktop.session == replace(ADA, active=NOW)

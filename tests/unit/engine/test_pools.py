@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.poolsim import BAD, NEW, OLD, STAFF, PoolSim, spec
-from vgpumgr.engine.reconcile.events import Event, EventKind
-from vgpumgr.engine.reconcile.lanes import Lane
-from vgpumgr.engine.reconcile.pace import Patience
-from vgpumgr.engine.reconcile.pooling import LANE, PoolTurn
+from vgpumgr.engine.controller.controller_events import Event, EventKind
+from vgpumgr.engine.controller.cycle_threads import Lane
+from vgpumgr.engine.controller.fleet_tasks import POOL_THREAD, PoolTurn
+from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.model.desktop import DesktopRequest, DesktopRequestRecord, RolloutPhase
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, NotPermitted, QuotaExceeded
-from vgpumgr.model.pool import Ask, Naming, Phase, PoolAsk, PoolKind, ScaleIn
+from vgpumgr.model.pool import Naming, PoolKind, ScaleIn
 from vgpumgr.model.quota import Quota
 from vgpumgr.store import open_ledger
 
@@ -78,8 +79,8 @@ def test_who_asked_first_comes_first_unless_it_can_get_none(
     world = sim(made, tmp_path)
     pool = world.ledger.pool("cad")
     for user, groups in (("eve", frozenset()), ("bob", STAFF)):
-        ask = Ask(user=user, since=1.0, groups=groups)
-        world.ledger.ask_desktop(PoolAsk(id=user, pool=pool.id, ask=ask))
+        ask = DesktopRequest(user=user, since=1.0, groups=groups)
+        world.ledger.ask_desktop(DesktopRequestRecord(id=user, pool=pool.id, ask=ask))
     assert world.assign("ada").waits == "others asked before"
     assert world.assign("bob").desktop == "cad-01", "eve, who asked before, is not entitled"
     world.turn()
@@ -133,7 +134,7 @@ def test_a_new_image_comes_by_a_canary(made: list[PoolSim], tmp_path: Path) -> N
         world.turn(400)
     assert {each.desktop.image for each in world.rows().values()} == {NEW}
     rollout = world.ledger.pool("cad").rollout
-    assert rollout is not None and rollout.phase is Phase.DONE
+    assert rollout is not None and rollout.phase is RolloutPhase.DONE
     assert {vm.spec.disks[0].image for vm in world.ledger.vms()} == {"cad@2.qcow2"}
 
 
@@ -150,7 +151,7 @@ def test_a_bad_image_stops_at_its_canary(made: list[PoolSim], tmp_path: Path) ->
     worked = world.turn(120)
     world.turn(120)
     rollout = world.ledger.pool("cad").rollout
-    assert rollout is not None and rollout.phase is Phase.BACK
+    assert rollout is not None and rollout.phase is RolloutPhase.BACK
     assert {each.desktop.image for each in world.rows().values()} == {OLD}
     assert set(world.states().values()) == {READY}
     assert [each.code for each in worked.warnings["cad"]][-1] == "stopped"
@@ -246,13 +247,13 @@ def test_one_controller_has_the_turn_and_warns_once(made: list[PoolSim], tmp_pat
     told: list[Event] = []
     turns = PoolTurn(world.engine, Patience(world.clock.monotonic), told.append)
     other = open_ledger(tmp_path / "ledger.db")
-    assert other.claim(LANE)
+    assert other.claim(POOL_THREAD)
     world.engine.scale_pool("cad", spare=5, most=5)
-    assert not turns.take(Lane(LANE, world.clock))
+    assert not turns.take(Lane(POOL_THREAD, world.clock))
     assert told == []
     other.close()
     for _ in range(2):
-        turns.take(Lane(LANE, world.clock))
+        turns.take(Lane(POOL_THREAD, world.clock))
     assert [(each.kind, each.state) for each in told] == [(EventKind.POOL_WARNS, "no-room")]
     assert "1 more" in told[0].text
 

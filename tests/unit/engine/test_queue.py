@@ -11,19 +11,17 @@ import pytest
 
 from tests.faults.scenarios.ways import WAYS
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.queue.asking import ask, require_known, settled
-from vgpumgr.engine.queue.ending import ended
-from vgpumgr.engine.queue.lifting import fleet_without
-from vgpumgr.engine.queue.standing import placed_as
-from vgpumgr.engine.supply import build_fleet
-from vgpumgr.engine.view import LedgerView
+from vgpumgr.engine.inventory.fleet_without import fleet_without
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.planning.queue_admission import ask, require_known, settled
+from vgpumgr.engine.queue.queue_decision import ended, placed_as
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason
-from vgpumgr.model.queued import QueueEntry, QueueState
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import DiskSpec, VmSpec, VmState
+from vgpumgr.model.queue import QueueEntry, QueueState
+from vgpumgr.model.vm import DiskSpec, Terms, VmSpec, VmState
 from vgpumgr.placement.placer import Placer
 
 ON = Terms()

@@ -10,13 +10,12 @@ import pytest
 
 from tests.fakes import FakeClock
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.reconcile import queueing
-from vgpumgr.engine.reconcile.claims import OperationClaims
-from vgpumgr.engine.reconcile.context import Shared
-from vgpumgr.engine.reconcile.lanes import Lane
-from vgpumgr.engine.reconcile.pace import Patience
-from vgpumgr.model.queue import Reservation
-from vgpumgr.model.terms import Terms
+from vgpumgr.engine.controller import fleet_tasks
+from vgpumgr.engine.controller.cycle_context import OperationClaims, Shared
+from vgpumgr.engine.controller.cycle_threads import Lane
+from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.model.queue import RoomReservation
+from vgpumgr.model.vm import Terms
 
 BOUND_S = 1000.0
 
@@ -35,10 +34,10 @@ def world(tmp_path: Path) -> Iterator[SimWorld]:
     made.close()
 
 
-def turn(world: SimWorld, shared: Shared) -> Reservation:
+def turn(world: SimWorld, shared: Shared) -> RoomReservation:
     """One turn of ``serve``; what is kept after it."""
-    lane = Lane(queueing.LANE, world.engine.clock)
-    queueing.take(world.engine, lane, shared, lambda _: None)
+    lane = Lane(fleet_tasks.QUEUE_THREAD, world.engine.clock)
+    fleet_tasks.take(world.engine, lane, shared, lambda _: None)
     [found] = shared.queue.kept
     return found
 
@@ -67,7 +66,7 @@ def test_who_was_kept_room_for_starts_there(world: SimWorld) -> None:
     first = turn(world, shared)
     world.delete("open")
     world.engine.refresh_all()
-    lane = Lane(queueing.LANE, world.engine.clock)
-    assert queueing.take(world.engine, lane, shared, lambda _: None)
+    lane = Lane(fleet_tasks.QUEUE_THREAD, world.engine.clock)
+    assert fleet_tasks.take(world.engine, lane, shared, lambda _: None)
     assert world.ledger.vm("big").host == first.host
     assert shared.queue.kept == ()

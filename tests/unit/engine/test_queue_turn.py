@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.heal.report import Chosen
-from vgpumgr.engine.reconcile import queueing
-from vgpumgr.engine.reconcile.claims import OperationClaims
-from vgpumgr.engine.reconcile.context import Shared
-from vgpumgr.engine.reconcile.events import Event, EventKind
-from vgpumgr.engine.reconcile.lanes import Lane
-from vgpumgr.engine.reconcile.pace import Patience
-from vgpumgr.engine.use_cases import queue
-from vgpumgr.model.queued import QueueState
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import DiskMode, DiskSpec
+from vgpumgr.engine.controller import fleet_tasks
+from vgpumgr.engine.controller.controller_events import Event, EventKind
+from vgpumgr.engine.controller.cycle_context import OperationClaims, Shared
+from vgpumgr.engine.controller.cycle_threads import Lane
+from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.queue import queue_cycle
+from vgpumgr.model.queue import QueueState
+from vgpumgr.model.vm import DiskMode, DiskSpec, Terms
 from vgpumgr.store import open_ledger
 
 ON, SPOT, HIGH = Terms(), Terms(spot=True), Terms(priority=100)
@@ -47,33 +45,33 @@ def free(world: SimWorld) -> None:
 
 def test_one_that_cannot_be_made_keeps_nobody_else_from_starting(world: SimWorld) -> None:
     world.apply(vm("bad", "T4-8Q", queue=HIGH, disks=(NOWHERE,)), vm("good", "T4-8Q", queue=ON))
-    assert not queue.step(world.engine).any
+    assert not queue_cycle.step(world.engine).any
     free(world)
-    worked = queue.step(world.engine)
+    worked = queue_cycle.step(world.engine)
     assert worked.started == ("good",)
     assert list(worked.refused) == ["bad"]
     assert states(world) == {"bad": "waiting", "good": "running"}
     bad = next(each for each in world.ledger.queue() if each.name == "bad")
     assert "nobody-has.qcow2" in bad.why
-    assert queue.step(world.engine, lambda entry: entry != bad.id) == queue.Worked()
+    assert queue_cycle.step(world.engine, lambda entry: entry != bad.id) == queue_cycle.Worked()
 
 
 def test_a_start_that_a_host_refuses_is_taken_back_and_waits(world: SimWorld) -> None:
     world.apply(vm("good", "T4-8Q", queue=ON))
     free(world)
     world.sim.hosts["h1"].faults.inject(["refuse", "domains.start", "EIO", "1"])
-    worked = queue.step(world.engine)
+    worked = queue_cycle.step(world.engine)
     assert (worked.started, list(worked.refused)) == ((), ["good"])
     assert states(world) == {"good": "waiting"}
     assert (world.ledger.vms(), world.facts().domains) == ((), ())
-    assert queue.step(world.engine).started == ("good",)
+    assert queue_cycle.step(world.engine).started == ("good",)
 
 
 def test_those_that_start_together_all_do_or_none(world: SimWorld) -> None:
     pair = Terms(together="pair")
     world.apply(vm("a", "T4-8Q", queue=pair), vm("b", "T4-8Q", queue=pair, disks=(NOWHERE,)))
     free(world)
-    worked = queue.step(world.engine)
+    worked = queue_cycle.step(world.engine)
     assert (worked.started, sorted(worked.refused)) == ((), ["a", "b"])
     assert world.ledger.vms() == ()
 
@@ -82,19 +80,19 @@ def test_a_spot_vm_makes_room_and_comes_back_when_there_is_room_again(world: Sim
     free(world)
     world.apply(vm("spot", "T4-16Q", queue=SPOT))
     world.apply(vm("urgent", "T4-16Q", queue=HIGH))
-    worked = queue.step(world.engine)
+    worked = queue_cycle.step(world.engine)
     assert (worked.preempted, worked.started) == ({"spot": "urgent"}, ("urgent",))
     [spot] = [each for each in world.ledger.queue() if each.name == "spot"]
     assert (spot.state, spot.preempted) == (QueueState.WAITING, 1)
     world.delete("urgent")
     world.engine.refresh()
-    assert queue.step(world.engine).started == ("spot",)
+    assert queue_cycle.step(world.engine).started == ("spot",)
     assert [each.id for each in world.ledger.vms()] == [spot.vm_id]
 
 
 def test_what_runs_on_no_terms_is_never_stopped(world: SimWorld) -> None:
     world.apply(vm("urgent", "T4-16Q", queue=HIGH))
-    assert queue.step(world.engine) == queue.Worked()
+    assert queue_cycle.step(world.engine) == queue_cycle.Worked()
     assert states(world) == {"urgent": "waiting"}
 
 
@@ -102,7 +100,7 @@ def test_in_a_frozen_ledger_nothing_starts_and_nothing_is_stopped(world: SimWorl
     world.apply(vm("good", "T4-8Q", queue=ON))
     free(world)
     world.ledger.freeze("it is older than its hosts")
-    assert queue.step(world.engine) == queue.Worked()
+    assert queue_cycle.step(world.engine) == queue_cycle.Worked()
     assert states(world) == {"good": "waiting"}
 
 
@@ -119,11 +117,11 @@ def test_a_guest_that_powers_off_ends_its_vm_when_its_host_says_so_once_more(
     world.sim.hosts["h1"].domains.shutdown("job")
     world.engine.refresh()
     world.sim.hosts["h1"].faults.inject(["unreachable"])
-    assert not queue.step(world.engine).any
+    assert not queue_cycle.step(world.engine).any
     assert states(world) == {"job": "running", "next": "waiting"}
     world.sim.hosts["h1"].faults.inject(["clear"])
     world.engine.refresh()
-    worked = queue.step(world.engine)
+    worked = queue_cycle.step(world.engine)
     assert (worked.ended, worked.started) == (("job",), ("next",))
     assert states(world) == {"next": "running"}
     assert str(world.ledger.vm("job").state) == "shelved"
@@ -139,11 +137,11 @@ def test_a_host_that_is_shut_down_ends_nobodys_work(world: SimWorld) -> None:
     machine.kernel.setup.stopping = True
     machine.domains.shutdown("job")
     world.engine.refresh()
-    assert not queue.step(world.engine).any
+    assert not queue_cycle.step(world.engine).any
     world.sim.inject("h1", ["reboot"])
     machine.kernel.setup.stopping = False
     world.engine.refresh()
-    assert not queue.step(world.engine).any
+    assert not queue_cycle.step(world.engine).any
     assert states(world) == {"job": "running"}
     assert world.ledger.vm("job").running, "serve starts it again"
 
@@ -170,10 +168,12 @@ def test_one_controller_has_the_queue_at_a_time(world: SimWorld, tmp_path: Path)
     shared = Shared(OperationClaims(world.ledger), Patience(clock.monotonic))
 
     def turn() -> bool:
-        return queueing.take(world.engine, Lane(queueing.LANE, clock), shared, told.append)
+        return fleet_tasks.take(
+            world.engine, Lane(fleet_tasks.QUEUE_THREAD, clock), shared, told.append
+        )
 
     other = open_ledger(tmp_path / "ledger.db")
-    assert other.claim(queueing.LANE)
+    assert other.claim(fleet_tasks.QUEUE_THREAD)
     assert not turn()
     assert (states(world), told) == ({"good": "waiting"}, [])
     other.close()

@@ -11,7 +11,7 @@ from tests.fakes import FakeHost
 from tests.world import World, vm
 from vgpumgr.engine.engine import Engine
 from vgpumgr.model.errors import NoPlacement
-from vgpumgr.model.journal import Reservation
+from vgpumgr.model.operation import Reservation
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from tests.serving import Served
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.reconcile import EventKind
-from vgpumgr.model.migration import MigrationAddress
+from vgpumgr.engine.controller.controller_events import EventKind
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.vm import VmSpec
 
 

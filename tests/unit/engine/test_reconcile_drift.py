@@ -12,7 +12,7 @@ import pytest
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.serving import INTERVAL_S, Served, serving
 from tests.world import World, effects, vm
-from vgpumgr.engine.reconcile import EventKind
+from vgpumgr.engine.controller.controller_events import EventKind
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import UnknownPart
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.outlook import Expected
-from vgpumgr.engine.reconcile import Event, EventKind
-from vgpumgr.engine.reconcile.gauging import EVERY_S, NEVER, GaugeWatch
+from vgpumgr.engine.controller.controller_events import Event, EventKind
+from vgpumgr.engine.controller.fleet_tasks import EVERY_S, NEVER, GaugeWatch
+from vgpumgr.engine.operations.session import Expected
 
 
 class Later:

@@ -10,10 +10,11 @@ import pytest
 
 from tests.poolsim import DESKTOP, STAFF, PoolSim, spec
 from tests.serving import Served
-from vgpumgr.engine.reconcile import guests
-from vgpumgr.engine.reconcile.context import Turn
-from vgpumgr.engine.ticketing.guest import guest_addresses
-from vgpumgr.model.pool import DesktopRecord, Session, Timeouts
+from vgpumgr.engine.consoles.console_request import guest_addresses
+from vgpumgr.engine.controller import host_cycle
+from vgpumgr.engine.controller.cycle_context import Turn
+from vgpumgr.model.desktop import DesktopRecord, DesktopSession
+from vgpumgr.model.pool import Timeouts
 
 MINUTE = 60.0
 LIMITS = Timeouts(idle_s=30 * MINUTE, disconnect_s=10 * MINUTE)
@@ -32,7 +33,7 @@ class Scene:
     def say(self, *words: str) -> None:
         self.sim.world.sim.inject("h1", ["guest", "cad-01", *words])
 
-    def later(self, seconds: float = 2 * MINUTE) -> Session | None:
+    def later(self, seconds: float = 2 * MINUTE) -> DesktopSession | None:
         """Hosts are looked at, then pools."""
         self.sim.clock.wait(seconds)
         self.served.controller.once()
@@ -101,7 +102,7 @@ def test_a_guest_that_hangs_takes_little_of_a_turn(
 
     scene.sim.turn()
     assert scene.sim.engine.assign_desktop("cad", "bob", STAFF).desktop == "cad-02"
-    monkeypatch.setattr(guests, "_ask", hang)
+    monkeypatch.setattr(host_cycle, "_ask", hang)
     scene.later()
     assert asked == ["cad-01"] or asked == ["cad-02"]
     scene.later(30.0)

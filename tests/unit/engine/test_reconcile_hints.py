@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from tests.fakes import FakeClock
-from vgpumgr.engine.reconcile.beside import PAUSE_S, BesideTurns
-from vgpumgr.engine.reconcile.lanes import Ended, Lane
+from vgpumgr.engine.controller.cycle_threads import Ended, Lane
+from vgpumgr.engine.controller.fleet_tasks import PAUSE_S, BesideTurns
 
 
 class Turns:

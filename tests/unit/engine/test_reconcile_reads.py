@@ -12,8 +12,8 @@ import pytest
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.serving import Served, serving
 from tests.world import World, vm
-from vgpumgr.engine.reconcile import EventKind
-from vgpumgr.engine.view import read_host_view, read_view
+from vgpumgr.engine.controller.controller_events import EventKind
+from vgpumgr.engine.inventory.ledger_view import read_host_view, read_view
 from vgpumgr.model.vm import Affinity
 
 OF_A_FLEET = {"hosts", "vms", "allocations", "gpus", "layouts"}

@@ -10,10 +10,10 @@ import pytest
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.serving import Killed, Served, kill_at, live_on, serving
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.reconcile import EventKind
+from vgpumgr.engine.controller.controller_events import EventKind
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused, OutcomeUnknown
-from vgpumgr.model.journal import OperationState, TaskState
+from vgpumgr.model.operation import OperationState, TaskState
 from vgpumgr.store import SqlLedger
 
 pytestmark = pytest.mark.thorough

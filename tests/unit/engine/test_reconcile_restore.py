@@ -15,10 +15,11 @@ from tests.simworld import SimWorld, host
 from tests.simworld import vm as small
 from tests.unit.engine.test_amnesia import blank
 from tests.world import World, effects, vm
-from vgpumgr.engine.planning.plan import make_plan
-from vgpumgr.engine.reconcile import EventKind, turn
-from vgpumgr.engine.reconcile.context import Turn
-from vgpumgr.engine.reconcile.recovery import Recovered, recover
+from vgpumgr.engine.controller import host_cycle
+from vgpumgr.engine.controller.controller_events import EventKind
+from vgpumgr.engine.controller.cycle_context import Turn
+from vgpumgr.engine.controller.operation_recovery import Recovered, recover
+from vgpumgr.engine.planning.vm_plan import make_plan
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import HostRefused
@@ -95,7 +96,7 @@ def test_a_reboot_in_the_middle_of_a_turn_is_seen(
         next(boots, lambda: None)()
         return replace(found, worked=True)
 
-    monkeypatch.setattr(turn, "recover", recover_while_it_boots)
+    monkeypatch.setattr(host_cycle, "recover", recover_while_it_boots)
     made.serve(62)
     assert runs(world, "a") and runs(world, "b")
     assert EventKind.HOST_RESTORED in made.kinds()

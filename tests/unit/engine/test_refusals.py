@@ -10,11 +10,11 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.running.outcome import Outcome
-from vgpumgr.engine.use_cases.local_move import reseat
+from vgpumgr.engine.migration.local_moves import reseat
+from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.model.errors import BadImage, HostRefused, NotPermitted, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.gpu import GpuState
-from vgpumgr.model.journal import OperationState, TaskState
+from vgpumgr.model.operation import OperationState, TaskState
 from vgpumgr.model.refusal import Tolerance
 from vgpumgr.model.vm import Affinity, PlacementPolicy
 

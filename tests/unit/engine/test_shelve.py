@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.drift import survey
-from vgpumgr.engine.heal.report import Chosen
-from vgpumgr.engine.reserving.shelving import Stop
+from vgpumgr.engine.drift.drift_survey import survey
+from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.reservation.shelf_reservations import Stop
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.quota import Quota

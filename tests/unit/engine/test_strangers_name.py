@@ -20,7 +20,7 @@ from vgpumgr.engine.steps import (
     StopToMove,
     UndefineDomain,
 )
-from vgpumgr.engine.steps.base import Step, UndoNotPossible
+from vgpumgr.engine.steps.step import Step, UndoNotPossible
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ports import Domains, Host

@@ -10,13 +10,13 @@ import pytest
 
 from tests.fakes import FakeHost, FakeParent, mbochs, t4, t4_parent
 from tests.world import World, vm
-from vgpumgr.engine.headroom.capacity import capacity
-from vgpumgr.engine.supply import build_fleet
+from vgpumgr.engine.capacity.profile_capacity import capacity
+from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.gpu import GpuFacts, VendorVgpu, VfFacts
 from vgpumgr.model.host import NumaNode, UnknownPart
-from vgpumgr.model.placement import GpuSupply, HostSupply, Offer
+from vgpumgr.model.supply import GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import DiskSpec, NumaPolicy
 
 GPU = "0000:41:00.0"

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.simworld import NEW, OLD, SimWorld, host, vm
-from vgpumgr.engine.supply import build_fleet
-from vgpumgr.engine.whatif.added import like, new
-from vgpumgr.engine.whatif.partitioned import goals, partitioned
-from vgpumgr.engine.whatif.without import without
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.whatif.hypothetical_hosts import like, new, without
+from vgpumgr.engine.whatif.hypothetical_layouts import goals, partitioned
 from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.placement import Fleet, GpuSupply, Offer
+from vgpumgr.model.supply import Fleet, GpuSupply, Offer
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.world import vm
-from vgpumgr.cli.views.surplus import surplus
-from vgpumgr.engine.planning.changes import changed_fields
-from vgpumgr.model.size import exact_size, parse_bytes
+from vgpumgr.cli.views.plan_views import surplus
+from vgpumgr.engine.planning.spec_changes import changed_fields
+from vgpumgr.model.formats import exact_size, parse_bytes
 from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, NicSpec
 
 GPU = GpuRequest(profile="passthrough", model="T4", count=2)

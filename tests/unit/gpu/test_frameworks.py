@@ -14,7 +14,7 @@ from vgpumgr import catalog, gpu
 from vgpumgr.model.domain import MdevHostdev, PciHostdev
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, MdevType
-from vgpumgr.model.observed import Differs, InState
+from vgpumgr.model.operation import Differs, InState
 from vgpumgr.model.vm import Allocation
 
 UUID = "11111111-1111-1111-1111-111111111111"

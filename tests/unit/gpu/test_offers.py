@@ -10,7 +10,7 @@ from tests.unit.gpu.values import board, gpu, mdev_vfs, mi300x, vendor_vfs
 from vgpumgr import catalog
 from vgpumgr import gpu as frameworks
 from vgpumgr.model.gpu import GpuFacts, MigFacts, MigProfile, VendorVgpu
-from vgpumgr.model.placement import Offer, Start
+from vgpumgr.model.supply import Offer, SlotStart
 
 MIG_ON = MigFacts(enabled=True, pending=True)
 SRIOV = [each for each in catalog.boards() if each.host_mode == "sriov-vf"]
@@ -86,7 +86,7 @@ def test_a_mixed_size_gpu_places_by_the_drivers_ids() -> None:
     one = offered(gpu("A100-PCIE-80GB", vfs=vendor_vfs("A100-PCIE-80GB"), mixed_size=True))
     found = one["A100D-16C"]
     assert found.starts == tuple(
-        Start(at=at, slots=tuple(range(at, at + 16))) for at in (0, 24, 40, 64)
+        SlotStart(at=at, slots=tuple(range(at, at + 16))) for at in (0, 24, 40, 64)
     )
     assert (found.units, found.max_instances, found.size_class) == (16, 4, 0)
 
@@ -99,7 +99,7 @@ def test_mig_profiles_are_named_so_and_answer_to_their_type() -> None:
     }  # fmt: skip
     one = found["1g.10gb"]
     assert (one.names, one.type_id, one.units) == (("A100D-1-10C",), "699", 10)
-    assert one.starts[2] == Start(at=2, slots=tuple(range(20, 30)))
+    assert one.starts[2] == SlotStart(at=2, slots=tuple(range(20, 30)))
     assert [start.at for start in one.starts] == list(range(7))
     assert one.instance is not None
     assert (one.instance.profile_id, one.instance.size, one.instance.per_instance) == (19, 1, 1)
@@ -183,15 +183,15 @@ def test_sizes_are_known_for_types_on_vfs() -> None:
 def test_a_refusal_can_print_the_lines_to_add(
     facts: GpuFacts, profile: str, lines: str | None
 ) -> None:
-    assert frameworks.could(facts).get(profile) == lines
+    assert frameworks.potential(facts).get(profile) == lines
 
 
 def test_intel_counts_are_a_layouts_to_set() -> None:
     facts = replace(mi300x(0), model="FLEX-170", vendor_device="8086:56c0", sriov_total=31)
-    assert frameworks.could(facts)["FLEX-170-1of16"] == "vfs: 16"
-    assert "FLEX-170-1of32" not in frameworks.could(facts)
+    assert frameworks.potential(facts)["FLEX-170-1of16"] == "vfs: 16"
+    assert "FLEX-170-1of32" not in frameworks.potential(facts)
 
 
 @pytest.mark.parametrize("key", [each.key for each in SRIOV])
 def test_every_profile_a_layout_makes_possible_exists(key: str) -> None:
-    assert frameworks.could(gpu(key)).keys() <= catalog.profiles()
+    assert frameworks.potential(gpu(key)).keys() <= catalog.profiles()

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.gpu.values import plain_vfs
 from vgpumgr import gpu as frameworks
 from vgpumgr.model.gpu import Framework, GpuFacts, MdevType, MigFacts, VendorVgpu, VfFacts
-from vgpumgr.model.placement import Offer
+from vgpumgr.model.supply import Offer
 
 NAMES = {
     "801": "LAB V16-1Q", "802": "LAB V16-2Q", "805": "LAB V16-16Q", "806": "NVIDIA V16-2B4",
@@ -85,8 +85,8 @@ def test_a_layout_could_turn_the_vfs_on_again() -> None:
     before = learned(gpu(EMPTY, EMPTY))
     off = learned(gpu(), before)
     assert offered(off) == {}
-    assert frameworks.could(off)["LAB V16-2Q"] == "vfs: max"
-    assert frameworks.could(before) == {}
+    assert frameworks.potential(off)["LAB V16-2Q"] == "vfs: max"
+    assert frameworks.potential(before) == {}
     assert frameworks.slots(off, empty=True) == 16
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from vgpumgr.domainxml import ownership
-from vgpumgr.helper import joining
+from vgpumgr.helper import joined_connection
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import console
 
@@ -66,7 +66,7 @@ class Place:
     def ask(self, **changes: Any) -> tuple[dict[str, Any], socket.socket | None]:
         args = {"domain": NAME, "vm": VM}
         request = {"verb": "console", "args": args, "fleet": FLEET, **changes}
-        return joining.joined(request, self.system)
+        return joined_connection.joined(request, self.system)
 
     def refused(self, **changes: Any) -> dict[str, Any]:
         answer, connection = self.ask(**changes)
@@ -170,7 +170,7 @@ def test_it_needs_root(place: Place) -> None:
 
 PROGRAM = """
 import socket, sys
-from vgpumgr.helper import __main__ as program, joining
+from vgpumgr.helper import __main__ as program, joined_connection as joining
 near = socket.socket(fileno=int(sys.argv.pop()))
 joining.console.attach = lambda call: near
 sys.exit(program.main())

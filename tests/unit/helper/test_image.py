@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpumgr.helper.facts.image import HEAD_BYTES, inspect
+from vgpumgr.helper.facts.image_header import HEAD_BYTES, inspect
 
 BACKING_FORMAT, DATA_FILE = 0xE2792ACA, 0x44415441
 

@@ -20,7 +20,7 @@ from tests.unit.helper.nvidia import (
     NvidiaHost,
     instance,
 )
-from vgpumgr.helper import __main__, boot, pci
+from vgpumgr.helper import __main__, pci
 
 GPU_KEY = {"allocation": "gpu-1", "generation": 3, "vm": "cut"}
 SLICE = {"profile_id": MIG_PROFILE, "start": 2, "size": 1, "compute": []}
@@ -192,7 +192,7 @@ def test_a_defect_in_one_unit_keeps_no_other_away(
     def explode(*_: object) -> None:
         raise KeyError("nobody foresaw it")
 
-    monkeypatch.setattr("vgpumgr.helper.verbs.layouts.vfs.put", explode)
+    monkeypatch.setattr("vgpumgr.helper.verbs.layout_verbs.virtual_functions.put", explode)
     full.add_function("0000:81:00.0", driver="nvidia", group=40)
     failed = restore(full)["failed"]
     assert "KeyError" in failed[0]["why"]
@@ -292,10 +292,10 @@ def test_the_boot_prints_lines_and_fails_when_something_did(
     host: NvidiaHost, capsys: pytest.CaptureFixture[str]
 ) -> None:
     claim(host, vfs=4)
-    assert boot.restore(host) == 0
+    assert __main__.restore(host) == 0
     assert capsys.readouterr() == (f"restored {LAYOUT}\n", "")
     host.files["/var/lib/vgpumgr/claims/pci-x.json"] = "{"
-    assert boot.restore(host) == 1
+    assert __main__.restore(host) == 1
     assert capsys.readouterr().err.startswith(
         "not restored: pci-x: the claim on pci-x is damaged: "
     )
@@ -303,7 +303,7 @@ def test_the_boot_prints_lines_and_fails_when_something_did(
 
 def test_a_boot_that_may_not_says_so(host: NvidiaHost, capsys: pytest.CaptureFixture[str]) -> None:
     host.is_root = False
-    assert boot.restore(host) == 1
+    assert __main__.restore(host) == 1
     assert "changes need root" in capsys.readouterr().err
 
 

@@ -212,7 +212,9 @@ def test_a_program_that_takes_too_long_is_cut(
     program = tmp_path / "modprobe"
     program.write_text("#!/bin/sh\necho begun\nexec sleep 60\n")
     program.chmod(0o755)
-    monkeypatch.setattr("vgpumgr.helper.programs._ENVIRONMENT", {"PATH": f"{tmp_path}:/bin"})
+    monkeypatch.setattr(
+        "vgpumgr.helper.allowed_programs._ENVIRONMENT", {"PATH": f"{tmp_path}:/bin"}
+    )
     assert system.run(("modprobe", "vfio-pci"), 0.5) == (124, "begun\n")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.support import Cli, new_cli, until
-from vgpumgr.app.bootstrap import playbook
+from vgpumgr.app.bootstrap import playbook_run
 
 FAKE = Path(__file__).with_name("fake_ansible.py")
 ADD = ("host", "add", "here", "--address", "local", "--bootstrap")
@@ -50,7 +50,7 @@ def end(**left: Any) -> dict[str, Any]:
 @pytest.fixture
 def ansible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ansible:
     made = Ansible(tmp_path)
-    monkeypatch.setattr(playbook, "ANSIBLE", (sys.executable, str(FAKE), str(tmp_path)))
+    monkeypatch.setattr(playbook_run, "ANSIBLE", (sys.executable, str(FAKE), str(tmp_path)))
     return made
 
 

@@ -15,9 +15,8 @@ import pytest
 import yaml
 
 from vgpumgr import app
-from vgpumgr.app.bootstrap.collection import PLAYBOOK, collection_folder
-from vgpumgr.app.bootstrap.variables import OF_THE_PLAYBOOK
-from vgpumgr.app.bootstrap.workplace import Workplace
+from vgpumgr.app.bootstrap.playbook_run import AnsibleFolder
+from vgpumgr.app.bootstrap.variables import OF_THE_PLAYBOOK, PLAYBOOK, collection_folder
 
 FOLDER = collection_folder()
 APP = Path(app.__file__).parent
@@ -43,7 +42,7 @@ def task_files() -> list[Path]:
 
 
 def test_the_playbook_parses(tmp_path: Path) -> None:
-    workplace = Workplace(tmp_path)
+    workplace = AnsibleFolder(tmp_path)
     workplace.fill({"h": {"ansible_connection": "local"}}, {}, [])
     ran = subprocess.run(
         [sys.executable, "-m", "ansible", "playbook", "-i", str(workplace.inventory),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from vgpumgr.app.bootstrap import playbook
-from vgpumgr.app.bootstrap.events import Event, Outcome
-from vgpumgr.app.bootstrap.workplace import Workplace
+from vgpumgr.app.bootstrap import playbook_run
+from vgpumgr.app.bootstrap.playbook_events import PlaybookEvent, SetupOutcome
+from vgpumgr.app.bootstrap.playbook_run import AnsibleFolder
 
 PLAY = [
     {
@@ -30,8 +30,8 @@ PLAY = [
 
 
 @pytest.fixture
-def workplace(tmp_path: Path) -> Workplace:
-    made = Workplace(tmp_path)
+def workplace(tmp_path: Path) -> AnsibleFolder:
+    made = AnsibleFolder(tmp_path)
     hosts = {
         name: {
             "ansible_connection": "local",
@@ -44,31 +44,35 @@ def workplace(tmp_path: Path) -> Workplace:
     return made
 
 
-def run(workplace: Workplace, monkeypatch: pytest.MonkeyPatch, *, check: bool) -> list[Event]:
+def run(
+    workplace: AnsibleFolder, monkeypatch: pytest.MonkeyPatch, *, check: bool
+) -> list[PlaybookEvent]:
     play = workplace.write("play.yml", json.dumps(PLAY).encode())
-    monkeypatch.setattr(playbook, "PLAYBOOK", str(play))
-    seen: list[Event] = []
+    monkeypatch.setattr(playbook_run, "PLAYBOOK", str(play))
+    seen: list[PlaybookEvent] = []
     stop = threading.Event()
-    ends = playbook.run(workplace, ["good", "bad"], check=check, seen=seen.append, stop=stop)
+    ends = playbook_run.run_playbook(
+        workplace, ["good", "bad"], check=check, seen=seen.append, stop=stop
+    )
     assert ends["good"].reboot_due and ends["good"].guests == ("vm-1",)
     assert len(ends["good"].changed) == 1 and ends["good"].fault is None
     return seen
 
 
 def test_every_end_is_told_with_its_words(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    workplace: AnsibleFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = run(workplace, monkeypatch, check=False)
     assert [each.task for each in seen if not each.host] == ["Write", "Look", "Leave", "Fail"]
     (written,) = [each for each in seen if each.host == "good" and each.task == "Write"]
-    assert written.outcome is Outcome.CHANGED
-    (failed,) = [each for each in seen if each.outcome is Outcome.FAILED]
+    assert written.outcome is SetupOutcome.CHANGED
+    (failed,) = [each for each in seen if each.outcome is SetupOutcome.FAILED]
     assert failed.host == "bad" and "'/nowhere': No such file" in failed.message
     assert (workplace.folder / "good.txt").read_text() == "new\n"
 
 
 def test_a_dry_run_brings_the_difference(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    workplace: AnsibleFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = run(workplace, monkeypatch, check=True)
     (written,) = [each for each in seen if each.host == "good" and each.task == "Write"]

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from vgpumgr.app.bootstrap.variables import Sent, Variables, Wish, of_host
-from vgpumgr.hosts.helper.bundle import helper_version
+from vgpumgr.app.bootstrap.variables import Sent, SetupRequest, Variables, of_host
+from vgpumgr.hosts.helper.helper_launch import helper_version
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.migration import MigrationAddress
 
 SENT = Sent(bundle=Path("b"), installer=Path("i"), ca_folder=Path("ca"), public_key="ssh-ed25519 A")
 GPU1 = HostRecord(name="gpu1", address="gpuadm@gpu1.example")
 
 
 def told(record: HostRecord = GPU1, user: str = "gpuadm", **wish: object) -> Variables:
-    return of_host(record, "10.0.0.1", user, Wish(**wish), SENT)  # type: ignore[arg-type]
+    return of_host(record, "10.0.0.1", user, SetupRequest(**wish), SENT)  # type: ignore[arg-type]
 
 
 def test_a_user_of_our_own_with_our_key_and_one_sudo_rule() -> None:

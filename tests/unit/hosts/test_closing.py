@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vgpumgr.hosts.deadline import side_by_side
-from vgpumgr.hosts.real import RealHosts
+from vgpumgr.hosts.deadlines import side_by_side
+from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostRecord
 

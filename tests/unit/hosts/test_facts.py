@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vgpumgr.hosts.facts.host_facts import assemble
-from vgpumgr.hosts.reached import ReachedHost
+from vgpumgr.hosts.reached_host import ReachedHost
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.errors import HostUnreachable, NotPermitted, OutcomeUnknown
 from vgpumgr.model.gpu import (
@@ -27,7 +27,7 @@ from vgpumgr.model.gpu import (
 from vgpumgr.model.host import (
     ClaimFacts,
     FabricFacts,
-    FabricPartition,
+    FabricPartitionFacts,
     NumaNode,
     StoragePool,
     UnknownPart,
@@ -336,8 +336,8 @@ def test_the_processor_and_the_fabric_are_kept() -> None:
     assert facts.cpu_model == "AMD EPYC 7763"
     assert facts.fabric == FabricFacts(
         partitions=(
-            FabricPartition(id=7, gpus=(1, 3), active=True),
-            FabricPartition(id=8, gpus=()),
+            FabricPartitionFacts(id=7, gpus=(1, 3), active=True),
+            FabricPartitionFacts(id=8, gpus=()),
         )
     )
     assert assemble("h1", {**PROBE, "fabric": {"partitions": []}}).fabric == FabricFacts()

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from vgpumgr.hosts.ssh.handshake import verified
-from vgpumgr.hosts.ssh.sshconfig import SshTarget
+from vgpumgr.hosts.ssh.ssh_config import SshTarget
 from vgpumgr.model.errors import HostUnreachable
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from vgpumgr import catalog, layout
-from vgpumgr.layout.gpu_instances import behind
-from vgpumgr.layout.refusal import LayoutRefused
+from vgpumgr.layout.instances_part import behind
+from vgpumgr.layout.target import LayoutRefused
 from vgpumgr.model.gpu import Framework, GpuFacts, MigFacts, MigProfile, MigType
 from vgpumgr.model.layout import CreateInstance, GpuLayout, InstanceGoal, SetMigMode
-from vgpumgr.model.placement import Usage
+from vgpumgr.model.supply import Usage
 
 UNLISTED = "10de:2324"
 TOLD = (

@@ -7,14 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vgpumgr import catalog, layout
-from vgpumgr.layout.profiles import profiles
-from vgpumgr.model.gpu import (
-    ComputeInstance,
-    GpuFacts,
-    GpuInstance,
-    MigFacts,
-    VfFacts,
-)
+from vgpumgr.layout.instance_profiles import profiles
+from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuInstance, MigFacts, VfFacts
 from vgpumgr.model.layout import (
     CreateInstance,
     DestroyInstance,

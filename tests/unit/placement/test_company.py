@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from vgpumgr.placement.company import Company
+from vgpumgr.placement.resources.host_state import AffinityCounts
 
 DB = (("app", "db"),)
 DB_OF_A = (("app", "db"), ("tenant", "a"))
 
 
 def test_counts_vms_that_have_all_of_the_labels() -> None:
-    company = Company([{"app": "db", "tenant": "a"}, {"app": "db"}, {"app": "web"}, {}])
+    company = AffinityCounts([{"app": "db", "tenant": "a"}, {"app": "db"}, {"app": "web"}, {}])
     assert company.vms == 4
     assert company.matching(DB) == 2
     assert company.matching(DB_OF_A) == 1
@@ -17,7 +17,7 @@ def test_counts_vms_that_have_all_of_the_labels() -> None:
 
 
 def test_keeps_up_with_vms_that_come_and_go() -> None:
-    company = Company([{"app": "db"}])
+    company = AffinityCounts([{"app": "db"}])
     assert company.matching(DB) == 1
     company.change({"app": "db", "tenant": "a"}, 1)
     company.change({}, 1)

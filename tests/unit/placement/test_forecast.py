@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpumgr.placement.forecast import ENOUGH_DAYS, Futures, Lasting
+from vgpumgr.placement.headroom import ENOUGH_DAYS, Futures, Lasting
 
 
 def test_steady_growth_ends_when_it_has_eaten_the_room() -> None:

@@ -8,19 +8,16 @@ from dataclasses import replace
 import pytest
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import (
-    Assignment,
+from vgpumgr.model.placement import Assignment, NotPlaced, Placed, Reason
+from vgpumgr.model.supply import (
     Fleet,
     FreeVf,
     GpuSupply,
     HostSupply,
     InstanceOffer,
     InstanceSupply,
-    NotPlaced,
     Offer,
-    Placed,
-    Reason,
-    Start,
+    SlotStart,
     Usage,
 )
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
@@ -40,7 +37,7 @@ def mig(profile: str, number: int, slices: int, size: int, *starts: int, most: i
         memory_mib=size * 5120,
         names=(f"A100-{number}C",),
         series="C",
-        starts=tuple(Start(at=at, slots=tuple(range(at, at + size))) for at in starts),
+        starts=tuple(SlotStart(at=at, slots=tuple(range(at, at + size))) for at in starts),
         needs_vf=True,
         instance=InstanceOffer(
             profile=profile,
@@ -82,7 +79,7 @@ def mixed(gib: int, *ids: int) -> Offer:
         max_instances=len(ids),
         memory_mib=gib * 1024,
         series="Q",
-        starts=tuple(Start(at=at, slots=tuple(range(at, at + gib))) for at in ids),
+        starts=tuple(SlotStart(at=at, slots=tuple(range(at, at + gib))) for at in ids),
         needs_vf=True,
     )
 
@@ -239,7 +236,10 @@ def test_one_vgpu_alone_has_its_instance_whatever_the_slots_under_it() -> None:
     offer = replace(
         A100.offers[0],
         units=11,
-        starts=(Start(at=0, slots=tuple(range(11))), Start(at=1, slots=tuple(range(11, 23)))),
+        starts=(
+            SlotStart(at=0, slots=tuple(range(11))),
+            SlotStart(at=1, slots=tuple(range(11, 23))),
+        ),
     )
     gpu = replace(A100, units=94, free_slots=tuple(range(94)), offers=(offer,))
     assert [len(part.slots) for part in put([gpu], "1g.5gb", "1g.5gb")] == [11, 12]

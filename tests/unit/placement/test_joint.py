@@ -12,15 +12,15 @@ import pytest
 
 from tests.unit.placement.test_geometry import A100
 from tests.unit.placement.test_place import BREADTH, LEAST, copies, gpu, host, vm, where
-from vgpumgr.app.solver import solving
-from vgpumgr.model.placement import Fleet, Offer, PartitionSupply
+from vgpumgr.app.solver_process import solving
+from vgpumgr.model.supply import Fleet, Offer, PartitionSupply
 from vgpumgr.model.vm import Affinity, VmSpec
 from vgpumgr.placement import place
-from vgpumgr.placement.joint import Answer, Problem, Solve, fillings
-from vgpumgr.placement.joint import order as orders
-from vgpumgr.placement.joint.improve import EFFORT
-from vgpumgr.placement.joint.problem import NOTHING_BETTER
-from vgpumgr.placement.joint.window import Window
+from vgpumgr.placement.batch import neighbourhood
+from vgpumgr.placement.batch import neighbourhood_search as orders
+from vgpumgr.placement.batch.batch_problem import NOTHING_BETTER, BatchAnswer, BatchProblem, Solve
+from vgpumgr.placement.batch.neighbourhood import Neighbourhood
+from vgpumgr.placement.batch.neighbourhood_search import EFFORT
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,10 @@ def cpsat() -> Iterator[Solve]:
 class Asked:
     """A solver that keeps what it was asked, and answers as it is told to."""
 
-    def __init__(self, answer: Callable[[Problem], Answer | None] = lambda _: None) -> None:
-        self.problems: list[Problem] = []
+    def __init__(
+        self, answer: Callable[[BatchProblem], BatchAnswer | None] = lambda _: None
+    ) -> None:
+        self.problems: list[BatchProblem] = []
         self.closed = 0
         self._answer = answer
 
@@ -42,7 +44,7 @@ class Asked:
         yield self._solve
         self.closed += 1
 
-    def _solve(self, problem: Problem) -> Answer | None:
+    def _solve(self, problem: BatchProblem) -> BatchAnswer | None:
         self.problems.append(problem)
         return self._answer(problem)
 
@@ -83,7 +85,7 @@ def test_it_is_asked_only_where_it_can_help() -> None:
 
 
 def test_without_an_answer_it_is_as_it_was_one_by_one() -> None:
-    empty = Answer(held=((), ()), seats=((), ()), effort=0.1)
+    empty = BatchAnswer(held=((), ()), seats=((), ()), effort=0.1)
     for solve in (lambda _: None, lambda _: NOTHING_BETTER, lambda _: empty):
         assert place(TIGHT, ORDER, LEAST, solver=Asked(solve)) == place(TIGHT, ORDER, LEAST)
 
@@ -96,7 +98,7 @@ def test_its_effort_is_counted_over_all_windows() -> None:
         hosts=tuple(replace(each, name=f"{each.name}{n}") for each in TIGHT.hosts for n in range(9))
     )
     many = [replace(each, name=f"{each.name}-{n}") for each in ORDER for n in range(9)]
-    spent = Asked(lambda problem: Answer((), (), problem.effort))
+    spent = Asked(lambda problem: BatchAnswer((), (), problem.effort))
     place(cut, many, LEAST, solver=spent)
     assert len(spent.problems) > 1
     assert sum(problem.effort for problem in spent.problems) == pytest.approx(EFFORT)
@@ -107,7 +109,7 @@ def test_no_large_vm_is_given_up_for_two_small_ones(cpsat: Solve) -> None:
     batch = [vm("T4-16Q", name="large"), *copies(2, vm("T4-4Q"))]
     batch = [replace(each, name=f"{n}") for n, each in enumerate(batch)]
     first = [replace(batch[0], vcpus=8), *batch[1:]]
-    window = Window(fleet, dict(enumerate(first)))
+    window = Neighbourhood(fleet, dict(enumerate(first)))
     problem = window.problem({0}, 1.0, 10.0)
     assert problem is not None and problem.milli == 1000
     assert found(cpsat, problem) == 0
@@ -124,7 +126,7 @@ def test_vms_with_company_stay_and_so_do_their_hosts() -> None:
     fleet = Fleet(hosts=tuple(host(f"{n}", gpu(f"{n}a")) for n in range(5)))
     decisions = dict(enumerate(place(fleet, batch, LEAST)))
     del decisions[0]
-    order = orders.Order(fleet, batch, decisions)
+    order = orders.BatchOrder(fleet, batch, decisions)
     assert order.waiting == [0]
     (hosts,) = order.windows(1000)
     with_company = {each.host for each in order.placed.values() if each.request.name in NEAR}
@@ -141,13 +143,13 @@ def test_of_many_hosts_those_of_the_order_and_then_the_emptiest(
     fleet = Fleet(hosts=(*hosts[:3], replace(hosts[3], blocked="cordoned")))
     batch = copies(2, vm("T4-4Q"))
     (placed,) = place(Fleet(hosts=(held,)), batch[:1], LEAST)
-    order = orders.Order(fleet, batch, {0: placed})
+    order = orders.BatchOrder(fleet, batch, {0: placed})
     assert [each.name for each in next(order.windows(99))] == ["half", "held"]
 
 
 def test_every_host_is_in_one_window() -> None:
     fleet = Fleet(hosts=tuple(host(f"{n}", gpu(f"{n}a")) for n in range(23)))
-    order = orders.Order(fleet, whole(*[4] * 40), {})
+    order = orders.BatchOrder(fleet, whole(*[4] * 40), {})
     for vms in (4, 32, 99):
         names = [each.name for hosts in order.windows(vms) for each in hosts]
         assert sorted(names) == sorted(each.name for each in fleet.hosts)
@@ -159,7 +161,7 @@ def test_an_nvswitch_gives_whole_gpus_as_its_partitions_say(cpsat: Solve) -> Non
     partitions = tuple(PartitionSupply(id=n, gpus=frozenset(each)) for n, each in enumerate(sets))
     fleet = Fleet(hosts=(replace(host("h", *map(gpu, "abcd")), partitions=partitions),))
     batch = [*copies(2, vm("passthrough")), vm("passthrough", "passthrough", name="two")]
-    problem = Window(fleet, dict(enumerate(batch))).problem((), 1.0, 10.0)
+    problem = Neighbourhood(fleet, dict(enumerate(batch))).problem((), 1.0, 10.0)
     assert problem is not None
     assert found(cpsat, replace(problem, above=1)) == 2
     assert found(cpsat, replace(problem, above=2)) == 0
@@ -167,7 +169,7 @@ def test_an_nvswitch_gives_whole_gpus_as_its_partitions_say(cpsat: Solve) -> Non
     assert found(cpsat, replace(loose, above=2)) == 3
 
 
-def found(solve: Solve, problem: Problem) -> int:
+def found(solve: Solve, problem: BatchProblem) -> int:
     """How many VMs it finds places for."""
     answer = solve(problem)
     assert answer is not None
@@ -179,7 +181,7 @@ PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb")
 
 def test_a_mig_gpu_is_filled_in_every_way_that_leaves_no_room() -> None:
     requests = {n: vm(profile) for n, profile in enumerate(PROFILES)}
-    window = Window(Fleet(hosts=(host("h", A100),)), requests)
+    window = Neighbourhood(Fleet(hosts=(host("h", A100),)), requests)
     problem = window.problem((), 1.0, 1.0)
     assert problem is not None
     (filled,) = problem.bins[0].filled
@@ -217,7 +219,7 @@ def _allowed(places: tuple[tuple[Offer, frozenset[int]], ...]) -> bool:
 def test_a_gpu_that_can_be_filled_in_too_many_ways_is_not_asked_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fillings, "MOST_FILLINGS", 3)
+    monkeypatch.setattr(neighbourhood, "MOST_FILLINGS", 3)
     asked = Asked()
     fleet = Fleet(hosts=(host("h", A100),))
     decisions = place(fleet, [vm(p, name=p) for p in PROFILES * 2], LEAST, solver=asked)

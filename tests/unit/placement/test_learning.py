@@ -7,10 +7,10 @@ import pickle
 import pytest
 
 from tests.unit.placement.test_place import copies, gpu, host, vm
-from vgpumgr.model.placement import Fleet
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement import Learning, Mix, Placer
-from vgpumgr.placement.plan import Plan
+from vgpumgr.placement import Mix, Placer, RequestLearner
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 FLEET = Fleet(hosts=tuple(host(f"h{n}", gpu(f"g{n}")) for n in range(4)))
@@ -22,13 +22,13 @@ class Pupil(Placer):
     def __init__(self) -> None:
         super().__init__(FLEET, LEAST)
         self.mixes: list[Mix] = []
-        self.plans: list[Plan | None] = []
+        self.plans: list[CapacityPlan | None] = []
 
     def adopt_mix(self, mix: Mix) -> None:
         self.mixes.append(mix)
         super().adopt_mix(mix)
 
-    def adopt_plan(self, plan: Plan | None, *, of_what_is_free: bool = False) -> None:
+    def adopt_plan(self, plan: CapacityPlan | None, *, of_what_is_free: bool = False) -> None:
         self.plans.append(plan)
         super().adopt_plan(plan, of_what_is_free=of_what_is_free)
 
@@ -37,14 +37,14 @@ class Pupil(Placer):
         return [sum(weight for _, weight in mix.requests) for mix in self.mixes]
 
 
-def see(learning: Learning, requests: list[VmSpec]) -> None:
+def see(learning: RequestLearner, requests: list[VmSpec]) -> None:
     for request in requests:
         learning.see(request)
 
 
 def test_a_newer_mix_is_adopted_whenever_twice_as_much_is_known() -> None:
     pupil = Pupil()
-    learning = Learning(pupil)
+    learning = RequestLearner(pupil)
     see(learning, copies(9, vm("T4-2Q")))
     assert pupil.mixes == []
     see(learning, copies(100, vm("T4-2Q")))
@@ -53,7 +53,7 @@ def test_a_newer_mix_is_adopted_whenever_twice_as_much_is_known() -> None:
 
 def test_a_history_is_what_it_starts_from() -> None:
     pupil = Pupil()
-    learning = Learning(pupil, copies(30, vm("T4-2Q")))
+    learning = RequestLearner(pupil, copies(30, vm("T4-2Q")))
     assert pupil.weights() == [30]
     see(learning, copies(29, vm("T4-4Q")))
     assert pupil.weights() == [30]
@@ -65,7 +65,7 @@ def test_a_history_is_what_it_starts_from() -> None:
 
 
 def test_a_plan_is_due_once_at_200_requests_and_then_whenever_they_double() -> None:
-    learning, due = Learning(Pupil()), []
+    learning, due = RequestLearner(Pupil()), []
     for count in range(1, 900):
         learning.see(vm("T4-2Q"))
         if learning.due():
@@ -76,9 +76,9 @@ def test_a_plan_is_due_once_at_200_requests_and_then_whenever_they_double() -> N
 def test_the_oldest_are_forgotten_and_then_it_goes_by_what_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("vgpumgr.placement.learning.REMEMBERED", 20)
+    monkeypatch.setattr("vgpumgr.placement.placer.REMEMBERED", 20)
     pupil = Pupil()
-    learning = Learning(pupil, copies(40, vm("T4-2Q")))
+    learning = RequestLearner(pupil, copies(40, vm("T4-2Q")))
     see(learning, copies(60, vm("T4-4Q")))
     assert pupil.weights() == [20] * 4
     assert [request.gpus[0].profile for request, _ in pupil.mixes[-1].requests] == ["T4-4Q"]
@@ -87,7 +87,7 @@ def test_the_oldest_are_forgotten_and_then_it_goes_by_what_is_remembered(
 def test_the_making_of_a_plan_can_be_sent_elsewhere() -> None:
     pytest.importorskip("highspy")
     pupil = Pupil()
-    learning = Learning(pupil, copies(300, vm("T4-4Q")))
+    learning = RequestLearner(pupil, copies(300, vm("T4-4Q")))
     make = learning.due()
     assert make is not None
     plan = pickle.loads(pickle.dumps(make))()
@@ -101,10 +101,10 @@ def test_catching_up_makes_what_is_due_and_no_plan_leaves_the_one_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pupil = Pupil()
-    learning = Learning(pupil, copies(199, vm("T4-4Q")))
+    learning = RequestLearner(pupil, copies(199, vm("T4-4Q")))
     learning.catch_up()
     assert pupil.plans == []
-    monkeypatch.setattr("vgpumgr.placement.learning.make_plan", lambda *_: None)
+    monkeypatch.setattr("vgpumgr.placement.placer.make_plan", lambda *_: None)
     learning.see(vm("T4-4Q"))
     learning.catch_up()
     assert pupil.plans == []

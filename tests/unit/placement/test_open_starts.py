@@ -8,13 +8,12 @@ import pytest
 
 from tests.unit.placement.test_placer import LEAST, run
 from tests.unit.placement.test_table import MIXED, WHOLE, gpu, placed, share, wants
-from vgpumgr.model.placement import Fleet, GpuSupply, HostSupply, Usage
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, Usage
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.board import BoardBook
-from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.matrix.mixed import Weighted
-from vgpumgr.placement.matrix.open_starts import OpenStarts
+from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
+from vgpumgr.placement.scores.fragmentation import Weighted
+from vgpumgr.placement.scores.state_values import OpenStarts
 
 SIZES = (2, 3, 5, 12)
 
@@ -50,7 +49,7 @@ def fleet(**gpus: GpuSupply) -> Fleet:
 
 
 def lost(starts: OpenStarts, supply: GpuSupply) -> float | None:
-    return starts.lost(GpuState("h", supply, BoardBook()))
+    return starts.lost(GpuOccupancy("h", supply, BoardBook()))
 
 
 def test_a_start_counts_as_much_as_begins_there() -> None:

@@ -7,17 +7,15 @@ from dataclasses import replace
 import pytest
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import (
+from vgpumgr.model.placement import NotPlaced, Placed, Reason
+from vgpumgr.model.supply import (
     Fleet,
     GpuSupply,
     HostSupply,
     InstanceOffer,
-    NotPlaced,
     Offer,
     PartitionSupply,
-    Placed,
-    Reason,
-    Start,
+    SlotStart,
     Usage,
 )
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
@@ -139,7 +137,7 @@ def test_by_size_time_sliced_comes_before_mig_backed() -> None:
         8,
         "Q",
         profile="1g.8gb",
-        starts=(Start(at=0, slots=tuple(range(8))),),
+        starts=(SlotStart(at=0, slots=tuple(range(8))),),
         instance=InstanceOffer(profile="1g.8gb", profile_id=1, size=1, gpu_slices=1),
     )
     assert made(host(replace(T4, offers=(backed, offer(8, "Q")))), sized(8)) == ["T4-8Q"]

@@ -7,17 +7,8 @@ from dataclasses import replace
 import pytest
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import (
-    Decision,
-    Fleet,
-    GpuSupply,
-    HostSupply,
-    NotPlaced,
-    NumaSupply,
-    Offer,
-    Placed,
-    Usage,
-)
+from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer, Usage
 from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import headroom, place
 

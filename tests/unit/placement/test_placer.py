@@ -10,12 +10,12 @@ import pytest
 from tests.placement_checker import complaints
 from tests.property.boards import MIG, UNITS
 from tests.unit.placement.test_place import copies, gpu, host, vm, where
-from vgpumgr.model.placement import Fleet, FreeVf, GpuSupply, NotPlaced, NumaSupply, Placed
+from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, NumaSupply
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer, place
-from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.plan.groups import group_key
-from vgpumgr.placement.plan.plan import Plan
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, group_key
+from vgpumgr.placement.resources.demand import demand_of
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
@@ -132,10 +132,10 @@ def test_the_gauge_moves_with_commit_and_release() -> None:
 QUARTERS = Mix(((vm("T4-4Q"), 1.0),))
 
 
-def two_classes(*hosts: str) -> Plan:
+def two_classes(*hosts: str) -> CapacityPlan:
     """VMs with one 4Q are meant for hosts of both classes, two for each class."""
     demand = demand_of(vm("T4-4Q"), LEAST, founding=False)
-    return Plan(
+    return CapacityPlan(
         classes={name: int(name.startswith("new")) for name in hosts},
         groups={group_key(demand): 0},
         quotas=np.array([[2.0], [2.0]]),
@@ -267,7 +267,7 @@ def test_types_that_came_long_ago_are_forgotten_and_nothing_else_changes(
     fleet = Fleet(hosts=tuple(host(f"h{n}", gpu(f"g{n}")) for n in range(4)))
     requests = [vm("T4-2Q", vcpus=n % 7) for n in range(20)]
     unlimited = run(Placer(fleet, policy), *requests)
-    monkeypatch.setattr("vgpumgr.placement.matrix.matrix.MOST_TYPES", 3)
+    monkeypatch.setattr("vgpumgr.placement.scores.score_matrix.MOST_TYPES", 3)
     placer = Placer(fleet, policy)
     assert run(placer, *requests) == unlimited
     for plane in placer._matrix._planes.values():

@@ -8,17 +8,8 @@ from dataclasses import replace
 import pytest
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import (
-    Fleet,
-    GpuSupply,
-    HostSupply,
-    NotPlaced,
-    NumaSupply,
-    Offer,
-    Placed,
-    Reason,
-    Usage,
-)
+from vgpumgr.model.placement import NotPlaced, Placed, Reason
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer, Usage
 from vgpumgr.model.vm import (
     Affinity,
     CloudInit,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.unit.placement.test_place import gpu, host
-from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer, headroom
-from vgpumgr.placement.startable import startable
+from vgpumgr.placement.headroom import startable
 
 DEPTH = PlacementPolicy.DEPTH_FIRST
 

@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.placement import GpuSupply, Offer, Reason, Start, Usage
+from vgpumgr.model.placement import Reason
+from vgpumgr.model.supply import GpuSupply, Offer, SlotStart, Usage
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
-from vgpumgr.placement.board import BoardBook
-from vgpumgr.placement.demand import Demand, demand_of
-from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.matrix.wants import parts_of
-from vgpumgr.placement.policy import KEYS
-from vgpumgr.placement.room import first_fit, room
-from vgpumgr.placement.rules.gpu import judge
-from vgpumgr.placement.table import states
-from vgpumgr.placement.table.leads import packed
-from vgpumgr.placement.table.states import StateTable
+from vgpumgr.placement.fit.gpu_rules import first_fit, judge, room
+from vgpumgr.placement.fit.policy_keys import KEYS, packed_key
+from vgpumgr.placement.resources.demand import Demand, demand_of
+from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
+from vgpumgr.placement.tables import gpu_states
+from vgpumgr.placement.tables.gpu_states import StateTable
+from vgpumgr.placement.tables.request_types import parts_of
 
 DEPTH = PlacementPolicy.DEPTH_FIRST
 UNITS = 12
@@ -67,17 +65,17 @@ DEMANDS = [
 
 
 def placed(units: int, *at: int) -> Offer:
-    starts = (Start(at=one, slots=tuple(range(one, one + units))) for one in at)
+    starts = (SlotStart(at=one, slots=tuple(range(one, one + units))) for one in at)
     return replace(share(units), starts=tuple(starts))
 
 
 MIXED = gpu(offers=(placed(2, 0, 4, 6, 10), placed(3, 0, 9), placed(5, 0, 7), placed(12, 0)))
 
 
-def every_state(supply: GpuSupply) -> list[GpuState]:
+def every_state(supply: GpuSupply) -> list[GpuOccupancy]:
     """All that can come to lie on the GPU by taking shares and giving them back."""
-    found: dict[tuple[int, bool], GpuState] = {}
-    todo = [GpuState("h", supply, BoardBook())]
+    found: dict[tuple[int, bool], GpuOccupancy] = {}
+    todo = [GpuOccupancy("h", supply, BoardBook())]
     while todo:
         state = todo.pop()
         key = state.grid.free, state.whole
@@ -126,7 +124,7 @@ def test_a_row_says_what_the_rules_say(name: str) -> None:
                 continue
             for policy, lead in table.lead.items():
                 key = KEYS[policy].gpu(state, *found)
-                assert lead[row, column] == packed(policy, key)
+                assert lead[row, column] == packed_key(policy, key)
             after = state.copy()
             after.take(*found)
             assert table.after[row, column] == table.row_of(after)
@@ -139,14 +137,14 @@ def test_states_that_units_alone_tell_apart_take_the_closed_form(
     every = every_state(gpu())
     laddered = StateTable(BoardBook())
     assert laddered.row_of(every[0]) > 0 and laddered.rows == UNITS + 3
-    monkeypatch.setattr(states, "is_ladder", lambda _gpu: False)
+    monkeypatch.setattr(gpu_states, "counts_slots_only", lambda _gpu: False)
     one_by_one = StateTable(BoardBook())
     one_by_one.row_of(every[0])
     assert one_by_one.rows == 2
 
 
 def test_placed_vgpus_that_keep_the_same_starts_free_leave_the_same_state() -> None:
-    one, other, less = (GpuState("h", MIXED, BoardBook()) for _ in range(3))
+    one, other, less = (GpuOccupancy("h", MIXED, BoardBook()) for _ in range(3))
     for state, taken in ((one, (0, 9)), (other, (10, 0)), (less, (4, 9))):
         for offer, at in zip(MIXED.offers[:2], taken, strict=True):
             spots = judge(state, offer, 1)
@@ -158,7 +156,7 @@ def test_placed_vgpus_that_keep_the_same_starts_free_leave_the_same_state() -> N
 
 
 def test_a_row_knows_every_place_of_a_part() -> None:
-    table, state = StateTable(BoardBook()), GpuState("h", MIXED, BoardBook())
+    table, state = StateTable(BoardBook()), GpuOccupancy("h", MIXED, BoardBook())
     column = table.column(parts_of(wants(GpuRequest(profile="share-3")))[0])
     row = table.row_of(state)
     table.open_rows([row])

@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.poolworld import NOW, ask, desktop, pool, session, view
-from vgpumgr.model.pool import Booking, Do, Naming, Schedule, Size, overlap
-from vgpumgr.pools import Refusal, assign, conflict, served_by, turn, withheld
-from vgpumgr.pools.sizing import size_at
+from vgpumgr.engine.desktops.pool_decision import Refusal, assign, turn
+from vgpumgr.engine.desktops.pool_size import conflict, served_by, size_at, withheld
+from vgpumgr.model.desktop import Booking, DesktopVerb
+from vgpumgr.model.pool import Naming, Schedule, Size, overlap
 
 BERLIN = "Europe/Berlin"
 OFFICE = Schedule(days=(0, 1, 2, 3, 4), start=8 * 60 + 30, end=18 * 60, min=40, spare=8)
@@ -86,7 +87,7 @@ def test_desktops_are_prewarmed_for_a_booking_and_kept_from_others() -> None:
     spec = pool(spare=0)
     soon = booking(start=NOW + 900)
     created = [each.do for each in turn(view(spec, bookings=(soon,))).actions]
-    assert created == [Do.CREATE] * 2
+    assert created == [DesktopVerb.CREATE] * 2
     assert turn(view(spec, bookings=(booking(start=NOW + 901),))).actions == ()
     seen = view(spec, desktop(1), desktop(2), bookings=(booking(),))
     other = assign(seen, ask("bob"))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tests.poolworld import DESKTOP, pool
 from tests.unit.placement.test_place import gpu, host
-from vgpumgr.model.placement import Fleet
+from vgpumgr.engine.desktops.pool_size import unmakeable
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import GpuRequest
-from vgpumgr.pools import unmakeable
 
 
 def asking(profile: str, **wishes: str) -> str:

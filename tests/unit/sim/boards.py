@@ -8,11 +8,11 @@ from collections.abc import Callable, MutableMapping
 import pytest
 
 from vgpumgr.model.host import Versions
-from vgpumgr.model.simulated import SimBoard, SimHost
-from vgpumgr.sim import programs
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
-from vgpumgr.sim.programs.sriov_manage import PATH
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
+from vgpumgr.sim.machine import host_programs
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.machine.nvidia_programs import PATH
 
 FIRST = "0000:41:00.0"
 DEVICES = "/sys/bus/pci/devices"
@@ -39,7 +39,7 @@ def boot(
 
 
 def sriov_manage(kernel: Kernel, *args: str) -> tuple[int, str]:
-    return programs.run(kernel, [PATH, *args])
+    return host_programs.run(kernel, [PATH, *args])
 
 
 def with_vfs(*boards: str, versions: Versions = NEW) -> Kernel:

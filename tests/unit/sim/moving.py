@@ -15,17 +15,16 @@ from vgpumgr.model.domain import (
     DomainPlan,
     DomainState,
     Hostdev,
+    LiveMove,
     MdevHostdev,
+    MigrationAddress,
     Ownership,
     VolumePlan,
 )
-from vgpumgr.model.errors import (
-    HostRefused,
-)
+from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.migration import LiveMove, MigrationAddress
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
+from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
 
 OWNER = Ownership(fleet="f", vm="vm", vm_id="v", generation=1)

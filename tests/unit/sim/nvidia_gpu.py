@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from vgpumgr.sim.boards.board import pci_board
-from vgpumgr.sim.nvidia import NvidiaGpu
-from vgpumgr.sim.nvidia.refused import Refused, Status
+from vgpumgr.sim.boards.pci_board import pci_board
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
+from vgpumgr.sim.nvidia.rm_status import RmRefusal, RmStatus
 
 ADDRESS = "0000:41:00.0"
 
@@ -46,9 +46,9 @@ def make(gpu: NvidiaGpu, *profiles: str) -> None:
 
 
 @contextmanager
-def refused(status: Status) -> Iterator[None]:
+def refused(status: RmStatus) -> Iterator[None]:
     """The resource manager says no with this."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RmRefusal) as caught:
         yield
     assert caught.value.status is status
 

@@ -7,11 +7,11 @@ import pytest
 from tests.unit.sim.boards import DEVICES, FIRST, boot, driver, host, read
 from vgpumgr import catalog
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.simulated import SimBoard, SimHost
-from vgpumgr.sim.boards.board import pci_board
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
 from vgpumgr.sim.boards.hardware import hardware
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.boards.pci_board import pci_board
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
 
 KEYS = [
     *(each.key for each in catalog.boards()),

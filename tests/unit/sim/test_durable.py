@@ -7,14 +7,14 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgpumgr.sim.durable import Durable, Journal
+from vgpumgr.sim.machine.durable_texts import Durable, DurableJournal
 
 KEYS = st.sampled_from(["file:/a", "domain:b", "volume:c"])
 CHANGES = st.lists(st.tuples(KEYS, st.none() | st.text(max_size=20)), max_size=20)
 
 
 def reopened(path: Path) -> dict[str, str]:
-    journal = Journal(path)
+    journal = DurableJournal(path)
     found = dict(Durable("h1", journal))
     journal.close()
     return found
@@ -26,7 +26,7 @@ def test_the_journal_gives_back_what_was_last_written(
     changes: list[tuple[str, str | None]], tmp_path_factory: object
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "durable.jsonl"  # type: ignore[attr-defined]
-    journal = Journal(path)
+    journal = DurableJournal(path)
     texts, expected = Durable("h1", journal), {}
     for key, text in changes:
         if text is None:
@@ -41,7 +41,7 @@ def test_the_journal_gives_back_what_was_last_written(
 
 
 def test_hosts_do_not_see_each_others_texts(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j")
+    journal = DurableJournal(tmp_path / "j")
     Durable("h1", journal)["key"] = "one"
     Durable("h2", journal)["key"] = "two"
     journal.close()
@@ -50,7 +50,7 @@ def test_hosts_do_not_see_each_others_texts(tmp_path: Path) -> None:
 
 def test_a_line_cut_while_it_was_written_never_happened(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    journal = Journal(path)
+    journal = DurableJournal(path)
     texts = Durable("h1", journal)
     texts["a"] = "kept"
     texts["b"] = "cut"
@@ -61,7 +61,7 @@ def test_a_line_cut_while_it_was_written_never_happened(tmp_path: Path) -> None:
 
 def test_opening_drops_what_was_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    journal = Journal(path)
+    journal = DurableJournal(path)
     texts = Durable("h1", journal)
     for number in range(100):
         texts["a"] = str(number)

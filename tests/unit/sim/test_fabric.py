@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.sim.boards import NEW, boot, host, refused
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.simulated import SimBoard
-from vgpumgr.sim import programs
+from vgpumgr.model.sim_fleet import SimBoard
 from vgpumgr.sim.boards.hardware import hardware
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.machine import host_programs
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
 
 H100 = SimBoard(board="H100-SXM5-80GB", count=8)
 A100 = SimBoard(board="A100-SXM4-80GB", count=8)
@@ -21,7 +21,7 @@ IN_USE, UNINITIALIZED, BADPARAM, NOT_CONFIGURED = 0xF9, 0xFC, 0xFF, 0xF8
 
 
 def fmpm(kernel: Kernel, *args: str) -> tuple[int, str]:
-    return programs.run(kernel, ["fmpm", *args])
+    return host_programs.run(kernel, ["fmpm", *args])
 
 
 def listed(kernel: Kernel) -> dict[int, dict[str, Any]]:

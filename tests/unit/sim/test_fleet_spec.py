@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpumgr.model.simulated import SimBoard
+from vgpumgr.model.sim_fleet import SimBoard
 from vgpumgr.sim.boards.hardware import hardware
 from vgpumgr.spec import SpecError, load
 

@@ -19,14 +19,15 @@ from tests.unit.sim.boards import (
     write,
 )
 from vgpumgr.model.errors import NotFound, UsageError
-from vgpumgr.sim import gpu_faults, programs
-from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim import device_faults
+from vgpumgr.sim.machine import host_programs
+from vgpumgr.sim.machine.kernel import Kernel
 
 BUS = "00000000:41:00.0"
 
 
 def inject(kernel: Kernel, *words: str) -> None:
-    gpu_faults.inject(kernel, FIRST, words)
+    device_faults.inject_gpu(kernel, FIRST, words)
 
 
 def test_a_lost_gpu_reads_all_ones() -> None:
@@ -39,7 +40,7 @@ def test_a_lost_gpu_reads_all_ones() -> None:
     gpu = kernel.nvidia[FIRST]
     assert gpu.lost
     assert any("Xid (PCI:0000:41:00): 79" in line for line in gpu.log)
-    gpu_faults.clear(kernel)
+    device_faults.clear_gpus(kernel)
     assert not gpu.lost
     assert len(set(read(kernel, FIRST, "config"))) > 1
 
@@ -47,7 +48,7 @@ def test_a_lost_gpu_reads_all_ones() -> None:
 def test_an_xid_79_is_a_lost_gpu() -> None:
     kernel = boot("L40S")
     inject(kernel, "xid", "79")
-    assert gpu_faults.words(kernel) == (f"gpu {FIRST} lost",)
+    assert device_faults.gpu_words(kernel) == (f"gpu {FIRST} lost",)
 
 
 def test_a_lost_gpu_of_any_vendor() -> None:
@@ -62,8 +63,8 @@ def test_a_client_is_seen_in_proc_and_holds_the_driver() -> None:
     """§14: monitoring agents hold /dev/nvidia0 and block unbind, sriov-manage, MIG changes."""
     kernel = boot("L40S", "L40S")
     second = kernel.gpus[1].address
-    gpu_faults.inject(kernel, second, ["client", "dcgm-exporter"])
-    gpu_faults.inject(kernel, second, ["client", "dcgm-exporter"])
+    device_faults.inject_gpu(kernel, second, ["client", "dcgm-exporter"])
+    device_faults.inject_gpu(kernel, second, ["client", "dcgm-exporter"])
     pids = [name for name in kernel.tree.names("/proc") if name.isdigit()]
     assert len(pids) == 1
     assert kernel.tree.read(f"/proc/{pids[0]}/comm") == "dcgm-exporter\n"
@@ -71,7 +72,7 @@ def test_a_client_is_seen_in_proc_and_holds_the_driver() -> None:
     information = kernel.tree.read(f"/proc/driver/nvidia/gpus/{second}/information")
     assert "Device Minor: \t 1" in information
     refused(errno.EBUSY, lambda: kernel.tree.write(f"{DRIVERS}/nvidia/unbind", second))
-    gpu_faults.clear(kernel)
+    device_faults.clear_gpus(kernel)
     kernel.tree.write(f"{DRIVERS}/nvidia/unbind", second)
     assert driver(kernel, second) is None
 
@@ -83,7 +84,7 @@ def test_nvidia_smi_resets_one_gpu(bus: str) -> None:
     inject(kernel, "xid", "48")
     gpu = kernel.nvidia[FIRST]
     assert gpu.health.recovery
-    status, output = programs.run(kernel, ["nvidia-smi", "--gpu-reset", "-i", bus])
+    status, output = host_programs.run(kernel, ["nvidia-smi", "--gpu-reset", "-i", bus])
     assert (status, output) == (0, f"GPU {BUS} was successfully reset.\nAll done.\n")
     assert not gpu.health.recovery
 
@@ -92,24 +93,26 @@ def test_a_reset_is_refused_with_clients_vfs_or_injected() -> None:
     kernel = boot("L40S")
     reset = ["nvidia-smi", "--gpu-reset", "-i", BUS]
     inject(kernel, "fail", "reset", "1")
-    assert programs.run(kernel, reset)[0] == 255
-    assert programs.run(kernel, reset)[0] == 0
+    assert host_programs.run(kernel, reset)[0] == 255
+    assert host_programs.run(kernel, reset)[0] == 0
     inject(kernel, "client", "python")
-    status, output = programs.run(kernel, reset)
+    status, output = host_programs.run(kernel, reset)
     assert status == 255
     assert f"GPU {BUS}: In use by another client" in output
-    gpu_faults.clear(kernel)
+    device_faults.clear_gpus(kernel)
     sriov_manage(kernel, "-e", FIRST)
-    assert programs.run(kernel, reset)[0] == 255
+    assert host_programs.run(kernel, reset)[0] == 255
 
 
 def test_a_reset_of_no_or_a_lost_gpu() -> None:
     """§13: the exit status is NVML's code: 6 not found, 15 lost."""
     kernel = boot("L40S")
-    assert programs.run(kernel, ["nvidia-smi", "--gpu-reset", "-i", "00000000:99:00.0"])[0] == 6
-    assert programs.run(kernel, ["nvidia-smi", "-q"])[0] == 2
+    assert (
+        host_programs.run(kernel, ["nvidia-smi", "--gpu-reset", "-i", "00000000:99:00.0"])[0] == 6
+    )
+    assert host_programs.run(kernel, ["nvidia-smi", "-q"])[0] == 2
     inject(kernel, "lost")
-    status, output = programs.run(kernel, ["nvidia-smi", "--gpu-reset", "-i", BUS])
+    status, output = host_programs.run(kernel, ["nvidia-smi", "--gpu-reset", "-i", BUS])
     assert status == 15
     assert "GPU is lost" in output
 
@@ -127,14 +130,14 @@ def test_what_is_wrong_is_told_in_the_words_of_inject() -> None:
     for words in (["xid", "31"], ["client", "python"], ["fail", "unbind", "2"]):
         inject(kernel, *words)
     inject(kernel, "fail", "nvmlDeviceSetMigMode", "2")
-    assert gpu_faults.words(kernel) == (
+    assert device_faults.gpu_words(kernel) == (
         f"gpu {FIRST} xid 31",
         f"gpu {FIRST} client python",
         f"gpu {FIRST} fail unbind 2",
         f"gpu {FIRST} fail nvmlDeviceSetMigMode 2",
     )
-    gpu_faults.clear(kernel)
-    assert gpu_faults.words(kernel) == ()
+    device_faults.clear_gpus(kernel)
+    assert device_faults.gpu_words(kernel) == ()
 
 
 @pytest.mark.parametrize(
@@ -149,5 +152,5 @@ def test_a_fault_that_is_none_names_the_forms(words: list[str]) -> None:
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
     with pytest.raises(NotFound) as caught:
-        gpu_faults.inject(boot("L40S"), "0000:99:00.0", ["lost"])
+        device_faults.inject_gpu(boot("L40S"), "0000:99:00.0", ["lost"])
     assert FIRST in caught.value.next

@@ -36,7 +36,7 @@ from vgpumgr.model.domain import (
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimFleet
+from vgpumgr.model.sim_fleet import DEFAULT_VERSIONS, SimFleet
 from vgpumgr.sim.in_process import InProcessHosts
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.simulated import SimBoard, SimHost
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
 
 T4, SECOND_T4, H100, A6000 = (f"0000:{bus}:00.0" for bus in ("41", "43", "45", "47"))
 BOARDS = (

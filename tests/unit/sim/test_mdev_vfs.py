@@ -18,7 +18,7 @@ from tests.unit.sim.boards import (
     with_vfs,
     write,
 )
-from vgpumgr.sim.kernel import Kernel
+from vgpumgr.sim.machine.kernel import Kernel
 
 Q1, Q2, Q4 = "nvidia-557", "nvidia-558", "nvidia-560"
 

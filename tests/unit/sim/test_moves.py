@@ -26,11 +26,11 @@ from tests.unit.sim.moving import (
     with_vgpu,
 )
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.domain import MoveProgress
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.migration import MoveProgress
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.sim import control
-from vgpumgr.sim.client import SimHosts
+from vgpumgr.sim.sim_client import SimHosts
 
 
 @pytest.fixture

@@ -18,12 +18,9 @@ from tests.unit.sim.moving import (
     refused,
     with_vgpu,
 )
-from vgpumgr.model.errors import (
-    HostRefused,
-    OutcomeUnknown,
-)
-from vgpumgr.model.migration import MoveProgress
-from vgpumgr.sim.fleet import Session
+from vgpumgr.model.domain import MoveProgress
+from vgpumgr.model.errors import HostRefused, OutcomeUnknown
+from vgpumgr.sim.simulated_fleet import ClientSession
 
 
 @pytest.fixture
@@ -39,16 +36,16 @@ class Killed(BaseException):
 
 def killed_after(monkeypatch: pytest.MonkeyPatch, method: str, times: int = 1) -> None:
     """Its last call is the ``times``-th of that method."""
-    left, call = [times], Session.call
+    left, call = [times], ClientSession.call
 
-    def cut(self: Session, name: str, target: str, called: str, arguments: Any) -> Any:
+    def cut(self: ClientSession, name: str, target: str, called: str, arguments: Any) -> Any:
         answer = call(self, name, target, called, arguments)
         left[0] -= called == method
         if not left[0]:
             raise Killed
         return answer
 
-    monkeypatch.setattr(Session, "call", cut)
+    monkeypatch.setattr(ClientSession, "call", cut)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +84,9 @@ def test_between_phases_both_hosts_show_it_and_the_source_is_locked(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    call = Session.call
+    call = ClientSession.call
 
-    def looking(self: Session, name: str, target: str, method: str, arguments: Any) -> Any:
+    def looking(self: ClientSession, name: str, target: str, method: str, arguments: Any) -> Any:
         answer = call(self, name, target, method, arguments)
         left = two.source.domains.migration_progress("vm")
         seen.append((method, *two.states(), left.left_bytes >> 20 if left else None))
@@ -104,7 +101,7 @@ def test_between_phases_both_hosts_show_it_and_the_source_is_locked(
         return answer
 
     move = with_vgpu(two)
-    monkeypatch.setattr(Session, "call", looking)
+    monkeypatch.setattr(ClientSession, "call", looking)
     two.source.domains.migrate(move, two.target)
     assert seen == [
         ("begin", RUNNING, None, 1024),
@@ -119,16 +116,16 @@ def test_between_phases_both_hosts_show_it_and_the_source_is_locked(
 
 
 def on_first(monkeypatch: pytest.MonkeyPatch, method: str, act: Callable[[], None]) -> None:
-    call = Session.call
+    call = ClientSession.call
 
-    def acting(self: Session, name: str, target: str, called: str, arguments: Any) -> Any:
+    def acting(self: ClientSession, name: str, target: str, called: str, arguments: Any) -> Any:
         answer = call(self, name, target, called, arguments)
         if called == method:
-            monkeypatch.setattr(Session, "call", call)
+            monkeypatch.setattr(ClientSession, "call", call)
             act()
         return answer
 
-    monkeypatch.setattr(Session, "call", acting)
+    monkeypatch.setattr(ClientSession, "call", acting)
 
 
 def test_a_move_that_is_cancelled_leaves_the_vm(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,18 +26,9 @@ from tests.unit.sim.moving import (
     with_vgpu,
 )
 from vgpumgr import domainxml
-from vgpumgr.model.domain import (
-    DomainPlan,
-    MdevHostdev,
-    PciHostdev,
-)
-from vgpumgr.model.errors import (
-    Conflict,
-    HostUnreachable,
-    InUse,
-)
-from vgpumgr.model.migration import MigrationAddress
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.domain import DomainPlan, MdevHostdev, MigrationAddress, PciHostdev
+from vgpumgr.model.errors import Conflict, HostUnreachable, InUse
+from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.sim.in_process import InProcessHosts
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.sim.nvidia_gpu import gpu_of, make, mig_gpu, oserror, refused
 from vgpumgr import catalog
 from vgpumgr.catalog import Board
-from vgpumgr.sim.nvidia.refused import Status
+from vgpumgr.sim.nvidia.rm_status import RmStatus
 
 BOARDS = [each for each in catalog.boards() if catalog.mig(each)]
 
@@ -20,7 +20,7 @@ def test_every_profile_goes_to_its_maximum(board: Board, seed: int) -> None:
     for profile in grid.board.profiles:
         made = [grid.create(profile.id) for _ in range(profile.max_instances)]
         assert grid.remaining(profile.id) == 0
-        with refused(Status.INSUFFICIENT_RESOURCES):
+        with refused(RmStatus.INSUFFICIENT_RESOURCES):
             grid.create(profile.id)
         assert {each.start for each in made} <= set(profile.starts)
         assert len({each.start for each in made}) == len({each.id for each in made}) == len(made)
@@ -62,7 +62,7 @@ def test_small_ones_first_leave_no_room_for_a_large_one() -> None:
     grid = mig_gpu("A100-PCIE-40GB").grid()
     starts(grid, 19, 19, 14)
     assert grid.remaining(9) == 0
-    with refused(Status.INSUFFICIENT_RESOURCES):
+    with refused(RmStatus.INSUFFICIENT_RESOURCES):
         grid.create(9)
     assert len(grid.instances) == 3
 
@@ -72,11 +72,11 @@ def test_an_explicit_place_is_taken_or_refused() -> None:
     grid = mig_gpu("A100-PCIE-80GB").grid()
     assert grid.create(9, 0).id == 1
     assert grid.create(9, 4).id == 2
-    with refused(Status.INSUFFICIENT_RESOURCES):
+    with refused(RmStatus.INSUFFICIENT_RESOURCES):
         grid.create(19, 4)
-    with refused(Status.INVALID_ARGUMENT):
+    with refused(RmStatus.INVALID_ARGUMENT):
         grid.create(14, 1)
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         grid.create(99)
 
 
@@ -96,7 +96,7 @@ def test_media_extensions_go_to_one_instance() -> None:
     grid = mig_gpu("A30").grid()
     grid.create(21)
     assert grid.remaining(6) == 0
-    with refused(Status.INSUFFICIENT_RESOURCES):
+    with refused(RmStatus.INSUFFICIENT_RESOURCES):
         grid.create(6)
     grid.create(5)
 
@@ -119,13 +119,13 @@ def test_compute_instances_share_the_slices_of_theirs() -> None:
     inside = grid.create(9)
     assert [inside.create_compute(each).id for each in (1, 0)] == [0, 1]
     for each in (0, 1, 2):
-        with refused(Status.INSUFFICIENT_RESOURCES):
+        with refused(RmStatus.INSUFFICIENT_RESOURCES):
             inside.create_compute(each)
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         inside.create_compute(4)
     inside.destroy_compute(0)
     assert [inside.create_compute(0).id for _ in range(2)] == [0, 2]
-    with refused(Status.NOT_FOUND):
+    with refused(RmStatus.NOT_FOUND):
         inside.destroy_compute(7)
 
 
@@ -136,7 +136,7 @@ def test_every_compute_profile_goes_to_its_maximum(board: Board) -> None:
         inside = grid.create(profile.id)
         for ci in profile.compute:
             made = [inside.create_compute(ci.id).id for _ in range(ci.max_instances)]
-            with refused(Status.INSUFFICIENT_RESOURCES):
+            with refused(RmStatus.INSUFFICIENT_RESOURCES):
                 inside.create_compute(ci.id)
             for each in made:
                 inside.destroy_compute(each)
@@ -148,11 +148,11 @@ def test_an_instance_with_compute_instances_stays() -> None:
     gpu = mig_gpu("A100-PCIE-40GB")
     inside = gpu.grid().create(19)
     inside.create_compute(0)
-    with refused(Status.IN_USE):
+    with refused(RmStatus.IN_USE):
         gpu.destroy_instance(inside.id)
     inside.destroy_compute(0)
     gpu.destroy_instance(inside.id)
-    with refused(Status.NOT_FOUND):
+    with refused(RmStatus.NOT_FOUND):
         gpu.destroy_instance(inside.id)
 
 
@@ -161,7 +161,7 @@ def test_an_instance_with_a_vgpu_stays() -> None:
     gpu = mig_gpu("A100-PCIE-80GB")
     inside = gpu.grid().create(19)
     make(gpu, "A100D-1-10C")
-    with refused(Status.IN_USE):
+    with refused(RmStatus.IN_USE):
         gpu.destroy_instance(inside.id)
     gpu.destroy("vf0")
     gpu.destroy_instance(inside.id)
@@ -171,7 +171,7 @@ def test_the_mode_is_refused_while_vfs_are_on() -> None:
     """behaviour §4: IN_USE, and nothing is pending then."""
     gpu = mig_gpu("H100-SXM5-80GB")
     gpu.vfs_on = True
-    with refused(Status.IN_USE):
+    with refused(RmStatus.IN_USE):
         gpu.set_mig_mode(False)
     assert gpu.mig.enabled
     assert gpu.mig.pending
@@ -183,14 +183,14 @@ def test_the_mode_is_refused_with_instances_left() -> None:
     """behaviour §8: instances go first."""
     gpu = mig_gpu("A30")
     gpu.grid().create(14)
-    with refused(Status.IN_USE):
+    with refused(RmStatus.IN_USE):
         gpu.set_mig_mode(False)
 
 
 @pytest.mark.parametrize(
-    ("board", "status"), [("A30", Status.RESET_REQUIRED), ("H200-SXM5-141GB", Status.IN_USE)]
+    ("board", "status"), [("A30", RmStatus.RESET_REQUIRED), ("H200-SXM5-141GB", RmStatus.IN_USE)]
 )
-def test_clients_leave_the_mode_pending(board: str, status: Status) -> None:
+def test_clients_leave_the_mode_pending(board: str, status: RmStatus) -> None:
     """behaviour §8: pending while in use; a reset needs the clients gone, and makes it so."""
     gpu = gpu_of(board)
     gpu.clients.add("dcgm")
@@ -232,7 +232,7 @@ def test_a_reset_takes_the_instances() -> None:
 
 def test_a_board_without_mig_says_so() -> None:
     gpu = gpu_of("A40")
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         gpu.set_mig_mode(True)
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         gpu.grid()

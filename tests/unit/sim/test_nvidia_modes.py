@@ -8,24 +8,24 @@ import pytest
 
 from tests.unit.sim.nvidia_gpu import gpu_of, make, mig_gpu, oserror, refused
 from vgpumgr.model.layout import Scheduler
-from vgpumgr.sim.nvidia.health import Recovery
-from vgpumgr.sim.nvidia.refused import Status
+from vgpumgr.sim.nvidia.gpu_health import Recovery
+from vgpumgr.sim.nvidia.rm_status import RmStatus
 
 
 def test_mixed_size_wants_an_empty_gpu() -> None:
     """behaviour §7: IN_USE with a vGPU or another client."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
-    with refused(Status.IN_USE):
+    with refused(RmStatus.IN_USE):
         gpu.set_mixed_size(True)
     gpu.destroy("vf0")
     gpu.clients.add("nvidia-smi")
-    with refused(Status.IN_USE):
+    with refused(RmStatus.IN_USE):
         gpu.set_mixed_size(True)
     gpu.clients.clear()
     gpu.set_mixed_size(True)
     make(gpu, "A40-8Q", "A40-4Q")
-    with refused(Status.IN_USE):
+    with refused(RmStatus.IN_USE):
         gpu.set_mixed_size(False)
 
 
@@ -45,13 +45,13 @@ def test_mixed_size_is_lost_when_vfs_change_or_at_a_reset() -> None:
 @pytest.mark.parametrize(("board", "driver"), [("T4", "550.54.16"), ("A40", "535.161.05")])
 def test_mixed_size_is_not_everywhere(board: str, driver: str) -> None:
     """behaviour §7: since vGPU 17 (R550), and not on boards without SR-IOV."""
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         gpu_of(board, driver=driver).set_mixed_size(True)
 
 
 def test_mixed_size_is_not_for_mig() -> None:
     """behaviour §7: N/A on MIG."""
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         mig_gpu("A100-PCIE-40GB").set_mixed_size(True)
 
 
@@ -59,11 +59,11 @@ def test_fixed_share_and_mixed_size_exclude_each_other() -> None:
     """behaviour §7: best effort and equal share only, never fixed share."""
     gpu = gpu_of("A40")
     gpu.set_scheduler(Scheduler.FIXED_SHARE)
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         gpu.set_mixed_size(True)
     gpu.set_scheduler(Scheduler.EQUAL_SHARE)
     gpu.set_mixed_size(True)
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         gpu.set_scheduler(Scheduler.FIXED_SHARE)
 
 
@@ -71,7 +71,7 @@ def test_the_scheduler_is_not_changed_under_vgpus() -> None:
     """nvml.h, nvmlDeviceSetVgpuSchedulerState: NOT_SUPPORTED if any vGPU instance exists."""
     gpu = gpu_of("A40")
     make(gpu, "A40-8Q")
-    with refused(Status.NOT_SUPPORTED):
+    with refused(RmStatus.NOT_SUPPORTED):
         gpu.set_scheduler(Scheduler.EQUAL_SHARE)
 
 

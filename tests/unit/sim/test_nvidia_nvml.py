@@ -10,11 +10,11 @@ import pytest
 from tests.unit.sim.nvidia_gpu import make, type_id
 from vgpumgr import catalog
 from vgpumgr.model.host import Versions
-from vgpumgr.model.simulated import SimBoard, SimHost
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
-from vgpumgr.sim.nvidia import NvidiaGpu
-from vgpumgr.sim.nvidia.nvml import module
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
+from vgpumgr.sim.nvml.library import nvml_module
 
 BUS_ID = "00000000:41:00.0"
 BOARDS = [each for each in catalog.boards() if catalog.mig(each)]
@@ -28,7 +28,7 @@ class Asked:
         host = SimHost(name="h1", boards=boards, versions=Versions(driver=driver))
         self.kernel = Kernel(host, Durable("h1"))
         self.gpu: NvidiaGpu = next(iter(self.kernel.nvidia.values()))
-        self.lib: Any = module(self.kernel)
+        self.lib: Any = nvml_module(self.kernel)
         self.lib.nvmlInit()
         self.handle = self.lib.nvmlDeviceGetHandleByPciBusId(self.gpu.address)
 

@@ -9,8 +9,8 @@ import pytest
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board, VgpuType
-from vgpumgr.sim.boards.board import pci_board
-from vgpumgr.sim.nvidia import NvidiaGpu
+from vgpumgr.sim.boards.pci_board import pci_board
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 
 BOARDS = [each for each in catalog.boards() if each.types]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from vgpumgr.model.host import Versions
-from vgpumgr.model.simulated import SimBoard, SimHost
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
-from vgpumgr.sim.nvidia import nvml
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.nvml import library as nvml_library
 
 T4 = "0000:41:00.0"
 
@@ -27,7 +27,7 @@ def two_t4() -> Kernel:
 
 
 def started(host: Kernel) -> Any:
-    library = nvml.module(host)
+    library = nvml_library.nvml_module(host)
     library.nvmlInit()
     return library
 

@@ -30,9 +30,9 @@ from vgpumgr.model.errors import (
 )
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimBoard, SimFleet, SimHost
+from vgpumgr.model.sim_fleet import DEFAULT_VERSIONS, SimBoard, SimFleet, SimHost
 from vgpumgr.sim import control
-from vgpumgr.sim.client import SimHosts
+from vgpumgr.sim.sim_client import SimHosts
 from vgpumgr.sim.transport import wire
 
 T4 = "0000:41:00.0"

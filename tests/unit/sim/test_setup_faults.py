@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.simworld import NEW
-from vgpumgr.app.examination import look
+from vgpumgr.app.diagnosis import look
 from vgpumgr.checks import check_host
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.examined import Finding, Mark
+from vgpumgr.model.examination import CheckOutcome, Finding
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
+from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
+from vgpumgr.sim.device_faults import SETUP_FAULTS
 from vgpumgr.sim.in_process import InProcessHosts
-from vgpumgr.sim.injecting import fault_words
-from vgpumgr.sim.setup_faults import FAULTS
+from vgpumgr.sim.injection import fault_words
 
 A40 = "0000:41:00.0"
-OK, WARN, BAD, UNKNOWN = Mark.OK, Mark.WARN, Mark.BAD, Mark.UNKNOWN
+OK, WARN, BAD, UNKNOWN = CheckOutcome.OK, CheckOutcome.WARN, CheckOutcome.BAD, CheckOutcome.UNKNOWN
 RECORD = HostRecord(name="h1", address="sim://h1")
 
 # Fault → the check that goes red, and a word of what it found.
@@ -82,10 +82,10 @@ def test_a_host_whose_clock_was_put_forward_by_waiting_is_not_ahead(hosts: InPro
 
 
 def test_every_fault_is_seen() -> None:
-    assert RED.keys() == FAULTS.keys()
+    assert RED.keys() == SETUP_FAULTS.keys()
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", SETUP_FAULTS)
 def test_a_fault_turns_one_check_red_until_it_is_cleared(hosts: InProcessHosts, fault: str) -> None:
     inject(hosts, "setup", fault)
     assert fault_words(hosts.fleet.host("h1")) == (f"setup {fault}",)
@@ -128,7 +128,7 @@ def test_secure_boot_that_keeps_nvidias_driver_out(hosts: InProcessHosts) -> Non
     ],
 )
 def test_what_a_fleet_document_says_is_found_too(
-    fields: dict[str, object], check: str, mark: Mark
+    fields: dict[str, object], check: str, mark: CheckOutcome
 ) -> None:
     hosts = hosts_of(**fields)
     red = {name: each.mark for name, each in findings(hosts).items() if each.mark is not UNKNOWN}

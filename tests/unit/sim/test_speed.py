@@ -13,10 +13,10 @@ import pytest
 
 from tests.unit.sim.boards import NEW, OLD
 from vgpumgr.model.host import HostRecord, Versions
-from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
-from vgpumgr.sim import programs
+from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
-from vgpumgr.sim.programs.sriov_manage import PATH
+from vgpumgr.sim.machine import host_programs
+from vgpumgr.sim.machine.nvidia_programs import PATH
 
 MIXED = (
     SimBoard(board="L40S", count=2),
@@ -52,7 +52,7 @@ def test_a_host_with_256_vfs_is_probed(versions: Versions) -> None:
     hosts = fleet((SimBoard(board="L40S", count=8),), 1, versions)
     host = hosts.open(HostRecord(name="h0", address="sim://h0"))
     kernel = hosts.fleet.hosts["h0"].kernel
-    switch = took_ms(lambda: programs.run(kernel, [PATH, "-e", "ALL"]))
+    switch = took_ms(lambda: host_programs.run(kernel, [PATH, "-e", "ALL"]))
     first, second = (took_ms(lambda: host.helper.call("probe", {})) for _ in range(2))
     print(f"\n256 VFs on: {switch:.0f} ms; probes: {first:.0f} ms, then {second:.0f} ms")
     assert first < MOST_MS

@@ -22,9 +22,9 @@ from tests.unit.sim.boards import (
     with_vfs,
     write,
 )
-from vgpumgr.model.simulated import SimBoard
-from vgpumgr.sim.durable import Durable
-from vgpumgr.sim.kernel import Kernel
+from vgpumgr.model.sim_fleet import SimBoard
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
 
 
 def numvfs(kernel: Kernel, text: str) -> None:

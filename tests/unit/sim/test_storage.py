@@ -12,7 +12,7 @@ from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimFleet
+from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.sim.in_process import InProcessHosts
 
 

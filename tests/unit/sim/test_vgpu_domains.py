@@ -13,13 +13,14 @@ from vgpumgr.model.domain import MdevHostdev, PciHostdev
 from vgpumgr.model.errors import HostRefused, InUse
 from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import SimBoard, SimFleet, SimHost
-from vgpumgr.sim import gpu_faults, programs
-from vgpumgr.sim.host import SimulatedHost
+from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
+from vgpumgr.sim import device_faults
 from vgpumgr.sim.in_process import InProcessHosts
-from vgpumgr.sim.injecting import fault_words
-from vgpumgr.sim.kernel import Kernel
-from vgpumgr.sim.programs.sriov_manage import PATH
+from vgpumgr.sim.injection import fault_words
+from vgpumgr.sim.machine import host_programs
+from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.machine.nvidia_programs import PATH
+from vgpumgr.sim.simulated_host import SimulatedHost
 
 
 class World:
@@ -31,7 +32,7 @@ class World:
         self.host: Host = self.hosts.open(HostRecord(name="h1", address="sim://h1"))
         self.kernel.modprobe("vfio-pci")
         if self.kernel.nvidia:
-            programs.run(self.kernel, [PATH, "-e", "ALL"])
+            host_programs.run(self.kernel, [PATH, "-e", "ALL"])
 
     @property
     def simulated(self) -> SimulatedHost:
@@ -170,9 +171,9 @@ def test_usb_c_beside_the_gpu_makes_the_group_not_viable() -> None:
 
 def test_a_lost_gpu_starts_no_domain() -> None:
     here = world("H100-PCIE-80GB")
-    programs.run(here.kernel, [PATH, "-d", "ALL"])
+    host_programs.run(here.kernel, [PATH, "-d", "ALL"])
     to_vfio(here.kernel, FIRST)
-    gpu_faults.inject(here.kernel, FIRST, ["lost"])
+    device_faults.inject_gpu(here.kernel, FIRST, ["lost"])
     refused(HostRefused, "Unknown PCI header type '127'", lambda: here.start("vm", FIRST))
 
 
@@ -181,14 +182,14 @@ def test_gpus_outside_their_partition_start_and_are_told() -> None:
     here = World(
         SimBoard(board="H100-SXM5-80GB", count=8), versions=replace(NEW), fabric="HGX-H100-8"
     )
-    programs.run(here.kernel, [PATH, "-d", "ALL"])
+    host_programs.run(here.kernel, [PATH, "-d", "ALL"])
     here.kernel.clock.wait(30)
     by_module = {gpu.module_id: gpu.address for gpu in here.kernel.nvidia.values()}
     for number in (1, 3):
         to_vfio(here.kernel, by_module[number])
     here.start("vm", by_module[1], by_module[3])
     assert here.simulated.guests_without_fabric() == ("vm",)
-    programs.run(here.kernel, ["fmpm", "-a", "3"])
+    host_programs.run(here.kernel, ["fmpm", "-a", "3"])
     assert here.simulated.guests_without_fabric() == ()
 
 

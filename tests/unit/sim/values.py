@@ -8,13 +8,9 @@ from dataclasses import replace
 import pytest
 
 from vgpumgr import domainxml
-from vgpumgr.model.domain import (
-    DomainPlan,
-    Ownership,
-    VolumePlan,
-)
+from vgpumgr.model.domain import DomainPlan, Ownership, VolumePlan
 from vgpumgr.model.ports import Host
-from vgpumgr.model.simulated import DEFAULT_VERSIONS, SimBoard, SimHost
+from vgpumgr.model.sim_fleet import DEFAULT_VERSIONS, SimBoard, SimHost
 
 T4, H100, A6000, AUDIO = "0000:41:00.0", "0000:43:00.0", "0000:45:00.0", "0000:45:00.1"
 MDEV = "4b20d080-1b54-4048-85b3-a6a62d165c01"

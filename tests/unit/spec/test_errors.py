@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vgpumgr.model.errors import UnknownProfile, UsageError
-from vgpumgr.spec import Problem, SpecError, UnknownProfiles, load
+from vgpumgr.spec import SpecError, SpecProblem, UnknownProfiles, load
 from vgpumgr.spec.problems import MAX_PROBLEMS
 
 HEAD = "apiVersion: vgpumgr/v1\nkind: VM\nname: a\n"
@@ -13,14 +13,14 @@ HOST = "apiVersion: vgpumgr/v1\nkind: Host\nname: h\n"
 FLEET = "apiVersion: vgpumgr/v1\nkind: Fleet\nname: f\n"
 
 
-def problems(data: str | bytes) -> tuple[Problem, ...]:
+def problems(data: str | bytes) -> tuple[SpecProblem, ...]:
     """What is wrong with a file."""
     with pytest.raises(SpecError) as caught:
         load(data, "f.yaml")
     return caught.value.problems
 
 
-def problem(data: str | bytes) -> Problem:
+def problem(data: str | bytes) -> SpecProblem:
     """The one thing that is wrong with a file."""
     (found,) = problems(data)
     return found
@@ -28,7 +28,7 @@ def problem(data: str | bytes) -> Problem:
 
 def test_an_error_names_file_line_column_and_key_path() -> None:
     found = problem(HEAD + "gpus:\n  - profile: T4-4Q\n    count: 17\n")
-    assert found == Problem("f.yaml", 6, 12, "gpus[0].count", "must be at most 16, not 17")
+    assert found == SpecProblem("f.yaml", 6, 12, "gpus[0].count", "must be at most 16, not 17")
     assert str(found) == "f.yaml:6:12: gpus[0].count: must be at most 16, not 17"
 
 

@@ -9,18 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.gpu.test_told_mig import board as unlisted_board
-from tests.unit.gpu.test_told_mig import told
+from tests.unit.gpu.test_reported_mig import board as unlisted_board
+from tests.unit.gpu.test_reported_mig import told
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts, MigFacts, MigProfile
-from vgpumgr.model.layout import (
-    VFS_MAX,
-    GpuLayout,
-    InstanceGoal,
-    LayoutRule,
-    LayoutSpec,
-    Scheduler,
-)
+from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler
 from vgpumgr.spec import SpecError, foreign, layout_document, load
 
 CASES = Path(__file__).parents[2] / "cases" / "layouts"
@@ -39,7 +32,7 @@ def gpus(model: str, vendor_device: str, *buses: int) -> list[GpuFacts]:
 HGX = gpus("A100-SXM4-80GB", "10de:20b2", 0x81, 0x41, 0xC1, 0xE1)
 
 
-def read(file: str, config: str, here: Sequence[GpuFacts] = ()) -> foreign.Imported:
+def read(file: str, config: str, here: Sequence[GpuFacts] = ()) -> foreign.ImportedLayouts:
     """One configuration of a case file."""
     return foreign.read((CASES / file).read_bytes(), file, config, here)
 
@@ -114,7 +107,7 @@ def unlisted(*profiles: str) -> GpuFacts:
     return replace(gpu, mig=MigFacts(enabled=False, pending=False, profiles=told, instances=()))
 
 
-def of_unlisted(where: str, *profiles: str, one_host: bool = True) -> foreign.Imported:
+def of_unlisted(where: str, *profiles: str, one_host: bool = True) -> foreign.ImportedLayouts:
     """Two ``1g.10gb`` with their compute instances, on a fleet of one such GPU."""
     text = (
         f"version: v1\nmig-configs: {{a: [{{{where}, mig-enabled: true, "
@@ -165,7 +158,7 @@ def test_boards_outside_the_catalogue_go_into_a_file_by_their_pci_id() -> None:
         assert {**entry, **where} == entry
 
 
-def vgpus_of_unlisted(wanted: str, here: GpuFacts) -> foreign.Imported:
+def vgpus_of_unlisted(wanted: str, here: GpuFacts) -> foreign.ImportedLayouts:
     text = f"version: v1\nvgpu-configs: {{a: [{{{FILTERED}, vgpu-devices: {{{wanted}}}}}]}}\n"
     return foreign.read(text, "f.yaml", "", [here])
 
@@ -196,7 +189,7 @@ def test_types_that_no_driver_tells_are_said_to_be_unknown(
     assert "10de:2324: neither the catalogue nor its driver knows" in found.left_out[0]
 
 
-def with_filter(wanted: str) -> foreign.Imported | str:
+def with_filter(wanted: str) -> foreign.ImportedLayouts | str:
     """What a file with this device-filter says, or why it is refused."""
     text = (
         f'version: v1\nvgpu-configs: {{a: [{{device-filter: "{wanted}", devices: all, '

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from vgpumgr.spec import json_schema, load
-from vgpumgr.spec.problems import Findings
-from vgpumgr.spec.schema import KEYS
-from vgpumgr.spec.tree import trees
+from vgpumgr.spec.document_schema import KEYS
+from vgpumgr.spec.problems import SpecFindings
+from vgpumgr.spec.yaml_tree import trees
 
 ROOT = Path(__file__).parents[3]
 # The least document of each kind, to which the line of an example is added.
@@ -77,7 +77,7 @@ def keys_of(
 def test_every_key_has_a_sentence(kind: str) -> None:
     for name, model in models(kind).items():
         told = KEYS.get(name, {})
-        assert set(told) == set(model["properties"]), f"{name}: vgpumgr/spec/key_descriptions.py"
+        assert set(told) == set(model["properties"]), f"{name}: vgpumgr/spec/document_schema.py"
         for key, part in model["properties"].items():
             assert part["description"] == told[key].sentence
             assert told[key].sentence.endswith("."), f"{name}.{key} needs a sentence"
@@ -101,7 +101,7 @@ def test_every_key_that_counts_has_a_unit(kind: str) -> None:
 def test_the_example_of_a_key_is_accepted_and_has_the_key(kind: str, name: str, key: str) -> None:
     line = KEYS[name][key].example
     assert "\n" not in line
-    said = next(iter(trees(line, Findings("example.yaml")))).data
+    said = next(iter(trees(line, SpecFindings("example.yaml")))).data
     assert isinstance(said, dict)
     least = {"apiVersion": "vgpumgr/v1", "kind": kind, **LEAST[kind]}
     if "host_labels" in said:

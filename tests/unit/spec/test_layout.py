@@ -6,20 +6,13 @@ import pytest
 import yaml
 
 from vgpumgr import catalog
-from vgpumgr.model.layout import (
-    VFS_MAX,
-    GpuLayout,
-    InstanceGoal,
-    LayoutRule,
-    LayoutSpec,
-    Scheduler,
-)
-from vgpumgr.spec import Problem, SpecError, layout_document, load
+from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler
+from vgpumgr.spec import SpecError, SpecProblem, layout_document, load
 
 HEAD = "apiVersion: vgpumgr/v1\nkind: Layout\nname: l\nhosts: [h1]\n"
 
 
-def problem(text: str) -> Problem:
+def problem(text: str) -> SpecProblem:
     """The one thing that is wrong with a layout whose lines under the head are these."""
     with pytest.raises(SpecError) as caught:
         load(HEAD + text, "f.yaml")

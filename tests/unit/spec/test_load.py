@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from vgpumgr.model.host import HostRecord, Versions
-from vgpumgr.model.simulated import SimBoard, SimHost
-from vgpumgr.model.terms import Terms
+from vgpumgr.model.sim_fleet import SimBoard, SimHost
 from vgpumgr.model.vm import (
     Affinity,
     CloudInit,
@@ -21,6 +20,7 @@ from vgpumgr.model.vm import (
     NicSpec,
     NumaPolicy,
     PlacementPolicy,
+    Terms,
     VmSpec,
 )
 from vgpumgr.spec import Documents, load

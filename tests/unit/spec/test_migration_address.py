@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.migration import MigrationAddress
 from vgpumgr.spec import load
 
 HOST = "apiVersion: vgpumgr/v1\nkind: Host\nname: h2\naddress: root@h2\n"

@@ -12,9 +12,9 @@ from tests.unit.store import test_tickets as tickets
 from tests.unit.store.test_queue import entry
 from tests.unit.store.values import allocation, refused, start, vm
 from vgpumgr.model.defrag import LogoffMove
+from vgpumgr.model.desktop import Booking, DesktopRequest, DesktopRequestRecord
 from vgpumgr.model.image import CopyState
-from vgpumgr.model.journal import Refused
-from vgpumgr.model.pool import Ask, Booking, PoolAsk
+from vgpumgr.model.operation import PlaceRefused
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.vm import VmPlace
@@ -44,13 +44,15 @@ def every_table(path: Path) -> None:
     ledger.reserve(begun)
     job, op = begun.tasks[0].id, begun.operation.id
     said = Refusal(at=1.0, host="h1", vm="desk", operation=op, task=job, what="start", why="no")
-    ledger.record(Refused(task=job, refusal=said))
+    ledger.record(PlaceRefused(task=job, refusal=said))
     ledger.refuse([refused("no", at=1.5)])
     ledger.reserve(layouts.applied(ledger, ledger.gpus()[0]))
     ledger.reserve(replace(start(vms=[vm("b")]), queued=(entry("waits"),)))
     ledger.set_quota(Quota(tenant="render", vms=1))
     ledger.take_desktops([pools.on(ledger.desktops()[0], pools.ADA)])
-    ledger.ask_desktop(PoolAsk(id="a-1", pool="p-1", ask=Ask(user="eve", since=9.0)))
+    ledger.ask_desktop(
+        DesktopRequestRecord(id="a-1", pool="p-1", ask=DesktopRequest(user="eve", since=9.0))
+    )
     ledger.book(
         Booking(id="b-1", group="staff", profile="T4-4Q", count=1, start=10.0, end=20.0), "default"
     )

@@ -14,17 +14,16 @@ from tests.pgserver import PgServer
 from tests.simworld import SimWorld, host, vm
 from tests.unit.store import values
 from tests.world import World, with_disk
-from vgpumgr.model.audit import AuditRecord
+from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import LedgerError, NotFound, StaleGeneration, VgpumgrError
-from vgpumgr.model.fence import Fence
-from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import OperationMoved, OperationState, StepState, TaskMoved, TaskState
+from vgpumgr.model.history import AuditRecord
+from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import GpuLayout
-from vgpumgr.model.migration import MigrationAddress
-from vgpumgr.model.ports import Ledger
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.operation import OperationMoved, OperationState, StepState, TaskMoved, TaskState
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
-from vgpumgr.store.upgrades import _trail_and_freeze
+from vgpumgr.store.admin.migrations import _trail_and_freeze
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

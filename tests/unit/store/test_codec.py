@@ -8,10 +8,9 @@ from dataclasses import fields
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vgpumgr.model.codec import to_plain
+from vgpumgr.model.codec import dump, load, printable, to_plain
 from vgpumgr.model.host import ClaimFacts, HostFacts
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.store.codec import dump, load, printable
 
 TEXT = st.text(st.characters(), max_size=8)  # lone surrogates and NUL included
 # Not a number is no value of anything here, and equals not even itself.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import update
 
 from tests.unit.store.values import allocation, end, fleet, refused, start, vm
-from vgpumgr.model.history import Answer, Holding
+from vgpumgr.model.history import Holding, RequestOutcome
 from vgpumgr.model.placement import Reason
 from vgpumgr.store.schema import request
 
@@ -21,7 +21,7 @@ def test_requests_are_read_newest_first_with_what_was_said(url: str) -> None:
     end(ledger, made)
     last, first = ledger.requests()
     assert last == big
-    assert (first.vm, first.answer, first.at) == ("desk", Answer.PLACED, 70.0)
+    assert (first.vm, first.answer, first.at) == ("desk", RequestOutcome.PLACED, 70.0)
     assert (first.spec, first.explanation) == (desk.spec, None)
     assert ledger.requests(since=75.0) == ledger.requests(vm="big") == (last,)
     assert ledger.requests(limit=1) == (last,)

@@ -10,7 +10,7 @@ from tests.unit.store.values import allocation, board, fleet, open_ledger, see, 
 from vgpumgr.model.errors import Conflict, NotFound, StaleGeneration
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import TaskMoved, TaskState
+from vgpumgr.model.operation import TaskMoved, TaskState
 from vgpumgr.model.vm import AllocationState, VmState
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.store.values import fleet
 from vgpumgr.model.errors import NotFound, StaleGeneration
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
-from vgpumgr.model.journal import (
+from vgpumgr.model.operation import (
     DISCARD,
     IMPORT,
     OperationRecord,
@@ -19,7 +19,8 @@ from vgpumgr.model.journal import (
     TaskRecord,
     TaskState,
 )
-from vgpumgr.store import SqlLedger, keeping
+from vgpumgr.store import SqlLedger
+from vgpumgr.store.admin import maintenance
 
 IMAGE = ImageRecord(
     id="i-1",
@@ -144,7 +145,7 @@ def test_check_names_a_copy_that_nobody_works_on(url: str) -> None:
     end(ledger, "o-1-c-2", CopyState.THERE)
 
     def found() -> list[str]:
-        return [e.what for e in keeping.check(url).problems if e.what.startswith("image")]
+        return [e.what for e in maintenance.check(url).problems if e.what.startswith("image")]
 
     assert found() == []
     ledger.record(TaskMoved(task="o-1-c-1", state=TaskState.FAILED))

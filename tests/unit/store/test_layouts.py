@@ -11,8 +11,8 @@ from tests.unit.store.test_reserve import end, refused
 from tests.unit.store.values import allocation, board, fleet, see, start, task, vm
 from vgpumgr.model.errors import LedgerError, StaleGeneration
 from vgpumgr.model.gpu import GpuRecord, MdevType, VendorVgpu, VfFacts
-from vgpumgr.model.journal import Reservation, TaskMoved, TaskState
 from vgpumgr.model.layout import GpuLayout, InstanceGoal, LayoutRecord, Scheduler
+from vgpumgr.model.operation import Reservation, TaskMoved, TaskState
 from vgpumgr.model.vm import Allocation, InstancePart, VmRecord
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.schema import unit

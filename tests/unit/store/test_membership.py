@@ -10,7 +10,7 @@ from tests.unit.store.values import allocation, board, fleet, open_ledger, see, 
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostRecord, Membership
-from vgpumgr.model.journal import (
+from vgpumgr.model.operation import (
     ENROL,
     REMOVE,
     OperationRecord,

@@ -13,8 +13,9 @@ from tests.unit.store import ledger_v1
 from tests.unit.store.values import allocation, start, vm
 from vgpumgr.model.errors import LedgerError, StaleGeneration
 from vgpumgr.model.vm import Allocation, AllocationState
-from vgpumgr.store import Migration, migrate_ledger, open_ledger, upgrades
-from vgpumgr.store import migrate as migrating
+from vgpumgr.store import Migration, migrate_ledger, open_ledger
+from vgpumgr.store.admin import migrations
+from vgpumgr.store.admin import migrations as migrating
 from vgpumgr.store.schema import SCHEMA_VERSION
 
 
@@ -161,7 +162,7 @@ def test_a_step_that_fails_leaves_the_ledger_as_it_was(
     before = ask(old, "SELECT sql FROM sqlite_master")
 
     def half(connection: object) -> None:
-        upgrades._vfs_and_layouts(connection)  # type: ignore[arg-type]
+        migrations._vfs_and_layouts(connection)  # type: ignore[arg-type]
         raise LedgerError("cut in the middle")
 
     with monkeypatch.context() as patched:
@@ -219,4 +220,4 @@ def test_a_process_that_opened_it_before_can_go_on_writing(old: Path) -> None:
 
 
 def test_every_version_has_a_step_to_the_next() -> None:
-    assert sorted(upgrades.STEPS) == list(range(1, SCHEMA_VERSION))
+    assert sorted(migrations.STEPS) == list(range(1, SCHEMA_VERSION))

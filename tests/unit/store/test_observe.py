@@ -26,7 +26,7 @@ from vgpumgr.model.gpu import (
 from vgpumgr.model.host import (
     ClaimFacts,
     FabricFacts,
-    FabricPartition,
+    FabricPartitionFacts,
     HostFacts,
     NumaNode,
     StoragePool,
@@ -302,7 +302,7 @@ def ours(fleet_id: str, uuid: str) -> dict[str, object]:
     return {
         "domains": (DomainFacts(name="v", uuid="1", state=DomainState.RUNNING, ownership=owner),),
         "mdevs": (Mdev(uuid=uuid, parent="0000:41:00.0", type_id="nvidia-232"),),
-        "fabric": FabricFacts(partitions=(FabricPartition(id=3, gpus=(1, 2), active=True),)),
+        "fabric": FabricFacts(partitions=(FabricPartitionFacts(id=3, gpus=(1, 2), active=True),)),
         "claims": (
             claim(fleet_id, f"mdev-{uuid}"),
             claim(fleet_id, "pci-0000:41:00.4", instance=instance),
@@ -326,7 +326,7 @@ def node(free: int) -> NumaNode:
 def test_looking_again_raises_no_generation(url: str) -> None:
     """Our own VMs, the pool's free bytes and the driver's counts move all the time."""
     ledger = fleet(url)
-    idle = FabricFacts(partitions=(FabricPartition(id=3, gpus=(1, 2)),))
+    idle = FabricFacts(partitions=(FabricPartitionFacts(id=3, gpus=(1, 2)),))
     empty = board("h1", 1, vfs=(vgpu_on(0),), mig=replace(sliced(0), instances=()))
     see(ledger, "h1", empty, pools=(pool(9),), numa=(node(9),), fabric=idle)
     host, [before] = ledger.host("h1"), ledger.gpus()
@@ -355,7 +355,7 @@ def test_looking_again_raises_no_generation(url: str) -> None:
         {"gpus": (board("h1", 1, vfs=(vgpu_on(1147),)),)},
         {"gpus": (board("h1", 1, mig=sliced(2)),)},
         {"gpus": (board("h1", 1, mig=sliced(None)),)},
-        {"fabric": FabricFacts(partitions=(FabricPartition(id=3, gpus=(1, 2), active=True),))},
+        {"fabric": FabricFacts(partitions=(FabricPartitionFacts(id=3, gpus=(1, 2), active=True),))},
         {"unknown": (UnknownPart(part="domains", why="libvirt is off"),)},
     ],
     ids=lambda change: next(iter(change)),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.store.values import fleet, start
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.journal import OperationMoved, OperationState
+from vgpumgr.model.operation import OperationMoved, OperationState
 from vgpumgr.store import SqlLedger
 
 SPAWN = multiprocessing.get_context("spawn")

@@ -10,26 +10,27 @@ from sqlalchemy import Update, update
 
 from tests.poolsim import STAFF, spec
 from tests.unit.store.values import fleet, start, vm
-from vgpumgr.model.errors import NotFound, StaleGeneration
-from vgpumgr.model.pool import (
-    Ask,
+from vgpumgr.model.desktop import (
     Booking,
     Desktop,
     DesktopRecord,
+    DesktopRequest,
+    DesktopRequestRecord,
+    DesktopSession,
     DesktopState,
-    Do,
-    Phase,
-    PoolAsk,
+    DesktopVerb,
     PoolRecord,
     Rollout,
-    Schedule,
-    Session,
+    RolloutPhase,
 )
-from vgpumgr.store import SqlLedger, keeping
+from vgpumgr.model.errors import NotFound, StaleGeneration
+from vgpumgr.model.pool import Schedule
+from vgpumgr.store import SqlLedger
+from vgpumgr.store.admin import maintenance
 from vgpumgr.store.schema import pool as pools
 from vgpumgr.store.schema import pool_session
 
-ADA = Session(user="ada", since=20.0, active=20.0)
+ADA = DesktopSession(user="ada", since=20.0, active=20.0)
 
 
 def ledger_with(url: str, *names: str) -> tuple[SqlLedger, PoolRecord]:
@@ -43,11 +44,11 @@ def ledger_with(url: str, *names: str) -> tuple[SqlLedger, PoolRecord]:
 
 def desktop(name: str, **fields: object) -> DesktopRecord:
     it = Desktop(name=name, state=DesktopState.CREATING, image="cad@1", since=10.0)
-    values = {"id": f"d-{name}", "pool": "p-1", "desktop": it, "doing": Do.CREATE}
+    values = {"id": f"d-{name}", "pool": "p-1", "desktop": it, "doing": DesktopVerb.CREATE}
     return DesktopRecord(**(values | fields))  # type: ignore[arg-type]
 
 
-def on(row: DesktopRecord, session: Session | None, **fields: object) -> DesktopRecord:
+def on(row: DesktopRecord, session: DesktopSession | None, **fields: object) -> DesktopRecord:
     return replace(row, desktop=replace(row.desktop, session=session), **fields)  # type: ignore[arg-type]
 
 
@@ -63,7 +64,7 @@ def test_a_pool_is_read_back_as_it_was_written(url: str) -> None:
     [found] = ledger.pools()
     assert found == replace(pool, rollout=rollout, closing=True, generation=pool.generation + 1)
     with pytest.raises(StaleGeneration):
-        ledger.put_pool(replace(pool, rollout=replace(rollout, phase=Phase.DONE)))
+        ledger.put_pool(replace(pool, rollout=replace(rollout, phase=RolloutPhase.DONE)))
     with pytest.raises(StaleGeneration, match="created meanwhile"):
         ledger.put_pool(replace(pool, id="p-2", generation=0))
     with pytest.raises(NotFound, match="no pool cat"):
@@ -76,7 +77,9 @@ def test_a_pool_is_read_back_as_it_was_written(url: str) -> None:
 
 def test_a_deleted_pool_leaves_its_name(url: str) -> None:
     ledger, pool = ledger_with(url)
-    ledger.ask_desktop(PoolAsk(id="a-1", pool="p-1", ask=Ask(user="ada", since=1.0)))
+    ledger.ask_desktop(
+        DesktopRequestRecord(id="a-1", pool="p-1", ask=DesktopRequest(user="ada", since=1.0))
+    )
     ledger.put_pool(replace(pool, closed_at=50.0))
     assert (ledger.pools(), ledger.pool_asks()) == ((), ())
     ledger.put_pool(replace(pool, id="p-2", generation=0))
@@ -87,9 +90,9 @@ def test_what_is_not_as_it_was_read_is_left_out(url: str) -> None:
     ledger, _ = ledger_with(url, "cad-01", "cad-02")
     first, second = ledger.desktops()
     assert ledger.take_desktops([on(first, ADA)]) == (on(first, ADA),)
-    late = [replace(each, doing=Do.DELETE) for each in (first, second)]
+    late = [replace(each, doing=DesktopVerb.DELETE) for each in (first, second)]
     assert [each.name for each in ledger.take_desktops(late)] == ["cad-02"]
-    assert [each.doing for each in ledger.desktops()] == [Do.CREATE, Do.DELETE]
+    assert [each.doing for each in ledger.desktops()] == [DesktopVerb.CREATE, DesktopVerb.DELETE]
     assert ledger.take_desktops([desktop("cad-01", id="d-other")]) == ()
     [one] = ledger.desktops(["cad-02"])
     ledger.take_desktops([replace(one, closed_at=60.0)])
@@ -108,10 +111,16 @@ def test_two_who_give_at_once_do_not_both(url: str) -> None:
 
 def test_a_session_is_history_when_it_ends(url: str) -> None:
     ledger, _ = ledger_with(url, "cad-01")
-    ledger.ask_desktop(PoolAsk(id="a-1", pool="p-1", ask=Ask(user="ada", since=1.0, groups=STAFF)))
+    ledger.ask_desktop(
+        DesktopRequestRecord(
+            id="a-1", pool="p-1", ask=DesktopRequest(user="ada", since=1.0, groups=STAFF)
+        )
+    )
     [waits] = ledger.pool_asks()
     assert waits.ask.groups == STAFF
-    ledger.ask_desktop(PoolAsk(id="a-2", pool="p-1", ask=Ask(user="ada", since=9.0)))
+    ledger.ask_desktop(
+        DesktopRequestRecord(id="a-2", pool="p-1", ask=DesktopRequest(user="ada", since=9.0))
+    )
     assert [each.id for each in ledger.pool_asks()] == ["a-1"], "who waits keeps the place"
     ledger.take_desktops([on(ledger.desktops()[0], ADA)])
     assert ledger.pool_asks() == ()
@@ -155,10 +164,10 @@ def test_a_check_names_what_does_not_go_together(tmp_path: Path, wrong: Update, 
     url = str(tmp_path / "l")
     ledger, _ = ledger_with(url, "cad-01")
     ledger.take_desktops([on(ledger.desktops()[0], ADA)])
-    assert keeping.check(url).problems == ()
+    assert maintenance.check(url).problems == ()
     with ledger._database.write() as connection:
         connection.execute(wrong)
-    assert [each.what for each in keeping.check(url).problems] == [f"desktop cad-01 {says}"]
+    assert [each.what for each in maintenance.check(url).problems] == [f"desktop cad-01 {says}"]
 
 
 def test_a_booking_holds_until_it_is_cancelled(url: str) -> None:

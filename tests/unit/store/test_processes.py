@@ -11,8 +11,9 @@ import pytest
 
 from tests.unit.store.values import allocation, fleet, start, task, vm
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.model.journal import Reservation, StepState
-from vgpumgr.store import keeping, open_ledger
+from vgpumgr.model.operation import Reservation, StepState
+from vgpumgr.store import open_ledger
+from vgpumgr.store.admin import maintenance
 
 pytestmark = pytest.mark.thorough
 
@@ -68,7 +69,7 @@ def test_of_two_processes_racing_for_the_last_slot_one_wins(
 WRITER = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from vgpumgr.model.journal import StepMoved, StepState
+from vgpumgr.model.operation import StepMoved, StepState
 from vgpumgr.store import open_ledger
 
 ledger = open_ledger(sys.argv[1])
@@ -125,5 +126,5 @@ def test_whatever_record_returned_from_is_there_after_kill_9(url: str, after_lin
     assert StepState.PLANNED in {step.state for step in again.tasks("op")[0].steps}
     again.close()
     assert [
-        each.what for each in keeping.check(url).problems if "not finished" not in each.what
+        each.what for each in maintenance.check(url).problems if "not finished" not in each.what
     ] == []

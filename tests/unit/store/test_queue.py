@@ -8,10 +8,9 @@ import pytest
 
 from tests.unit.store.values import fleet, start, vm
 from vgpumgr.model.errors import Conflict, NotFound, StaleGeneration
-from vgpumgr.model.journal import Reservation, TaskMoved, TaskState
-from vgpumgr.model.queued import QueueEntry, QueueMoved, QueueState
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+from vgpumgr.model.operation import Reservation, TaskMoved, TaskState
+from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
+from vgpumgr.model.vm import Terms, VmRecord, VmSpec, VmState
 from vgpumgr.store import SqlLedger
 
 TERMS = Terms(priority=100, spot=True, runtime_s=60.0, after=("b",), together="g")

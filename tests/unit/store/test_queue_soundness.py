@@ -7,9 +7,10 @@ from sqlalchemy import Update, update
 
 from tests.unit.store.test_queue import ended, entry, starts
 from tests.unit.store.values import fleet
-from vgpumgr.model.journal import OperationMoved, OperationState, TaskMoved, TaskState
+from vgpumgr.model.operation import OperationMoved, OperationState, TaskMoved, TaskState
 from vgpumgr.model.vm import VmState
-from vgpumgr.store import SqlLedger, keeping
+from vgpumgr.store import SqlLedger
+from vgpumgr.store.admin import maintenance
 from vgpumgr.store.schema import queue, vm
 
 
@@ -29,7 +30,7 @@ def lived(url: str) -> SqlLedger:
 
 
 def found(url: str) -> list[str]:
-    problems = keeping.check(url).problems
+    problems = maintenance.check(url).problems
     assert all(each.next.startswith("vgpumgr ") for each in problems)
     return [f"{each.what}: {each.why}" for each in problems if "in the queue" in each.what]
 

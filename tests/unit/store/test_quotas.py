@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.store.values import SLOTS, allocation, fleet, open_ledger, start, vm
 from vgpumgr.model.errors import NotFound, QuotaExceeded, VgpumgrError
-from vgpumgr.model.journal import Reservation
+from vgpumgr.model.operation import Reservation
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import VmRecord, VmState
 from vgpumgr.store import SqlLedger

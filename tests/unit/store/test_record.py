@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from tests.unit.store.values import allocation, fleet, start, task, vm
 from vgpumgr.model.errors import LedgerError
-from vgpumgr.model.journal import (
+from vgpumgr.model.operation import (
     OperationMoved,
     OperationState,
     Reservation,
@@ -27,7 +27,7 @@ from vgpumgr.model.journal import (
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store import schema as tables
-from vgpumgr.store.writer import GroupWriter
+from vgpumgr.store.database.commits import GroupWriter
 
 
 @pytest.fixture

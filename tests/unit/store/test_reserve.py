@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 
 from tests.unit.store.values import SLOTS, allocation, board, end, fleet, see, start, task, vm
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, StaleGeneration, VgpumgrError
-from vgpumgr.model.journal import Reservation
+from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import AllocationState, CloudInit, DiskSpec, NicSpec, VmState
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.schema import metadata, unit

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.store import values
 from tests.unit.store.lived import every_table
 from vgpumgr.model.errors import LedgerError
-from vgpumgr.store import keeping
-from vgpumgr.store.row_soundness import DECODERS
+from vgpumgr.store.admin import maintenance
+from vgpumgr.store.admin.row_check import DECODERS
 from vgpumgr.store.schema import metadata
 
 # Text that is taken as it is, whatever it says. Everything else is decoded, or a number.
@@ -67,7 +67,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bytes]:
     path = tmp_path_factory.mktemp("lived") / "l"
     every_table(path)
     values.close_all()
-    found = keeping.check(path).problems
+    found = maintenance.check(path).problems
     assert not [each for each in found if each.what.startswith("damaged")]
     yield path.read_bytes()
 
@@ -84,7 +84,7 @@ def told(sound: bytes, path: Path, table: str, column: str, text: str) -> list[s
         changed = f'UPDATE "{table}" SET "{column}" = ? WHERE {key} = ({first})'
         assert raw.execute(changed, (text,)).rowcount == 1
     try:
-        return [each.what for each in keeping.check(path).problems]
+        return [each.what for each in maintenance.check(path).problems]
     except LedgerError as error:
         assert (table, error.code) == ("meta", "ledger.damaged"), error
         return [error.message.replace("a row's", "meta 1's")]
@@ -114,5 +114,5 @@ def test_text_that_is_no_text_is_damage(sound: bytes, tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE vm SET spec = CAST(? AS TEXT)", (b"\xfe",))
     with pytest.raises(LedgerError, match="damaged") as caught:
-        keeping.check(path)
+        maintenance.check(path)
     assert caught.value.code == "ledger.damaged"

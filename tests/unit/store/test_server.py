@@ -17,9 +17,10 @@ from tests.pgserver import PgServer
 from tests.unit.store.values import allocation, fleet, open_ledger, start, vm
 from vgpumgr.model.errors import ClaimLost, DatabaseFault, LedgerError, StaleGeneration
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.journal import TaskMoved, TaskState
-from vgpumgr.store import SqlLedger, migrate_ledger, retry, server
-from vgpumgr.store.faults import OutcomeFault, TryAgain, explain
+from vgpumgr.model.operation import TaskMoved, TaskState
+from vgpumgr.store import SqlLedger, migrate_ledger
+from vgpumgr.store.database import commits, postgresql
+from vgpumgr.store.database.faults import OutcomeFault, TryAgain, explain
 from vgpumgr.store.schema import SCHEMA_VERSION, meta
 
 
@@ -170,12 +171,12 @@ class Broken:
 
 
 def break_at_commit(monkeypatch: pytest.MonkeyPatch, *, kept: bool) -> None:
-    commit = server._commit
+    commit = postgresql._commit
 
     def broken(transaction: Transaction, *rest: Any) -> None:
         commit(Broken(transaction, kept=kept), *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(server, "_commit", broken)
+    monkeypatch.setattr(postgresql, "_commit", broken)
 
 
 def test_a_commit_that_was_kept_although_its_answer_was_lost_is_no_error(
@@ -199,7 +200,7 @@ def test_what_a_server_that_is_gone_did_with_a_commit_is_not_guessed(
     ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_at_commit(monkeypatch, kept=True)
-    monkeypatch.setattr(server, "_outcome", lambda *_: "")
+    monkeypatch.setattr(postgresql, "_outcome", lambda *_: "")
     with pytest.raises(OutcomeFault) as caught:
         ledger.raise_epoch()
     assert caught.value.code == "ledger.outcome-unknown"
@@ -264,7 +265,7 @@ def test_an_address_is_shown_without_its_password() -> None:
 def test_a_transaction_that_may_go_through_is_tried_again_a_few_times(
     state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(commits, "time", SimpleNamespace(sleep=lambda _: None))
     tried: list[int] = []
 
     def work(most: int) -> int:
@@ -273,8 +274,8 @@ def test_a_transaction_that_may_go_through_is_tried_again_a_few_times(
             raise fault(state)
         return len(tried)
 
-    assert retry.retried(work)(3) == 3
+    assert commits.retried(work)(3) == 3
     tried.clear()
     with pytest.raises(TryAgain):
-        retry.retried(work)(1000)
-    assert len(tried) == retry.MOST
+        commits.retried(work)(1000)
+    assert len(tried) == commits.MOST

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.store.values import fleet, start, vm
+from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.model.ticket import Ticket, TicketMoved, TicketState
 from vgpumgr.store import SqlLedger
 
 ASKED, OPEN, CLOSED = TicketState.ASKED, TicketState.OPEN, TicketState.CLOSED
@@ -21,8 +21,10 @@ def ledger(url: str) -> SqlLedger:
     return made
 
 
-def asked(id_: str = "t1", at: float = 10.0, uids: tuple[int, ...] = (0, 4294967294)) -> Ticket:
-    return Ticket(
+def asked(
+    id_: str = "t1", at: float = 10.0, uids: tuple[int, ...] = (0, 4294967294)
+) -> ConsoleTicket:
+    return ConsoleTicket(
         id=id_,
         vm_id="vm-desk",
         vm="desk",

@@ -7,11 +7,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.model.explanation import Explanation
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, MdevType
-from vgpumgr.model.history import Answer, RequestRecord
+from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
-from vgpumgr.model.journal import (
+from vgpumgr.model.operation import (
     OperationRecord,
     OperationState,
     Reservation,
@@ -20,7 +19,7 @@ from vgpumgr.model.journal import (
     TaskRecord,
     TaskState,
 )
-from vgpumgr.model.placement import Reason
+from vgpumgr.model.placement import Explanation, Reason
 from vgpumgr.model.vm import Allocation, AllocationState, GpuRequest, VmRecord, VmSpec, VmState
 from vgpumgr.store import SqlLedger
 from vgpumgr.store import open_ledger as open_for_good
@@ -189,4 +188,4 @@ def refused(name: str, *, at: float = 1.0, text: str = "r") -> RequestRecord:
     """A request that fitted nowhere."""
     said = Explanation(vm=name, host=None, reasons=(Reason(code="vcpus", host="h1", text=text),))
     spec = VmSpec(name=name, vcpus=2, memory_mib=2048)
-    return RequestRecord(vm=name, at=at, answer=Answer.REFUSED, spec=spec, explanation=said)
+    return RequestRecord(vm=name, at=at, answer=RequestOutcome.REFUSED, spec=spec, explanation=said)

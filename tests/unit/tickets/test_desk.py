@@ -11,10 +11,12 @@ import pytest
 
 from tests.fakes import FakeClock
 from tests.world import World, vm
-from vgpumgr.engine.reconcile import Event, EventKind, SerialTurns
-from vgpumgr.engine.ticketing import desk as desks
-from vgpumgr.engine.ticketing.asking import Wish, connect
-from vgpumgr.engine.ticketing.desk import Desk
+from vgpumgr.engine.consoles import connection_broker as desks
+from vgpumgr.engine.consoles.connection_broker import Desk
+from vgpumgr.engine.consoles.console_request import Wish, connect
+from vgpumgr.engine.controller.controller_events import Event, EventKind
+from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.model.console_ticket import ConsoleProxyState, ConsoleTicket, TicketMoved, TicketState
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
@@ -25,8 +27,7 @@ from vgpumgr.model.errors import (
     NotFound,
     StaleGeneration,
 )
-from vgpumgr.model.ports import Door, Stream
-from vgpumgr.model.ticket import DoorSeen, Ticket, TicketMoved, TicketState
+from vgpumgr.model.ports import ConsoleProxy, Stream
 
 OPEN_S = 60.0
 
@@ -36,9 +37,9 @@ class FakeDoor:
     console: Stream
     address: str = "127.0.0.1:5900"
     answer: str = "key of serve"
-    seen: DoorSeen = field(default_factory=DoorSeen)
+    seen: ConsoleProxyState = field(default_factory=ConsoleProxyState)
 
-    def look(self) -> DoorSeen:
+    def look(self) -> ConsoleProxyState:
         return self.seen
 
     def close(self) -> None:
@@ -52,7 +53,7 @@ class FakeDoors:
     error: Exception | None = None
     uids: list[Collection[int]] = field(default_factory=list)
 
-    def open(self, console: Stream, key: str, uids: Collection[int] = ()) -> Door:
+    def open(self, console: Stream, key: str, uids: Collection[int] = ()) -> ConsoleProxy:
         if self.error is not None:
             console.close()
             raise self.error
@@ -81,14 +82,14 @@ class Scene:
         self.world = world
         self.clock = self.world.clock = Busy(world.clock.time)
         self.world.restart()
-        self.doors, self.events, self.used = FakeDoors(), list[Event](), list[Ticket]()
-        self.left: list[Ticket] = []
+        self.doors, self.events, self.used = FakeDoors(), list[Event](), list[ConsoleTicket]()
+        self.left: list[ConsoleTicket] = []
         self.desk = self.process()
 
     def process(self) -> Desk:
         """One more `serve`, with a ledger of its own."""
         session = self.world.engine_over(self.world.open())
-        turns: SerialTurns[Door] = SerialTurns(self.clock)
+        turns: SerialTurns[ConsoleProxy] = SerialTurns(self.clock)
         return Desk(
             session, "here", self.doors, turns,
             open_s=OPEN_S, emit=self.events.append, used=self.used.append, left=self.left.append,
@@ -98,17 +99,19 @@ class Scene:
         self.desk.round()
         self.clock.desk = self.desk
 
-    def connect(self, name: str = "desk", machine: str = "here", timeout_s: float = 5.0) -> Ticket:
+    def connect(
+        self, name: str = "desk", machine: str = "here", timeout_s: float = 5.0
+    ) -> ConsoleTicket:
         wish = Wish(
             user="ann", machine=machine, key="key of ann", timeout_s=timeout_s, uids=(1001, 0)
         )
         return connect(self.world.engine, name, wish)
 
-    def row(self) -> Ticket:
+    def row(self) -> ConsoleTicket:
         """The last ticket, as it is now."""
         return self.all()[-1]
 
-    def all(self) -> tuple[Ticket, ...]:
+    def all(self) -> tuple[ConsoleTicket, ...]:
         return self.world.ledger.tickets(self.ids)
 
     @property
@@ -147,12 +150,12 @@ def test_a_connection_is_told_its_use_counts_and_its_end_closes_the_ticket(scene
     scene.open()
     scene.connect()
     door = scene.doors.made[0]
-    door.seen = DoorSeen(connected=True, sent=5)
+    door.seen = ConsoleProxyState(connected=True, sent=5)
     scene.desk.round()
     assert scene.row().state is TicketState.CONNECTED
     for later, sent, times in ((1.0, 9, 1), (desks.USED_S, 9, 2), (desks.USED_S, 9, 2)):
         scene.clock.time += later
-        door.seen = DoorSeen(connected=True, sent=sent)
+        door.seen = ConsoleProxyState(connected=True, sent=sent)
         scene.desk.round()
         assert len(scene.used) == times
     door.seen = replace(door.seen, ended="the viewer disconnected")
@@ -167,7 +170,9 @@ def test_a_connection_is_told_its_use_counts_and_its_end_closes_the_ticket(scene
 def test_a_connection_that_came_and_went_between_two_rounds_was_one(scene: Scene) -> None:
     scene.open()
     scene.connect()
-    scene.doors.made[0].seen = DoorSeen(connected=True, sent=1, ended="the viewer disconnected")
+    scene.doors.made[0].seen = ConsoleProxyState(
+        connected=True, sent=1, ended="the viewer disconnected"
+    )
     scene.desk.round()
     assert scene.row().connected_at is not None and scene.row().closed_at is not None
     assert [each.vm for each in scene.left] == ["desk"]
@@ -189,7 +194,7 @@ def test_a_ticket_nobody_uses_expires(scene: Scene) -> None:
 def test_who_else_tried_is_told(scene: Scene) -> None:
     scene.open()
     scene.connect()
-    scene.doors.made[0].seen = DoorSeen(strangers=3)
+    scene.doors.made[0].seen = ConsoleProxyState(strangers=3)
     scene.clock.time += OPEN_S
     scene.desk.round()
     assert scene.row().why.endswith("; connections of other users, rejected: 3")
@@ -198,7 +203,7 @@ def test_who_else_tried_is_told(scene: Scene) -> None:
 def test_a_connection_lasts_longer_than_its_ticket_waited(scene: Scene) -> None:
     scene.open()
     scene.connect()
-    scene.doors.made[0].seen = DoorSeen(connected=True)
+    scene.doors.made[0].seen = ConsoleProxyState(connected=True)
     scene.clock.time += 100 * OPEN_S
     scene.desk.round()
     assert scene.row().state is TicketState.CONNECTED
@@ -362,8 +367,8 @@ def _failing(*_: object) -> None:
     raise LedgerError("the disk is full")
 
 
-def _asked(scene: Scene, id_: str, at: float) -> Ticket:
-    return Ticket(
+def _asked(scene: Scene, id_: str, at: float) -> ConsoleTicket:
+    return ConsoleTicket(
         id=id_,
         vm_id=scene.world.vm("desk").id,
         vm="desk",

@@ -11,9 +11,9 @@ import pytest
 
 from tests import strangers
 from tests.e2e.support import until
-from tests.unit.tickets.test_door import Scene
+from tests.unit.tickets.test_console_proxy import Scene
 from tests.vncviewer import Viewer
-from vgpumgr.app.tickets import door as doors
+from vgpumgr.app import console_proxy as doors
 
 pytestmark = pytest.mark.root
 
@@ -141,9 +141,9 @@ def test_strangers_spoil_no_ticket(scene: Scene) -> None:
 
 def test_a_ticket_is_for_its_askers_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The asker and `serve` may be two users."""
-    given = doors.LoopbackDoors.open
+    given = doors.LoopbackProxies.open
     monkeypatch.setattr(
-        doors.LoopbackDoors, "open", lambda *args: given(*args, uids=(strangers.UID,))
+        doors.LoopbackProxies, "open", lambda *args: given(*args, uids=(strangers.UID,))
     )
     scene = Scene()
     try:
@@ -184,7 +184,7 @@ def test_who_waits_at_the_door_keeps_nobody_out_for_long(
 
 
 def test_the_kernel_says_whose_program_it_is() -> None:
-    from vgpumgr.app.tickets.peer import peer_uid
+    from vgpumgr.app.console_proxy import peer_uid
 
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         with socket.create_server((host, 0), family=family) as listener:
@@ -205,7 +205,7 @@ def test_the_kernel_says_whose_program_it_is() -> None:
 
 def test_a_socket_that_was_closed_is_nobodys() -> None:
     """The kernel says uid 0 of a socket that no process has any more."""
-    from vgpumgr.app.tickets.peer import peer_uid
+    from vgpumgr.app.console_proxy import peer_uid
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         made = socket.create_connection(listener.getsockname())
@@ -219,7 +219,7 @@ def test_a_socket_that_was_closed_is_nobodys() -> None:
 
 
 def test_an_ipv6_program_that_speaks_ipv4_is_found() -> None:
-    from vgpumgr.app.tickets.peer import peer_uid
+    from vgpumgr.app.console_proxy import peer_uid
 
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_INET6) as six:
         six.connect((f"::ffff:{listener.getsockname()[0]}", listener.getsockname()[1]))

@@ -20,7 +20,7 @@ from vgpumgr.model.errors import (
     NotPermitted,
     OutcomeUnknown,
 )
-from vgpumgr.virt.errors import translated
+from vgpumgr.virt.libvirt_errors import translated
 
 DOMAIN = (
     "<domain type='test'><name>{name}</name><memory unit='MiB'>64</memory><vcpu>2</vcpu>"

@@ -1,8 +1,16 @@
 """``host add --bootstrap``: bare Debian machines become hosts, by the collection ``host-setup``."""
 
-from vgpumgr.app.bootstrap.events import Event, HostEnd, Outcome
-from vgpumgr.app.bootstrap.faults import where
-from vgpumgr.app.bootstrap.setup import Result, set_up
-from vgpumgr.app.bootstrap.variables import Wish, checked
+from vgpumgr.app.bootstrap.host_setup import SetupResult, set_up_hosts
+from vgpumgr.app.bootstrap.playbook_events import HostSetupEnd, PlaybookEvent, SetupOutcome, where
+from vgpumgr.app.bootstrap.variables import SetupRequest, checked
 
-__all__ = ["Event", "HostEnd", "Outcome", "Result", "Wish", "checked", "set_up", "where"]
+__all__ = [
+    "HostSetupEnd",
+    "PlaybookEvent",
+    "SetupOutcome",
+    "SetupRequest",
+    "SetupResult",
+    "checked",
+    "set_up_hosts",
+    "where",
+]

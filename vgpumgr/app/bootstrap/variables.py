@@ -1,4 +1,4 @@
-"""The variables of the playbook: what the user may set, and what we set for each host."""
+"""The Ansible collection and the variables of its playbook: the user's, and ours per host."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vgpumgr.app.bootstrap.collection import collection_folder
-from vgpumgr.hosts.helper.bundle import bundle, helper_version
-from vgpumgr.hosts.helper.install import install_order
-from vgpumgr.hosts.ssh.address import LOCAL
+from vgpumgr.hosts.helper.helper_installation import install_order
+from vgpumgr.hosts.helper.helper_launch import bundle, helper_version
+from vgpumgr.hosts.ssh.ssh_config import LOCAL
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord
+
+PLAYBOOK = "vgpumgr.host.host"
+CALLBACK = "vgpumgr.host.progress"
+
+
+def collections_folder() -> Path:
+    """The folder that holds ``ansible_collections/``."""
+    return Path(__file__).parents[1]
+
+
+def collection_folder() -> Path:
+    """The collection's own folder."""
+    return collections_folder() / "ansible_collections" / "vgpumgr" / "host"
+
 
 OWN_USER = "vgpumgr"
 OF_THE_PLAYBOOK = frozenset(
@@ -31,7 +44,7 @@ Variables = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SetupRequest:
     """How hosts are to be set up.
 
     ``check`` only shows what would change. ``keep_user``: they are enrolled as the user who sets
@@ -81,7 +94,9 @@ def _known() -> frozenset[str]:
     return frozenset(names)
 
 
-def of_host(record: HostRecord, host: str, given_user: str, wish: Wish, sent: Sent) -> Variables:
+def of_host(
+    record: HostRecord, host: str, given_user: str, wish: SetupRequest, sent: Sent
+) -> Variables:
     """One host's variables. ``host`` is where it is reached, ``given_user`` by whom now."""
     user = wish.user(given_user)
     local = record.address == LOCAL

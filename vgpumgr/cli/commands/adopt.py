@@ -1,26 +1,80 @@
-"""``vgpumgr adopt``."""
+"""The command `adopt`: domains that others defined, taken under management or refused."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.looking import require_all_read
-from vgpumgr.cli.output import list_options, print_item, say
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed, require_all_read
+from vgpumgr.cli.output import Column, list_options, print_item, say
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.views.adoptions import print_adoptable
-from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
-from vgpumgr.cli.views.outcomes import outcome_item, print_outcome
+from vgpumgr.cli.views.layout_views import layout_plan_item, layout_plan_text
+from vgpumgr.cli.views.outcome_views import outcome_item, print_outcome
+from vgpumgr.cli.views.reports import print_report, report_lines
+from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.adoption.candidate import Findings
+    from vgpumgr.engine.adoption.candidate import Candidate, Findings
+
+
+COLUMNS = (
+    Column("HOST", "host"),
+    Column("DOMAIN", "domain"),
+    Column("POWER", "power"),
+    Column("GPUS", "gpus"),
+    Column("ADOPT", "possible"),
+    Column("WHY", "why", wide=True),
+    Column("NOTES", "notes", wide=True),
+)
+
+
+def print_adoptable(found: Findings) -> None:
+    """A table of domains, then what no domain names; every line with what helps."""
+    items = [candidate_item(each) for each in found.candidates]
+    loose = [to_plain(each) for each in found.loose]
+    beside = {"loose": loose, "not_read": list(found.not_read)}
+    text = "\n".join(_lines(found, items))
+    print_report("Adoptable", items, COLUMNS, beside=beside, text=text)
+
+
+def candidate_item(found: Candidate) -> dict[str, Any]:
+    """The JSON of one domain; ``vm`` is the document of the VM that it would be."""
+    from vgpumgr.spec.dump import vm_document
+
+    return {
+        "name": f"{found.host}/{found.name}",
+        "host": found.host,
+        "domain": found.name,
+        "power": "running" if found.running else "off",
+        "gpus": [f"{each.offer.profile} on {each.parent or each.device}" for each in found.parts],
+        "possible": found.possible,
+        "why": list(found.why),
+        "notes": list(found.notes),
+        "vm": vm_document(found.spec) if found.spec else None,
+    }
+
+
+def _below(item: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"cannot: {why}" for why in item["why"])
+    yield from (f"note: {note}" for note in item["notes"])
+    if item["possible"]:
+        yield f"next: vgpumgr adopt {item['host']} --vm {item['domain']} --apply"
+
+
+def _lines(found: Findings, items: list[dict[str, Any]]) -> Iterator[str]:
+    yield from report_lines(items, COLUMNS, _below)
+    for each in found.loose:
+        yield f"{each.host}  {each.text}"
+        yield f"    next: {each.next}"
+    yield from (f"not read  {line}" for line in found.not_read)
+    if not items and not found.loose:
+        yield "nothing to adopt"
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``vgpumgr allocation``."""
+"""The command `allocation list`: what VMs hold of each GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.words import ranges

@@ -1,4 +1,4 @@
-"""Whole-file verbs: apply, plan, diff, delete."""
+"""The commands on whole files of VMs and pools: apply, plan, diff and delete."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vgpumgr.cli.commands.pool_files import apply_pools, delete_pools, plan_pools
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.file_kinds import require_no_strangers, what_stays
-from vgpumgr.cli.files import file_option, load_documents, vms_of
-from vgpumgr.cli.looking import require_all_read
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.pool import apply_pools, delete_pools, plan_pools
+from vgpumgr.cli.options import require_all_read
 from vgpumgr.cli.output import output_option, print_item, say, tell_people
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.questions import confirm
-from vgpumgr.cli.views.layout_plans import layout_plan_item, layout_plan_text
-from vgpumgr.cli.views.outcomes import outcome_item, outcome_text
-from vgpumgr.cli.views.plans import plan_item, plan_text
-from vgpumgr.cli.views.surplus import say_surplus
+from vgpumgr.cli.terminal import confirm
+from vgpumgr.cli.user_files import (
+    file_option,
+    load_documents,
+    require_no_strangers,
+    vms_of,
+    what_stays,
+)
+from vgpumgr.cli.views.layout_views import layout_plan_item, layout_plan_text
+from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
+from vgpumgr.cli.views.plan_views import plan_item, plan_text, say_surplus
+from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone, StillRunning
 from vgpumgr.model.layout import LayoutPlan
-from vgpumgr.model.plan import Plan
-from vgpumgr.model.queued import QueueState
+from vgpumgr.model.queue import QueueState
 from vgpumgr.model.words import counted, spanned
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.running.outcome import Outcome
+    from vgpumgr.engine.operations.operation_outcome import Outcome
     from vgpumgr.spec import Documents
+
 
 CHANGES_PENDING = 10
 
@@ -215,7 +220,7 @@ def _print_outcome(done: Plan, outcome: Outcome) -> None:
 @pass_context
 def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
     """Delete the VMs that a file names, with the disks and GPU parts created for them."""
-    from vgpumgr.cli.commands.vm_delete import delete_vms
+    from vgpumgr.cli.commands.vm_create import delete_vms
 
     documents = load_documents(context, file)
     if stays := what_stays(documents):

@@ -1,4 +1,4 @@
-"""``vgpumgr audit``."""
+"""The command `audit list`: the trail of changes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed, limit_option, since_option
 from vgpumgr.cli.output import Column, list_options, print_list
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.spans import limit_option, since_option
 from vgpumgr.model.codec import to_plain
 
 

@@ -1,4 +1,4 @@
-"""``vgpumgr booking``."""
+"""The commands `booking create`, `list` and `delete`: desktops reserved for a group and a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from vgpumgr.cli.commands.pool_users import a_name
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.pool import a_name
+from vgpumgr.cli.options import completed, known_profile
 from vgpumgr.cli.output import Column, list_options, print_list, say
-from vgpumgr.cli.profile_names import known_profile
-from vgpumgr.cli.selectors import completed
-from vgpumgr.model.pool import MAX_DESKTOPS, Booking, PoolSpec
+from vgpumgr.model.desktop import Booking
+from vgpumgr.model.pool import MAX_DESKTOPS, PoolSpec
 from vgpumgr.model.words import counted
 
 COLUMNS = (
@@ -70,7 +70,7 @@ def create(
     The pool with that profile that entitles the group creates them before the window begins. Until
     it ends, their capacity is given to nobody else. Exit 4 where it is taken already.
     """
-    from vgpumgr.engine.use_cases.booking import Wish
+    from vgpumgr.engine.pools.bookings import Wish
 
     engine = context.app.engine
     made = known_profile(context, profile)
@@ -109,9 +109,9 @@ def list_(context: Context, past: bool) -> None:
 
 
 def _items(context: Context, now: float) -> Iterator[dict[str, Any]]:
-    from vgpumgr.engine.booking import Bookings
-    from vgpumgr.engine.view import read_view
-    from vgpumgr.pools import served_by
+    from vgpumgr.engine.desktops.booked_capacity import Bookings
+    from vgpumgr.engine.desktops.pool_size import served_by
+    from vgpumgr.engine.inventory.ledger_view import read_view
 
     ledger = context.app.ledger
     unkept = Bookings(ledger, now).unkept(read_view(ledger))

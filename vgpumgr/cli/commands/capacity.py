@@ -1,15 +1,16 @@
-"""``vgpumgr capacity``."""
+"""The command `capacity`: how many VMs of each profile still fit, and the fragmentation."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.looking import refresh_option, refreshed
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import refresh_option, refreshed
 from vgpumgr.cli.output import (
     Column,
     Item,
@@ -18,17 +19,36 @@ from vgpumgr.cli.output import (
     print_item,
     print_list,
     say,
+    table,
 )
-from vgpumgr.cli.views.stranded import gauge_text, stranded_rows
+from vgpumgr.cli.views.plan_views import reason_rows
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UnknownProfile
-from vgpumgr.model.size import format_mib, parse_mib
+from vgpumgr.model.formats import format_mib, parse_mib
 from vgpumgr.model.vm import VmSpec
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.headroom.gauge import Gauging
-    from vgpumgr.engine.view import LedgerView
-    from vgpumgr.model.placement import Fleet
+    from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
+    from vgpumgr.engine.inventory.ledger_view import LedgerView
+    from vgpumgr.model.supply import Fleet
+    from vgpumgr.placement.fit_explanation import Stranded
+
+
+def gauge_text(gauge: Item) -> str:
+    """The gauge in a sentence."""
+    free, lost = (format_mib(gauge[key]) for key in ("free_mib", "unusable_mib"))
+    share, mix = f"{gauge['share']:.0%}", gauge["mix"]
+    return f"fragmentation {share}: {lost} of {free} free GPU memory are unusable for {mix}"
+
+
+def stranded_rows(found: Sequence[Stranded]) -> list[str]:
+    """The rule per GPU; what is said of several GPUs is said once; with the memory per host."""
+    free: dict[str, int] = {}
+    for each in found:
+        free[each.host] = free.get(each.host, 0) + each.free_mib
+    lines = [f"{host}: {format_mib(mib)} unusable" for host, mib in free.items()]
+    rows = [[f"  {where}", *rest] for where, *rest in reason_rows(each.reason for each in found)]
+    return [*lines, *([table(rows)] if rows else [])]
 
 
 def _lasts(item: Item) -> str:
@@ -102,8 +122,8 @@ def capacity(
     is a forecast from what was held day by day: as likely as not room is gone then (90 %: it
     lasts so long at least, nine times in ten); it takes 14 days of history.
     """
-    from vgpumgr.engine.supply import build_fleet
-    from vgpumgr.engine.view import read_view
+    from vgpumgr.engine.inventory.host_supply import build_fleet
+    from vgpumgr.engine.inventory.ledger_view import read_view
 
     with refreshed(context, refresh):
         view = read_view(context.app.ledger)
@@ -119,9 +139,9 @@ def capacity(
 def _print_rooms(
     context: Context, view: LedgerView, fleet: Fleet, shape: VmSpec, profiles: tuple[str, ...]
 ) -> None:
-    from vgpumgr.engine.headroom.capacity import capacity as count
-    from vgpumgr.engine.headroom.growth import Growth
-    from vgpumgr.engine.headroom.relayout import with_layouts
+    from vgpumgr.engine.capacity.profile_capacity import Growth
+    from vgpumgr.engine.capacity.profile_capacity import capacity as count
+    from vgpumgr.engine.capacity.relayout_capacity import with_layouts
 
     growth = Growth(fleet, context.app.ledger.holdings(), time.time())
     rooms = count(fleet, shape, profiles, growth)
@@ -152,6 +172,6 @@ def _print_stranded(context: Context, fleet: Fleet) -> None:
 
 
 def _gauging(context: Context, fleet: Fleet) -> Gauging:
-    from vgpumgr.engine.headroom.gauge import Gauging
+    from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
 
     return Gauging(fleet, context.app.expected, context.app.ledger, time.time())

@@ -1,4 +1,4 @@
-"""``vgpumgr completion``."""
+"""The command `completion`: the completion script of a shell."""
 
 from __future__ import annotations
 

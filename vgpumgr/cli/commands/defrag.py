@@ -1,19 +1,20 @@
-"""``vgpumgr defrag``."""
+"""The commands `defrag plan`, `apply`, `list` and `cancel`: VMs moved to make room."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from vgpumgr.cli.commands.defrag_goal import goal_of, require_made, wanted_options
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.capacity import MemoryType
+from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.questions import confirm
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.views.defrags import (
+from vgpumgr.cli.terminal import confirm
+from vgpumgr.cli.views.move_views import (
     LOGOFF_COLUMNS,
     defrag_item,
     defrag_text,
@@ -23,14 +24,98 @@ from vgpumgr.cli.views.defrags import (
     logoff_item,
     waiting_words,
 )
-from vgpumgr.model.defrag import Goal, How, Moves, NoMoves, Room
-from vgpumgr.model.errors import NoPlacement, PartlyDone
+from vgpumgr.cli.views.outcome_views import with_users_option
+from vgpumgr.model.defrag import (
+    DefragGoal,
+    DefragMoves,
+    EmptyGpus,
+    FreeRoom,
+    MoveMode,
+    NoDefragMoves,
+)
+from vgpumgr.model.errors import NoPlacement, PartlyDone, UnknownProfile, UsageError
 from vgpumgr.model.placement import by_board
+from vgpumgr.model.vm import GpuRequest, VmSpec
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.defrag import DefragPlan, Wanted
-    from vgpumgr.engine.use_cases.defrag import Defragmented
+    from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted
+    from vgpumgr.engine.defrag.defragmentation import Defragmented
+
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def wanted_options(command: F) -> F:
+    """The goal, and what is allowed for it."""
+    options = (
+        click.option(
+            "--free", type=click.IntRange(1), metavar="N", help="Goal: N empty GPUs in total."
+        ),
+        click.option(
+            "--for",
+            "profile",
+            metavar="PROFILE",
+            help="Goal: room for VMs with one GPU part of this profile.",
+        ),
+        click.option(
+            "--count", type=click.IntRange(1, 10_000), help="Number of VMs of --for; default 1."
+        ),
+        click.option(
+            "--vcpus", type=click.IntRange(1, 512), help="vCPUs per VM of --for; default 2."
+        ),
+        click.option("--memory", type=MemoryType(), help="Memory per VM of --for; default 4GiB."),
+        click.option(
+            "--max-moves", type=click.IntRange(0), metavar="N", help="At most this many moves."
+        ),
+        click.option(
+            "--allow-cold",
+            is_flag=True,
+            help="Stop VMs that cannot move running; none that a user is at work on.",
+        ),
+        with_users_option,
+        click.option(
+            "--at-logoff",
+            is_flag=True,
+            help="Desktops may be stopped: free ones now, used ones once their users log off.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def goal_of(
+    free: int | None,
+    profile: str | None,
+    count: int | None,
+    vcpus: int | None,
+    memory: int | None,
+) -> DefragGoal | None:
+    """None: the gauge. UsageError for two goals, and for what belongs to a goal not given."""
+    if free is not None and profile is not None:
+        raise UsageError("--free and --for are different goals", next="give one of them")
+    if profile is None:
+        given = {"--count": count, "--vcpus": vcpus, "--memory": memory}
+        alone = [name for name, value in given.items() if value is not None]
+        if alone:
+            raise UsageError(f"{', '.join(alone)} needs --for", next="give the profile with --for")
+        return None if free is None else EmptyGpus(gpus=free)
+    part = GpuRequest(profile=profile)
+    request = VmSpec(name="defrag", vcpus=vcpus or 2, memory_mib=memory or 4096, gpus=(part,))
+    return FreeRoom(request=request, count=count or 1)
+
+
+def require_made(context: Context, profile: str) -> None:
+    """UnknownProfile for what no GPU of the fleet makes."""
+    from vgpumgr.engine.inventory.host_supply import build_fleet
+    from vgpumgr.engine.inventory.ledger_view import read_view
+
+    fleet = build_fleet(read_view(context.app.ledger))
+    offers = (o for host in fleet.hosts for gpu in host.gpus for o in gpu.offers)
+    if not any(profile in (offer.profile, *offer.names) for offer in offers):
+        raise UnknownProfile(f"no GPU of the fleet can provide {profile}", next="vgpumgr capacity")
+
 
 CHANGES_PENDING = 10
 
@@ -71,7 +156,7 @@ def plan(
     _refuse(found)
     if unread:
         raise PartlyDone(f"{counted(len(unread), 'host')} were left out", why="; ".join(unread))
-    if detailed_exitcode and isinstance(found.found, Moves) and found.found.moves:
+    if detailed_exitcode and isinstance(found.found, DefragMoves) and found.found.moves:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
@@ -107,8 +192,8 @@ def apply(
     for line in unread:
         say(line)
     _refuse(found)
-    assert isinstance(found.found, Moves)
-    stopped = [move for move in found.found.moves if move.way.how is How.COLD]
+    assert isinstance(found.found, DefragMoves)
+    stopped = [move for move in found.found.moves if move.way.how is MoveMode.COLD]
     if stopped:
         say(defrag_text(found))
         users = ", ".join(f"{move.user} on {move.vm}" for move in stopped if move.user)
@@ -140,8 +225,8 @@ def cancel(context: Context, names: tuple[str, ...]) -> None:
         say(f"{name}: stays on {context.app.ledger.vm(name).host} when {moved.user} logs off")
 
 
-def _wanted(context: Context, goal: Goal | None, most: int | None) -> Wanted:
-    from vgpumgr.engine.defrag import Wanted
+def _wanted(context: Context, goal: DefragGoal | None, most: int | None) -> Wanted:
+    from vgpumgr.engine.defrag.defrag_plan import Wanted
 
     context.app.require_hosts()
     return Wanted(goal=goal, share=context.config.defrag_threshold, most=most)
@@ -150,7 +235,7 @@ def _wanted(context: Context, goal: Goal | None, most: int | None) -> Wanted:
 def _planned(context: Context, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
     """The plan, and a line for each host that was not read."""
     planned = context.app.engine.defrag_plan(wanted)
-    if isinstance(wanted.goal, Room):
+    if isinstance(wanted.goal, FreeRoom):
         require_made(context, wanted.goal.request.gpus[0].profile)
     return planned
 
@@ -158,7 +243,7 @@ def _planned(context: Context, wanted: Wanted) -> tuple[DefragPlan, tuple[str, .
 def _refuse(plan: DefragPlan) -> None:
     """NoPlacement, with what is in the way and what would help."""
     found = plan.found
-    if not isinstance(found, NoMoves):
+    if not isinstance(found, NoDefragMoves):
         return
     groups = by_board(each.reason for each in found.obstacles)
     why = [f"{each.nearest.host}: {each.text}" for each in groups]
@@ -167,7 +252,7 @@ def _refuse(plan: DefragPlan) -> None:
     elif found.reachable:
         why.insert(0, f"{found.reachable} can be reached")
     if plan.users:
-        from vgpumgr.engine.use_cases.users_at_work import cut_off
+        from vgpumgr.engine.migration.users_at_work import cut_off
 
         again = "the same command with --at-logoff waits for them, with --with-users it does not"
         raise cut_off(plan.users, next=again)
@@ -184,7 +269,7 @@ def _refuse(plan: DefragPlan) -> None:
 
 
 def _done_text(done: Defragmented) -> str:
-    total = len(done.plan.found.moves) if isinstance(done.plan.found, Moves) else 0
+    total = len(done.plan.found.moves) if isinstance(done.plan.found, DefragMoves) else 0
     if not total:
         return defrag_text(done.plan)
     moved = f"{len(done.done)} of {counted(total, 'move')} done"
@@ -200,7 +285,7 @@ def _raise(done: Defragmented) -> None:
     found, outcome = done.plan.found, done.outcome
     if outcome.interrupted:
         outcome.raise_for_failure()
-    total = len(found.moves) if isinstance(found, Moves) else 0
+    total = len(found.moves) if isinstance(found, DefragMoves) else 0
     if len(done.done) == total:
         return
     if done.waiting and len(done.done) + len(done.waiting) == total:
@@ -222,7 +307,7 @@ def _raise(done: Defragmented) -> None:
 def _look_again(context: Context, wanted: Wanted) -> None:
     """Others may have taken meanwhile what was won."""
     found = _planned(context, wanted)[0].found
-    if isinstance(found, NoMoves) or found.moves:
+    if isinstance(found, NoDefragMoves) or found.moves:
         goal = goal_words(wanted.goal, wanted.share)
         raise PartlyDone(
             f"all moves are done, but the goal is not reached: {goal}", next="vgpumgr map"

@@ -1,15 +1,15 @@
-"""``vgpumgr doctor``."""
+"""The command `doctor`: checks of this machine, the ledger and the hosts."""
 
 from __future__ import annotations
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import output_option
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.views.findings import print_findings, summary
+from vgpumgr.cli.views.reports import print_findings, summary
 from vgpumgr.model.errors import PartlyDone
-from vgpumgr.model.examined import Mark
+from vgpumgr.model.examination import CheckOutcome
 
 
 @click.command()
@@ -43,5 +43,5 @@ def _one(context: Context, host: str) -> None:
 
     findings = examine_host(context.app, host)
     print_findings(host, findings)
-    if any(each.mark is Mark.BAD for each in findings):
+    if any(each.mark is CheckOutcome.BAD for each in findings):
         raise PartlyDone(f"{host} needs attention: {summary(findings)}")

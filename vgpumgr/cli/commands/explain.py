@@ -1,23 +1,61 @@
-"""``vgpumgr explain``."""
+"""The command `explain`: where a request fits, or why it fits nowhere."""
 
 from __future__ import annotations
 
 import difflib
 import shlex
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.files import load_vms, source_name
-from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import output_option, print_item
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.views.explanations import explanation_item, explanation_text
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed, refresh_option, refreshed
+from vgpumgr.cli.output import output_option, print_item, table
+from vgpumgr.cli.user_files import load_vms, source_name
+from vgpumgr.cli.views.plan_views import reason_items, reason_rows
 from vgpumgr.model.errors import NoPlacement, NotFound, UsageError
+from vgpumgr.model.placement import FITS, Explanation
 
-if TYPE_CHECKING:
-    from vgpumgr.model.explanation import Explanation
+_SHOWN = 3
+
+
+def explanation_item(found: Explanation) -> dict[str, Any]:
+    """The JSON of an explanation."""
+    return {
+        "vm": found.vm,
+        "host": found.host,
+        "line": found.line,
+        "standing": found.standing,
+        "reasons": reason_items(found.reasons),
+        "changes": [
+            {
+                "kind": each.kind,
+                "text": each.text,
+                "host": each.host,
+                "words": each.words,
+                "next": each.next,
+            }
+            for each in found.changes
+        ],
+    }
+
+
+def explanation_text(found: Explanation) -> str:
+    """One line, then the first rule that failed per GPU, then the cheapest changes."""
+    verdict = f"fits: would go to {found.host}" if found.host else "fits nowhere"
+    head = f"{found.vm} {found.standing}" if found.standing else f"{found.vm}: {verdict}"
+    rows = [[f"  {where}", *rest] for where, *rest in reason_rows(found.reasons)]
+    return "\n".join([head, *([table(rows)] if rows else []), *_help(found)])
+
+
+def _help(found: Explanation) -> list[str]:
+    if found.host or (any(each.code == FITS for each in found.reasons) and not found.changes):
+        return []
+    if not found.changes:
+        return ["  none of the single changes that were tried makes it fit"]
+    first, *others = found.changes
+    lines = [f"  it fits {first.words}", *(f"    {line}" for line in first.next.splitlines())]
+    return [*lines, *(f"  or {each.words}" for each in others[: _SHOWN - 1])]
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``vgpumgr gpu``."""
+"""The commands `gpu list` and `gpu show`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.looking import refresh_option, refreshed
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed, refresh_option, refreshed
 from vgpumgr.cli.output import (
     Column,
     Item,
@@ -17,20 +17,21 @@ from vgpumgr.cli.output import (
     print_item,
     print_list,
 )
-from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.ages import age, seen_text
-from vgpumgr.cli.views.gpu_items import gpu_item, gpu_items, seen_gpus
-from vgpumgr.cli.views.gpu_words import (
+from vgpumgr.cli.views.gpu_views import (
+    gpu_item,
+    gpu_items,
     health_text,
     instance_text,
     layout_text,
     mig_text,
     mode_text,
+    refusal_lines,
+    seen_gpus,
     vfs_text,
 )
-from vgpumgr.cli.views.refusals import refusal_lines
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.size import format_mib
+from vgpumgr.model.formats import format_mib
 
 # What NVML says of a GPU that hangs on no NVSwitch.
 NO_FABRIC = "not-supported"

@@ -1,38 +1,89 @@
-"""``vgpumgr host``."""
+"""The commands on enrolled hosts: list, show, probe, trust, cordon, remove, upgrade, migration."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from vgpumgr import API_VERSION
+from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.host_add import add
 from vgpumgr.cli.commands.host_drain import drain, maintenance, take_again, undrain
-from vgpumgr.cli.commands.host_evacuate import evacuate
-from vgpumgr.cli.commands.host_fence import fence
-from vgpumgr.cli.commands.host_migration import migration
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.commands.host_evacuate import evacuate, fence
 from vgpumgr.cli.interrupts import ending_gently
-from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import (
-    Column,
-    list_options,
-    output_option,
-    print_item,
-    print_list,
-    say,
+from vgpumgr.cli.options import (
+    Selector,
+    completed,
+    matches,
+    refresh_option,
+    refreshed,
+    selector_option,
 )
-from vgpumgr.cli.questions import confirm
-from vgpumgr.cli.selectors import Selector, completed, matches, selector_option
-from vgpumgr.cli.terminal import one_line
+from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
+from vgpumgr.cli.terminal import confirm, one_line
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.host_items import helper_text, host_item, host_text, probe_summary
-from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, PartlyDone
-from vgpumgr.model.size import format_mib
+from vgpumgr.cli.views.host_views import (
+    helper_text,
+    host_item,
+    host_text,
+    migration_text,
+    probe_summary,
+)
+from vgpumgr.model.domain import MigrationAddress
+from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, PartlyDone, UsageError
+from vgpumgr.model.formats import format_mib
+from vgpumgr.model.host import HostRecord
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.observe import Observation
+    from vgpumgr.engine.inventory.observation import Observation
+
+
+@click.command()
+@click.argument("name", shell_complete=completed("hosts"))
+@click.option("--address", help="Name or IP address at which other hosts reach its QEMU.")
+@click.option("--no-tls", is_flag=True, help="Send memory unencrypted: only on a trusted network.")
+@click.option("--tls-name", help="Name in its certificate, if not the address.")
+@click.option("--bandwidth", help="Bandwidth limit per second, like 500MiB.")
+@click.option("--off", is_flag=True, help="Accept no live migrations any more.")
+@output_option
+@pass_context
+def migration(context: Context, /, name: str, off: bool, **options: Any) -> None:
+    """Set where live migrations are sent to: the migration block of a Host document.
+
+    \b
+    vgpumgr host migration gpu2 --address 10.77.0.12
+    """
+    record = context.app.ledger.host(name)
+    if off == bool(options["address"]):
+        raise UsageError(
+            "either --address or --off",
+            next=f"vgpumgr host migration {name} --address ADDRESS",
+        )
+    wanted = None if off else _address(record, options)
+    context.app.writable_ledger.update_host(replace(record, migration=wanted))
+    say(f"{name}: {migration_text(wanted) if wanted else 'accepts no live migrations'}")
+
+
+def _address(record: HostRecord, options: dict[str, Any]) -> MigrationAddress | None:
+    """Flags become the same document a file would hold, and go through the same checks."""
+    from vgpumgr.spec import COMMAND_LINE, load
+
+    block: dict[str, Any] = {"address": options["address"], "tls": not options["no_tls"]}
+    for key in ("tls_name", "bandwidth"):
+        if options[key] is not None:
+            block[key] = options[key]
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "Host",
+        "name": record.name,
+        "address": record.address,
+        "migration": block,
+    }
+    return load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts[0].migration
+
 
 COLUMNS = (
     Column("NAME", "name"),
@@ -200,7 +251,7 @@ def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
 @pass_context
 def upgrade(context: Context, names: tuple[str, ...]) -> None:
     """Install this version's helper on hosts; claims and VMs stay as they are."""
-    from vgpumgr.app.upgrade import upgrade as install
+    from vgpumgr.app.enrolment import upgrade_helper as install
 
     for name in names:
         context.app.ledger.host(name)

@@ -1,4 +1,4 @@
-"""``vgpumgr host drain|undrain|maintenance``: a host emptied, and taken out of use."""
+"""The commands `host drain`, `undrain` and `maintenance`: a host emptied and out of use."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed, span
 from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.spans import span
-from vgpumgr.cli.views.draining import drain_item, drain_text, drained_item, drained_text
-from vgpumgr.cli.views.users import with_users_option
+from vgpumgr.cli.views.host_views import drain_item, drain_text, drained_item, drained_text
+from vgpumgr.cli.views.outcome_views import with_users_option
 from vgpumgr.model.errors import Interrupted, PartlyDone
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.draining import Choice
-    from vgpumgr.engine.use_cases.drain import Drained
+    from vgpumgr.engine.hosts.drain_targets import Choice
+    from vgpumgr.engine.hosts.host_drain import Drained
 
 
 @click.command()
@@ -63,7 +62,7 @@ def drain(
     A VM with an active user that cannot move live stays (exit 4, the user is named):
     --logoff-within waits for the user, --with-users does not.
     """
-    from vgpumgr.engine.use_cases.drain import Drain
+    from vgpumgr.engine.hosts.host_drain import Drain
 
     ledger = context.app.ledger
     for each in (name, *to):
@@ -110,7 +109,7 @@ def _refuse(choices: Sequence[Choice], name: str, more: str = "") -> None:
     staying = [each for each in choices if not each.leaves]
     users = [each.user for each in staying if each.user is not None and each.cut_off]
     if users and len(users) == len(staying):
-        from vgpumgr.engine.use_cases.users_at_work import cut_off
+        from vgpumgr.engine.migration.users_at_work import cut_off
 
         raise cut_off(users, next=staying[0].next)
     if staying:

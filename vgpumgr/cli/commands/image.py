@@ -1,16 +1,19 @@
-"""``vgpumgr image``."""
+"""The commands `image import`, `list`, `show` and `retire`."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import (
     Column,
+    fields,
     list_options,
     output_option,
     print_item,
@@ -18,17 +21,85 @@ from vgpumgr.cli.output import (
     say,
 )
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.image_items import image_item, image_text
+from vgpumgr.engine.images.image_copies import pools_of, users
+from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import InUse, PartlyDone, UsageError
-from vgpumgr.model.image import VERSION
-from vgpumgr.model.size import size_words
-from vgpumgr.model.vm import NAME
+from vgpumgr.model.formats import size_words
+from vgpumgr.model.image import VERSION, CopyState, ImageRecord
+from vgpumgr.model.vm import NAME, VmRecord
+from vgpumgr.model.words import spanned
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.use_cases.image import Imported, Retired
-    from vgpumgr.model.image import ImageRecord
+    from vgpumgr.engine.images.image_import import Imported, Retired
+
+
+def image_item(
+    image: ImageRecord, vms: Collection[VmRecord], pools: Collection[PoolRecord]
+) -> dict[str, Any]:
+    """One image. ``copies`` say by host where it lies, and which VMs use it there."""
+    return {
+        "name": image.reference,
+        "image": image.name,
+        "version": image.version,
+        "state": state_of(image),
+        "format": image.format,
+        "virtual_bytes": image.virtual_bytes,
+        "file_bytes": image.file_bytes,
+        "sha256": image.sha256,
+        "source": image.source,
+        "created_at": image.created_at,
+        "retired_at": image.retired_at,
+        "volume": image.volume,
+        "copies": [
+            {
+                "host": copy.host,
+                "pool": copy.pool,
+                "state": str(copy.state),
+                "verified_at": copy.verified_at or None,
+                "vms": list(users(image, vms, copy)),
+            }
+            for copy in image.copies
+        ],
+        "vms": list(users(image, vms)),
+        "pools": list(pools_of(image, pools)),
+    }
+
+
+def state_of(image: ImageRecord) -> str:
+    """``retired``; ``importing`` while copies come; ``ready``, or ``nowhere`` without a copy."""
+    if image.retired_at is not None:
+        return "retired"
+    states = {copy.state for copy in image.copies}
+    if CopyState.IMPORTING in states:
+        return "importing"
+    return "ready" if CopyState.THERE in states else "nowhere"
+
+
+def image_text(item: Mapping[str, Any]) -> str:
+    """One image for people."""
+    return fields(
+        [
+            ("Image", item["name"]),
+            ("State", item["state"]),
+            ("Format", item["format"]),
+            ("Disk", size_words(item["virtual_bytes"])),
+            ("File", f"{size_words(item['file_bytes'])}, from {item['source']}"),
+            ("SHA-256", item["sha256"]),
+            ("Age", age(item["created_at"])),
+            ("Volume", item["volume"]),
+            ("Pools", ", ".join(item["pools"])),
+            *(("Copy", _copy_text(copy)) for copy in item["copies"]),
+        ]
+    )
+
+
+def _copy_text(copy: Mapping[str, Any]) -> str:
+    """``gpu1, pool default: there, used by desk-01, desk-02``."""
+    vms = copy["vms"]
+    used = f", used by {spanned(vms, shown=4)}" if vms else ""
+    return f"{copy['host']}, pool {copy['pool']}: {copy['state']}{used}"
+
 
 COLUMNS = (
     Column("IMAGE", "name"),
@@ -105,7 +176,7 @@ def import_(
     vgpumgr image import cad.qcow2 --name cad
     vgpumgr image import win11.raw --name office --version 24h2 --format raw --host gpu1
     """
-    from vgpumgr.engine.images.importing import Wish
+    from vgpumgr.engine.images.image_copies import Wish
 
     wish = Wish(
         path=os.path.abspath(file),  # noqa: PTH100  links stay: the step opens it again
@@ -159,7 +230,7 @@ def list_(context: Context) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show an image: NAME@VERSION, or NAME for its newest version."""
-    from vgpumgr.engine.use_cases.image import find
+    from vgpumgr.engine.images.image_import import find
 
     _print(context, find(context.app.ledger.images(), name))
 

@@ -1,35 +1,174 @@
-"""``vgpumgr layout``."""
+"""The commands on layouts: plan, apply, assert, export, import and show."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from vgpumgr.cli.commands.layout_exchange import export, import_
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.files import load_layouts
-from vgpumgr.cli.looking import refresh_option, refreshed, require_all_read
-from vgpumgr.cli.output import list_options, output_option, print_item, say
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed, refresh_option, refreshed, require_all_read
+from vgpumgr.cli.output import (
+    Column,
+    chosen_format,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+    say,
+    table,
+)
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.questions import confirm
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.views.layout_plans import (
+from vgpumgr.cli.terminal import confirm, echo
+from vgpumgr.cli.user_files import load_layouts
+from vgpumgr.cli.views.ages import seen_text
+from vgpumgr.cli.views.gpu_views import (
+    SeenGpu,
+    instance_text,
+    layout_text,
+    mig_text,
+    mode_text,
+    partitioning,
+    seen_gpus,
+    vfs_text,
+)
+from vgpumgr.cli.views.layout_views import (
     as_declared,
+    goal_text,
     layout_plan_item,
     layout_plan_text,
     refused,
     to_change,
 )
-from vgpumgr.cli.views.outcomes import outcome_item, outcome_text
+from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.running.outcome import Outcome
+    from vgpumgr.engine.operations.operation_outcome import Outcome
+
+
+COLUMNS = (
+    Column("HOST", "host"),
+    Column("DEVICE", "device"),
+    Column("MODEL", "model"),
+    Column("LAYOUT", lambda gpu: layout_text(gpu["layout"])),
+    Column("MIG", lambda gpu: mig_text(gpu["mig"])),
+    Column("VFS", lambda gpu: vfs_text(gpu["vfs"])),
+    Column("MODE", lambda gpu: mode_text(gpu["mixed_size"])),
+    Column("SCHEDULER", "scheduler"),
+    Column("SEEN", seen_text),
+    Column("ID", "name", wide=True),
+)
+
+
+def print_states(context: Context, hosts: Sequence[str]) -> None:
+    """GPUs that can be partitioned, and those with a layout, of these hosts (all without)."""
+    seen = [
+        each
+        for each in seen_gpus(context)
+        if (not hosts or each.gpu.host in hosts) and _partitionable(each)
+    ]
+    items = [_item(each) for each in seen]
+    if chosen_format().name != "table" or chosen_format().columns or not items:
+        print_list("LayoutState", items, COLUMNS)
+        return
+    shown = [column for column in COLUMNS if not column.wide]
+    head = [column.title for column in shown]
+    lines = table([head, *([c.text(item) for c in shown] for item in items)]).splitlines()
+    echo(lines[0])
+    for line, each, item in zip(lines[1:], seen, items, strict=True):
+        echo(line)
+        for more in _below(each, item):
+            echo(f"    {more}")
+
+
+def _partitionable(seen: SeenGpu) -> bool:
+    facts = seen.gpu.facts
+    return bool(seen.layout or facts.mig or facts.sriov_total or facts.vfs)
+
+
+def _item(seen: SeenGpu) -> dict[str, Any]:
+    facts = seen.gpu.facts
+    return {
+        "name": seen.gpu.id,
+        "host": seen.gpu.host,
+        "device": facts.device,
+        "model": facts.model,
+        **seen.look,
+        **partitioning(seen),
+    }
+
+
+def _below(seen: SeenGpu, item: dict[str, Any]) -> Iterator[str]:
+    if seen.layout is not None:
+        yield f"declared  {goal_text(seen.layout.goal)}"
+    for each in (item["mig"] or {}).get("instances") or ():
+        yield instance_text(each)
+
+
+FOREIGN = ("mig-parted", "vgpu-device-manager")
+
+
+@click.command()
+@click.argument("hosts", nargs=-1, shell_complete=completed("hosts"))
+@click.option(
+    "--format",
+    "tool",
+    type=click.Choice(["vgpumgr", *FOREIGN]),
+    default="vgpumgr",
+    show_default=True,
+    help="Format of the file to write.",
+)
+@output_option
+@pass_context
+def export(context: Context, hosts: tuple[str, ...], tool: str) -> None:
+    """Print how hosts (default: all) are partitioned now, as a file to apply."""
+    from vgpumgr.cli.layout_files import print_foreign, print_ours
+
+    context.app.require_hosts()
+    found = context.app.engine.layout_export(hosts)
+    if tool == "vgpumgr":
+        print_ours(found)
+    else:
+        print_foreign(tool, found, context.app.ledger.gpus())
+    records = [each for each in context.app.ledger.hosts() if not hosts or each.name in hosts]
+    require_all_read(tuple(f"{h.name}: {h.last_error}" for h in records if h.last_error))
+
+
+@click.command("import")
+@click.argument("file")
+@click.option(
+    "--format",
+    "tool",
+    type=click.Choice(FOREIGN),
+    help="Format of the file; default: detected by its keys.",
+)
+@click.option("--config", default="", help="The configuration to take, if the file has several.")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    help="Host that the layout is for; may be repeated.",
+    shell_complete=completed("hosts"),
+)
+@output_option
+@pass_context
+def import_(
+    context: Context, file: str, tool: str | None, config: str, hosts: tuple[str, ...]
+) -> None:
+    """Convert a file of mig-parted or vgpu-device-manager into a Layout and print it.
+
+    Output of "nvidia-smi mig -lgi" on a manually partitioned host works, too. Device numbers in
+    the file mean GPUs of one host: name it with --host.
+    """
+    from vgpumgr.cli.layout_files import from_foreign, print_ours
+
+    print_ours([from_foreign(context, file, tool, config, hosts)])
+
 
 CHANGES_PENDING = 10
 
@@ -158,7 +297,7 @@ def _differences(shown: LayoutPlan, file: str | None) -> str:
 @pass_context
 def show(context: Context, hosts: tuple[str, ...], refresh: bool) -> None:
     """Show declared and actual partitioning of GPUs, and the VM in each instance."""
-    from vgpumgr.cli.views.layout_state import print_states
+    pass
 
     known = [context.app.ledger.host(name).name for name in hosts]
     with refreshed(context, refresh, known):

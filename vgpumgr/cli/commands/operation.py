@@ -1,10 +1,14 @@
-"""``vgpumgr operation``."""
+"""The commands `operation list`, `show`, `resume` and `undo`: the journal of changes."""
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed, limit_option, since_option
 from vgpumgr.cli.output import (
     Column,
     fields,
@@ -15,14 +19,54 @@ from vgpumgr.cli.output import (
     table,
 )
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.spans import limit_option, since_option
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.operation_items import operation_item, operation_status, undone_text
-from vgpumgr.cli.views.outcomes import outcome_item, print_outcome
+from vgpumgr.cli.views.outcome_views import outcome_item, print_outcome
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import PartlyDone
-from vgpumgr.model.journal import FINAL_TASKS, StepState, TaskRecord, TaskState
+from vgpumgr.model.operation import FINAL_TASKS, OperationRecord, StepState, TaskRecord, TaskState
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.operations.operation_outcome import Outcome
+    from vgpumgr.engine.operations.operation_status import OperationStatus
+    from vgpumgr.model.ledger import Ledger
+
+
+def operation_status(
+    ledger: Ledger, found: OperationRecord, tasks: tuple[TaskRecord, ...] | None = None
+) -> OperationStatus:
+    """How it stands now; the tasks of one that has ended are not read for it."""
+    from vgpumgr.engine.operations.operation_status import status
+
+    if found.ended_at is not None:
+        return status(found, (), worked_on=False, now=time.time())
+    worked_on = ledger.is_worked_on(found.id)
+    known = ledger.tasks(found.id) if tasks is None else tasks
+    return status(found, known, worked_on=worked_on, now=time.time())
+
+
+def operation_item(found: OperationRecord, how: OperationStatus) -> dict[str, Any]:
+    """The JSON of an operation. ``state`` is what it is, by its journal and its worker's life."""
+    return {
+        "name": found.id,
+        **to_plain(found),
+        "state": str(how.word),
+        "left_until": how.left_until,
+        "note": how.note,
+        "next": how.next,
+    }
+
+
+def undone_text(outcome: Outcome) -> str:
+    """A line for each VM: what was undone, what stays, and what could not be undone."""
+    from vgpumgr.model.operation import TaskState
+
+    lines = []
+    for vm in outcome.vms:
+        why = f": {vm.error}" if vm.error else ""
+        stays = " (kept: it had finished before)" if vm.state is TaskState.DONE else ""
+        lines.append(f"{vm.vm}: {vm.state}{stays}{why}")
+    return "\n".join(lines)
+
 
 COLUMNS = (
     Column("ID", lambda item: item["name"][:8]),

@@ -1,4 +1,4 @@
-"""``vgpumgr queue``."""
+"""The commands `queue list`, `show`, `cancel` and `explain`: VMs that wait for room."""
 
 from __future__ import annotations
 
@@ -6,29 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import (
-    Column,
-    list_options,
-    output_option,
-    print_item,
-    print_list,
-    say,
-)
-from vgpumgr.cli.selectors import completed
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed
+from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.queue_items import (
-    entry_text,
-    gpus_text,
-    queue_items,
-    turn_item,
-    turn_text,
-)
+from vgpumgr.cli.views.queue_views import entry_text, gpus_text, queue_items, turn_item, turn_text
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.model.queue import Turn
+    from vgpumgr.model.queue import QueueDecision
+
 
 COLUMNS = (
     Column("POSITION", "position"),
@@ -59,7 +47,7 @@ def list_(context: Context) -> None:
     print_list("Queue", sorted(items, key=lambda item: item["position"] or last), COLUMNS)
 
 
-def _turn(context: Context) -> Turn:
+def _turn(context: Context) -> QueueDecision:
     return context.app.engine.queue_outlook()
 
 

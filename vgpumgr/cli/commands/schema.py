@@ -1,4 +1,4 @@
-"""``vgpumgr schema``."""
+"""The command `schema`: the JSON Schema of the YAML documents."""
 
 from __future__ import annotations
 

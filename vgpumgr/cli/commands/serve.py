@@ -1,26 +1,61 @@
-"""``vgpumgr serve``."""
+"""The command `serve`: the controller in the foreground, and its events on stdout."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import chosen_format, output_option
-from vgpumgr.cli.views.events import EventPrinter
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.output import chosen_format, output_option, time_text
+from vgpumgr.cli.terminal import echo, json_text, one_line
+from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import Interrupted, PartlyDone
 from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.app.serving import Server
-    from vgpumgr.engine.reconcile import Status
+    from vgpumgr.app.controller_process import ControllerProcess
+    from vgpumgr.engine.controller.controller_events import Event
+    from vgpumgr.engine.controller.cycle_schedule import Status
+
+
+class EventPrinter:
+    """Prints from any thread. A reader that went away stops nobody's work."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        """One event, now."""
+        text = event_json(event, time.time()) if self._as_json else event_line(event, time.time())
+        with self._lock, suppress(OSError):
+            echo(text)
+
+
+def event_json(event: Event, at: float) -> str:
+    """The event without what it has not, and when, in UTC."""
+    plain: dict[str, Any] = to_plain(event)
+    kind = plain.pop("kind")
+    return json_text({"at": time_text(at), "event": kind, **{k: v for k, v in plain.items() if v}})
+
+
+def event_line(event: Event, at: float) -> str:
+    """``2026-11-21T10:00:00Z drift h1: …``, and what to type below it."""
+    when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    where = f" {event.host}:" if event.host else ""
+    next_ = f"\n    next: {one_line(event.next)}" if event.next else ""
+    return f"{when} {event.kind}{where} {one_line(event.text)}{next_}"
+
 
 DIFFERENCES = 10
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -55,16 +90,16 @@ def serve(
     with -o json. With --once: exit 7 when a host could not be read or an operation not be finished,
     10 when something differs.
     """
-    from vgpumgr.app.serving import Options, Server
+    from vgpumgr.app.controller_process import ControllerOptions, ControllerProcess
 
     config = context.config
-    options = Options(
+    options = ControllerOptions(
         interval_s=interval,
         workers=workers or config.lanes,
         status=status or config.state_dir / "serve.json",
     )
     printer = EventPrinter(as_json=chosen_format().name == "json")
-    server = Server(config, options, printer)
+    server = ControllerProcess(config, options, printer)
     with _ending(server.end):
         if once:
             found, ended = server.once()
@@ -92,7 +127,7 @@ def _ending(end: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _verdict(server: Server, status: Status, *, ended: bool) -> None:
+def _verdict(server: ControllerProcess, status: Status, *, ended: bool) -> None:
     """The exit code of ``--once``."""
     if server.ending:
         raise Interrupted("interrupted", next="vgpumgr serve --once")

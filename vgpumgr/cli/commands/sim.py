@@ -1,4 +1,4 @@
-"""``vgpumgr sim``."""
+"""The commands on the simulated fleet: up, down, status, add, inject and power."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import click
 
 from vgpumgr import API_VERSION
-from vgpumgr.cli.context import Context, pass_context
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import fields, output_option, print_item, say
-from vgpumgr.cli.selectors import completed
 from vgpumgr.cli.terminal import echo
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord, Membership
-from vgpumgr.model.simulated import SimHost
+from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.words import counted
-from vgpumgr.sim.forms import help_text
+from vgpumgr.sim.fault_forms import help_text
 
 
 @click.group()
@@ -41,10 +41,9 @@ def _folder(context: Context) -> Path:
 @pass_context
 def up(context: Context, file: str | None, enrol: bool) -> None:
     """Start the simulated hosts; they stay up until `sim down`."""
-    from vgpumgr.cli.files import load_documents
-    from vgpumgr.sim.control import last_fleet
+    from vgpumgr.cli.user_files import load_documents
+    from vgpumgr.sim.control import SMALL, last_fleet
     from vgpumgr.sim.control import up as start
-    from vgpumgr.sim.fleets import SMALL
 
     last = last_fleet(_folder(context)) or SMALL
     fleets = load_documents(context, file).fleets if file else (last,)
@@ -119,7 +118,7 @@ def add(
 
 
 def _of_file(context: Context, file: str) -> tuple[SimHost, ...]:
-    from vgpumgr.cli.files import load_documents
+    from vgpumgr.cli.user_files import load_documents
 
     hosts = [host for fleet in load_documents(context, file).fleets for host in fleet.hosts]
     if not hosts:
@@ -131,7 +130,7 @@ def _host(context: Context, name: str, board: str, count: int) -> SimHost:
     """As a Fleet document has it, by the same rules."""
     import yaml
 
-    from vgpumgr.cli.files import checked
+    from vgpumgr.cli.user_files import checked
     from vgpumgr.spec import COMMAND_LINE
 
     gpus = [{"board": board, "count": count}] if count else []
@@ -150,7 +149,7 @@ def _host(context: Context, name: str, board: str, count: int) -> SimHost:
 @output_option
 @pass_context
 def inject(context: Context, host: str, fault: tuple[str, ...]) -> None:
-    """Its help is the table of ``vgpumgr/sim/forms.py``."""
+    """Its help is the table of ``vgpumgr/sim/fault_forms.py``."""
     from vgpumgr.sim.control import inject as send
 
     send(_folder(context), host, list(fault))

@@ -1,29 +1,105 @@
-"""``vgpumgr simulate``."""
+"""The command `simulate`: what would fit on a changed fleet."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections import Counter
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.capacity import MemoryType
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.files import load_documents, load_vms
-from vgpumgr.cli.looking import refresh_option, refreshed
-from vgpumgr.cli.output import output_option, print_item
-from vgpumgr.cli.profile_names import known_profile
-from vgpumgr.cli.selectors import completed
-from vgpumgr.cli.views.simulations import simulation_item, simulation_text
+from vgpumgr.cli.options import completed, known_profile, refresh_option, refreshed
+from vgpumgr.cli.output import output_option, print_item, table
+from vgpumgr.cli.user_files import load_documents, load_vms
+from vgpumgr.cli.views.plan_views import reason_items, reason_lines
 from vgpumgr.model.errors import NoPlacement, UsageError
-from vgpumgr.model.size import parse_mib
+from vgpumgr.model.formats import parse_mib
+from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.words import counted, spanned
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.view import LedgerView
-    from vgpumgr.engine.whatif.added import Added
+    from vgpumgr.engine.inventory.ledger_view import LedgerView
+    from vgpumgr.engine.whatif.hypothetical_hosts import Added
+    from vgpumgr.engine.whatif.simulation import Fate, Simulation
+
+
+_REASONS = 4
+_NUMBER = re.compile(r"( #|-)\d+$")
+
+
+def simulation_item(found: Simulation) -> dict[str, Any]:
+    """The JSON of a simulation."""
+    return {
+        "name": "simulation",
+        "vms": [_fate(fate) for fate in found.fates],
+        "kept": [{"vm": vm.name, "was_on": vm.host, "why": why} for vm, why in found.kept],
+        "added": [{"host": host, "layout": text} for host, text in found.added],
+        "removed": [{"vm": vm.name, "was_on": vm.host} for vm in found.removed],
+        "homeless": found.homeless,
+    }
+
+
+def _fate(fate: Fate) -> dict[str, Any]:
+    decision = fate.decision
+    placed = decision if isinstance(decision, Placed) else None
+    reasons = decision.reasons if isinstance(decision, NotPlaced) else ()
+    parts = placed.assignments if placed else ()
+    return {
+        "vm": decision.request.name,
+        "was_on": fate.was_on or None,
+        "host": placed and placed.host,
+        "parts": [{"profile": each.offer.profile, "device": each.device} for each in parts],
+        "reasons": reason_items(reasons),
+    }
+
+
+def simulation_text(found: Simulation) -> str:
+    """Alike VMs in one row: what they are, whence, whither; then why some have no place."""
+    item = simulation_item(found)
+    lines = [f"new host {each['host']}: {each['layout']}" for each in item["added"]]
+    lines += [f"gone: {each['vm']} from {each['was_on']}" for each in item["removed"]]
+    rows = [
+        [f"  {_names(vms)}", was or "new", _hosts(vms)]
+        for (_, was), alike in groupby(item["vms"], key=lambda vm: (_stem(vm), vm["was_on"]))
+        for vms in (list(alike),)
+    ]
+    lines += [table([["  VM", "FROM", "TO"], *rows])] if rows else []
+    lines += [f"  {each['vm']}: stays on {each['was_on']}: {each['why']}" for each in item["kept"]]
+    refused = [each.decision for each in found.fates if isinstance(each.decision, NotPlaced)]
+    for reasons, alike in groupby(refused, key=lambda each: each.reasons):
+        first, *more = list(alike)
+        others = f" and {len(more)} more" if more else ""
+        lines.append(f"  no place for {first.request.name}{others}")
+        lines += reason_lines(reasons, _REASONS, "    ")
+    placed = len(item["vms"]) - sum(vm["host"] is None for vm in item["vms"])
+    return "\n".join(
+        [*lines, f"{counted(placed, 'VM')} would be placed, {item['homeless']} would not"]
+    )
+
+
+def _stem(vm: dict[str, Any]) -> str:
+    """Replicas are told together, as are those of ``--add``."""
+    return _NUMBER.sub("", str(vm["vm"]))
+
+
+def _names(vms: list[dict[str, Any]]) -> str:
+    names = [str(vm["vm"]) for vm in vms]
+    return _stem(vms[0]) if " #" in names[0] else spanned(names)
+
+
+def _hosts(vms: list[dict[str, Any]]) -> str:
+    """``a40-01 ×4, nowhere ×2``; a lone VM without its count."""
+    counts = Counter(vm["host"] or "nowhere" for vm in vms)
+    if len(vms) == 1:
+        return str(vms[0]["host"] or "nowhere")
+    return ", ".join(f"{host} ×{count}" for host, count in counts.items())
+
 
 CHANGES_PENDING = 10
 _MOST = 10_000
@@ -90,10 +166,10 @@ def simulate(
     simulated: disk images count as present everywhere, and whether the disks of a lost VM are
     available elsewhere is for `host evacuate` to say. Exit 5 when a VM finds no place.
     """
-    from vgpumgr.engine.outlook import placing
-    from vgpumgr.engine.view import read_view
-    from vgpumgr.engine.whatif.simulate import Supposed
-    from vgpumgr.engine.whatif.simulate import simulate as run
+    from vgpumgr.engine.inventory.ledger_view import read_view
+    from vgpumgr.engine.operations.session import placing
+    from vgpumgr.engine.whatif.simulation import Supposed
+    from vgpumgr.engine.whatif.simulation import simulate as run
 
     app = context.app
     with refreshed(context, refresh):
@@ -150,7 +226,7 @@ def _part(context: Context, text: str) -> GpuRequest:
 
 
 def _added(context: Context, texts: tuple[str, ...], view: LedgerView) -> list[Added]:
-    from vgpumgr.app import supposed
+    from vgpumgr.app import hypothetical_hosts
 
     found: list[Added] = []
     for text in texts:
@@ -158,8 +234,8 @@ def _added(context: Context, texts: tuple[str, ...], view: LedgerView) -> list[A
             fleets = load_documents(context, text).fleets
             if not fleets:
                 raise UsageError(f"{text} holds no document of kind: Fleet")
-            found += supposed.of_fleets(fleets)
+            found += hypothetical_hosts.hosts_of_fleets(fleets)
         else:
             taken = [host.name for each in found for host in each.options[0].hosts]
-            found.append(supposed.named(text, view, taken))
+            found.append(hypothetical_hosts.host_by_words(text, view, taken))
     return found

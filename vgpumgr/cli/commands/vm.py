@@ -1,4 +1,4 @@
-"""``vgpumgr vm``."""
+"""The commands on VMs: list, show, xml, start, stop, reboot and migrate."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vgpumgr.cli.commands.vm_connect import connect
-from vgpumgr.cli.commands.vm_create import create
-from vgpumgr.cli.commands.vm_delete import delete
-from vgpumgr.cli.commands.vm_migrate import migrate
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.looking import refresh_option, refreshed
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.console import vm_connect
+from vgpumgr.cli.commands.vm_create import create, delete
+from vgpumgr.cli.options import (
+    Selector,
+    completed,
+    matches,
+    refresh_option,
+    refreshed,
+    selector_option,
+)
 from vgpumgr.cli.output import (
     Column,
     Item,
@@ -25,18 +30,70 @@ from vgpumgr.cli.output import (
     say,
 )
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.selectors import Selector, completed, matches, selector_option
 from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import age, seen_text
-from vgpumgr.cli.views.outcomes import print_outcome
-from vgpumgr.cli.views.queue_items import waiting_line
-from vgpumgr.cli.views.users import with_users_option
-from vgpumgr.cli.views.vm_items import part_text, power_text, vm_items
-from vgpumgr.model.size import format_mib
+from vgpumgr.cli.views.outcome_views import print_outcome, with_users_option
+from vgpumgr.cli.views.queue_views import waiting_line
+from vgpumgr.cli.views.vm_views import part_text, power_text, vm_items
+from vgpumgr.model.formats import format_mib
 
 if TYPE_CHECKING:
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.running.outcome import Outcome
+    from vgpumgr.engine.migration.move_plan import MovePlan
+    from vgpumgr.engine.operations.operation_outcome import Outcome
+
+
+@click.command()
+@click.argument("name", shell_complete=completed("vms"))
+@click.option(
+    "--to",
+    required=True,
+    metavar="HOST",
+    help="The host to move it to.",
+    shell_complete=completed("hosts"),
+)
+@click.option("--cold", is_flag=True, help="Stop it, move it, start it again.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 7 * 86400),
+    help="Seconds: live, give up after; cold, how long the guest may take to power off (60).",
+)
+@with_users_option
+@click.option("--dry-run", is_flag=True, help="Show every check and stop.")
+@output_option
+@pass_context
+def migrate(
+    context: Context,
+    name: str,
+    to: str,
+    cold: bool,
+    timeout: float | None,
+    with_users: bool,
+    dry_run: bool,
+) -> None:
+    """Move a VM to another host: live where its devices can, or cold."""
+    ledger = context.app.ledger
+    ledger.vm(name)
+    ledger.host(to)
+    if dry_run:
+        plan = context.app.engine.move_plan(
+            name, to, cold=cold, timeout_s=timeout, with_users=with_users
+        )
+        _show_move(plan)
+        return
+    users = context.app.engine.users_on([name]) if cold and with_users else ()
+    with changing(context, 1) as engine:
+        outcome = engine.migrate(name, to, cold=cold, timeout_s=timeout, with_users=with_users)
+    print_outcome(outcome, users)
+
+
+def _show_move(plan: MovePlan) -> None:
+    """Every check, and the refusal that the command would end with."""
+    from vgpumgr.cli.views.move_views import move_item, move_text
+    from vgpumgr.engine.migration.move_plan import refuse
+
+    print_item("Move", move_item(plan), move_text(plan))
+    refuse(plan)
 
 
 def _profiles(vm: Item) -> str:
@@ -65,7 +122,7 @@ def vm() -> None:
     """VMs: create, list, show, xml, start, stop, reboot, connect, migrate, delete."""
 
 
-for command in (connect, create, delete, migrate):
+for command in (vm_connect, create, delete, migrate):
     vm.add_command(command)
 
 
@@ -190,7 +247,7 @@ def stop(
     A desktop that a user works on is refused (exit 4, the user is named) without --with-users.
     """
     if release_gpu:
-        from vgpumgr.engine.reserving.shelving import Stop
+        from vgpumgr.engine.reservation.shelf_reservations import Stop
 
         wanted = Stop(force=force, timeout_s=timeout)
         _power(context, names, lambda engine, each: engine.shelve(each, wanted))

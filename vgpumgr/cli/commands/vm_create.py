@@ -1,19 +1,22 @@
-"""``vgpumgr vm create``: one VM from flags."""
+"""The commands `vm create` and `vm delete`, and the deletion that `delete -f` shares with them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from vgpumgr import API_VERSION
-from vgpumgr.cli.context import Context, pass_context
-from vgpumgr.cli.output import output_option, print_item
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.options import completed
+from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
-from vgpumgr.cli.selectors import completed
+from vgpumgr.cli.views.outcome_views import print_outcome
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.words import counted
 
 
 @click.command()
@@ -34,7 +37,7 @@ from vgpumgr.model.vm import VmSpec
 @pass_context
 def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> None:
     """Create one VM from flags; apply -f does the same from a file."""
-    from vgpumgr.cli.views.plans import plan_item, plan_text
+    from vgpumgr.cli.views.plan_views import plan_item, plan_text
 
     specs = _from_flags(context, name, options)
     app = context.app
@@ -56,7 +59,7 @@ def create(context: Context, /, name: str, dry_run: bool, **options: Any) -> Non
 
 def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[VmSpec, ...]:
     """Flags become the same document a file would hold, and go through the same checks."""
-    from vgpumgr.cli.files import checked
+    from vgpumgr.cli.user_files import checked
     from vgpumgr.spec import COMMAND_LINE
 
     document: dict[str, Any] = {
@@ -79,3 +82,44 @@ def _from_flags(context: Context, name: str, options: dict[str, Any]) -> tuple[V
         document["networks"] = [{"network": options["network"]}]
     text = json.dumps(document, ensure_ascii=False).encode()
     return checked(context, text, COMMAND_LINE).vms
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, shell_complete=completed("vms"))
+@click.option("--keep-disks", is_flag=True, help="Keep the volumes created for the VMs.")
+@click.option("--force", is_flag=True, help="Power running VMs off.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@pass_context
+def delete(
+    context: Context, names: tuple[str, ...], keep_disks: bool, force: bool, yes: bool
+) -> None:
+    """Delete VMs, with the disks and GPU parts created for them."""
+    from vgpumgr.cli.terminal import confirm
+
+    for name in names:
+        context.app.ledger.vm(name)
+    delete_vms(context, names, keep_disks=keep_disks, force=force, ask=confirm(yes=yes))
+
+
+def delete_vms(
+    context: Context,
+    names: Sequence[str],
+    *,
+    keep_disks: bool,
+    force: bool,
+    ask: Callable[[str], None],
+) -> None:
+    """List what goes, ask, delete."""
+    names = tuple(dict.fromkeys(names))
+    ledger = context.app.ledger
+    volumes = [f"{p}/{n}" for vm in ledger.vms() if vm.name in set(names) for p, n in vm.volumes]
+    if volumes and not keep_disks:
+        say(f"volumes that go: {', '.join(volumes[:20])}")
+        if len(volumes) > 20:
+            say(f"  and {len(volumes) - 20} more")
+    some = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+    ask(f"delete {counted(len(names), 'VM')}: {some}?")
+    with changing(context, len(names)) as engine:
+        outcome = engine.delete(names, keep_disks=keep_disks, force=force)
+    print_outcome(outcome)

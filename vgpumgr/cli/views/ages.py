@@ -1,4 +1,4 @@
-"""What the last observation said, and how long ago that was."""
+"""Ages of observations and other moments, as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""What others made, brought under management as it is: found, described, claimed, marked.
-
-Nothing is imported here: the definition of an adopted VM (``spec``) is needed below the rest.
-"""
+"""Foreign VMs and layouts brought under management as they are."""

@@ -1,11 +1,52 @@
-"""What adopting would bring under management, and what keeps it from it. Plain values."""
+"""A foreign VM that could be adopted, and the conditions that prevent it."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import count
 
-from vgpumgr.model.placement import Offer
-from vgpumgr.model.vm import InstancePart, VmSpec
+from vgpumgr import catalog
+from vgpumgr.model import formats
+from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.gpu import GpuRecord, GpuState
+from vgpumgr.model.host import HostFacts
+from vgpumgr.model.supply import Offer
+from vgpumgr.model.vm import NAME, Allocation, InstancePart, VmSpec
+
+_MOST = 63
+
+
+def fault_of(name: str, vms: Collection[str], domains: Collection[str]) -> str:
+    """Why a domain of that name cannot become a VM; empty where it can.
+
+    ``vms`` are the fleet's, ``domains`` the names on its host: the name offered is in neither.
+    """
+    if not re.fullmatch(NAME, name):
+        fault = (
+            f"the name {name!r} is not a valid VM name: lower-case letters, digits and hyphens, "
+        )
+        fault += f"at most {_MOST}"
+    elif name in vms:
+        fault = f"the fleet has a VM {name} already"
+    else:
+        return ""
+    new = _free(_legal(name), {*vms, *domains})
+    return f"{fault} (while it is off: virsh domrename {shlex.quote(name)} {new})"
+
+
+def _legal(name: str) -> str:
+    found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_MOST].strip("-")
+    return found if re.fullmatch(NAME, found) else f"vm-{found}"[:_MOST].strip("-")
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    if name not in taken:
+        return name
+    numbered = (f"{name[: _MOST - 4]}-{number}" for number in count(2))
+    return next(each for each in numbered if each not in taken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +114,53 @@ class Findings:
     candidates: tuple[Candidate, ...] = ()
     loose: tuple[Loose, ...] = ()
     not_read: tuple[str, ...] = ()
+
+
+VFIO = "vfio-pci"
+
+
+class NotAdoptable(Exception):
+    """Why a device cannot be taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A host as its last probe saw it, its GPUs, and what the ledger holds on it."""
+
+    facts: HostFacts
+    gpus: Sequence[GpuRecord]
+    held: Sequence[Allocation]
+
+
+def check_bound(address: str, driver: str | None) -> None:
+    """A function that is given as it is must be where a guest can have it."""
+    if driver != VFIO:
+        raise NotAdoptable(
+            f"{address} is on {driver or 'no driver'}, not on {VFIO}: start the domain first"
+        )
+
+
+def check_free(part: FoundPart, domain: DomainFacts, around: Surroundings) -> None:
+    """Nobody else may have it: no allocation, no claim, no other domain."""
+    devices = {part.device, *part.companions}
+    for each in around.held:
+        if devices & {each.device, *each.companions}:
+            raise NotAdoptable(f"{part.device} is {each.vm}'s")
+    units = {formats.pci_claim(device) for device in devices} | {formats.mdev_claim(part.device)}
+    for claim in around.facts.claims:
+        if claim.unit in units:
+            raise NotAdoptable(f"{part.device} is claimed by fleet {claim.fleet} for {claim.vm}")
+    for other in around.facts.domains:
+        if other.name != domain.name and devices & set(other.devices):
+            raise NotAdoptable(f"{part.device} is in domain {other.name} as well")
+
+
+def check_gpu(gpu: GpuRecord) -> None:
+    """Nothing is taken over on a GPU that takes nothing."""
+    if gpu.state is not GpuState.HEALTHY:
+        raise NotAdoptable(f"{gpu.facts.device} is {gpu.state}")
+    if gpu.facts.unfit:
+        raise NotAdoptable(f"{gpu.facts.device} is {gpu.facts.health}")
+    doubt = catalog.contradiction(gpu.facts)
+    if doubt:
+        raise NotAdoptable(f"{gpu.facts.device} may be another board: {doubt}")

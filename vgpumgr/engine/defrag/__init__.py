@@ -1,5 +1,1 @@
-"""Defragmentation: who may move where, the moves that reach a goal, and whether they will do."""
-
-from vgpumgr.engine.defrag.finding import DefragPlan, Wanted, find
-
-__all__ = ["DefragPlan", "Wanted", "find"]
+"""Defragmentation: VMs moved so that whole GPUs are empty or a request fits."""

@@ -1,12 +1,22 @@
-"""What can be done about one difference. Plain values."""
+"""One difference with the VM and host it is about, its remedy, and the report on both."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from vgpumgr.engine.steps import Step
-from vgpumgr.model.drift import Drift
+from vgpumgr.engine.drift.host_comparison import Seen
+from vgpumgr.engine.inventory.gpu_usage import claim_unit
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.reservation.sites import Sites
+from vgpumgr.engine.steps import OFF, Step
+from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.drift import Drift, DriftKind, UnreadHost
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.vm import Allocation, VmRecord
 
 
 class Way(StrEnum):
@@ -61,3 +71,140 @@ class Remedy:
 def needs_you(drift: Drift, why: str, next: str = "") -> Remedy:
     """Only an operator can; ``next`` is what the difference itself advises, if not given."""
     return Remedy(drift=drift, way=Way.YOU, text=why, next=next or drift.next)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which differences are meant: of these hosts, VMs and kinds; empty: all."""
+
+    hosts: tuple[str, ...] = ()
+    vms: frozenset[str] = frozenset()
+    kinds: frozenset[DriftKind] = frozenset()
+
+    def means(self, found: Drift) -> bool:
+        """Is a difference among them? Hosts were chosen when they were looked at."""
+        return (not self.vms or found.vm in self.vms) and (
+            not self.kinds or found.kind in self.kinds
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealPlan:
+    """Remedies as they would be, by host, and what could not be read."""
+
+    remedies: tuple[Remedy, ...] = ()
+    not_read: tuple[UnreadHost, ...] = ()
+    hosts: int = 0
+    vms: int = 0
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def to_do(self) -> tuple[Remedy, ...]:
+        """What ``heal`` would do."""
+        return tuple(each for each in self.remedies if each.ours)
+
+    @property
+    def for_you(self) -> tuple[Remedy, ...]:
+        """What only an operator can."""
+        return tuple(each for each in self.remedies if each.way is Way.YOU)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healed:
+    """What was to be done, how its tasks ended, and what is left when one looks again."""
+
+    planned: HealPlan
+    outcome: Outcome = field(default_factory=Outcome)
+    left: HealPlan = field(default_factory=HealPlan)
+    errors: tuple[VgpumgrError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the ledger remembers of things that ended: it is the proof that they may go.
+
+    ``released`` are allocations by id, ``deleted`` the ids of VMs. An id that is in neither was
+    never the ledger's, or is of a time that an older copy of it does not know.
+    """
+
+    released: Mapping[str, Allocation] = field(default_factory=dict)
+    deleted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What every case is judged by; ``drifts`` are all that were found."""
+
+    view: LedgerView
+    seen: Mapping[str, Seen]
+    past: Past
+    sites: Sites
+    drifts: tuple[Drift, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One difference."""
+
+    drift: Drift
+    known: Known
+
+    @property
+    def seen(self) -> Seen:
+        """What was seen of its host."""
+        return self.known.seen[self.drift.host]
+
+    @property
+    def host(self) -> HostRecord:
+        """Its host."""
+        return next(each for each in self.known.view.hosts if each.name == self.drift.host)
+
+    @property
+    def vm(self) -> VmRecord:
+        """The VM that it is about."""
+        return next(each for each in self.known.view.vms if each.name == self.drift.vm)
+
+    @property
+    def whose(self) -> Whose:
+        """The same, as a task names it."""
+        return Whose(self.vm.id, self.vm.name)
+
+    @property
+    def others(self) -> tuple[Drift, ...]:
+        """Every difference of its VM, on whatever host."""
+        return tuple(each for each in self.known.drifts if each.vm == self.drift.vm)
+
+    @property
+    def held(self) -> tuple[Allocation, ...]:
+        """What its VM holds."""
+        return self.known.sites.allocations(self.vm)
+
+    @property
+    def allocation(self) -> Allocation | None:
+        """The one whose device or claim it is about; None for a partition's claim."""
+        subject = self.drift.subject
+        return next((a for a in self.held if subject in {a.device, claim_unit(a)}), None)
+
+    def domain(self, name: str) -> DomainFacts | None:
+        """A domain of its host."""
+        return next((each for each in self.seen.facts.domains if each.name == name), None)
+
+    @property
+    def runs(self) -> bool:
+        """Does the domain of its VM run?"""
+        found = self.domain(self.drift.vm)
+        return found is not None and found.state not in OFF
+
+    def lost(self, allocation: Allocation) -> bool:
+        """Are device and claim of it both gone?"""
+        subjects = {(each.kind, each.subject) for each in self.others}
+        return {
+            (DriftKind.DEVICE_MISSING, allocation.device),
+            (DriftKind.CLAIM_MISSING, claim_unit(allocation)),
+        } <= subjects
+
+    def users(self, allocation: Allocation) -> tuple[str, ...]:
+        """Domains of its host that name a device of an allocation."""
+        devices = {allocation.device, *allocation.companions}
+        domains = self.seen.facts.domains
+        return tuple(each.name for each in domains if devices & set(each.devices))

@@ -1,1 +1,1 @@
-"""Images in versions: what disks name, what an import will do, who uses a copy."""
+"""Disk images in versions, and their copies on hosts."""

@@ -1,1 +1,1 @@
-"""What is desired against what is → a plan, or a refusal with its reasons."""
+"""Planning: requested VMs against ledger and observation, before anything is reserved."""

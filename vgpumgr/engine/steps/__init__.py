@@ -5,33 +5,60 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from vgpumgr.engine.steps.adopting import AdoptDevice, MarkDomain
-from vgpumgr.engine.steps.arriving import ConfirmMoved, StartMoved
-from vgpumgr.engine.steps.base import Around, Between, Step, UndoNotPossible
-from vgpumgr.engine.steps.carrying import CarryVolume
-from vgpumgr.engine.steps.device import RealiseDevice, ReleaseDevice
-from vgpumgr.engine.steps.domain import DefineDomain, RedefineDomain, UndefineDomain
-from vgpumgr.engine.steps.enrolling import InstallHelper, JoinFleet
-from vgpumgr.engine.steps.evacuating import LeaveDomain, SetAutostart, StartEvacuated
-from vgpumgr.engine.steps.fabric import ActivatePartition, DeactivatePartition
-from vgpumgr.engine.steps.healing import ConfirmGone, ForgetDomain, KeepDomain
-from vgpumgr.engine.steps.image import DeleteImage, ImportImage
-from vgpumgr.engine.steps.layout import ChangePart, KeepLayout
-from vgpumgr.engine.steps.leaving import (
+from vgpumgr.engine.steps.adoption_steps import AdoptDevice, MarkDomain
+from vgpumgr.engine.steps.arrival_steps import (
+    ConfirmMoved,
+    RedefineReseated,
+    StartMoved,
+    StartReseated,
+)
+from vgpumgr.engine.steps.departure_steps import (
     STOP_TIMEOUT_S,
     ClearAutostart,
     Depart,
     DepartOff,
     StopToMove,
 )
-from vgpumgr.engine.steps.local_move import RedefineReseated, StartReseated
-from vgpumgr.engine.steps.moving import MoveDomain
-from vgpumgr.engine.steps.power import OFF, RebootDomain, StartDomain, StopDomain, StopForNow
-from vgpumgr.engine.steps.removing import ForgetLayout, LeaveFleet, RemoveHelper
-from vgpumgr.engine.steps.volume import CreateSeed, CreateVolume, DeleteReplaced, DeleteVolume
+from vgpumgr.engine.steps.device_steps import (
+    ActivatePartition,
+    DeactivatePartition,
+    RealiseDevice,
+    ReleaseDevice,
+)
+from vgpumgr.engine.steps.domain_steps import (
+    OFF,
+    DefineDomain,
+    RebootDomain,
+    RedefineDomain,
+    StartDomain,
+    StopDomain,
+    StopForNow,
+    UndefineDomain,
+)
+from vgpumgr.engine.steps.evacuation_steps import LeaveDomain, SetAutostart, StartEvacuated
+from vgpumgr.engine.steps.host_steps import (
+    ChangePart,
+    ForgetLayout,
+    InstallHelper,
+    JoinFleet,
+    KeepLayout,
+    LeaveFleet,
+    RemoveHelper,
+)
+from vgpumgr.engine.steps.image_steps import DeleteImage, ImportImage
+from vgpumgr.engine.steps.live_migration_steps import MoveDomain
+from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain, KeepDomain
+from vgpumgr.engine.steps.step import Around, Between, Step, UndoNotPossible
+from vgpumgr.engine.steps.volume_steps import (
+    CarryVolume,
+    CreateSeed,
+    CreateVolume,
+    DeleteReplaced,
+    DeleteVolume,
+)
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import Damaged
-from vgpumgr.model.journal import StepRecord
+from vgpumgr.model.operation import StepRecord
 
 __all__ = [
     "OFF",

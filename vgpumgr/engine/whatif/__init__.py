@@ -1,1 +1,1 @@
-"""Ledger and observation as they would be otherwise: values in, values out, nothing changes."""
+"""What-if: ledger and observation as they would be otherwise; nothing changes."""

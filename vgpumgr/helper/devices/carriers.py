@@ -1,10 +1,10 @@
-"""What lives on a GPU's functions: whoever wants to change the GPU under it is refused."""
+"""The vGPUs and guests on a GPU's functions, while which no change of the GPU is allowed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import claims, errors, pci, sysfs, wanted
+from vgpumgr.helper import claims, errors, pci, sysfs, wanted_state
 from vgpumgr.helper.devices import mdev_device
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.nvidia import vf_files
@@ -35,12 +35,12 @@ def vgpus(system: System, gpu: str) -> list[str]:
 
 def lives_on(system: System, want: dict[str, Any], gpu: str) -> bool:
     """Whether what a claim wants is on the GPU, given whole or by a VF, be it on or off now."""
-    instance = wanted.instance(want)
+    instance = wanted_state.instance(want)
     if instance and instance["gpu"] == gpu:
         return True
     on = pci.vfs(system, gpu) if pci.exists(system, gpu) else ()
     functions = {gpu, *on, *pci.vf_addresses(system, gpu)}
-    return bool(functions & set(wanted.carriers(want)))
+    return bool(functions & set(wanted_state.carriers(want)))
 
 
 def _claimed(system: System, vfs: list[str]) -> list[str]:
@@ -49,7 +49,7 @@ def _claimed(system: System, vfs: list[str]) -> list[str]:
     return [
         f"{claim['unit']} is claimed for {claim['vm']}"
         for claim in loaded
-        if claim and set(wanted.carriers(claim["wanted"])) & set(vfs)
+        if claim and set(wanted_state.carriers(claim["wanted"])) & set(vfs)
     ]
 
 

@@ -9,7 +9,7 @@ import errno
 import posixpath
 from typing import Any
 
-from vgpumgr.helper import errors, pci, poll, sysfs, wanted
+from vgpumgr.helper import errors, pci, sysfs, wanted_state
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.nvidia import vf_files, vgpu_instance, vgpu_params
 from vgpumgr.helper.system import System
@@ -74,7 +74,7 @@ def make(system: System, want: dict[str, Any]) -> None:
     An mdev made here with another instance or parameters is removed again.
     """
     uuid, parent, kind = want["uuid"], want["parent"], want["type"]
-    instance = vgpu_instance.hold(system, wanted.instance(want))
+    instance = vgpu_instance.hold(system, wanted_state.instance(want))
     existed = exists(system, uuid)
     if not existed:
         require_type(system, want)
@@ -114,7 +114,7 @@ def remove(system: System, uuid: str) -> None:
     if sysfs.held(system, group):
         raise _in_use(uuid, f"/dev/vfio/{group} is open", errno.EBUSY)
     busy: list[OSError] = []
-    if poll.until(system, lambda: _removed(system, uuid, busy), _GONE_SECONDS):
+    if sysfs.wait_until(system, lambda: _removed(system, uuid, busy), _GONE_SECONDS):
         return
     if busy:
         raise _in_use(uuid, errors.reason(busy[-1]), errno.EBUSY)

@@ -1,4 +1,4 @@
-"""A function that a guest has had is reset before the next guest gets it.
+"""The reset of a PCI function between one guest and the next.
 
 Which one had it is noted below /run, so a reboot, which resets everything, forgets it.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import errno
 
-from vgpumgr.helper import errors, pci, state, sysfs
-from vgpumgr.helper.devices import viable
+from vgpumgr.helper import claims, errors, pci, sysfs
+from vgpumgr.helper.devices import viability
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 
@@ -36,7 +36,7 @@ def before_guest(system: System, addresses: tuple[str, ...], holder: str) -> Non
     """
     for address in addresses:
         if is_due(system, address, holder):
-            viable.check_idle(system, address)
+            viability.check_idle(system, address)
             _reset(system, address, must=address == addresses[0])
         _note(system, address, holder)
 
@@ -56,7 +56,7 @@ def given_back(system: System, address: str) -> None:
 def _note(system: System, address: str, holder: str) -> None:
     path = f"{GIVEN}/{address}"
     if sysfs.optional_text(system, path) != holder:
-        state.store(system, path, f"{holder}\n")
+        claims.store_state(system, path, f"{holder}\n")
 
 
 def _reset(system: System, address: str, *, must: bool) -> None:

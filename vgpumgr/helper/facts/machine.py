@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from vgpumgr.helper import programs, sysfs
+from vgpumgr.helper import allowed_programs, sysfs
 from vgpumgr.helper.system import System
 
 QEMU_PROGRAMS = ("qemu-system-x86_64", "/usr/libexec/qemu-kvm")
@@ -29,7 +29,9 @@ def boot_id(system: System) -> str:
 def stopping(system: System) -> bool:
     """Whether systemd is shutting the host down; False where none is there to tell."""
     try:
-        _, output = system.run((programs.SYSTEMCTL, "show", "-pSystemState"), _SYSTEMD_SECONDS)
+        _, output = system.run(
+            (allowed_programs.SYSTEMCTL, "show", "-pSystemState"), _SYSTEMD_SECONDS
+        )
     except FileNotFoundError:
         return False
     return output.strip() == "SystemState=stopping"

@@ -7,14 +7,14 @@ from typing import Any
 
 from vgpumgr.helper import sysfs
 from vgpumgr.helper.devices import mdev_device
-from vgpumgr.helper.parts import Parts
+from vgpumgr.helper.errors import ProbeParts
 from vgpumgr.helper.system import System
 
 _MDEVCTL = "/etc/mdevctl.d"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def parents(system: System, parts: Parts) -> list[dict[str, Any]]:
+def parents(system: System, parts: ProbeParts) -> list[dict[str, Any]]:
     """Every entry of ``/sys/class/mdev_bus``, virtual parents included.
 
     The VFs of a GPU list the same types: a parent whose list equals an earlier one's names that
@@ -36,14 +36,14 @@ def parents(system: System, parts: Parts) -> list[dict[str, Any]]:
     return found
 
 
-def existing(system: System, parts: Parts) -> list[dict[str, Any]]:
+def existing(system: System, parts: ProbeParts) -> list[dict[str, Any]]:
     """Every mediated device, whoever made it."""
     uuids = parts.read("mdevs", _names, system, mdev_device.DEVICES) or ()
     found = (parts.read(f"mdevs {uuid}", _device, system, uuid) for uuid in uuids)
     return [device for device in found if device is not None]
 
 
-def definitions(system: System, parts: Parts) -> list[str]:
+def definitions(system: System, parts: ProbeParts) -> list[str]:
     """The UUIDs that mdevctl would make at boot or on demand; whatever else lies there is named."""
     found: list[str] = []
     for name in parts.read("mdevctl", _names, system, _MDEVCTL) or ():
@@ -65,7 +65,7 @@ def _type(
     system: System,
     parent: str,
     kind: str,
-    parts: Parts,
+    parts: ProbeParts,
     known: dict[tuple[str, str], dict[str, Any]],
 ) -> dict[str, Any]:
     """What never changes of a type is read once: the VFs of a GPU list the same types."""

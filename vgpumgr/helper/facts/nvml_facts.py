@@ -1,16 +1,100 @@
-"""What NVIDIA's library says of the GPUs that its driver holds."""
+"""The facts of NVML about each GPU that NVIDIA's driver holds, its health included."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from vgpumgr.helper.facts import health
-from vgpumgr.helper.nvidia import mig, nvml, scheduler
-from vgpumgr.helper.nvidia.nvml import Session
-from vgpumgr.helper.parts import Parts
+from vgpumgr.helper import pci
+from vgpumgr.helper.errors import ProbeParts
+from vgpumgr.helper.nvidia import mig_state, nvml_session, vgpu_scheduler
+from vgpumgr.helper.nvidia.nvml_session import NvmlSession
 from vgpumgr.helper.system import System
+
+OK, RESET_REQUIRED, FAILED, LOST = "ok", "reset-required", "failed", "lost"
+# What NVML tells where it cannot tell: never taken for a board without fault.
+UNKNOWN = None
+
+_GONE = "NVML says that the GPU is lost"
+
+# nvmlDeviceGpuRecoveryAction_t; 3 and 5 concern the fabric around the GPU, not the GPU.
+_ACTIONS = {
+    1: (RESET_REQUIRED, "the driver asks for a GPU reset"),
+    2: (RESET_REQUIRED, "the driver asks for a reboot of the host"),
+    3: (OK, "the driver asks to drain peer-to-peer work"),
+    4: (RESET_REQUIRED, "the driver asks to drain the GPU and reset it"),
+    5: (OK, "the driver asks to recover the IMEX domain"),
+    6: (RESET_REQUIRED, "the driver asks for a bus reset"),
+    7: (RESET_REQUIRED, "the driver asks for a reboot of the host"),
+}
+
+
+def health_of(
+    system: System, session: NvmlSession, gpu: Any, address: str
+) -> dict[str, str | None]:
+    """``health`` and ``health_detail``; call it last: it reads which questions NVML refused.
+
+    ``gpu`` None: NVML gave no handle. ``health`` is null where nothing can be said.
+    """
+    health, detail = _lost(system, session, address) or _asked(session, gpu)
+    return {"health": health, "health_detail": detail}
+
+
+def _lost(system: System, session: NvmlSession, address: str) -> tuple[str, str] | None:
+    if session.said("NVML_ERROR_GPU_IS_LOST"):
+        return LOST, _GONE
+    with contextlib.suppress(OSError):
+        if pci.lost(system, address):
+            return LOST, "its configuration space reads all ones"
+    return None
+
+
+def _asked(session: NvmlSession, gpu: Any) -> tuple[str | None, str]:
+    """A board to be replaced comes first, then what the driver asks for, then what waits.
+
+    What a board does not have is no fault; what it has and refuses to tell makes it unknown.
+    """
+    if gpu is None:
+        return UNKNOWN, f"NVML gives no handle: {_codes(session)}"
+    action = _recovery_action(session, gpu)
+    rows, rows_unread = _told(session, "nvmlDeviceGetRemappedRows", gpu)
+    pages, pages_unread = _told(session, "nvmlDeviceGetRetiredPagesPendingStatus", gpu)
+    if session.said("NVML_ERROR_GPU_IS_LOST"):
+        return LOST, _GONE
+    if rows and rows[3]:
+        return FAILED, "a memory row could not be remapped: replace the board"
+    if action in _ACTIONS:
+        return _ACTIONS[action]
+    if session.said("NVML_ERROR_RESET_REQUIRED"):
+        return RESET_REQUIRED, "NVML says that the GPU requires a reset"
+    if rows and rows[2]:
+        return RESET_REQUIRED, "remapped memory rows wait for a reset"
+    if pages == 1:
+        return RESET_REQUIRED, "retired memory pages wait for a reset"
+    if rows_unread or pages_unread:
+        return UNKNOWN, f"NVML does not report its memory: {_codes(session)}"
+    return OK, ""
+
+
+def _told(session: NvmlSession, function: str, gpu: Any) -> tuple[Any, bool]:
+    """What a function returns, and whether it was refused by a board that has such a thing."""
+    found = session.ask(function, gpu)
+    return found, bool(session.code) and not session.absent()
+
+
+def _recovery_action(session: NvmlSession, gpu: Any) -> int:
+    field = session.library.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+    values = session.ask("nvmlDeviceGetFieldValues", gpu, [field])
+    if not values or values[0].nvmlReturn != session.library.NVML_SUCCESS:
+        return 0
+    return int(values[0].value.uiVal)
+
+
+def _codes(session: NvmlSession) -> str:
+    return ", ".join(f"NVML code {code}" for code in sorted(session.codes)) or "it does not say why"
+
 
 _MIB = 1 << 20
 
@@ -34,51 +118,51 @@ _FABRIC_STATES = {0: "not-supported", 1: "not-started", 2: "in-progress", 3: "co
 _NAMED = ("mig", "mixed_size")
 
 
-def gather(system: System, addresses: Sequence[str], parts: Parts) -> dict[str, Any]:
+def gather(system: System, addresses: Sequence[str], parts: ProbeParts) -> dict[str, Any]:
     """Driver version and one entry per address; a field that is not answered is None."""
-    with nvml.session(system) as session:
+    with nvml_session.session(system) as session:
         driver = session.ask("nvmlSystemGetDriverVersion")
         gpus = [_gpu(system, session, each, parts) for each in addresses]
         return {"driver": driver, "gpus": gpus}
 
 
-def _gpu(system: System, session: Session, address: str, parts: Parts) -> dict[str, Any]:
+def _gpu(system: System, session: NvmlSession, address: str, parts: ProbeParts) -> dict[str, Any]:
     session.codes.clear()
-    gpu = session.ask("nvmlDeviceGetHandleByPciBusId", nvml.bus_id(address))
+    gpu = session.ask("nvmlDeviceGetHandleByPciBusId", nvml_session.bus_id(address))
     found = {"address": address, **dict.fromkeys(_READERS)}
     failed = [] if gpu is not None else [_failure("handle", session)]
     for name, read in _READERS.items() if gpu is not None else ():
         found[name] = read(session, gpu)
         if name in _NAMED and found[name] is None and session.code and not session.absent():
             failed.append(_failure(name, session))
-    found.update(health.of(system, session, gpu, address))
-    if failed and found["health"] != health.LOST:
+    found.update(health_of(system, session, gpu, address))
+    if failed and found["health"] != LOST:
         parts.miss(f"nvml {address}", ", ".join(failed))
     return found
 
 
-def _failure(name: str, session: Session) -> str:
+def _failure(name: str, session: NvmlSession) -> str:
     return f"{name}: NVML code {session.code}"
 
 
-def _memory_mib(session: Session, gpu: Any) -> int | None:
+def _memory_mib(session: NvmlSession, gpu: Any) -> int | None:
     memory = session.ask("nvmlDeviceGetMemoryInfo", gpu)
     return None if memory is None else int(memory.total) // _MIB
 
 
-def _ecc(session: Session, gpu: Any) -> bool | None:
+def _ecc(session: NvmlSession, gpu: Any) -> bool | None:
     modes = session.ask("nvmlDeviceGetEccMode", gpu)
     return None if modes is None else bool(modes[0] == 1)
 
 
-def _module_id(session: Session, gpu: Any) -> int | None:
+def _module_id(session: NvmlSession, gpu: Any) -> int | None:
     # A place of our own: pynvml's default one is shared by all threads.
     number = ctypes.c_uint()
     code = session.ask("nvmlDeviceGetModuleId", gpu, ctypes.byref(number))
     return int(number.value) if code == session.library.NVML_SUCCESS else None
 
 
-def _fabric_state(session: Session, gpu: Any) -> str | None:
+def _fabric_state(session: NvmlSession, gpu: Any) -> str | None:
     info = session.library.c_nvmlGpuFabricInfo_v2_t()
     if session.ask("nvmlDeviceGetGpuFabricInfoV", gpu, ctypes.byref(info)) is None:
         info = session.library.c_nvmlGpuFabricInfo_t()
@@ -87,7 +171,7 @@ def _fabric_state(session: Session, gpu: Any) -> str | None:
     return _FABRIC_STATES.get(int(info.state))
 
 
-def _nvlinks(session: Session, gpu: Any) -> int | None:
+def _nvlinks(session: NvmlSession, gpu: Any) -> int | None:
     """How many NVLinks are active; NVML refuses a number that the board does not have."""
     if session.ask("nvmlDeviceGetNvLinkState", gpu, 0) is None:
         return None
@@ -95,12 +179,12 @@ def _nvlinks(session: Session, gpu: Any) -> int | None:
     return sum(int(session.ask("nvmlDeviceGetNvLinkState", gpu, link) == 1) for link in links)
 
 
-def _mixed_size(session: Session, gpu: Any) -> bool | None:
+def _mixed_size(session: NvmlSession, gpu: Any) -> bool | None:
     mode = session.ask("nvmlDeviceGetVgpuHeterogeneousMode", gpu)
     return None if mode is None else bool(mode == 1)
 
 
-def _capabilities(session: Session, gpu: Any) -> list[str] | None:
+def _capabilities(session: NvmlSession, gpu: Any) -> list[str] | None:
     answers = {
         name: session.ask("nvmlDeviceGetVgpuCapabilities", gpu, number)
         for number, name in _CAPABILITIES.items()
@@ -120,7 +204,7 @@ _READERS = {
     "fabric_state": _fabric_state,
     "nvlinks": _nvlinks,
     "mixed_size": _mixed_size,
-    "scheduler": scheduler.current,
+    "scheduler": vgpu_scheduler.current,
     "vgpu_capabilities": _capabilities,
-    "mig": mig.facts,
+    "mig": mig_state.facts,
 }

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from vgpumgr.helper import pci, sysfs
-from vgpumgr.helper.parts import Parts
+from vgpumgr.helper.errors import ProbeParts
 from vgpumgr.helper.system import System
 
 # "no GPU instance", as NVML writes it.
@@ -75,7 +75,7 @@ def number(system: System, path: str) -> int | None:
     return None if found == _NONE else found
 
 
-def facts(system: System, vf: str, parts: Parts) -> dict[str, Any] | None:
+def facts(system: System, vf: str, parts: ProbeParts) -> dict[str, Any] | None:
     """The ``vgpu`` object of a VF in a probe; None where it has no such files."""
     part = f"vfs {vf} vgpu"
     if not parts.read(part, has, system, vf):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from vgpumgr.helper import errors, pci, poll, sysfs, wanted
+from vgpumgr.helper import errors, pci, sysfs, wanted_state
 from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.nvidia import refusals, vf_files, vgpu_instance, vgpu_params
+from vgpumgr.helper.nvidia import vf_files, vgpu_instance, vgpu_params, vgpu_refusals
 from vgpumgr.helper.system import System
 
 # Writing 0 says EBUSY until the vGPU's plugin has ended; Proxmox polls as long.
@@ -32,10 +32,10 @@ def make(system: System, want: dict[str, Any]) -> None:
     """
     vf, kind = want["vf"], want["type"]
     require_files(system, vf)
-    instance = vgpu_instance.hold(system, wanted.instance(want))
+    instance = vgpu_instance.hold(system, wanted_state.instance(want))
     now = vf_files.current(system, vf)
     if now not in (0, kind):
-        raise refusals.other_type(vf, now)
+        raise vgpu_refusals.other_type(vf, now)
     if now == 0:
         _write_type(system, vf, kind)
     try:
@@ -53,19 +53,21 @@ def clear(system: System, vf: str) -> None:
     """Write 0 until it reads 0; ``in-use`` while a guest has it open."""
     group = sysfs.iommu_group(system, pci.path(vf))
     if sysfs.held(system, group):
-        raise refusals.open_in_guest(vf, f"/dev/vfio/{group} is open", errno.EBUSY)
-    if not poll.until(system, lambda: _cleared(system, vf), _END_SECONDS, _END_PAUSE):
+        raise vgpu_refusals.open_in_guest(vf, f"/dev/vfio/{group} is open", errno.EBUSY)
+    if not sysfs.wait_until(system, lambda: _cleared(system, vf), _END_SECONDS, _END_PAUSE):
         why = f"it still carries type {vf_files.current(system, vf)} {_END_SECONDS:.0f} s later"
-        raise refusals.open_in_guest(vf, why, errno.EBUSY)
+        raise vgpu_refusals.open_in_guest(vf, why, errno.EBUSY)
 
 
 def _write_type(system: System, vf: str, kind: int) -> None:
-    refusals.check_creatable(system, vf, kind)
+    vgpu_refusals.check_creatable(system, vf, kind)
     try:
         system.write(vf_files.file(vf, "current_vgpu_type"), str(kind))
     except OSError as error:
-        raise refusals.of_type(system, vf, kind, error) from error
-    if not poll.until(system, lambda: vf_files.current(system, vf) == kind, _READ_BACK_SECONDS):
+        raise vgpu_refusals.of_type(system, vf, kind, error) from error
+    if not sysfs.wait_until(
+        system, lambda: vf_files.current(system, vf) == kind, _READ_BACK_SECONDS
+    ):
         why = f"it reads {vf_files.current(system, vf)} afterwards"
         raise HelperError(errors.REFUSED, f"{vf} did not take type {kind}", why)
 
@@ -96,7 +98,7 @@ def _cleared(system: System, vf: str) -> bool:
         if vf_files.current(system, vf) == 0:
             return True
         if error.errno == errno.EPERM:
-            raise refusals.open_in_guest(vf, errors.reason(error), errno.EPERM) from error
+            raise vgpu_refusals.open_in_guest(vf, errors.reason(error), errno.EPERM) from error
         if error.errno != errno.EBUSY:
             raise errors.from_effect(error, f"the vGPU on {vf} was not destroyed") from error
     return vf_files.current(system, vf) == 0

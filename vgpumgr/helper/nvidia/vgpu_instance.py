@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from vgpumgr.helper import claims, errors, layout_claims, pci, wanted
+from vgpumgr.helper import claims, errors, layout_claims, pci, wanted_state
 from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.nvidia import instances, mig, nvml
+from vgpumgr.helper.nvidia import mig_instances, mig_state, nvml_session
 from vgpumgr.helper.system import System
 
 Instance = dict[str, Any]
@@ -21,11 +21,11 @@ def settle(system: System, unit: str, instance: Instance | None) -> Instance | N
     """
     if instance is None:
         return None
-    with nvml.session(system) as session:
+    with nvml_session.session(system) as session:
         gpu = session.gpu(instance["gpu"])
-        instances.require_mig(session, gpu, instance["gpu"])
-        found = mig.at(session, gpu, instance["profile_id"], instance["start"])
-        there = ", ".join(str(each) for each in mig.instances(session, gpu))
+        mig_instances.require_mig(session, gpu, instance["gpu"])
+        found = mig_state.at(session, gpu, instance["profile_id"], instance["start"])
+        there = ", ".join(str(each) for each in mig_state.instances(session, gpu))
     if found is None and not instance["make"]:
         why = f"{instance['gpu']} has {there or 'no instances'}"
         raise HelperError(errors.REFUSED, f"no {_name(instance)}", why)
@@ -38,15 +38,15 @@ def hold(system: System, instance: Instance | None) -> int | None:
     """The id of the instance, made now where the claim says so; None for no instance."""
     if instance is None:
         return None
-    with nvml.session(system) as session:
+    with nvml_session.session(system) as session:
         gpu = session.gpu(instance["gpu"])
-        instances.require_mig(session, gpu, instance["gpu"])
+        mig_instances.require_mig(session, gpu, instance["gpu"])
         profile_id, start = instance["profile_id"], instance["start"]
-        found = mig.at(session, gpu, profile_id, start)
+        found = mig_state.at(session, gpu, profile_id, start)
         if found is None and not instance["make"]:
             raise HelperError(errors.REFUSED, f"no {_name(instance)}", "it is gone")
         if found is None:
-            found = instances.create(session, gpu, profile_id, start, instance["size"])
+            found = mig_instances.create(session, gpu, profile_id, start, instance["size"])
         return found.id
 
 
@@ -73,8 +73,8 @@ def described(system: System, vf: str, number: int | None) -> Instance | None:
     found, gpu = None, pci.physical(system, vf)
     with contextlib.suppress(HelperError):
         if gpu is not None:
-            with nvml.session(system) as session:
-                found = mig.by_id(session, session.gpu(gpu), number)
+            with nvml_session.session(system) as session:
+                found = mig_state.by_id(session, session.gpu(gpu), number)
     places = {"start": found.start, "size": found.size} if found else {"start": None, "size": None}
     return {"id": number, **places}
 
@@ -90,7 +90,7 @@ def require(made_in: int | None, wanted_id: int | None) -> None:
 def _sharing(system: System, unit: str, instance: Instance) -> list[claims.Claim]:
     """The other claims on the same instance; one that cannot be read stops."""
     found = (claims.load(system, other) for other in claims.units(system) if other != unit)
-    sharing = (claim for claim in found if claim and wanted.instance(claim["wanted"]))
+    sharing = (claim for claim in found if claim and wanted_state.instance(claim["wanted"]))
     return [claim for claim in sharing if _place(_instance_of(claim)) == _place(instance)]
 
 
@@ -105,11 +105,11 @@ def _instance_of(claim: claims.Claim) -> Instance:
 
 
 def _destroy(system: System, instance: Instance) -> None:
-    with nvml.session(system) as session:
+    with nvml_session.session(system) as session:
         gpu = session.gpu(instance["gpu"])
-        found = mig.at(session, gpu, instance["profile_id"], instance["start"])
+        found = mig_state.at(session, gpu, instance["profile_id"], instance["start"])
         if found is not None:
-            instances.destroy(session, gpu, found)
+            mig_instances.destroy(session, gpu, found)
 
 
 def _place(instance: Instance) -> tuple[str, int, int]:

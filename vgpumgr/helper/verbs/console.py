@@ -6,7 +6,7 @@ import socket
 from xml.etree import ElementTree
 
 from vgpumgr.helper import arguments, errors
-from vgpumgr.helper.call import Call
+from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 

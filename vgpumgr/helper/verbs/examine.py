@@ -5,46 +5,46 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.helper import VERSION
-from vgpumgr.helper.call import Call
-from vgpumgr.helper.facts import access, devices, firmware, setup
-from vgpumgr.helper.parts import Parts
+from vgpumgr.helper.arguments import Call
+from vgpumgr.helper.errors import ProbeParts
+from vgpumgr.helper.facts import host_setup, pci_devices
 
 _READERS = {
-    "installed": access.installed,
-    "kernel_line": setup.kernel_line,
-    "acpi_tables": setup.acpi_tables,
-    "iommus": setup.iommus,
-    "iommu_groups": setup.iommu_groups,
-    "intel_ecap": setup.intel_ecap,
-    "remapping": setup.remapping,
-    "unsafe_interrupts": setup.unsafe_interrupts,
-    "modules": setup.modules,
-    "available": setup.available,
-    "blacklisted": setup.blacklisted,
-    "guest_of": setup.guest_of,
-    "nested": setup.nested,
-    "sudo_rules": access.sudo_rules,
-    "units": access.units,
-    "pools_at_boot": access.pools_at_boot,
-    "uefi": firmware.uefi,
-    "secure_boot": firmware.secure_boot,
+    "installed": host_setup.installed,
+    "kernel_line": host_setup.kernel_line,
+    "acpi_tables": host_setup.acpi_tables,
+    "iommus": host_setup.iommus,
+    "iommu_groups": host_setup.iommu_groups,
+    "intel_ecap": host_setup.intel_ecap,
+    "remapping": host_setup.remapping,
+    "unsafe_interrupts": host_setup.unsafe_interrupts,
+    "modules": host_setup.modules,
+    "available": host_setup.available,
+    "blacklisted": host_setup.blacklisted,
+    "guest_of": host_setup.guest_of,
+    "nested": host_setup.nested,
+    "sudo_rules": host_setup.sudo_rules,
+    "units": host_setup.units,
+    "pools_at_boot": host_setup.pools_at_boot,
+    "uefi": host_setup.uefi,
+    "secure_boot": host_setup.secure_boot,
     "synchronised": lambda system: system.synchronised(),
 }
 
 
 def examine(call: Call) -> dict[str, Any]:
     """Every part; one that could not be read is None, and named in ``unknown``."""
-    system, parts = call.system, Parts()
+    system, parts = call.system, ProbeParts()
     # First, because the caller sets it against his own clock around the whole call.
     now = system.now()
     found = {name: parts.read(name, read, system) for name, read in _READERS.items()}
-    gpus = parts.read("bars", devices.addresses, system) or []
+    gpus = parts.read("bars", pci_devices.addresses, system) or []
     return {
         "helper": VERSION,
         "now": now,
         "root": system.root(),
         "user": system.user(),
         **found,
-        "bars": firmware.bars(system, gpus, parts),
+        "bars": host_setup.bars(system, gpus, parts),
         "unknown": parts.unknown,
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from vgpumgr.helper import arguments, claims, errors, wanted
-from vgpumgr.helper.call import Call
+from vgpumgr.helper import arguments, claims, errors, wanted_state
+from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.nvidia import fabric
-from vgpumgr.helper.nvidia.fabric import FabricError
+from vgpumgr.helper.nvidia import nvswitch
+from vgpumgr.helper.nvidia.nvswitch import FabricError
 from vgpumgr.helper.system import System
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def activate(call: Call) -> dict[str, Any]:
     number = arguments.number(call.args, "partition")
     gpus = arguments.numbers(call.args, "gpus")
     presented = arguments.claim(call.args, "claim")
-    want = {"kind": wanted.FABRIC, "partition": number, "gpus": sorted(gpus)}
+    want = {"kind": wanted_state.FABRIC, "partition": number, "gpus": sorted(gpus)}
     held = claims.may_take(call, unit_of(number), presented)
     if held:
         claims.require_same(held, want)
@@ -78,7 +78,7 @@ def make(system: System, want: dict[str, Any]) -> None:
 
 
 def _change(system: System, message: str, option: str, number: int, *, active: bool) -> None:
-    _when_started(system, lambda: fabric.change(system, message, option, number))
+    _when_started(system, lambda: nvswitch.change(system, message, option, number))
     if _is_active(system, number) is not active:
         raise HelperError(errors.REFUSED, message, "fmpm said nothing, and it is as before")
 
@@ -102,7 +102,7 @@ def _is_active(system: System, number: int) -> bool:
 
 def _listed(system: System) -> list[dict[str, Any]]:
     try:
-        return _when_started(system, lambda: fabric.partitions(system))
+        return _when_started(system, lambda: nvswitch.partitions(system))
     except FileNotFoundError as error:
         why = "build it from NVIDIA/Fabric-Manager-Client and put it into /usr/local/bin"
         raise HelperError(errors.NOT_FOUND, "fmpm is not installed", why) from error
@@ -113,7 +113,7 @@ def _when_started(system: System, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except FabricError as refused:
-            if refused.number != fabric.NOT_CONFIGURED:
+            if refused.number != nvswitch.NOT_CONFIGURED:
                 raise
         system.wait(_START_PAUSE)
     return ask()

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from vgpumgr.helper import errors, state
-from vgpumgr.helper.call import Call
+from vgpumgr.helper import claims, errors
+from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.facts import machine
 from vgpumgr.helper.system import System
@@ -96,7 +96,7 @@ def _boot(system: System, program: str, image: str) -> dict[str, Any]:
 
 def _load(system: System, key: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(system.read(state.KVM))
+        found = json.loads(system.read(claims.KVM))
     except (FileNotFoundError, ValueError):
         return None
     verdict = found.get(key) if isinstance(found, dict) else None
@@ -105,7 +105,7 @@ def _load(system: System, key: str) -> dict[str, Any] | None:
 
 def _remember(system: System, key: str, verdict: dict[str, Any]) -> None:
     try:
-        state.store(system, state.KVM, json.dumps({key: verdict}) + "\n")
+        claims.store_state(system, claims.KVM, json.dumps({key: verdict}) + "\n")
     except HelperError:
         # Without root, or on a full disk, the next call simply tries again.
         return

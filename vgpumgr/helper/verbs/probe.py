@@ -5,12 +5,11 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from vgpumgr.helper import VERSION, arguments, claims, epoch, errors, pci
-from vgpumgr.helper.call import Call
-from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.facts import devices, machine, mdevs, nvml_facts
-from vgpumgr.helper.nvidia import fabric
-from vgpumgr.helper.parts import Parts
+from vgpumgr.helper import VERSION, arguments, claims, errors, fleets, pci
+from vgpumgr.helper.arguments import Call
+from vgpumgr.helper.errors import HelperError, ProbeParts
+from vgpumgr.helper.facts import machine, mdevs, nvml_facts, pci_devices
+from vgpumgr.helper.nvidia import nvswitch
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import kvm
 
@@ -26,15 +25,15 @@ _MACHINE = {
     "hugepage_kib": machine.hugepage_kib,
     "iommu": machine.iommu,
     "kvm": kvm.remembered,
-    "epochs": epoch.every,
+    "epochs": fleets.every_epoch,
 }
 
 
 def probe(call: Call) -> dict[str, Any]:
     """Every part; one that could not be read is None or empty, and named in ``unknown``."""
-    system, parts = call.system, Parts()
+    system, parts = call.system, ProbeParts()
     found = {name: parts.read(name, read, system) for name, read in _MACHINE.items()}
-    functions = devices.gather(system, parts)
+    functions = pci_devices.gather(system, parts)
     return {
         "helper": VERSION,
         "python": platform.python_version(),
@@ -47,7 +46,7 @@ def probe(call: Call) -> dict[str, Any]:
         "mdevs": mdevs.existing(system, parts),
         "mdevctl": mdevs.definitions(system, parts),
         "nvml": _nvml(system, functions, parts),
-        "fabric": parts.read("fabric", fabric.facts, system),
+        "fabric": parts.read("fabric", nvswitch.facts, system),
         "claims": _claims(system, parts),
         "unknown": parts.unknown,
     }
@@ -55,22 +54,22 @@ def probe(call: Call) -> dict[str, Any]:
 
 def gpu_look(call: Call) -> dict[str, Any]:
     """The ``gpu_look`` verb: one GPU as a probe shows it, and what of it could not be read."""
-    system, parts, address = call.system, Parts(), arguments.pci(call.args, "gpu")
+    system, parts, address = call.system, ProbeParts(), arguments.pci(call.args, "gpu")
     if not pci.exists(system, address):
         raise HelperError(errors.NOT_FOUND, f"no PCI function {address}", "not on the bus")
-    device = devices.one(system, address, parts)
+    device = pci_devices.one(system, address, parts)
     answer = _nvml(system, [device], parts)
     entry = answer["gpus"][0] if answer else None
     return {"device": device, "nvml": entry, "unknown": parts.unknown}
 
 
-def _nvml(system: System, functions: list[dict[str, Any]], parts: Parts) -> Any:
+def _nvml(system: System, functions: list[dict[str, Any]], parts: ProbeParts) -> Any:
     """Only where NVIDIA's driver holds a function: without it the library has nothing to say."""
     held = [device["address"] for device in functions if device["driver"] == "nvidia"]
     return parts.read("nvml", nvml_facts.gather, system, held, parts) if held else None
 
 
-def _claims(system: System, parts: Parts) -> list[claims.Claim]:
+def _claims(system: System, parts: ProbeParts) -> list[claims.Claim]:
     found = []
     for unit, claim, why in parts.read("claims", lambda: list(claims.every(system))) or ():
         if claim is None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpumgr.helper import arguments, claims, errors, pci, sysfs, wanted
-from vgpumgr.helper.arguments import Presented
-from vgpumgr.helper.call import Call
-from vgpumgr.helper.devices import reset, viable
+from vgpumgr.helper import arguments, claims, errors, pci, sysfs, wanted_state
+from vgpumgr.helper.arguments import Call, Presented
+from vgpumgr.helper.devices import reset, viability
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
 
@@ -60,7 +59,7 @@ def release(call: Call) -> dict[str, Any]:
     if held:
         _require_kind(held)
         if pci.exists(system, address):
-            viable.check_idle(system, address)
+            viability.check_idle(system, address)
         to_original(system, held["wanted"])
         claims.drop(system, pci.unit_of(address))
     elif pci.driver(system, address) == pci.VFIO:
@@ -77,7 +76,7 @@ def is_bound(system: System, want: dict[str, Any]) -> bool:
     """Whether every function of a claim is on vfio-pci."""
     return all(
         pci.exists(system, address) and pci.driver(system, address) == pci.VFIO
-        for address in wanted.addresses(want)
+        for address in wanted_state.addresses(want)
     )
 
 
@@ -96,17 +95,17 @@ def load_driver(system: System) -> None:
 
 def give(system: System, want: dict[str, Any], holder: str) -> None:
     """Bind every function of a claim, read back, and reset what another guest had."""
-    for address in wanted.addresses(want):
+    for address in wanted_state.addresses(want):
         if not pci.exists(system, address):
             raise HelperError(errors.NOT_FOUND, f"no PCI function {address}")
         pci.move(system, address, pci.VFIO, override=pci.VFIO)
     # Under vfio-pci and not before: a vendor's driver would not survive the reset.
-    reset.before_guest(system, wanted.addresses(want), holder)
+    reset.before_guest(system, wanted_state.addresses(want), holder)
 
 
 def to_original(system: System, want: dict[str, Any]) -> None:
     """Give every function of a claim back, the main one last; one that is gone is skipped."""
-    for part in reversed(wanted.functions(want)):
+    for part in reversed(wanted_state.functions(want)):
         reset.given_back(system, part["address"])
         if pci.exists(system, part["address"]):
             pci.move(
@@ -123,15 +122,15 @@ def _claimed(call: Call, presented: Presented, functions: tuple[str, ...]) -> di
     held = claims.may_take(call, unit, presented)
     if held:
         _require_kind(held)
-    if held and wanted.addresses(held["wanted"]) != functions:
+    if held and wanted_state.addresses(held["wanted"]) != functions:
         raise HelperError(
             errors.CLAIM_MISMATCH,
             f"{functions[0]} is claimed together with other functions",
-            f"claimed: {', '.join(wanted.addresses(held['wanted']))}",
+            f"claimed: {', '.join(wanted_state.addresses(held['wanted']))}",
         )
-    viable.check_unclaimed(system, unit, functions)
+    viability.check_unclaimed(system, unit, functions)
     if not held or not is_bound(system, held["wanted"]):
-        viable.check(system, functions[0], functions[1:])
+        viability.check(system, functions[0], functions[1:])
         reset.check(system, functions[0], holder_of(presented.allocation, presented.generation))
         load_driver(system)
     # A claim that is there already knows the original drivers; the bus may no longer.
@@ -142,7 +141,7 @@ def _claimed(call: Call, presented: Presented, functions: tuple[str, ...]) -> di
 
 
 def _require_kind(held: claims.Claim) -> None:
-    if held["wanted"]["kind"] != wanted.VFIO:
+    if held["wanted"]["kind"] != wanted_state.VFIO:
         why = f"the claim is of kind {held['wanted']['kind']}"
         message = f"{held['unit']} is claimed as something else"
         raise HelperError(errors.CLAIM_MISMATCH, message, why)
@@ -150,7 +149,7 @@ def _require_kind(held: claims.Claim) -> None:
 
 def _wanted(system: System, functions: tuple[str, ...]) -> dict[str, Any]:
     main, *companions = (_origin(system, address) for address in functions)
-    return {"kind": wanted.VFIO, **main, "with": companions}
+    return {"kind": wanted_state.VFIO, **main, "with": companions}
 
 
 def _origin(system: System, address: str) -> dict[str, Any]:

@@ -1,25 +1,98 @@
-"""The helper's probe answer and libvirt's facts → HostFacts. Pure."""
+"""A probe of the helper and the facts of libvirt, checked and joined into HostFacts; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from vgpumgr.hosts.facts import libvirt_facts
-from vgpumgr.hosts.facts.answer import MOST_MIB, Answer
-from vgpumgr.hosts.facts.gpu_facts import MOST_GPUS, gpus
-from vgpumgr.hosts.facts.vf_facts import MOST_GROUP
+from vgpumgr.hosts.facts.gpu_facts import MOST_GPUS, MOST_GROUP, gpus
+from vgpumgr.hosts.facts.typed_answer import (
+    LONGEST_TEXT,
+    MOST,
+    MOST_MIB,
+    TypedAnswer,
+    in_short,
+    is_text,
+)
 from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.errors import OutcomeUnknown
 from vgpumgr.model.gpu import Mdev
 from vgpumgr.model.host import (
     ClaimFacts,
     FabricFacts,
-    FabricPartition,
+    FabricPartitionFacts,
     HostFacts,
     NumaNode,
     StoragePool,
     UnknownPart,
     Versions,
 )
+
+# libvirt refuses more.
+_MOST_VCPUS = 2**16
+_MOST_DEVICES = 1024
+_MOST_NAMES = 4096
+
+
+def check_libvirt_facts(
+    host: str,
+    domains: Sequence[DomainFacts],
+    pools: Sequence[StoragePool],
+    networks: Sequence[str],
+    version: str,
+) -> None:
+    """Raises OutcomeUnknown naming what makes no sense."""
+    _names(host, "networks", networks)
+    _names(host, "version", (version,))
+    _names(host, "pools", [each.name for each in pools])
+    _names(host, "domains", [each.name for each in domains])
+    for pool in pools:
+        where = f"pool {pool.name}"
+        _texts(host, where, (pool.kind, pool.path))
+        _number(host, f"{where}: capacity", pool.capacity_bytes, MOST)
+        _number(host, f"{where}: available", pool.available_bytes, MOST)
+    for domain in domains:
+        _domain(host, domain)
+
+
+def _domain(host: str, domain: DomainFacts) -> None:
+    where = f"domain {domain.name}"
+    _texts(host, where, (domain.uuid, *domain.devices))
+    _number(host, f"{where}: vcpus", domain.vcpus, _MOST_VCPUS)
+    _number(host, f"{where}: memory", domain.memory_mib, MOST_MIB)
+    _number(host, f"{where}: devices", len(domain.devices), _MOST_DEVICES)
+    mark = domain.ownership
+    if mark is not None:
+        _number(host, f"{where}: generation", mark.generation, MOST)
+        _texts(host, where, (mark.fleet, mark.vm, mark.vm_id, *mark.allocations))
+
+
+def _names(host: str, where: str, names: Sequence[str]) -> None:
+    _texts(host, where, names)
+    if len(set(names)) < len(names):
+        raise _nonsense(host, where, "a name is there twice")
+    if len(names) > _MOST_NAMES:
+        raise _nonsense(host, where, f"there are {len(names)}, at most {_MOST_NAMES} are read")
+
+
+def _texts(host: str, where: str, texts: Iterable[str]) -> None:
+    for text in texts:
+        if len(text) > LONGEST_TEXT or not is_text(text):
+            raise _nonsense(host, where, f"a text is too long or no text: {in_short(text)}")
+
+
+def _number(host: str, where: str, number: int, most: int) -> None:
+    if not 0 <= number <= most:
+        why = f"a whole number from 0 to {most} expected, found {in_short(number)}"
+        raise _nonsense(host, where, why)
+
+
+def _nonsense(host: str, where: str, why: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"what libvirt on {host} says cannot be understood: {in_short(where)}",
+        why=why,
+        next=f"virsh -c qemu:///system list --all   (on {host}), then vgpumgr host probe {host}",
+    )
+
 
 # More CPUs than kernels are built for.
 MOST_CPUS = 2**16
@@ -42,8 +115,8 @@ def assemble(
 
     Raises OutcomeUnknown naming the part of the answer that makes no sense.
     """
-    libvirt_facts.check(host, domains, pools, networks, libvirt_version)
-    probe = Answer(answer, host=host)
+    check_libvirt_facts(host, domains, pools, networks, libvirt_version)
+    probe = TypedAnswer(answer, host=host)
     return HostFacts(
         host=host,
         boot_id=probe.text("boot_id"),
@@ -78,35 +151,35 @@ def assemble(
     )
 
 
-def _epochs(told: Answer | None) -> dict[str, int] | None:
+def _epochs(told: TypedAnswer | None) -> dict[str, int] | None:
     return None if told is None else {fleet: told.number(fleet) for fleet in told.names()}
 
 
-def unknown_parts(told: Answer) -> tuple[UnknownPart, ...]:
+def unknown_parts(told: TypedAnswer) -> tuple[UnknownPart, ...]:
     """The parts that the helper could not read, and why."""
     found = told.objects("unknown")
     return tuple(UnknownPart(part=each.words("part"), why=each.words("why")) for each in found)
 
 
-def _numas(probe: Answer) -> tuple[NumaNode, ...]:
+def _numas(probe: TypedAnswer) -> tuple[NumaNode, ...]:
     found = tuple(_numa(each) for each in probe.objects("numa", most=MOST_NODES))
     probe.once("numa", (each.id for each in found))
     return found
 
 
-def _mdevs(probe: Answer) -> tuple[Mdev, ...]:
+def _mdevs(probe: TypedAnswer) -> tuple[Mdev, ...]:
     found = tuple(_mdev(each) for each in probe.objects("mdevs"))
     probe.once("mdevs", (each.uuid for each in found))
     return found
 
 
-def _claims(probe: Answer) -> tuple[ClaimFacts, ...]:
+def _claims(probe: TypedAnswer) -> tuple[ClaimFacts, ...]:
     found = tuple(claim_facts(each) for each in probe.objects("claims"))
     probe.once("claims", (each.unit for each in found))
     return found
 
 
-def _numa(node: Answer) -> NumaNode:
+def _numa(node: TypedAnswer) -> NumaNode:
     pages = tuple(node.objects("hugepages", most=MOST_PAGE_SIZES))
     return NumaNode(
         id=node.number("node", most=MOST_NODES),
@@ -117,11 +190,11 @@ def _numa(node: Answer) -> NumaNode:
     )
 
 
-def _page_kib(page: Answer) -> int:
+def _page_kib(page: TypedAnswer) -> int:
     return page.number("size_kib", least=1, most=MOST_PAGE_KIB)
 
 
-def _mdev(mdev: Answer) -> Mdev:
+def _mdev(mdev: TypedAnswer) -> Mdev:
     return Mdev(
         uuid=mdev.text("uuid"),
         parent=mdev.text("parent"),
@@ -130,7 +203,7 @@ def _mdev(mdev: Answer) -> Mdev:
     )
 
 
-def claim_facts(claim: Answer) -> ClaimFacts:
+def claim_facts(claim: TypedAnswer) -> ClaimFacts:
     """A claim as it lies on the host."""
     return ClaimFacts(
         unit=claim.text("unit"),
@@ -143,11 +216,11 @@ def claim_facts(claim: Answer) -> ClaimFacts:
     )
 
 
-def _maybe_fabric(fabric: Answer | None) -> FabricFacts | None:
+def _maybe_fabric(fabric: TypedAnswer | None) -> FabricFacts | None:
     return None if fabric is None else fabric_facts(fabric)
 
 
-def fabric_facts(fabric: Answer) -> FabricFacts:
+def fabric_facts(fabric: TypedAnswer) -> FabricFacts:
     """The NVSwitch partitions that Fabric Manager lists."""
     listed = fabric.objects("partitions", most=MOST_PARTITIONS)
     found = tuple(_partition(each) for each in listed)
@@ -155,9 +228,9 @@ def fabric_facts(fabric: Answer) -> FabricFacts:
     return FabricFacts(partitions=found)
 
 
-def _partition(told: Answer) -> FabricPartition:
+def _partition(told: TypedAnswer) -> FabricPartitionFacts:
     gpus = told.objects("gpus", most=MOST_GPUS)
-    return FabricPartition(
+    return FabricPartitionFacts(
         id=told.number("id", most=MOST_PARTITIONS),
         gpus=tuple(gpu.number("physical_id", most=MOST_GPUS) for gpu in gpus),
         active=told.flag("active"),

@@ -1,7 +1,7 @@
-"""Defragmentation: which VMs to move so that whole GPUs are empty, or a request fits."""
+"""Defragmentation: the VMs to move so that whole GPUs are empty, or a request fits."""
 
-from vgpumgr.placement.defrag.bare import one_by_one, without
-from vgpumgr.placement.defrag.planning import EFFORT, plan_moves
-from vgpumgr.placement.defrag.seats import reseat
+from vgpumgr.placement.defrag.fleet_without import one_by_one, without
+from vgpumgr.placement.defrag.movable_fleet import reseat
+from vgpumgr.placement.defrag.move_search import EFFORT, plan_moves
 
 __all__ = ["EFFORT", "one_by_one", "plan_moves", "reseat", "without"]

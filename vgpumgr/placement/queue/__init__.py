@@ -1,8 +1,8 @@
-"""Who starts now, who is stopped for whom, and why the others wait. Pure: ``now`` is given."""
+"""The queue: VMs that start now, VMs that are preempted, and why others wait. ``now`` is given."""
 
-from vgpumgr.placement.queue.amounts import amount_of
-from vgpumgr.placement.queue.order import cycle
-from vgpumgr.placement.queue.queue import Queue
-from vgpumgr.placement.queue.turn import turn
+from vgpumgr.placement.queue.queue_turn import turn
+from vgpumgr.placement.queue.tenant_shares import amount_of
+from vgpumgr.placement.queue.waiting_order import cycle
+from vgpumgr.placement.queue.waiting_queue import WaitingQueue
 
-__all__ = ["Queue", "amount_of", "cycle", "turn"]
+__all__ = ["WaitingQueue", "amount_of", "cycle", "turn"]

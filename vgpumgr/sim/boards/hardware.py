@@ -1,4 +1,4 @@
-"""Which PCI functions a simulated host has, and where: the same at every boot."""
+"""The PCI functions of a simulated host and their addresses: the same at every boot."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from itertools import groupby
 
 from vgpumgr import catalog
 from vgpumgr.model.errors import UsageError
-from vgpumgr.model.simulated import SimHost
-from vgpumgr.sim.boards.board import PciBoard, pci_board
-from vgpumgr.sim.boards.samples import SAMPLES, SampleParent
-from vgpumgr.sim.boards.unlisted import UNLISTED
+from vgpumgr.model.sim_fleet import SimHost
+from vgpumgr.sim.boards.mdev_types import SAMPLES, SampleParent
+from vgpumgr.sim.boards.pci_board import PciBoard, pci_board
+from vgpumgr.sim.boards.unlisted_boards import UNLISTED
 
 _FIRST_BUS = 0x40
 _LAST_BUS = 0xFE

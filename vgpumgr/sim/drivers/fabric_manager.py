@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from vgpumgr.catalog import FabricBoard, FabricPartition
-from vgpumgr.sim.nvidia.gpu import NvidiaGpu
+from vgpumgr.catalog import FabricBoard, FabricPartitionRow
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 
 SUCCESS, BADPARAM, UNINITIALIZED, IN_USE, NOT_CONFIGURED = 0, -1, -4, -7, -8
 
@@ -37,7 +37,7 @@ class FabricManager:
         self._now = now
         self._ready_at = now() + STARTS_S
         self._nvlinks = max(each.nvlinks for each in board.partitions)
-        self.active: dict[int, FabricPartition] = {}
+        self.active: dict[int, FabricPartitionRow] = {}
         for number, gpu in gpus.items():
             # On A100 NVML's module id is another number: only UUID and address tell (fmug).
             gpu.module_id = number if board.identity == "module-id" else len(gpus) + 1 - number
@@ -89,7 +89,7 @@ class FabricManager:
         found = {number for number, gpu in self._gpus.items() if gpu.address in wanted}
         return not found or any(found == set(each.gpus) for each in self.active.values())
 
-    def _find(self, number: int) -> FabricPartition | int:
+    def _find(self, number: int) -> FabricPartitionRow | int:
         if self._now() < self._ready_at:
             return NOT_CONFIGURED
         known = {each.id: each for each in self._board.partitions}
@@ -115,7 +115,7 @@ class FabricManager:
         }
         return 0, json.dumps(answer, indent=3, sort_keys=True) + "\n"
 
-    def _partition(self, partition: FabricPartition) -> dict[str, object]:
+    def _partition(self, partition: FabricPartitionRow) -> dict[str, object]:
         return {
             "partitionId": partition.id,
             "isActive": int(partition.id in self.active),

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vgpumgr.sim.boards.mdev_type import MdevType
-from vgpumgr.sim.boards.samples import SampleParent
+from vgpumgr.sim.boards.mdev_types import SampleParent, SupportedMdevType
 from vgpumgr.sim.drivers.vgpu_files import Carrier, Users, mdev_files
-from vgpumgr.sim.linux.nodes import File
-from vgpumgr.sim.linux.tree import refusal
-from vgpumgr.sim.nvidia.gpu import NvidiaGpu
+from vgpumgr.sim.linux.file_tree import File, refusal
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,13 +19,13 @@ class NvidiaParent:
 
     name: str
     path: str
-    types: tuple[MdevType, ...]
+    types: tuple[SupportedMdevType, ...]
     gpu: NvidiaGpu
     users: Users
     on_vf: bool
     driver: ClassVar[str] = "nvidia-vgpu-vfio"
 
-    def available(self, wanted: MdevType, made: list[MdevType]) -> int:
+    def available(self, wanted: SupportedMdevType, made: list[SupportedMdevType]) -> int:
         """A PF counts down all types of one size together; a VF has 1 while the type fits.
 
         Once there is an mdev on a VF, all its types have 0 (behaviour §3).
@@ -37,7 +35,7 @@ class NvidiaParent:
         creatable, number = () if made else self.gpu.creatable(self.name), wanted.number
         return int(any(each.id == number for each in creatable))
 
-    def make(self, uuid: str, wanted: MdevType, made: list[MdevType]) -> None:
+    def make(self, uuid: str, wanted: SupportedMdevType, made: list[SupportedMdevType]) -> None:
         """EIO where the resource manager refuses, and for a second one on a VF."""
         if self.on_vf and made:
             raise refusal(errno.EIO)
@@ -81,15 +79,15 @@ class Sample:
         return self.name
 
     @property
-    def types(self) -> tuple[MdevType, ...]:
+    def types(self) -> tuple[SupportedMdevType, ...]:
         """The sample's types."""
         return self.parent.types
 
-    def available(self, wanted: MdevType, made: list[MdevType]) -> int:
+    def available(self, wanted: SupportedMdevType, made: list[SupportedMdevType]) -> int:
         """How many of the type the rest of the budget holds."""
         return (self.parent.budget - sum(each.size for each in made)) // wanted.size
 
-    def make(self, uuid: str, wanted: MdevType, made: list[MdevType]) -> None:
+    def make(self, uuid: str, wanted: SupportedMdevType, made: list[SupportedMdevType]) -> None:
         """ENOSPC when the budget is out."""
         if not self.available(wanted, made):
             raise refusal(errno.ENOSPC)

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from vgpumgr.sim.drivers.failures import CREATE, Failures
-from vgpumgr.sim.linux.nodes import File
-from vgpumgr.sim.linux.tree import refusal
-from vgpumgr.sim.nvidia.gpu import NvidiaGpu
-from vgpumgr.sim.nvidia.vgpu import Vgpu
+from vgpumgr.sim.linux.file_tree import File, refusal
+from vgpumgr.sim.nvidia.gpu_health import CREATE, Failures
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
+from vgpumgr.sim.nvidia.vgpus import Vgpu
 
 # The plugin process of a stopped VM lives on a little; until then nothing is destroyed.
 PLUGIN_ENDS_S = 1.0

@@ -1,20 +1,103 @@
-"""What libvirt, QEMU and VFIO refuse when a domain starts, in their words and order.
-
-The test driver starts anything; these are the refusals of the real ones (libvirt 9.0, QEMU 7.2).
-"""
+"""Admission of a starting domain: refusals of libvirt, QEMU, VFIO and NVIDIA's driver."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 
-from vgpumgr.model.address import PciAddress
+from vgpumgr import catalog
 from vgpumgr.model.errors import HostRefused, InUse, NotFound
-from vgpumgr.sim.drivers.plain import VfioPci
-from vgpumgr.sim.kernel import Kernel
-from vgpumgr.sim.libvirt import vgpus
-from vgpumgr.sim.libvirt.needs import Needs
-from vgpumgr.sim.linux.memory import PAGE_KIB
+from vgpumgr.model.formats import PciAddress
+from vgpumgr.sim.drivers.pci_drivers import VfioPci
+from vgpumgr.sim.libvirt.domain_needs import Needs
+from vgpumgr.sim.linux.numa_memory import PAGE_KIB
+from vgpumgr.sim.linux.pci_function import Function
+from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
+
+# A VF that stays on its vendor's driver, with managed='no'.
+_VARIANT_DRIVERS_SINCE = (9, 7)
+
+_MOST = catalog.limits().per_vm
+
+
+def is_vendor_vf(kernel: Kernel, function: Function) -> bool:
+    """Is it a VF that carries vGPUs by itself (kernel 6.8 and later)?"""
+    gpu = kernel.gpu_of(function.address)
+    return gpu is not None and kernel.tree.exists(f"{function.path}/nvidia")
+
+
+def libvirt_knows_variants(version: str) -> bool:
+    """May a function be given to a guest while a variant driver has it?"""
+    parts = version.split(".")[:2]
+    return all(part.isdigit() for part in parts) and (
+        tuple(int(part) for part in parts) >= _VARIANT_DRIVERS_SINCE
+    )
+
+
+def start_vgpus(kernel: Kernel, devices: Sequence[str], vm: str) -> None:
+    """The vGPUs among the devices begin to run, all of them or none: HostRefused."""
+    begun: list[str] = []
+    groups = list(_by_gpu(kernel, devices))
+    _check_together(kernel, vm, groups)
+    for gpu, carriers in groups:
+        try:
+            gpu.start_vm(carriers, vm)
+        except OSError as error:
+            stop_vgpus(kernel, begun)
+            raise _refused(kernel, vm, carriers[0], error) from error
+        begun += carriers
+
+
+def stop_vgpus(kernel: Kernel, devices: Sequence[str]) -> None:
+    """Their VM is gone; the plugin lives on a little."""
+    for gpu, carriers in _by_gpu(kernel, devices):
+        gpu.stop_vm(carriers)
+        for carrier in carriers:
+            kernel.stopped_at[carrier] = kernel.clock.now()
+
+
+def not_given(kernel: Kernel, device: str, number: int) -> str:
+    """What QEMU prints of a device that VFIO does not give; the hint comes whatever the reason."""
+    group = kernel.group_of(device)
+    return (
+        f"vfio {device}: error getting device from group {group}: {os.strerror(number)}\n"
+        f"Verify all devices in group {group} are bound to vfio-<bus> or pci-stub and not already "
+        "in use"
+    )
+
+
+def _check_together(kernel: Kernel, vm: str, groups: Iterable[tuple[NvidiaGpu, list[str]]]) -> None:
+    """Several vGPUs in one VM: 16 at most, of one board and series, of types that may share."""
+    made = [(gpu.model, carrier, gpu.vgpu(carrier)) for gpu, names in groups for carrier in names]
+    types = [(board, vgpu.type) for board, _, vgpu in made if vgpu is not None]
+    kinds = {(board.key, kind.series) for board, kind in types}
+    alone = any(not kind.multi_vgpu for _, kind in types)
+    if len(types) > 1 and (len(types) > _MOST or len(kinds) > 1 or alone):
+        raise _refused(kernel, vm, made[-1][1], OSError(errno.EIO, ""))
+
+
+def _by_gpu(kernel: Kernel, devices: Sequence[str]) -> Iterable[tuple[NvidiaGpu, list[str]]]:
+    found: dict[str, tuple[NvidiaGpu, list[str]]] = {}
+    for device in devices:
+        gpu = kernel.gpu_of(device)
+        if gpu is not None:
+            found.setdefault(gpu.address, (gpu, []))[1].append(device)
+    return found.values()
+
+
+def _refused(kernel: Kernel, vm: str, carrier: str, error: OSError) -> HostRefused:
+    number = error.errno or errno.EIO
+    return HostRefused(
+        f"cannot start domain {vm}",
+        why=f"internal error: qemu: {not_given(kernel, carrier, number)}",
+        errno_name=errno.errorcode[number],
+    )
+
+
+# The test driver starts anything; these are the refusals of the real ones (libvirt 9.0, QEMU 7.2).
+
 
 VolumeExists = Callable[[str], bool]
 
@@ -31,7 +114,7 @@ def admit(
         start.check_device(device)
     start.take_memory()
     try:
-        vgpus.start(kernel, needs.facts.devices, needs.facts.name)
+        start_vgpus(kernel, needs.facts.devices, needs.facts.name)
     except HostRefused:
         kernel.memory.give_back(needs.facts.name)
         raise
@@ -45,7 +128,7 @@ def release(kernel: Kernel, name: str) -> None:
     """Give back all that a domain has."""
     kernel.memory.give_back(name)
     devices = [each for each, owner in kernel.held.items() if owner == name]
-    vgpus.stop(kernel, devices)
+    stop_vgpus(kernel, devices)
     for device in devices:
         del kernel.held[device]
 
@@ -116,7 +199,7 @@ class _Start:
             raise self._refused(f"Device {address} not found: could not access its config")
         if function.lost:
             raise self._refused(f"internal error: Unknown PCI header type '127' for {address}")
-        if vgpus.is_vendor_vf(self._kernel, function):
+        if is_vendor_vf(self._kernel, function):
             self._check_vendor_vf(address)
             return
         if function.driver != VfioPci.name or function.group is None:
@@ -139,7 +222,7 @@ class _Start:
                 f"unsupported configuration: PCI device {address} carries vGPUs under the driver "
                 "nvidia and must not be managed"
             )
-        if not vgpus.libvirt_knows_variants(self._kernel.host.versions.libvirt):
+        if not libvirt_knows_variants(self._kernel.host.versions.libvirt):
             raise self._refused(
                 f"Unmanaged PCI device {address} must be manually detached from the host"
             )
@@ -147,7 +230,7 @@ class _Start:
         gpu = self._kernel.gpu_of(address)
         if gpu is None or gpu.vgpu(address) is None:
             raise self._refused(
-                f"internal error: qemu: {vgpus.not_given(self._kernel, address, errno.ENODEV)}",
+                f"internal error: qemu: {not_given(self._kernel, address, errno.ENODEV)}",
                 "ENODEV",
             )
 

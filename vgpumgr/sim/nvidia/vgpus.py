@@ -1,17 +1,173 @@
-"""The vGPUs of one GPU: made, placed, started and taken away by the carrier they lie on."""
+"""The vGPUs of one GPU: admitted and placed, started and removed by their carrier.
+
+Admission as in the open kernel modules 595.45.04; a placement id is a place in the frame
+buffer of the GPU or of a GPU instance.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from vgpumgr.catalog import VgpuType
-from vgpumgr.sim.linux.tree import refusal
-from vgpumgr.sim.nvidia import placements
-from vgpumgr.sim.nvidia.admission import Card, Seat, admit
-from vgpumgr.sim.nvidia.refused import Refused, log_lines
-from vgpumgr.sim.nvidia.vgpu import Vgpu
+from vgpumgr import catalog
+from vgpumgr.catalog import Board, VgpuType
+from vgpumgr.sim.linux.file_tree import refusal
+from vgpumgr.sim.nvidia.mig_grid import SimGpuInstance
+from vgpumgr.sim.nvidia.rm_status import RmRefusal, RmStatus, log_lines
+
+
+@dataclass(slots=True, eq=False)
+class Vgpu:
+    """A vGPU: ``carrier`` is the VF's address or the mdev's UUID.
+
+    ``instance_id`` is its GPU instance, None for a time-sliced one; ``placement_id`` None where
+    the driver has no ids for it. ``uuid`` is NVML's, not the mdev's; ``handle`` is NVML's number
+    of it; ``vm`` is empty until a domain with it runs. ``params`` are ``vgpu_params`` as they are
+    read at the next start of the VM.
+    """
+
+    carrier: str
+    type: VgpuType
+    instance_id: int | None
+    placement_id: int | None
+    handle: int
+    uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    params: dict[str, str] = field(default_factory=dict)
+    vm: str = ""
+
+    @property
+    def type_id(self) -> int:
+        """The driver's number of the type."""
+        assert self.type.id is not None
+        return self.type.id
+
+
+def supported_places(board: Board, wanted: VgpuType, *, mixed: bool) -> tuple[int, ...]:
+    """All ids the driver knows for the type in that mode; none where it reports none."""
+    if wanted.mig:
+        return catalog.instance_ids(board, wanted)
+    if mixed:
+        return catalog.mixed_ids(board, wanted)
+    return catalog.same_size_ids(board, wanted) or ()
+
+
+def creatable_places(
+    board: Board, wanted: VgpuType, ids: Sequence[int], neighbours: Iterable[Vgpu]
+) -> tuple[int, ...]:
+    """Those of ``ids`` where the type lies on none of its neighbours."""
+    size = catalog.placement_size(board, wanted)
+    taken = [
+        (each.placement_id, each.placement_id + catalog.placement_size(board, each.type))
+        for each in neighbours
+        if each.placement_id is not None
+    ]
+    return tuple(
+        id_ for id_ in ids if all(id_ + size <= start or id_ >= end for start, end in taken)
+    )
+
+
+LIMITS = catalog.limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What admission looks at. ``instances`` None: MIG mode is off.
+
+    ``any_series``: types of one size may differ in series (A, B, C, Q).
+    """
+
+    board: Board
+    any_series: bool
+    mixed: bool
+    instances: Mapping[int, SimGpuInstance] | None
+    vgpus: Sequence[Vgpu]
+
+    def fingerprint(self) -> tuple[object, ...]:
+        """Equal for two cards that admit the same; hashable."""
+        there = None if self.instances is None else self.instances.values()
+        instances = None if there is None else tuple((each.id, each.profile.id) for each in there)
+        vgpus = tuple((each.type_id, each.instance_id, each.placement_id) for each in self.vgpus)
+        return self.board.key, self.any_series, self.mixed, instances, vgpus
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a vGPU comes to lie."""
+
+    instance_id: int | None
+    placement_id: int | None
+
+
+def admit(card: Card, wanted: VgpuType) -> Seat:
+    """The seat of one more vGPU of the type, or Refused with the resource manager's status."""
+    if card.instances is not None:
+        return _in_instance(card, card.instances, wanted)
+    if wanted.mig:
+        raise RmRefusal(RmStatus.INVALID_OPERATION)
+    return _time_sliced(card, wanted)
+
+
+def _time_sliced(card: Card, wanted: VgpuType) -> Seat:
+    """In mixed-size mode the placement ids decide, else the count."""
+    ids = supported_places(card.board, wanted, mixed=card.mixed)
+    free = creatable_places(card.board, wanted, ids, card.vgpus)
+    most = LIMITS.per_gpu_time_sliced
+    if not card.mixed:
+        _check_same_size(card, wanted)
+        most = min(most, wanted.max_gpu)
+    if len(card.vgpus) >= most or (card.mixed and not free):
+        raise RmRefusal(RmStatus.INSUFFICIENT_RESOURCES)
+    return Seat(None, free[0] if free else None)
+
+
+def _check_same_size(card: Card, wanted: VgpuType) -> None:
+    """The first vGPU fixes the frame buffer size, before R550 the very type."""
+    for each in card.vgpus:
+        alike = each.type.fb_mib == wanted.fb_mib if card.any_series else each.type is wanted
+        if not alike:
+            raise RmRefusal(RmStatus.NOT_SUPPORTED)
+
+
+def _in_instance(card: Card, instances: Mapping[int, SimGpuInstance], wanted: VgpuType) -> Seat:
+    """The lowest GPU instance with the type's partition flag and room.
+
+    INVALID_OPERATION without any such instance; NOT_SUPPORTED where only vGPUs of another size
+    stand in the way.
+    """
+    fitting = sorted(
+        number for number, each in instances.items() if each.profile.id == wanted.mig_id
+    )
+    if not wanted.mig or not fitting:
+        raise RmRefusal(RmStatus.INVALID_OPERATION)
+    if len(card.vgpus) >= LIMITS.per_gpu:
+        raise RmRefusal(RmStatus.INSUFFICIENT_RESOURCES)
+    refusals = set()
+    for number in fitting:
+        inside = [each for each in card.vgpus if each.instance_id == number]
+        refusal = _refuses_inside(wanted, inside)
+        if refusal is None:
+            return Seat(number, _first_inside(card.board, wanted, inside))
+        refusals.add(refusal)
+    full = RmStatus.INSUFFICIENT_RESOURCES
+    raise RmRefusal(full if full in refusals else RmStatus.NOT_SUPPORTED)
+
+
+def _refuses_inside(wanted: VgpuType, inside: Sequence[Vgpu]) -> RmStatus | None:
+    if any(each.type.fb_mib != wanted.fb_mib for each in inside):
+        return RmStatus.NOT_SUPPORTED
+    if len(inside) >= min(wanted.max_per_gi, LIMITS.per_gpu_instance):
+        return RmStatus.INSUFFICIENT_RESOURCES
+    return None
+
+
+def _first_inside(board: Board, wanted: VgpuType, inside: Sequence[Vgpu]) -> int | None:
+    ids = supported_places(board, wanted, mixed=False)
+    free = creatable_places(board, wanted, ids, inside)
+    return free[0] if free else None
+
 
 T = TypeVar("T")
 
@@ -51,7 +207,7 @@ class Vgpus:
             return ()
         try:
             card = self._card(self.all)
-        except Refused:
+        except RmRefusal:
             return ()
         key = card.fingerprint()
         found = _CREATABLE.get(key)
@@ -64,7 +220,7 @@ class Vgpus:
         """How many more of the type could be made one after the other."""
         try:
             key = (self._card(self.all).fingerprint(), wanted.id)
-        except Refused:
+        except RmRefusal:
             return 0
         found = _REMAINING.get(key)
         if found is None:
@@ -77,7 +233,7 @@ class Vgpus:
         while len(more) < wanted.max_gpu:
             try:
                 seat = admit(self._card((*self.all, *more)), wanted)
-            except Refused:
+            except RmRefusal:
                 break
             more.append(self._vgpu("", wanted, seat))
         return len(more)
@@ -88,7 +244,7 @@ class Vgpus:
             raise refusal(errno.EPERM)
         try:
             seat = admit(self._card(self.all), wanted)
-        except Refused as refused:
+        except RmRefusal as refused:
             self._log += log_lines(carrier, refused.status)
             raise refusal(errno.EIO) from None
         self._made += 1
@@ -103,11 +259,11 @@ class Vgpus:
         """EPERM without an idle vGPU, EINVAL: none of its ids, EBUSY: another vGPU lies there."""
         vgpu = self._idle(carrier)
         card = self._card(self.all)
-        if placement_id not in placements.supported(card.board, vgpu.type, mixed=card.mixed):
+        if placement_id not in supported_places(card.board, vgpu.type, mixed=card.mixed):
             raise refusal(errno.EINVAL)
         others = [each for each in self.all if each is not vgpu]
         mates = [each for each in others if each.instance_id == vgpu.instance_id]
-        if not placements.creatable(card.board, vgpu.type, (placement_id,), mates):
+        if not creatable_places(card.board, vgpu.type, (placement_id,), mates):
             raise refusal(errno.EBUSY)
         vgpu.placement_id = placement_id
 
@@ -156,7 +312,7 @@ def _remember(known: dict[object, T], key: object, value: T) -> None:
 def _fits(card: Card, wanted: VgpuType) -> bool:
     try:
         admit(card, wanted)
-    except Refused:
+    except RmRefusal:
         return False
     return True
 

@@ -11,16 +11,15 @@ from types import MappingProxyType
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import LayoutSpec
-from vgpumgr.spec.foreign import migparted, nvidia_smi, vgpu_device_manager
-from vgpumgr.spec.foreign.carried import Exported, Imported
-from vgpumgr.spec.foreign.files import top_keys
-from vgpumgr.spec.foreign.format import Format
+from vgpumgr.spec.foreign import mig_parted, nvidia_smi_listing, vgpu_device_manager
+from vgpumgr.spec.foreign.conversion import ExportedLayouts, ForeignFormat, ImportedLayouts
+from vgpumgr.spec.foreign.shared_format import top_keys
 from vgpumgr.spec.problems import did_you_mean, either
 
-__all__ = ["FORMATS", "Exported", "Imported", "read", "write"]
+__all__ = ["FORMATS", "ExportedLayouts", "ImportedLayouts", "read", "write"]
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {"mig-parted": migparted.FORMAT, "vgpu-device-manager": vgpu_device_manager.FORMAT}
+FORMATS: Mapping[str, ForeignFormat] = MappingProxyType(
+    {"mig-parted": mig_parted.FORMAT, "vgpu-device-manager": vgpu_device_manager.FORMAT}
 )
 
 
@@ -30,7 +29,7 @@ def read(
     config: str = "",
     gpus: Sequence[GpuFacts] = (),
     fleet: Sequence[GpuFacts] = (),
-) -> Imported:
+) -> ImportedLayouts:
     """One configuration of a file of either format, told by its keys, or what nvidia-smi lists.
 
     ``config`` may be empty where the file holds one. ``gpus`` are the GPUs of the one host that
@@ -38,8 +37,8 @@ def read(
     of boards that the catalogue does not hold. Raises SpecError for a file that cannot be read,
     UsageError for a configuration it does not hold.
     """
-    if nvidia_smi.is_listing(data):
-        return nvidia_smi.read(data, gpus)
+    if nvidia_smi_listing.is_listing(data):
+        return nvidia_smi_listing.read(data, gpus)
     keys = top_keys(data, source)
     known = [each for each in FORMATS.values() if each.key in keys]
     if len(known) != 1:
@@ -52,7 +51,7 @@ def write(
     format_name: str,
     layouts: Sequence[LayoutSpec],
     gpus: Mapping[str, Sequence[GpuFacts]] = MappingProxyType({}),
-) -> Exported:
+) -> ExportedLayouts:
     """Layouts as a file of another tool; ``gpus`` by host, for layouts of single devices.
 
     Raises UsageError for a format that we do not write.

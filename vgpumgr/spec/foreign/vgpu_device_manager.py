@@ -19,10 +19,9 @@ from vgpumgr.catalog import Board, VgpuType
 from vgpumgr.model.gpu import MigFacts, MigType
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec
 from vgpumgr.spec.fields import Line, refuse
-from vgpumgr.spec.foreign.boards import Group, Targets, rule_for
-from vgpumgr.spec.foreign.files import Configs, EntryModel, FileModel
-from vgpumgr.spec.foreign.format import Format
-from vgpumgr.spec.foreign.where import Where
+from vgpumgr.spec.foreign.conversion import ForeignFormat
+from vgpumgr.spec.foreign.gpu_filters import GpuFilter, GpuGroup, GpuTargets, rule_for
+from vgpumgr.spec.foreign.shared_format import ForeignConfigs, ForeignEntryModel, ForeignFileModel
 
 T = TypeVar("T", VgpuType, MigType)
 
@@ -43,7 +42,7 @@ def _type(name: str) -> str:
 Counts = dict[Annotated[Line, AfterValidator(_type)], Annotated[int, Field(ge=1, le=256)]]
 
 
-class VgpuEntryModel(EntryModel):
+class VgpuEntryModel(ForeignEntryModel):
     """vGPU types, and how many of each, on some GPUs."""
 
     counts: Counts = Field(alias="vgpu-devices", max_length=64)
@@ -55,14 +54,14 @@ class VgpuEntryModel(EntryModel):
         return self
 
 
-class VgpuFileModel(FileModel):
+class VgpuFileModel(ForeignFileModel):
     """A file of named configurations."""
 
-    configs: Configs[VgpuEntryModel] = Field(alias="vgpu-configs")
+    configs: ForeignConfigs[VgpuEntryModel] = Field(alias="vgpu-configs")
 
 
-def _rules(entry: VgpuEntryModel, targets: Targets) -> list[LayoutRule]:
-    by_layout: dict[GpuLayout, list[Group]] = {}
+def _rules(entry: VgpuEntryModel, targets: GpuTargets) -> list[LayoutRule]:
+    by_layout: dict[GpuLayout, list[GpuGroup]] = {}
     known = False
     for group in targets.of(entry):
         layout = _of_group(group, entry, targets)
@@ -80,7 +79,7 @@ def _rules(entry: VgpuEntryModel, targets: Targets) -> list[LayoutRule]:
     return [rule for layout, groups in by_layout.items() for rule in rule_for(layout, groups)]
 
 
-def _of_group(group: Group, entry: VgpuEntryModel, targets: Targets) -> GpuLayout | None:
+def _of_group(group: GpuGroup, entry: VgpuEntryModel, targets: GpuTargets) -> GpuLayout | None:
     """What these GPUs need before the vGPUs can be made; None where they do not make them."""
     if group.board is not None:
         found = _all_known(entry.counts, {_short(each.profile): each for each in group.board.types})
@@ -143,7 +142,7 @@ def _layout(board: Board, counts: Mapping[VgpuType, int]) -> GpuLayout:
     return GpuLayout(mig=mig, vfs=vfs, mixed_size=mixed or None)
 
 
-def _entries(spec: LayoutSpec, where: Where) -> list[dict[str, Any]]:
+def _entries(spec: LayoutSpec, where: GpuFilter) -> list[dict[str, Any]]:
     """The last match wins there, the first here."""
     found = []
     for rule in reversed(spec.rules):
@@ -163,13 +162,15 @@ def _entries(spec: LayoutSpec, where: Where) -> list[dict[str, Any]]:
     return found
 
 
-def _types(group: Group, instances: Sequence[InstanceGoal], where: Where) -> dict[str, int] | None:
+def _types(
+    group: GpuGroup, instances: Sequence[InstanceGoal], where: GpuFilter
+) -> dict[str, int] | None:
     """The types that have these instances to themselves; None where one has no such type."""
     names = [_alone_in(group, each.profile, where) for each in instances]
     return dict(Counter(map(_short, names))) if all(names) else None
 
 
-def _alone_in(group: Group, profile: str, where: Where) -> str:
+def _alone_in(group: GpuGroup, profile: str, where: GpuFilter) -> str:
     """By the catalogue, or by what the driver of such a board tells; empty for none."""
     if group.board is not None:
         known = catalog.whole_instance_type(group.board, profile)
@@ -180,4 +181,4 @@ def _alone_in(group: Group, profile: str, where: Where) -> str:
     return next((each.profile for each in found if each is not None), "")
 
 
-FORMAT = Format("vgpu-configs", VgpuFileModel, _rules, _entries)
+FORMAT = ForeignFormat("vgpu-configs", VgpuFileModel, _rules, _entries)

@@ -1,4 +1,4 @@
-"""Hosts and their GPUs in the ledger; each method is one transaction."""
+"""Methods of the ledger for hosts, GPUs, layouts and refusals; each is one transaction."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal
-from vgpumgr.store import gpus, hints, hosts, layouts, marks, observe, refusals, turns
-from vgpumgr.store.hints import Hints
-from vgpumgr.store.ledger.session import Session
-from vgpumgr.store.retry import retried
+from vgpumgr.store.database import notify
+from vgpumgr.store.database.commits import retried
+from vgpumgr.store.database.notify import WorkListener
+from vgpumgr.store.ledger import gpus, hosts, layouts, observations, refusals
+from vgpumgr.store.ledger.base import LedgerBase
 
 
-class Fleet(Session):
+class FleetLedger(LedgerBase):
     """Hosts, their GPUs and layouts; a look, an operator or a mark changes them."""
 
     def hosts(self) -> tuple[HostRecord, ...]:
@@ -42,7 +43,7 @@ class Fleet(Session):
             hosts.update_host(connection, record, stamp)
             if before.cordoned and not record.cordoned:
                 refusals.forgive(connection, stamp, host=record.name)
-            hints.tell(connection)
+            notify.notify(connection)
 
     @retried
     def remove_host(self, name: str) -> None:
@@ -55,7 +56,7 @@ class Fleet(Session):
         """Keep a probe made at ``at`` (Unix seconds); Conflict when a GPU's evidence disagrees."""
         fleet = self.fleet_id()
         with self._database.write() as connection:
-            observe.observe(connection, facts, units, at, fleet, self._stamp())
+            observations.observe(connection, facts, units, at, fleet, self._stamp())
 
     @retried
     def observation_failed(self, host: str, error: str) -> None:
@@ -67,22 +68,22 @@ class Fleet(Session):
     def take_host(self, now: float, until: float) -> str | None:
         """The host whose look is due longest, its next look due at ``until`` (Unix seconds)."""
         with self._database.read() as connection:
-            if not turns.any_due(connection, now):
+            if not hosts.any_due(connection, now):
                 return None
         with self._database.write() as connection:
-            return turns.take_host(connection, now, until)
+            return hosts.take_host(connection, now, until)
 
     @retried
     def host_due(self, host: str, at: float) -> None:
         """The next look at a host is due at ``at``; NotFound when it is not enrolled."""
         with self._database.write() as connection:
-            turns.host_due(connection, host, at)
+            hosts.host_due(connection, host, at)
 
-    def hear(self, heard: Callable[[], None]) -> Hints:
+    def hear(self, heard: Callable[[], None]) -> WorkListener:
         """Call ``heard``, in another thread, when another process may have made work: an operation
         ended, a VM waits, a host was changed by its operator. A hint that may fail to come.
         """
-        return Hints(self._database, heard)
+        return WorkListener(self._database, heard)
 
     def gpus(self, host: str | None = None) -> tuple[GpuRecord, ...]:
         """GPUs, of one host or of all."""
@@ -98,7 +99,7 @@ class Fleet(Session):
     def quarantine(self, gpu: str, why: str) -> None:
         """Place nothing on a GPU any more; what is on it stays."""
         with self._database.write() as connection:
-            marks.quarantine(connection, gpu, why, self._stamp())
+            gpus.quarantine(connection, gpu, why, self._stamp())
 
     @retried
     def lift(self, gpu: str) -> None:
@@ -106,8 +107,8 @@ class Fleet(Session):
         with self._database.write() as connection:
             stamp = self._stamp()
             forgiven = refusals.forgive(connection, stamp, gpu=gpu)
-            if not forgiven or marks.is_quarantined(connection, gpu):
-                marks.lift(connection, gpu, stamp)
+            if not forgiven or gpus.is_quarantined(connection, gpu):
+                gpus.lift_quarantine(connection, gpu, stamp)
 
     def refusals(self, operation: str | None = None) -> tuple[Refusal, ...]:
         """What GPUs and hosts refused and no success has closed, the oldest first; all of an

@@ -1,32 +1,101 @@
-"""Connection tickets in the ledger; each method is one transaction."""
+"""Console tickets in the ledger: asked, moved, closed, never deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
+from typing import Any
 
-from vgpumgr.model.ticket import Ticket, TicketMoved
-from vgpumgr.store import hints, tickets
-from vgpumgr.store.ledger.session import Session
-from vgpumgr.store.retry import retried
+from sqlalchemy import Connection, insert, or_, select, update
+
+from vgpumgr.model.codec import printable
+from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState
+from vgpumgr.model.errors import StaleGeneration
+from vgpumgr.store.database import notify
+from vgpumgr.store.database.commits import retried
+from vgpumgr.store.ledger.audit_trail import Stamp, write
+from vgpumgr.store.ledger.base import LedgerBase
+from vgpumgr.store.ledger.rows import decodes
+from vgpumgr.store.schema import ticket
+
+Row = dict[str, Any]
+
+_OPEN = ticket.c.closed_at.is_(None)
+_NAMES = tuple(each.name for each in fields(ConsoleTicket))
+_WHEN = {
+    TicketState.OPEN: "opened_at",
+    TicketState.CONNECTED: "connected_at",
+    TicketState.CLOSED: "closed_at",
+}
 
 
-class Tickets(Session):
+def list_tickets(connection: Connection, ids: Collection[str] = ()) -> tuple[ConsoleTicket, ...]:
+    """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
+    wanted = or_(_OPEN, ticket.c.id.in_(sorted(ids))) if ids else _OPEN
+    query = select(ticket).where(wanted).order_by(ticket.c.asked_at, ticket.c.id)
+    return tuple(ticket_of(row) for row in connection.execute(query))
+
+
+def ask_ticket(connection: Connection, asked: ConsoleTicket, stamp: Stamp) -> None:
+    """Add one."""
+    values = {name: getattr(asked, name) for name in _NAMES}
+    uids = ",".join(str(each) for each in asked.uids)
+    connection.execute(insert(ticket), [{**values, "state": asked.state.value, "uids": uids}])
+    write(connection, stamp, [_told(asked.state, asked.vm, f"for {asked.user}")])
+
+
+def move_tickets(connection: Connection, moves: Iterable[TicketMoved], stamp: Stamp) -> None:
+    """Move tickets; StaleGeneration for one that somebody else moved."""
+    for each in moves:
+        values: Row = {"state": each.state.value, "code": each.code, "next": printable(each.next)}
+        values |= {"why": printable(each.why), _WHEN[each.state]: stamp.at}
+        if each.state is TicketState.OPEN:
+            values |= {"address": each.address, "answer": each.answer}
+        moved = (
+            update(ticket)
+            .where(ticket.c.id == each.ticket, ticket.c.state == each.before.value)
+            .values(**values)
+            .returning(ticket.c.vm)
+        )
+        name = connection.execute(moved).scalar_one_or_none()
+        if name is None:
+            raise StaleGeneration(
+                "the ticket changed since it was read",
+                why=f"ticket {each.ticket} is not {each.before} any more",
+                next="ask for another one",
+            )
+        write(connection, stamp, [_told(each.state, name, each.why or each.address)])
+
+
+def _told(state: TicketState, name: str, detail: str) -> Row:
+    return {"event": f"ticket.{state}", "vm": name, "detail": detail}
+
+
+@decodes(ticket)
+def ticket_of(row: Any) -> ConsoleTicket:
+    """The ticket of a whole row."""
+    found = {name: getattr(row, name) for name in _NAMES}
+    uids = tuple(int(each) for each in row.uids.split(",") if each)
+    return ConsoleTicket(**{**found, "state": TicketState(row.state), "uids": uids})
+
+
+class TicketLedger(LedgerBase):
     """Who asked to connect to a VM, and what became of it."""
 
-    def tickets(self, ids: Collection[str] = ()) -> tuple[Ticket, ...]:
+    def tickets(self, ids: Collection[str] = ()) -> tuple[ConsoleTicket, ...]:
         """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
         with self._database.read() as connection:
-            return tickets.list_tickets(connection, ids)
+            return list_tickets(connection, ids)
 
     @retried
-    def ask_ticket(self, ticket: Ticket) -> None:
+    def ask_ticket(self, ticket: ConsoleTicket) -> None:
         """Write down that somebody wants to connect."""
         with self._database.write() as connection:
-            tickets.ask(connection, ticket, self._stamp())
-            hints.tell(connection)
+            ask_ticket(connection, ticket, self._stamp())
+            notify.notify(connection)
 
     @retried
     def move_tickets(self, moves: Sequence[TicketMoved]) -> None:
         """Move tickets; StaleGeneration, and nothing is written, where another moved one."""
         with self._database.write() as connection:
-            tickets.move(connection, moves, self._stamp())
+            move_tickets(connection, moves, self._stamp())

@@ -7,15 +7,21 @@ as long as they are held.
 """
 
 from vgpumgr.store.schema.columns import metadata
-from vgpumgr.store.schema.fleet import gpu, host, layout, meta
-from vgpumgr.store.schema.images import image, image_copy
-from vgpumgr.store.schema.journal import audit, operation, step, task
-from vgpumgr.store.schema.moves import logoff_move
-from vgpumgr.store.schema.pools import booking, desktop, pool, pool_ask, pool_session
-from vgpumgr.store.schema.promises import MEMORY, VF, allocation, request, unit, vm
-from vgpumgr.store.schema.queue import queue, quota
-from vgpumgr.store.schema.refusals import refusal
-from vgpumgr.store.schema.tickets import ticket
+from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
+from vgpumgr.store.schema.operation_tables import audit, operation, step, task
+from vgpumgr.store.schema.pool_tables import booking, desktop, pool, pool_ask, pool_session
+from vgpumgr.store.schema.vm_tables import (
+    MEMORY,
+    VF,
+    allocation,
+    logoff_move,
+    queue,
+    quota,
+    request,
+    ticket,
+    unit,
+    vm,
+)
 
 SCHEMA_VERSION = 11
 

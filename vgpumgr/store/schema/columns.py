@@ -8,7 +8,7 @@ from sqlalchemy import Column, Float, Integer, MetaData, Text, TypeDecorator
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeEngine
 
-from vgpumgr.store.faults import damaged
+from vgpumgr.store.database.faults import damaged
 
 metadata = MetaData()
 

@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.placement.mixed_fleet import a40
-from vgpumgr.model.defrag import How, Resident, Way
-from vgpumgr.model.placement import Fleet, HostSupply, Placed
+from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet, HostSupply
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer
 from vgpumgr.placement.defrag import one_by_one, without
-from vgpumgr.placement.defrag.choosing import fewest, lightest
-from vgpumgr.placement.defrag.clearing import Clearing
-from vgpumgr.placement.defrag.floor import Floor
-from vgpumgr.placement.defrag.ordering import in_order
+from vgpumgr.placement.defrag.clearings import Clearing
+from vgpumgr.placement.defrag.movable_fleet import MovableFleet
+from vgpumgr.placement.defrag.move_search import fewest, lightest
+from vgpumgr.placement.defrag.relocation import in_order
 
 clearings = st.lists(
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=2),
@@ -26,7 +27,7 @@ clearings = st.lists(
 )
 
 
-def floor_of(*profiles: str) -> tuple[Floor, list[Placed]]:
+def floor_of(*profiles: str) -> tuple[MovableFleet, list[Placed]]:
     """A host per name, with one GPU and a VM that fills it; "" for none."""
     hosts = tuple(
         HostSupply(
@@ -46,9 +47,9 @@ def floor_of(*profiles: str) -> tuple[Floor, list[Placed]]:
             assert isinstance(decision, Placed)
             placer.commit(decision)
             placed.append(decision)
-    ways = {host.name: Way(how=How.LIVE) for host in hosts}
+    ways = {host.name: MoveRoute(how=MoveMode.LIVE) for host in hosts}
     residents = [Resident(placed=each, ways=ways, gpu_mib=1) for each in placed]
-    return Floor(Fleet(hosts=hosts), residents), placed
+    return MovableFleet(Fleet(hosts=hosts), residents), placed
 
 
 def test_who_wait_for_each_other_are_parted_by_a_hop() -> None:

@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from benchmarks.placement.repacking.checker import check
 from benchmarks.placement.repacking.snapshots import Snapshot, shapes, snapshot
 from tests.placement_checker import complaints
-from vgpumgr.model.defrag import Empty, How, Moves, NoMoves, Resident, Room, Way
-from vgpumgr.model.placement import Fleet, Placed
+from vgpumgr.model.defrag import (
+    DefragMoves,
+    EmptyGpus,
+    FreeRoom,
+    MoveMode,
+    MoveRoute,
+    NoDefragMoves,
+    Resident,
+)
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer
 from vgpumgr.placement.defrag import plan_moves
@@ -21,8 +30,8 @@ from vgpumgr.placement.defrag import plan_moves
 SHAPES = shapes()
 
 
-def of(snap: Snapshot, *, most: int | None = None, **goal: int) -> Moves | NoMoves:
-    return plan_moves(snap.fleet, snap.residents, Empty(**goal), most=most)
+def of(snap: Snapshot, *, most: int | None = None, **goal: int) -> DefragMoves | NoDefragMoves:
+    return plan_moves(snap.fleet, snap.residents, EmptyGpus(**goal), most=most)
 
 
 def with_residents(snap: Snapshot, *residents: Resident) -> Snapshot:
@@ -35,7 +44,7 @@ def test_every_step_is_feasible(name: str, seed: int) -> None:
     snap = snapshot(SHAPES[name], 16, seed)
     wanted = snap.allowed - 1
     found = of(snap, gpus=wanted)
-    assert isinstance(found, Moves)
+    assert isinstance(found, DefragMoves)
     check(snap.fleet, snap.residents, found.moves, wanted)
 
 
@@ -58,9 +67,9 @@ def test_no_fewer_moves_would_do(name: str, seed: int, empty: int) -> None:
     snap = small(name, seed)
     found, least = of(snap, gpus=empty), fewest_by_force(snap, empty)
     if least is None:
-        assert isinstance(found, NoMoves)
+        assert isinstance(found, NoDefragMoves)
     else:
-        assert isinstance(found, Moves)
+        assert isinstance(found, DefragMoves)
         check(snap.fleet, snap.residents, found.moves, empty)
         assert len(found.moves) - sum(move.hop for move in found.moves) == least
 
@@ -71,7 +80,7 @@ def test_no_fewer_moves_would_do(name: str, seed: int, empty: int) -> None:
 def test_the_fewest_is_said_only_of_those(name: str, seed: int, empty: int) -> None:
     snap = small(name, seed)
     found, least = of(snap, gpus=empty), fewest_by_force(snap, empty)
-    if isinstance(found, Moves):
+    if isinstance(found, DefragMoves):
         assert least is not None
         check(snap.fleet, snap.residents, found.moves, empty)
         assert not found.fewest or len(found.moves) == least
@@ -113,15 +122,15 @@ def test_room_is_made_for_requests(name: str, profile: str) -> None:
     snap = snapshot(SHAPES[name], 16, 5)
     request = VmSpec(name="big", vcpus=2, memory_mib=1024, gpus=(GpuRequest(profile=profile),))
     for count in range(1, 16):
-        found = plan_moves(snap.fleet, snap.residents, Room(request=request, count=count))
-        assert isinstance(found, Moves)
+        found = plan_moves(snap.fleet, snap.residents, FreeRoom(request=request, count=count))
+        assert isinstance(found, DefragMoves)
         assert placed_after(snap, found, request, count) == []
         if found.moves:
             return
     pytest.fail("no count needs a move")
 
 
-def placed_after(snap: Snapshot, found: Moves, request: VmSpec, count: int) -> list[str]:
+def placed_after(snap: Snapshot, found: DefragMoves, request: VmSpec, count: int) -> list[str]:
     """What is wrong with the VMs after the moves and so many of the request on top."""
     at = {each.placed.request.name: each.placed for each in snap.residents}
     for move in found.moves:
@@ -143,16 +152,16 @@ def test_a_vm_that_stays_is_left_alone_and_named() -> None:
     first = snap.residents[0]
     stuck = [replace(each, ways={}, stays="it was adopted") for each in snap.residents]
     found = of(with_residents(snap, *stuck), gpus=snap.allowed)
-    assert isinstance(found, NoMoves)
+    assert isinstance(found, NoDefragMoves)
     assert f"{first.placed.request.name} stays: it was adopted" in {o.text for o in found.obstacles}
 
 
 def test_ways_are_kept() -> None:
     snap = snapshot(SHAPES["1-D"], 16, 0)
-    only = {host.name: Way(how=How.COLD, copies=True) for host in snap.fleet.hosts[:8]}
+    only = {host.name: MoveRoute(how=MoveMode.COLD, copies=True) for host in snap.fleet.hosts[:8]}
     moved = [replace(each, ways=only, disk_mib=4096) for each in snap.residents]
     found = of(with_residents(snap, *moved), gpus=3)
-    assert isinstance(found, Moves)
+    assert isinstance(found, DefragMoves)
     assert {move.target.host for move in found.moves} <= set(only)
     assert {(move.mib, move.pause_s) for move in found.moves} == {(4096, 4)}
 
@@ -160,16 +169,16 @@ def test_ways_are_kept() -> None:
 def test_more_moves_than_allowed_are_counted() -> None:
     snap = snapshot(SHAPES["1-D"], 16, 0)
     found = of(snap, gpus=6)
-    assert isinstance(found, Moves)
+    assert isinstance(found, DefragMoves)
     refused = of(snap, most=1, gpus=6)
-    assert isinstance(refused, NoMoves)
+    assert isinstance(refused, NoDefragMoves)
     assert refused.needs == len(found.moves)
 
 
 def test_a_goal_that_is_reached_needs_no_moves() -> None:
     snap = snapshot(SHAPES["1-D"], 16, 0)
-    assert of(with_residents(snap), gpus=16) == Moves(moves=(), fewest=True)
-    assert of(with_residents(snap), gpus=17) == NoMoves(reachable=16)
+    assert of(with_residents(snap), gpus=16) == DefragMoves(moves=(), fewest=True)
+    assert of(with_residents(snap), gpus=17) == NoDefragMoves(reachable=16)
 
 
 def test_blocked_gpus_and_hosts_are_named() -> None:
@@ -177,6 +186,6 @@ def test_blocked_gpus_and_hosts_are_named() -> None:
     first, second, *rest = snap.fleet.hosts
     ill = replace(first, gpus=(replace(first.gpus[0], blocked="quarantined: Xid 79"),))
     hosts = (ill, replace(second, blocked="cordoned"), *rest)
-    found = plan_moves(Fleet(hosts=hosts), (), Empty(gpus=16))
-    assert isinstance(found, NoMoves)
+    found = plan_moves(Fleet(hosts=hosts), (), EmptyGpus(gpus=16))
+    assert isinstance(found, NoDefragMoves)
     assert [each.text for each in found.obstacles] == ["quarantined: Xid 79", "cordoned"]

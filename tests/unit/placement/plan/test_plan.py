@@ -9,16 +9,17 @@ import pytest
 
 from tests.property.boards import MIG, UNITS
 from tests.unit.placement.test_place import gpu, host, vm
-from vgpumgr.model.placement import Fleet, FreeVf, GpuSupply
+from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply
 from vgpumgr.model.vm import Affinity, GpuRequest, PlacementPolicy, VmSpec
-from vgpumgr.placement import plan as planning
-from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.plan import NoPlan, Plan, Worth, fleet_program, make, make_plan
-from vgpumgr.placement.plan.classes import MOST_CLASSES, classes_of
-from vgpumgr.placement.plan.fleet_program import FleetProgram
-from vgpumgr.placement.plan.groups import group_key, groups_of
-from vgpumgr.placement.state import FleetState
-from vgpumgr.placement.table.states import StateTable
+from vgpumgr.placement.capacity_plan import fleet_program, plan_maker
+from vgpumgr.placement.capacity_plan.fleet_program import FleetProgram
+from vgpumgr.placement.capacity_plan.host_pools import MOST_CLASSES, classes_of
+from vgpumgr.placement.capacity_plan.plan_maker import make_plan
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan, group_key, groups_of
+from vgpumgr.placement.capacity_plan.state_transitions import StateWorth
+from vgpumgr.placement.resources.demand import demand_of
+from vgpumgr.placement.resources.host_state import FleetState
+from vgpumgr.placement.tables.gpu_states import StateTable
 
 pytest.importorskip("highspy")
 
@@ -30,13 +31,13 @@ def free_size(name: str, *held: int, model: str = "T4") -> GpuSupply:
     return replace(gpu(name, *held), same_size=False, model=model)
 
 
-def quota(plan: Plan, request: VmSpec) -> list[float]:
+def quota(plan: CapacityPlan, request: VmSpec) -> list[float]:
     """By class."""
     group = plan.groups[group_key(demand_of(request, LEAST, founding=False))]
     return [round(float(each), 2) for each in plan.quotas[:, group]]
 
 
-def prices(plan: Plan) -> dict[str, int]:
+def prices(plan: CapacityPlan) -> dict[str, int]:
     return {part.kind.profile: round(price) for part, price in plan.prices}
 
 
@@ -58,7 +59,7 @@ def test_what_must_go_somewhere_keeps_its_place_there() -> None:
     assert plan.fits == pytest.approx(32, abs=0.1)
 
 
-def scarce() -> Plan:
+def scarce() -> CapacityPlan:
     """Three of ten VMs want the one new GPU; when it is full the old ones have room for 32."""
     hosts = [host(f"old{n}", free_size(f"o{n}")) for n in range(8)]
     hosts.append(host("new", free_size("n", model="L4")))
@@ -124,7 +125,7 @@ def test_a_gpu_is_worth_what_still_fits() -> None:
     state = FleetState(Fleet(hosts=(host("h", *(free_size(f"g{n}", n) for n in (1, 4, 8, 13))),)))
     table = StateTable(state.boards)
     rows = np.array([table.row_of(each) for each in state.hosts[0].gpus])
-    worth = Worth(plan.prices, table).of(rows)
+    worth = StateWorth(plan.prices, table).of(rows)
     assert worth.round().tolist() == [750, 750, 500, 0]
 
 
@@ -180,10 +181,10 @@ FLEET = Fleet(hosts=(host("h", free_size("a")),))
 
 
 def test_there_is_no_plan_without_history_hosts_or_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert make_plan(FLEET, [vm("T4-4Q")] * (make.FEWEST - 1)) is NoPlan.TOO_FEW
+    assert make_plan(FLEET, [vm("T4-4Q")] * (plan_maker.FEWEST - 1)) is NoPlan.TOO_FEW
     assert make_plan(Fleet(hosts=()), [vm("T4-4Q")] * 500) is NoPlan.NO_ROOM
     assert make_plan(FLEET, [vm("no-such")] * 500) is NoPlan.NO_ROOM
-    monkeypatch.setattr(make, "solver_is_there", lambda: False)
+    monkeypatch.setattr(plan_maker, "solver_is_there", lambda: False)
     assert make_plan(FLEET, [vm("T4-4Q")] * 500) is NoPlan.NO_SOLVER
 
 
@@ -213,9 +214,3 @@ def test_hosts_nearly_alike_are_one_class_where_there_would_be_too_many() -> Non
     many = [host(f"h{n}", free_size(f"g{n}"), memory_mib=65536 + n) for n in range(200)]
     assert len(set(classes_of(few))) == 5
     assert len(set(classes_of(many))) < MOST_CLASSES
-
-
-def test_the_public_names() -> None:
-    assert set(planning.__all__) == {
-        "FEWEST", "NoPlan", "Plan", "Tally", "Worth", "make_plan", "penalty",
-    }  # fmt: skip

@@ -7,26 +7,30 @@ import pytest
 
 from tests.unit.placement.test_place import vm
 from vgpumgr.model.vm import PlacementPolicy
-from vgpumgr.placement.demand import demand_of
-from vgpumgr.placement.plan import Plan, Tally, penalty
-from vgpumgr.placement.plan.groups import group_key
-from vgpumgr.placement.plan.quotas import FREE
+from vgpumgr.placement.capacity_plan.quota_plan import (
+    FREE,
+    CapacityPlan,
+    QuotaTally,
+    group_key,
+    penalty,
+)
+from vgpumgr.placement.resources.demand import demand_of
 
 DEMAND = demand_of(vm("T4-4Q"), PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
 OTHER = demand_of(vm("T4-8Q"), PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
 
 
-def tally(*quotas: float) -> Tally:
+def tally(*quotas: float) -> QuotaTally:
     """One class for each quota, with a host of the same number, and a host that is new."""
     hosts = [f"h{n}" for n in range(len(quotas))]
-    plan = Plan(
+    plan = CapacityPlan(
         classes={name: n for n, name in enumerate(hosts)},
         groups={group_key(DEMAND): 0},
         quotas=np.array([[quota] for quota in quotas]),
         prices=(),
         fits=1.0,
     )
-    return Tally(plan, [*hosts, "new"])
+    return QuotaTally(plan, [*hosts, "new"])
 
 
 def test_up_to_the_quota_is_free_and_twice_as_much_costs_a_gpu() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.unit.placement.test_place import gpu, host, vm
-from vgpumgr.model.placement import Fleet, Placed
-from vgpumgr.model.queue import Running, Turn, Waiting
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.queue import QueueDecision, RunningVm, WaitingVm
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.terms import Terms
-from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.model.supply import Fleet
+from vgpumgr.model.vm import PlacementPolicy, Terms, VmSpec
 from vgpumgr.placement import Placer
 from vgpumgr.placement.queue import turn
 
@@ -29,13 +29,13 @@ def fleet_of(hosts: int = 1, gpus: int = 1, vcpus: int = 64) -> Fleet:
 
 def waits(
     name: str, *profiles: str, since: float = 0.0, tenant: str = "default", **terms: object
-) -> Waiting:
+) -> WaitingVm:
     """A request by profiles (none: a VM without GPUs)."""
     spec = vm(*profiles, name=name, tenant=tenant)
-    return Waiting(vm=spec, since=since, terms=Terms(**terms))  # type: ignore[arg-type]
+    return WaitingVm(vm=spec, since=since, terms=Terms(**terms))  # type: ignore[arg-type]
 
 
-def whole(name: str, count: int = 1, **more: object) -> Waiting:
+def whole(name: str, count: int = 1, **more: object) -> WaitingVm:
     """A request for whole GPUs."""
     return waits(name, *["passthrough"] * count, **more)  # type: ignore[arg-type]
 
@@ -45,36 +45,36 @@ class Scene:
 
     def __init__(self, fleet: Fleet) -> None:
         self.placer = Placer(fleet, PlacementPolicy.DEPTH_FIRST)
-        self.running: list[Running] = []
+        self.running: list[RunningVm] = []
 
-    def runs(self, each: Waiting, since: float = 0.0) -> Running:
+    def runs(self, each: WaitingVm, since: float = 0.0) -> RunningVm:
         """It has started at ``since``, where the placer says."""
         placed = self.placer.decide(each.vm)
         assert isinstance(placed, Placed), each.vm.name
         self.placer.commit(placed)
-        self.running.append(Running(placed=placed, since=since, terms=each.terms))
+        self.running.append(RunningVm(placed=placed, since=since, terms=each.terms))
         return self.running[-1]
 
     def turn(
         self,
-        *waiting: Waiting,
+        *waiting: WaitingVm,
         quotas: Sequence[Quota] = (),
         now: float = NOW,
         **more: object,
-    ) -> Turn:
+    ) -> QueueDecision:
         """One turn over these."""
         return turn(self.placer, waiting, self.running, quotas, now, **more)  # type: ignore[arg-type]
 
 
-def started(found: Turn) -> list[str]:
+def started(found: QueueDecision) -> list[str]:
     return [each.waiting.vm.name for each in found.starts]
 
 
-def why(found: Turn) -> dict[str, str]:
+def why(found: QueueDecision) -> dict[str, str]:
     return {each.waiting.vm.name: str(each.why) for each in found.waits}
 
 
-def text(found: Turn, name: str) -> str:
+def text(found: QueueDecision, name: str) -> str:
     return next(each.text for each in found.waits if each.waiting.vm.name == name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.placement.queue.scenes import NOW, Scene, fleet_of, started, text, waits, whole, why
-from vgpumgr.model.queue import Reservation
+from vgpumgr.model.queue import RoomReservation
 
 
 def busy(runtime: float | None = 500.0) -> Scene:
@@ -19,7 +19,7 @@ def test_room_is_kept_where_it_is_there_the_soonest_and_the_line_says_when() -> 
     scene.runs(whole("sooner", runtime_s=500.0), since=NOW)
     found = scene.turn(whole("next"))
     assert found.reservations == (
-        Reservation(name="next", host="h2", by=NOW + 500.0, ends=("sooner",)),
+        RoomReservation(name="next", host="h2", by=NOW + 500.0, ends=("sooner",)),
     )
     assert text(found, "next") == (
         "no host has enough free capacity; capacity is reserved on h2, available in 9 "
@@ -61,7 +61,7 @@ def test_a_host_once_chosen_stays() -> None:
     scene = Scene(fleet_of(2))
     for name, runtime in (("a", 900.0), ("b", 500.0)):
         scene.runs(whole(name, runtime_s=runtime), since=NOW)
-    before = Reservation(name="next", host="h1", by=NOW + 900.0, ends=("a",))
+    before = RoomReservation(name="next", host="h1", by=NOW + 900.0, ends=("a",))
     found = scene.turn(whole("next"), reservations=(before,))
     assert found.reservations == (before,)
     assert [event.code for event in found.events] == []
@@ -71,8 +71,10 @@ def test_a_reservation_that_cannot_be_kept_is_made_anew() -> None:
     scene = Scene(fleet_of(2))
     scene.runs(whole("a", runtime_s=500.0), since=NOW)
     scene.runs(whole("b", runtime_s=900.0), since=NOW)
-    wrong = Reservation(name="next", host="h2", by=NOW, ends=())
-    found = scene.turn(whole("next"), reservations=(wrong, Reservation(name="x", host="y", by=0.0)))
+    wrong = RoomReservation(name="next", host="h2", by=NOW, ends=())
+    found = scene.turn(
+        whole("next"), reservations=(wrong, RoomReservation(name="x", host="y", by=0.0))
+    )
     assert [(each.name, each.host) for each in found.reservations] == [("next", "h1")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.placement.queue.scenes import Scene, fleet_of, started, text, waits, whole, why
-from vgpumgr.model.queue import Rules
+from vgpumgr.model.queue import QueueRules
 from vgpumgr.model.quota import Amount, Quota
 
 DAY = 86_400.0
@@ -32,7 +32,7 @@ def test_who_has_waited_a_day_longer_counts_as_a_class_higher() -> None:
 
 def test_who_is_overdue_goes_first_in_its_class_and_in_no_other() -> None:
     """However long it runs; who waited twice as long comes before, too."""
-    now, overdue = 9 * 3600.0, Rules().overdue_s
+    now, overdue = 9 * 3600.0, QueueRules().overdue_s
     short = whole("short", since=now - overdue + 1, runtime_s=60.0)
     long = whole("long", since=now - overdue, runtime_s=90_000.0)
     longer = whole("longer", since=now - 2 * overdue, runtime_s=900_000.0)
@@ -135,7 +135,7 @@ def test_tenants_of_equal_priority_share_by_weight() -> None:
 
 
 def test_long_work_does_not_fill_what_is_kept_for_short_work() -> None:
-    rules = Rules(kept_for_short=0.25, short_s=600.0)
+    rules = QueueRules(kept_for_short=0.25, short_s=600.0)
     line = [waits(f"long{n}", "T4-4Q", since=n, runtime_s=9000.0) for n in range(4)]
     found = Scene(fleet_of()).turn(*line, rules=rules)
     assert started(found) == ["long0", "long1", "long2"]

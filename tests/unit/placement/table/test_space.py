@@ -7,10 +7,9 @@ from collections import Counter
 import pytest
 
 from benchmarks.placement.pools.boards import TableBoard, mig_board, vdi_board
-from vgpumgr.placement.board import BoardBook
-from vgpumgr.placement.gpu_state import GpuState
-from vgpumgr.placement.table.lumps import alike
-from vgpumgr.placement.table.space import StateSpace, state_space
+from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
+from vgpumgr.placement.scores.state_values import state_classes
+from vgpumgr.placement.tables.state_space import StateSpace, state_space
 
 STARTS = {0: range(7), 1: (0, 2, 4, 6), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 5: (0,)}
 SIZES, SLICES = (1, 2, 2, 4, 4, 8), (1, 1, 2, 3, 4, 7)
@@ -77,7 +76,7 @@ def test_each_vm_frees_what_it_took(board: str, request: pytest.FixtureRequest) 
 
 
 def test_a_gpu_is_found_by_what_is_on_it(mig: TableBoard) -> None:
-    gpu = GpuState("", mig.supply, BoardBook())
+    gpu = GpuOccupancy("", mig.supply, BoardBook())
     assert mig.space.number(gpu) == 0
     offer = next(each for each in mig.supply.offers if each.profile == "1g.10gb+me")
     gpu.take(offer, gpu.spots(offer)[0])
@@ -85,12 +84,12 @@ def test_a_gpu_is_found_by_what_is_on_it(mig: TableBoard) -> None:
 
 
 def test_too_many_states_are_not_enumerated(mig: TableBoard) -> None:
-    gpu = GpuState("", mig.supply, BoardBook())
+    gpu = GpuOccupancy("", mig.supply, BoardBook())
     assert state_space(gpu, mig.space.parts, most=700) is None
 
 
 def test_alike_states_are_one_class(mig: TableBoard) -> None:
-    classes = alike(mig.space)
+    classes = state_classes(mig.space)
     assert len(set(classes.tolist())) == 273
     for state, number in enumerate(classes.tolist()):
         first = classes.tolist().index(number)

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.placement.pools.boards import TableBoard, mig_board, vdi_board
-from vgpumgr.placement.table.flow import Flow
-from vgpumgr.placement.table.lumps import alike
-from vgpumgr.placement.table.pool import by_worth
-from vgpumgr.placement.table.space import StateSpace
-from vgpumgr.placement.table.values import state_values
+from benchmarks.placement.pools.table_pool import by_worth
+from vgpumgr.placement.scores.state_values import FluidModel, state_classes, state_values
+from vgpumgr.placement.tables.state_space import StateSpace
 
 UNIFORM = [1.0] * 6
 ONE_G, SEVEN_G = 0, 5
@@ -35,7 +33,7 @@ def test_an_empty_gpu_is_the_best_and_a_full_one_costs_about_itself(
 
 
 def test_states_that_are_alike_are_worth_the_same(board: TableBoard, values: np.ndarray) -> None:
-    classes = alike(board.space)
+    classes = state_classes(board.space)
     for number in range(273):
         assert np.ptp(values[classes == number]) == 0
 
@@ -69,7 +67,9 @@ GPUS = 6.0
 def test_losses_balance_what_one_gpu_more_changes() -> None:
     """In a plain model, by differences: what is lost now and later is even in all states."""
     space = vdi_board().space
-    flow = Flow(space, alike(space), np.array([1.5, 1.0, 0.8, 0.5, 0.3, 0.2]), SIZES, GPUS)
+    flow = FluidModel(
+        space, state_classes(space), np.array([1.5, 1.0, 0.8, 0.5, 0.3, 0.2]), SIZES, GPUS
+    )
     worth = np.sqrt(np.array(space.free, float))
     shares = flow.settle(flow.empty(), worth, 50)
     found = flow.losses(shares, worth)
@@ -85,7 +85,7 @@ def test_losses_balance_what_one_gpu_more_changes() -> None:
 
 
 def model(
-    flow: Flow, space: StateSpace, counts: np.ndarray, worth: np.ndarray
+    flow: FluidModel, space: StateSpace, counts: np.ndarray, worth: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """How the numbers of GPUs by state change, and the units lost, per mean lifetime."""
     drift, lost = np.zeros(len(counts)), 0.0

@@ -1,0 +1,191 @@
+"""The controller as a process: its ledger and hosts, its status file, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vgpumgr import API_VERSION
+from vgpumgr.app.composition import App
+from vgpumgr.app.config import Config, Unasked
+from vgpumgr.app.console_proxy import ticket_service
+from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.controller_events import Event, EventKind
+from vgpumgr.engine.controller.cycle_schedule import Status
+from vgpumgr.engine.controller.cycle_threads import ThreadTurns
+from vgpumgr.engine.controller.host_cycle import TurnEnd
+from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import ClaimLost, Conflict, LedgerError
+from vgpumgr.store.admin.opening import file_path
+
+# While nothing changes it is written so often, in seconds: its age tells whether we live.
+FRESH_S = 10.0
+
+
+class StatusFile:
+    """Written by one process; a file that cannot be written stops nobody."""
+
+    def __init__(self, path: Path, interval_s: float) -> None:
+        self._path = path
+        self._head = {
+            "apiVersion": API_VERSION,
+            "kind": "ServeStatus",
+            "pid": os.getpid(),
+            "started_at": time.time(),
+            "interval_s": interval_s,
+        }
+        self._last = Status(at=0.0)
+
+    def show(self, status: Status) -> None:
+        """Write it, if it says anything new."""
+        same = replace(status, at=self._last.at) == self._last
+        if not same or status.at - self._last.at >= FRESH_S:
+            self._write(status, running=True)
+
+    def close(self) -> None:
+        """Say that we have ended."""
+        self._write(self._last, running=False)
+
+    def _write(self, status: Status, *, running: bool) -> None:
+        self._last = status
+        text = json.dumps({**self._head, "running": running, **to_plain(status)}, indent=1)
+        # A name that nobody foresees, and never what is there: the folder may be shared.
+        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
+        with suppress(OSError):
+            try:
+                with draft.open("x") as stream:
+                    stream.write(text)
+                draft.replace(self._path)
+            except OSError:
+                draft.unlink(missing_ok=True)
+
+
+# Between two lives, in seconds; and how much longer than one host call an end may take.
+_PAUSE_S, _GRACE_S = 2.0, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOptions:
+    """``workers`` is how many hosts are worked on at once, ``status`` the file for lookers."""
+
+    interval_s: float
+    workers: int
+    status: Path
+
+
+class ControllerProcess:
+    """Serves until :meth:`end` is called, which a signal handler may do."""
+
+    def __init__(
+        self, config: Config, options: ControllerOptions, emit: Callable[[Event], None]
+    ) -> None:
+        self._config = config
+        self._options = options
+        self._emit = emit
+        self._stop = threading.Event()
+        self._turns: ThreadTurns[TurnEnd] | None = None
+
+    @property
+    def ending(self) -> bool:
+        """Was it told to end?"""
+        return self._stop.is_set()
+
+    def end(self) -> None:
+        """Let the running host calls end, then return."""
+        self._stop.set()
+        if self._turns is not None:
+            self._turns.wake()
+
+    def run(self) -> bool:
+        """Serve; False where at the end a thread still waits for a host.
+
+        A ledger whose claims were lost (its server went away) is opened anew, until it can be.
+        Conflict where another process serves the same file.
+        """
+        known = False
+        while True:
+            try:
+                with self._life() as controller:
+                    known = True
+                    return self._serve(controller)
+            except LedgerError as error:
+                if not known:
+                    raise
+                self._emit(_failed(error))
+            if self.ending:
+                return True
+            time.sleep(_PAUSE_S)
+
+    def once(self) -> tuple[Status, bool]:
+        """One turn of every host: how things stand, and have all threads ended?"""
+        with self._life(tickets=False) as controller:
+            status = controller.once()
+            return status, controller.finish(self._grace_s)
+
+    def _serve(self, controller: Controller) -> bool:
+        try:
+            controller.run()
+        except ClaimLost:
+            # A thread that does not end must not meet what the next life does.
+            if not controller.finish(self._grace_s):
+                raise SystemExit(1) from None
+            raise
+        return controller.finish(self._grace_s)
+
+    @property
+    def _grace_s(self) -> float:
+        return self._config.call_timeout_s + _GRACE_S
+
+    @contextmanager
+    def _life(self, *, tickets: bool = True) -> Iterator[Controller]:
+        app, status = App(self._config), StatusFile(self._options.status, self._options.interval_s)
+        app.stop = self._stop
+        app.unasked = True
+        with closing(app):
+            self._be_the_only_one(app)
+            self._turns = ThreadTurns(self._options.workers, app.engine.clock)
+            beside: ThreadTurns[bool] = ThreadTurns(3, app.engine.clock)
+            pace = Pace(self._options.interval_s)
+            with closing(status), self._tickets(app) if tickets else nullcontext():
+                yield Controller(
+                    app.engine,
+                    self._turns,
+                    pace,
+                    emit=self._emit,
+                    show=status.show,
+                    beside=beside,
+                    most_fragmented=self._config.defrag_threshold,
+                    evacuates=self._config.evacuate is Unasked.AUTOMATIC,
+                    defrags=self._config.defrag_mode is Unasked.AUTOMATIC,
+                )
+
+    def _tickets(self, app: App) -> AbstractContextManager[None]:
+        return ticket_service(
+            app.engine,
+            open_s=self._config.ticket_s,
+            timeout_s=self._config.call_timeout_s,
+            emit=self._emit,
+        )
+
+    def _be_the_only_one(self, app: App) -> None:
+        """A file has one writer at a time, so one controller is all that it can use."""
+        if file_path(self._config.ledger) is None or app.writable_ledger.claim("serve"):
+            return
+        raise Conflict(
+            f"another `vgpumgr serve` works on {self._config.ledger}",
+            why="a ledger file has one; several share a ledger on PostgreSQL",
+            next="systemctl status vgpumgr-serve, or fuser -v LEDGER.locks/serve",
+        )
+
+
+def _failed(error: LedgerError) -> Event:
+    text = f"{error.message}: {error.why}; the ledger is reopened"
+    return Event(kind=EventKind.LEDGER_FAILED, text=text, next=error.next)

@@ -1,1 +1,0 @@
-"""Doors to consoles: the VNC handshake on both sides, the password, the listener, the thread."""

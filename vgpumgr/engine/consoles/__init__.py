@@ -1,0 +1,1 @@
+"""Console connections to VMs: requested by users, handed out by `serve`."""

@@ -1,0 +1,219 @@
+"""The loop of `serve`: due cycles started, dead workers noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
+
+from vgpumgr.engine.controller import fleet_tasks, host_cycle
+from vgpumgr.engine.controller.controller_events import Emit, Event, LedgerState
+from vgpumgr.engine.controller.cycle_context import HostMemory, OperationClaims, Shared, Turn
+from vgpumgr.engine.controller.cycle_schedule import HostBook, OpenOperation, Status
+from vgpumgr.engine.controller.cycle_threads import Ended, Lane, SerialTurns, Turns, watched
+from vgpumgr.engine.controller.fleet_tasks import NEVER, BesideTurns, GaugeWatch, MoveTurn
+from vgpumgr.engine.controller.host_cycle import TurnEnd
+from vgpumgr.engine.controller.look_backoff import Pace, Patience
+from vgpumgr.engine.controller.operation_recovery import Closing
+from vgpumgr.engine.controller.orphaned_operations import LeftBehind
+from vgpumgr.engine.operations.operation_status import status
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.model.errors import ClaimLost, LedgerError, NotFound
+from vgpumgr.model.operation import OperationRecord
+
+# How long a round waits for a turn to end before it looks for other work, in seconds.
+BEAT_S = 1.0
+
+
+class Controller:
+    """Gives hosts, the queue and the pools their turns until ``session.stop`` is set. Turns of no
+    host run in lanes of their own, ``beside`` (none: in the thread of the loop).
+
+    ``show`` hears once a round how things stand. Moves are proposed where more free GPU memory
+    than ``most_fragmented`` is of no use; where it ``defrags`` by itself, those that cut nobody off
+    are made. ``evacuates``: hosts that do not answer and are proven off are evacuated unasked.
+    ClaimLost ends the work of a process: what it had claimed is another's, and it begins anew.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        turns: Turns[TurnEnd],
+        pace: Pace,
+        *,
+        emit: Emit,
+        show: Callable[[Status], None] = lambda _: None,
+        beside: Turns[bool] | None = None,
+        most_fragmented: float = NEVER,
+        evacuates: bool = False,
+        defrags: bool = False,
+    ) -> None:
+        self._session = session
+        self._turns = turns
+        self._pace = pace
+        self._emit = emit
+        self._show = show
+        patience = Patience(session.clock.monotonic)
+        self._shared = Shared(OperationClaims(session.ledger), patience, evacuates=evacuates)
+        self._book = HostBook(session.clock, pace, emit)
+        close = Closing(session.ledger, session.clock, patience, emit)
+        self._gauge = GaugeWatch(session, most_fragmented, emit)
+        moves = MoveTurn(session, patience, self._gauge, emit, automatic=defrags)
+        jobs = {
+            fleet_tasks.QUEUE_THREAD: lambda lane: fleet_tasks.take(
+                session, lane, self._shared, emit
+            ),
+            fleet_tasks.POOL_THREAD: fleet_tasks.PoolTurn(session, patience, emit).take,
+            fleet_tasks.MOVE_THREAD: moves.take,
+        }
+        self._beside = BesideTurns(session, beside or SerialTurns(session.clock), jobs, emit)
+        self._dead = LeftBehind(session, self._shared, pace.interval_s, close)
+        self._state = LedgerState(session.ledger, emit)
+
+    def run(self) -> None:
+        """Round after round; what other processes hint at is looked at without waiting."""
+        with closing(self._session.ledger.hear(self._hint)):
+            while not self._session.stop.is_set():
+                self.round(BEAT_S)
+
+    def round(self, wait_s: float = 0.0) -> None:
+        """What has ended, what was left by the dead, what is due; waits for ends so long."""
+        try:
+            self._collect(wait_s)
+            open_ = self._session.ledger.operations(open_only=True)
+            if not self._session.stop.is_set():
+                self._dead.make_due(open_, self._can_begin)
+                self._begin_due()
+                self._beside.begin_due()
+            self._beside.collect()
+            self._state.tell_frozen()
+            self._gauge.look()
+            self._show(self._status(open_))
+            self._state.works()
+        except ClaimLost:
+            raise
+        except LedgerError as error:
+            self._state.failed(error)
+
+    def once(self) -> Status:
+        """One turn of every host, side by side; how things stand when all have ended or hang."""
+        ledger = self._session.ledger
+        waiting = [host.name for host in ledger.hosts()]
+        self._dead.close_orphans(ledger.operations(open_only=True), waiting)
+        while waiting or self._running:
+            while waiting and self._turns.free > 0:
+                self._begin(waiting.pop(0))
+            self._collect(BEAT_S)
+            if self._session.stop.is_set():
+                break
+        else:
+            self._gauge.look()
+            self._beside.once(BEAT_S)
+        self._state.tell_frozen()
+        status = self._status(ledger.operations(open_only=True))
+        self._show(status)
+        return status
+
+    def finish(self, within_s: float) -> bool:
+        """Let every turn end after the host call that runs; have all ended in time?"""
+        self._turns.stop()
+        self._beside.stop()
+        until = self._session.clock.monotonic() + within_s
+        while self._running and self._session.clock.monotonic() < until:
+            for end in self._turns.ended(BEAT_S):
+                self._ended(end)
+        while self._beside.busy and self._session.clock.monotonic() < until:
+            self._beside.collect(BEAT_S)
+        return not self._turns.busy and not self._beside.busy
+
+    # -- turns ---------------------------------------------------------------------------------
+
+    @property
+    def _running(self) -> frozenset[str]:
+        return self._turns.busy - self._turns.stuck
+
+    def _hint(self) -> None:
+        """In a thread of its own."""
+        self._beside.hurry()
+        self._turns.wake()
+
+    def _can_begin(self, host: str) -> bool:
+        """Its turn is not under way, and the last one did not fail."""
+        return host not in self._turns.busy and not self._book.failing(host)
+
+    def _begin_due(self) -> None:
+        clock, ledger = self._session.clock, self._session.ledger
+        while self._turns.free > 0:
+            now = clock.now()
+            host = ledger.take_host(now, now + self._pace.interval_s)
+            if host is None:
+                return
+            if host not in self._turns.busy:
+                self._begin(host)
+
+    def _begin(self, host: str) -> None:
+        self._dead.begun(host)
+        self._turns.begin(host, partial(self._turn, host, self._book.begun(host)))
+
+    def _turn(self, host: str, memory: HostMemory, lane: Lane) -> TurnEnd:
+        """In the turn's own thread."""
+
+        def emit(event: Event) -> None:
+            if not lane.abandoned:
+                self._emit(event)
+
+        own = replace(
+            self._session,
+            ledger=watched(self._session.ledger, lane),
+            lanes=SerialLanes(),
+            stop=lane.stop,
+            progress=lambda _: lane.alive(),
+            tell=lambda _: lane.alive(),
+        )
+        return host_cycle.take(
+            Turn(own, host, lane, memory, self._shared, self._session.lanes, emit)
+        )
+
+    def _collect(self, wait_s: float) -> None:
+        for end in self._turns.ended(wait_s):
+            self._ended(end)
+        for lane in self._turns.abandon_overdue():
+            with suppress(NotFound):  # it left the fleet meanwhile
+                self._session.ledger.observation_failed(lane.host, self._book.stuck(lane))
+
+    def _ended(self, end: Ended[TurnEnd]) -> None:
+        host, pause = end.lane.host, 0.0
+        if isinstance(end.result, ClaimLost):
+            raise end.result
+        if end.lane.abandoned:
+            self._book.unstuck(host)
+        else:
+            pause = self._book.ended(host, end.result)
+        with suppress(NotFound):  # it left the fleet meanwhile
+            self._session.ledger.host_due(host, self._session.clock.now() + pause)
+
+    # -- how things stand ----------------------------------------------------------------------
+
+    def _status(self, open_: Sequence[OperationRecord]) -> Status:
+        return Status(
+            at=self._session.clock.now(),
+            frozen=self._state.frozen,
+            hosts=self._book.statuses(),
+            busy=tuple(sorted(self._turns.busy)),
+            stuck=tuple(sorted(self._turns.stuck)),
+            open_operations=tuple(map(self._open_operation, open_)),
+        )
+
+    def _open_operation(self, operation: OperationRecord) -> OpenOperation:
+        worked_on = self._session.ledger.is_worked_on(operation.id)
+        now = self._session.clock.now()
+        how = status(operation, (), worked_on=worked_on, now=now)
+        return OpenOperation(
+            id=operation.id,
+            kind=operation.kind,
+            state=str(how.word),
+            summary=how.note,
+            left_until=how.left_until,
+        )

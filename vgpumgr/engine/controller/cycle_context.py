@@ -1,0 +1,140 @@
+"""What the reconcile cycle of a host works with, and the operations that this process claimed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind, KnownDrifts
+from vgpumgr.engine.controller.cycle_threads import Lane
+from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.ports import HostExecutor
+from vgpumgr.model.queue import RoomReservation
+
+Close = Callable[[str, str], None]
+
+
+class _Held:
+    """How many turns work on an operation, and why some of them could not end it."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.reasons: list[str] = []
+
+
+class OperationClaims:
+    """Each is claimed for as long as a turn works on it, not for the life of the process."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._held: dict[str, _Held] = {}
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def hold(self, operation: str, close: Close) -> Iterator[list[str] | None]:
+        """A list for reasons why it cannot be ended; None while another process works on it.
+
+        The last turn that lets go calls ``close`` with the operation and all reasons: it has to
+        write down how the operation stands, which is what gives the claim back.
+        """
+        held = self._take(operation)
+        try:
+            yield held.reasons if held else None
+        finally:
+            if held:
+                self._let_go(operation, held, close)
+
+    def __contains__(self, operation: str) -> bool:
+        return operation in self._held
+
+    def _take(self, operation: str) -> _Held | None:
+        with self._guard:
+            held = self._held.get(operation)
+            if held is None:
+                if not self._ledger.claim_operation(operation):
+                    return None
+                held = self._held[operation] = _Held()
+            held.turns += 1
+            return held
+
+    def _let_go(self, operation: str, held: _Held, close: Close) -> None:
+        with self._guard:
+            held.turns -= 1
+            if not held.turns:
+                del self._held[operation]
+                close(operation, "; ".join(held.reasons))
+
+
+@dataclass(slots=True)
+class HostMemory:
+    """What a process remembers of a host between its turns; only one turn at a time has it.
+
+    ``rebooted`` is the boot that was told, ``waits`` are the reasons that were told why it is not
+    as it should be, ``drained``: it was told that nothing is left to move away. ``guests``: when to
+    ask the agent in the guest of a VM (its id) again, by the monotonic clock. ``off_since``: the
+    fence status of a host that does not answer says off since then, by the same clock.
+    """
+
+    known: KnownDrifts = field(default_factory=KnownDrifts)
+    rebooted: str = ""
+    waits: list[str] = field(default_factory=list)
+    drained: bool = False
+    guests: dict[str, float] = field(default_factory=dict)
+    off_since: float | None = None
+
+
+@dataclass(slots=True)
+class QueueMemory:
+    """What a process remembers of the queue between its turns: for whom room is kept, and where;
+    and what it said that placement lacks.
+    """
+
+    kept: tuple[RoomReservation, ...] = ()
+    lacking: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all turns of a process share. ``evacuates``: hosts that are proven off are evacuated
+    unasked.
+    """
+
+    claims: OperationClaims
+    patience: Patience
+    queue: QueueMemory = field(default_factory=QueueMemory)
+    evacuates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A session of the turn's own, its lane, and what is remembered and shared.
+
+    ``side_by_side`` are lanes for what is about several hosts, ``reasons`` what this turn waits
+    for.
+    """
+
+    session: Session
+    host: str
+    lane: Lane
+    memory: HostMemory
+    shared: Shared
+    side_by_side: HostExecutor
+    emit: Emit
+    reasons: list[str] = field(default_factory=list)
+
+    def wait_for(self, why: str, next: str = "") -> None:
+        """Tell once why the host is not as it should be."""
+        self.reasons.append(why)
+        if why not in self.memory.waits:
+            self.memory.waits.append(why)
+            self.emit(Event(kind=EventKind.HOST_WAITS, host=self.host, text=why, next=next))
+
+
+def words(error: VgpumgrError) -> str:
+    """An error in one line."""
+    return f"{error.message}: {error.why}" if error.why else error.message

@@ -1,0 +1,153 @@
+"""The schedule of reconcile cycles: calm hosts by the interval, others after a growing pause;
+the controller's status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind
+from vgpumgr.engine.controller.cycle_context import HostMemory, words
+from vgpumgr.engine.controller.cycle_threads import Lane
+from vgpumgr.engine.controller.host_cycle import TurnEnd, TurnState
+from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.ports import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStatus:
+    """A host's last turn. Times are Unix seconds; ``failures`` are turns in a row that failed."""
+
+    name: str
+    state: str
+    why: str = ""
+    turn_at: float | None = None
+    took_s: float = 0.0
+    failures: int = 0
+    drifts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOperation:
+    """An operation that has not ended; ``summary`` says what it waits for, where that is known.
+
+    ``left_until``: until then it is left to the person who interrupted it (Unix seconds).
+    """
+
+    id: str
+    kind: str
+    state: str
+    summary: str = ""
+    left_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """``stuck`` are hosts whose turn hangs and keeps a thread; ``busy`` those being worked on.
+
+    ``frozen`` says why the ledger may not allocate; empty where it may.
+    """
+
+    at: float
+    frozen: str = ""
+    hosts: tuple[HostStatus, ...] = ()
+    busy: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
+    open_operations: tuple[OpenOperation, ...] = ()
+
+
+FAILED, STUCK = "failed", "stuck"
+_TRIED_AGAIN = frozenset({TurnState.UNREACHABLE, TurnState.RETURNING})
+_SILENT = frozenset({str(TurnState.UNREACHABLE), STUCK})
+
+
+@dataclass(slots=True)
+class _Page:
+    status: HostStatus
+    began: float = 0.0
+    memory: HostMemory = field(default_factory=HostMemory)
+
+
+class HostBook:
+    """What one process remembers of every host it had a turn of."""
+
+    def __init__(self, clock: Clock, pace: Pace, emit: Emit) -> None:
+        self._clock = clock
+        self._pace = pace
+        self._emit = emit
+        self._pages: dict[str, _Page] = {}
+
+    def statuses(self) -> tuple[HostStatus, ...]:
+        """Every host's last turn, by name."""
+        return tuple(self._pages[name].status for name in sorted(self._pages))
+
+    def failing(self, host: str) -> bool:
+        """Did its last turn fail? Then it is tried again in its own time."""
+        page = self._pages.get(host)
+        return page is not None and page.status.failures > 0
+
+    def begun(self, host: str) -> HostMemory:
+        """A turn begins; what is remembered of the host."""
+        new = _Page(HostStatus(name=host, state=""))
+        page = self._pages.setdefault(host, new)
+        page.began = self._clock.monotonic()
+        return page.memory
+
+    def ended(self, host: str, result: TurnEnd | Exception) -> float:
+        """How the turn went; the seconds until the next."""
+        if isinstance(result, Exception):
+            return self._failed(host, result)
+        if result.state is TurnState.NOT_ENROLLED:
+            del self._pages[host]
+            return 0.0
+        page = self._pages[host]
+        was_silent = page.status.state in _SILENT
+        failures = page.status.failures + 1 if result.state in _TRIED_AGAIN else 0
+        told = page.status.why if result.state is TurnState.UNREACHABLE and was_silent else ""
+        self._write(page, str(result.state), result.why, failures, result.drifts)
+        self._tell(host, result, was_silent=was_silent, told=told)
+        return self._pace.again(failures) if failures else self._pace.calm()
+
+    def stuck(self, lane: Lane) -> str:
+        """A turn shows no life and is abandoned; why its host counts as unreachable."""
+        page = self._pages[lane.host]
+        why = f"no sign of life for {lane.silence_s:.0f} s; a thread of serve still waits for it"
+        self._write(page, STUCK, why, page.status.failures + 1, page.status.drifts)
+        self._emit(Event(kind=EventKind.HOST_STUCK, host=lane.host, text=f"{lane.host}: {why}"))
+        return why
+
+    def unstuck(self, host: str) -> None:
+        """It came back; what it brought is not used. It is looked at anew."""
+        text = f"{host}: the hung reconcile cycle has ended; the host is reconciled again"
+        self._emit(Event(kind=EventKind.HOST_UNSTUCK, host=host, text=text))
+
+    def _failed(self, host: str, error: Exception) -> float:
+        page = self._pages[host]
+        why = words(error) if isinstance(error, VgpumgrError) else repr(error)
+        if page.status.why != why:
+            text = f"the reconcile cycle of {host} failed: {why}"
+            self._emit(Event(kind=EventKind.TURN_FAILED, host=host, text=text))
+        self._write(page, FAILED, why, page.status.failures + 1, page.status.drifts)
+        return self._pace.again(page.status.failures)
+
+    def _write(self, page: _Page, state: str, why: str, failures: int, drifts: int) -> None:
+        page.status = replace(
+            page.status,
+            state=state,
+            why=why,
+            failures=failures,
+            drifts=drifts,
+            turn_at=self._clock.now(),
+            took_s=round(self._clock.monotonic() - page.began, 3),
+        )
+
+    def _tell(self, host: str, end: TurnEnd, *, was_silent: bool, told: str) -> None:
+        if end.state is TurnState.UNREACHABLE:
+            if end.why != told:
+                kind, text = EventKind.HOST_UNREACHABLE, f"{host} cannot be reached: {end.why}"
+                next_ = f"vgpumgr doctor {host}"
+                self._emit(Event(kind=kind, host=host, text=text, next=next_))
+        elif was_silent and end.state not in {TurnState.HELD, TurnState.STOPPED}:
+            text = f"{host} answers again"
+            self._emit(Event(kind=EventKind.HOST_REACHED, host=host, text=text))

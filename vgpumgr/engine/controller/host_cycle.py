@@ -1,0 +1,344 @@
+"""One reconcile cycle of one host: probe, restore, resume, compare, drain; evacuate a lost one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+
+from vgpumgr.engine.controller import boot_restoration
+from vgpumgr.engine.controller.controller_events import Event, EventKind, task_event
+from vgpumgr.engine.controller.cycle_context import Turn, words
+from vgpumgr.engine.controller.operation_recovery import Recovered, recover
+from vgpumgr.engine.drift import drift_survey, host_comparison
+from vgpumgr.engine.hosts import host_drain, host_evacuation
+from vgpumgr.engine.hosts.evacuation_plan import on_host
+from vgpumgr.engine.inventory.ledger_view import read_host_view
+from vgpumgr.engine.inventory.observation import Observation
+from vgpumgr.engine.operations.task_run import CUT
+from vgpumgr.engine.operations.unfinished import unfinished
+from vgpumgr.engine.pools import session_activity
+from vgpumgr.model.desktop import DesktopRecord
+from vgpumgr.model.drift import DriftReport
+from vgpumgr.model.errors import Conflict, LedgerError, NotFound, VgpumgrError
+from vgpumgr.model.host import HostFacts, HostRecord, Membership, Proof
+from vgpumgr.model.operation import FINAL_TASKS, TaskRecord
+from vgpumgr.model.ports import WAIT_LIMITS
+from vgpumgr.model.words import counted
+
+# Between two questions; a guest that did not answer is left alone for longer.
+AGAIN_S, MUTE_S = 60.0, 600.0
+# Of one that hangs libvirt waits 5 s for an answer: after so long the others wait for another turn.
+SPENT_S = 5.0
+
+
+def ask(turn: Turn) -> None:
+    """Ask those whose time has come, the longest waiting first."""
+    clock, due = turn.session.clock, turn.memory.guests
+    rows = {row.vm_id: row for row in session_activity.to_ask(turn.session, turn.host)}
+    for gone in due.keys() - rows.keys():
+        del due[gone]
+    now = clock.monotonic()
+    waiting = sorted((due.get(vm, 0.0), vm) for vm in rows if due.get(vm, 0.0) <= now)
+    for _, vm in waiting:
+        if turn.session.stop.is_set() or clock.monotonic() >= now + SPENT_S:
+            return
+        due[vm] = clock.monotonic() + (AGAIN_S if _ask(turn, rows[vm]) else MUTE_S)
+
+
+def _ask(turn: Turn, row: DesktopRecord) -> bool:
+    """Did it answer?"""
+    there = row.desktop.session
+    try:
+        found = turn.session.host(turn.host).domains.guest(row.vm_id)
+        if there is None or found is None or found.users is None:
+            return False
+        session_activity.logged_in(turn.session, row.name, there.user, found.users)
+    except LedgerError:
+        raise
+    except VgpumgrError:
+        return False  # of a host that does not answer, or a domain that is gone, its turn tells
+    return True
+
+
+def drain_away(turn: Turn) -> bool:
+    """Move what can be moved now; was anything?"""
+    session = replace(turn.session, lanes=turn.side_by_side)
+    worked = False
+    while not session.stop.is_set():
+        done = host_drain.step(session, turn.host)
+        for each in done.outcome.vms:
+            turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
+        worked = worked or bool(done.outcome.vms)
+        if not done.outcome.done:
+            _tell(turn, done)
+            break
+    return worked
+
+
+def tidy_evacuated(turn: Turn) -> bool:
+    """Take away what evacuated VMs left, if the host answers; was there any?"""
+    done = host_evacuation.step(turn.session, turn.host)
+    for each in done.vms:
+        turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
+    return bool(done.vms)
+
+
+def _tell(turn: Turn, done: host_drain.Drained) -> None:
+    for choice in done.staying:
+        turn.wait_for(f"{choice.vm.name} stays on {turn.host}: {choice.why}", choice.next)
+    empty = not done.staying and not done.outcome.vms
+    if empty and not turn.memory.drained:
+        text = f"no VM is left on {turn.host}"
+        turn.emit(Event(kind=EventKind.HOST_DRAINED, host=turn.host, text=text))
+    turn.memory.drained = empty
+
+
+# A host that somebody switches off and on again is not lost: so long its fence status says off,
+# without a break, before it is evacuated unasked. In seconds.
+OFF_FOR_S = 120.0
+
+
+def look_after(turn: Turn, host: HostRecord) -> None:
+    """Say that its VMs can be recreated, or do it: only where its fence status says off.
+
+    Nothing is switched off here: a host that may be on is left to a person.
+    """
+    vms = list(on_host(turn.session.ledger.vms(), host.name))
+    proof = turn.session.fencing.proof(host) if host.fence is not None and vms else None
+    if proof is None:
+        turn.memory.off_since = None
+        return
+    now = turn.session.clock.monotonic()
+    if turn.memory.off_since is None:
+        turn.memory.off_since = now
+    if not turn.shared.evacuates:
+        turn.wait_for(
+            f"{host.name} is off ({proof.how}): its {counted(len(vms), 'VM')} can be recreated",
+            f"vgpumgr host evacuate {host.name}   (or the setting evacuate: automatic)",
+        )
+    elif now - turn.memory.off_since >= OFF_FOR_S:
+        _evacuate(turn, host, proof)
+
+
+def _evacuate(turn: Turn, host: HostRecord, proof: Proof) -> None:
+    turn.lane.expect(WAIT_LIMITS.work_s)
+    session = replace(turn.session, lanes=turn.side_by_side)
+    try:
+        planned, outcome = host_evacuation.evacuate(session, host.name, proof=proof)
+    except LedgerError:
+        raise
+    except VgpumgrError as error:
+        turn.wait_for(f"{host.name} is not evacuated: {words(error)}", error.next)
+        return
+    for each in outcome.vms:
+        turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
+    moved = counted(len(outcome.done), "VM")
+    text = f"{host.name} is off and was evacuated: {moved} recreated, {proof.how}"
+    turn.emit(Event(kind=EventKind.HOST_EVACUATED, host=host.name, text=text))
+    for stays in planned.staying:
+        turn.wait_for(f"{stays.vm.name} stays on {host.name}: {stays.why}", stays.next)
+
+
+class TurnState(StrEnum):
+    """How a turn ended."""
+
+    OK = "ok"
+    PARTLY_READ = "partly-read"
+    UNREACHABLE = "unreachable"
+    RETURNING = "returning"
+    HELD = "held-by-another"
+    STOPPED = "stopped"
+    MAINTENANCE = "maintenance"
+    JOINING = "joining"
+    LEAVING = "leaving"
+    NOT_ENROLLED = "not-enrolled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd:
+    """What a turn found. ``left`` are operations about the host that it could not end."""
+
+    state: TurnState
+    why: str = ""
+    drifts: int = 0
+    left: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Worked(Recovered):
+    """``returning``: the host has booted, and is not known to be whole again."""
+
+    returning: bool = False
+
+
+def take(turn: Turn) -> TurnEnd:
+    """The whole turn of a host that no other controller works on; LedgerError ends it."""
+    ledger, claim = turn.session.ledger, f"host:{turn.host}"
+    if not ledger.claim(claim):
+        return TurnEnd(state=TurnState.HELD)
+    try:
+        return _take(turn)
+    finally:
+        ledger.release(claim)
+
+
+def _take(turn: Turn) -> TurnEnd:
+    turn.lane.expect(WAIT_LIMITS.look_s)
+    try:
+        before = turn.session.ledger.host(turn.host)
+    except NotFound:
+        return TurnEnd(state=TurnState.NOT_ENROLLED)
+    if before.at_rest:
+        return _rest(turn, before)
+    is_new = not before.settled_boot
+    before = boot_restoration.remember_boot(turn, before)
+    since, observed = _look(turn)
+    error = observed.failed.get(turn.host)
+    if error is not None and not isinstance(error, Conflict):
+        look_after(turn, before)
+        return TurnEnd(state=TurnState.UNREACHABLE, why=words(error))
+    turn.memory.off_since = None
+    turn.lane.expect(WAIT_LIMITS.work_s)
+    done = _work(turn, before, observed.facts.get(turn.host))
+    turn.lane.expect(WAIT_LIMITS.look_s)
+    if turn.session.stop.is_set():
+        return TurnEnd(state=TurnState.STOPPED, left=done.left)
+    if done.worked:
+        since, observed = _look(turn)
+    report = _compare(turn, before, observed, since, done.left)
+    facts = observed.facts.get(turn.host)
+    if not done.returning and _booted_meanwhile(turn, before, facts, report):
+        return TurnEnd(state=TurnState.OK, left=done.left)
+    # Of what a boot took, the host's return tells, until the host is whole.
+    for event in turn.memory.known.update(
+        report, boot_restoration.lacks(report) if done.returning else ()
+    ):
+        turn.emit(event)
+    if not done.returning:
+        ask(turn)
+        if is_new:
+            boot_restoration.tell_left_off(turn, report)
+    return _end(turn, facts, report, done)
+
+
+def _rest(turn: Turn, before: HostRecord) -> TurnEnd:
+    """A host in maintenance may be off, one that joins or leaves has no helper: only what was cut,
+    or left by evacuated VMs, is ended.
+    """
+    turn.lane.expect(WAIT_LIMITS.work_s)
+    left = recover(turn).left
+    if before.evacuated:
+        _attempt(turn, tidy_evacuated)
+    member = before.membership is Membership.MEMBER
+    state = TurnState.MAINTENANCE if member else TurnState(before.membership.value)
+    return TurnEnd(state=state, left=left)
+
+
+def _look(turn: Turn) -> tuple[float, Observation]:
+    since = turn.session.clock.now()
+    observed = turn.session.refresh([turn.host])
+    for line in observed.set_aside:
+        turn.wait_for(line)
+    return since, observed
+
+
+def _work(turn: Turn, before: HostRecord, facts: HostFacts | None) -> _Worked:
+    """Layouts first: what was cut may need them."""
+    if facts is None:
+        return _Worked()
+    returning = boot_restoration.has_rebooted(before, facts)
+    restoring = returning and _may_restore(turn, before, facts)
+    worked = restoring and _attempt(turn, boot_restoration.restore_layouts)
+    found = recover(turn)
+    if found.worked:
+        _look(turn)
+    if restoring:
+        worked = _attempt(turn, boot_restoration.restore_vms) or worked
+        if worked:
+            turn.shared.patience.failed(_boot(turn))  # unless the host turns out to be whole
+    elif before.draining and not returning:
+        worked = _attempt(turn, drain_away)
+    return _Worked(worked=worked or found.worked, left=found.left, returning=returning)
+
+
+def _may_restore(turn: Turn, before: HostRecord, facts: HostFacts) -> bool:
+    boot_restoration.tell_reboot(turn, facts)
+    why = boot_restoration.in_the_way(turn, facts)
+    if why:
+        turn.wait_for(f"nothing is restored: {why}", f"vgpumgr drift {turn.host}")
+    return not why and not before.probe_only and turn.shared.patience.ready(_boot(turn))
+
+
+def _boot(turn: Turn) -> str:
+    return f"boot:{turn.host}"
+
+
+def _attempt(turn: Turn, work: Callable[[Turn], bool]) -> bool:
+    """Bring something back and look again; what refuses is told, and tried again later."""
+    try:
+        if not work(turn):
+            return False
+    except LedgerError:
+        raise
+    except VgpumgrError as error:
+        turn.wait_for(words(error), error.next)
+        if isinstance(error, CUT):
+            return True
+    _look(turn)
+    return True
+
+
+def _compare(
+    turn: Turn, before: HostRecord, observed: Observation, since: float, left: frozenset[str]
+) -> DriftReport:
+    view = read_host_view(turn.session.ledger, turn.host)
+    found = partial(_worked_on, turn, since, left)
+    return drift_survey.report(turn.session, [before], observed, view, found)
+
+
+def _booted_meanwhile(
+    turn: Turn, before: HostRecord, facts: HostFacts | None, report: DriftReport
+) -> bool:
+    """What a boot took is no difference: the next turn sees the boot, and brings it back.
+
+    A look is several calls. A host that boots between them shows what it has now under its old
+    boot, so where anything is lacking it is asked once more.
+    """
+    if facts is None or boot_restoration.has_rebooted(before, facts):
+        return facts is not None
+    if not boot_restoration.lacks(report):
+        return False
+    _, again = _look(turn)
+    now = again.facts.get(turn.host)
+    return now is None or boot_restoration.has_rebooted(before, now)
+
+
+def _worked_on(turn: Turn, since: float, left: frozenset[str]) -> host_comparison.Work:
+    """What others did meanwhile, and what nobody could end."""
+    ledger = turn.session.ledger
+    busy: list[TaskRecord] = []
+    interrupted: list[TaskRecord] = []
+    for operation in ledger.operations(since=since):
+        tasks = ledger.tasks(operation.id)
+        if operation.id in left:
+            interrupted += unfinished(tasks)
+        else:
+            busy += tasks
+    return host_comparison.Work(tuple(busy), tuple(interrupted))
+
+
+def _end(turn: Turn, facts: HostFacts | None, report: DriftReport, done: _Worked) -> TurnEnd:
+    whole = facts is not None and boot_restoration.settle(
+        turn, facts, report, rebooted=done.returning
+    )
+    if whole:
+        turn.shared.patience.done(_boot(turn))
+    end = TurnEnd(state=TurnState.OK, drifts=len(report.drifts), left=done.left)
+    if done.returning and not whole:
+        return replace(end, state=TurnState.RETURNING, why="; ".join(turn.memory.waits))
+    if report.not_read:
+        first = report.not_read[0]
+        return replace(end, state=TurnState.PARTLY_READ, why=f"{first.part}: {first.why}")
+    return end

@@ -1,0 +1,76 @@
+"""When a host is looked at again: a calm one by the interval, others after a growing pause."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+FIRST_S = 1.0
+LONGEST_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Pauses between two looks at a host, in seconds, spread so that hosts do not march in step.
+
+    ``interval_s`` is the longest of all: a host that comes back is seen within it.
+    """
+
+    interval_s: float
+    first_s: float = FIRST_S
+    spread: random.Random = field(default_factory=random.Random)
+
+    def calm(self) -> float:
+        """After a look that went well."""
+        return self.interval_s * self.spread.uniform(0.8, 1.0)
+
+    def again(self, failures: int) -> float:
+        """After so many looks in a row that failed: twice as long each time, up to the interval."""
+        return backed_off(failures, self.first_s, self.interval_s) * self.spread.uniform(0.5, 1.0)
+
+
+def backed_off(failures: int, first_s: float, longest_s: float) -> float:
+    """1, 2, 4 … times ``first_s``, up to ``longest_s``."""
+    enough = math.ceil(math.log2(max(1.0, longest_s / first_s)))
+    return float(min(longest_s, first_s * 2 ** min(max(0, failures - 1), enough)))
+
+
+class Patience:
+    """What was tried in vain is not tried again at once. Shared by the turns of a process.
+
+    A thing is tried ``at`` a place (an operation at a host), or nowhere in particular.
+    ``monotonic`` gives seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        first_s: float = FIRST_S,
+        longest_s: float = LONGEST_S,
+    ) -> None:
+        self._monotonic = monotonic
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self._tried: dict[tuple[str, str], tuple[int, float]] = {}
+        self._guard = threading.Lock()
+
+    def ready(self, what: str, at: str = "") -> bool:
+        """May it be tried now?"""
+        with self._guard:
+            return self._tried.get((what, at), (0, 0.0))[1] <= self._monotonic()
+
+    def failed(self, what: str, at: str = "") -> int:
+        """It was tried in vain; how often so far."""
+        with self._guard:
+            tries = self._tried.get((what, at), (0, 0.0))[0] + 1
+            pause = backed_off(tries, self._first_s, self._longest_s)
+            self._tried[what, at] = (tries, self._monotonic() + pause)
+            return tries
+
+    def done(self, what: str) -> None:
+        """It is over: nothing is remembered of it, wherever it was tried."""
+        with self._guard:
+            self._tried = {key: tried for key, tried in self._tried.items() if key[0] != what}

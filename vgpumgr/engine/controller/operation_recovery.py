@@ -1,0 +1,205 @@
+"""Operations whose worker died: resumed or undone, host by host; superseded ones give way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind, task_event
+from vgpumgr.engine.controller.cycle_context import Turn
+from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.operations import execution
+from vgpumgr.engine.operations import unfinished as operations_unfinished
+from vgpumgr.engine.operations.operation_outcome import VmOutcome, operation_state
+from vgpumgr.engine.operations.operation_status import NEEDS_OPERATOR, is_left, ways_on
+from vgpumgr.engine.operations.refusals import standing
+from vgpumgr.engine.operations.task_run import CUT
+from vgpumgr.engine.operations.unfinished import unfinished
+from vgpumgr.model.errors import Interrupted, NotFound, OutcomeUnknown
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.operation import (
+    FINAL_TASKS,
+    OperationMoved,
+    OperationRecord,
+    OperationState,
+    TaskMoved,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.model.ports import Clock
+
+_POWER = frozenset({"start", "stop", "reboot"})
+_REASON = "superseded by a newer operation on this VM"
+
+
+def give_way(
+    ledger: Ledger, operation: OperationRecord, tasks: Sequence[TaskRecord]
+) -> tuple[TaskRecord, ...]:
+    """The operation's tasks, where those that a newer one has overtaken are ended as failed."""
+    power = {task.vm_id for task in unfinished(tasks) if task.verb in _POWER}
+    newer = _asked_since(ledger, operation.id) if power else frozenset()
+    old = {t.id for t in unfinished(tasks) if t.verb in _POWER and t.vm_id in newer}
+    moved = [TaskMoved(task=each, state=TaskState.FAILED, error=_REASON) for each in sorted(old)]
+    if moved:
+        ledger.record(*moved)
+    return tuple(
+        replace(task, state=TaskState.FAILED, error=_REASON) if task.id in old else task
+        for task in tasks
+    )
+
+
+def _asked_since(ledger: Ledger, operation: str) -> frozenset[str]:
+    """VMs that newer operations are about. The order is the ledger's, not that of any clock."""
+    found: set[str] = set()
+    for newer in ledger.operations():
+        if newer.id == operation:
+            break
+        found.update(task.vm_id for task in ledger.tasks(newer.id))
+    return frozenset(found)
+
+
+ENDED = "its process had died; serve closed the operation"
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Writes it down, and tells of it."""
+
+    ledger: Ledger
+    clock: Clock
+    patience: Patience
+    emit: Emit
+
+    def __call__(self, operation: str, reasons: str) -> None:
+        """``reasons``: why it can go neither forward nor back; empty where it may yet."""
+        before = self.ledger.operation(operation)
+        if before.ended_at is not None:
+            return
+        state = operation_state([task.state for task in standing(self.ledger.tasks(operation))])
+        open_ = state is OperationState.INTERRUPTED
+        summary = (f"{NEEDS_OPERATOR}: {reasons}" if reasons else "") if open_ else ENDED
+        ended_at = None if open_ else self.clock.now()
+        self.ledger.record(
+            OperationMoved(operation=operation, state=state, summary=summary, ended_at=ended_at)
+        )
+        if not open_:
+            self.patience.done(operation)
+            self.emit(_ended(before, state))
+        elif summary and summary != before.summary:
+            ways = ways_on(before, self.ledger.tasks(operation))
+            self.emit(_needs_operator(before, summary, ways))
+
+
+def _ended(before: OperationRecord, state: OperationState) -> Event:
+    return Event(
+        kind=EventKind.OPERATION_ENDED,
+        operation=before.id,
+        state=str(state),
+        text=f"{before.kind} {before.id[:8]}, whose process had died, is {state}",
+    )
+
+
+def _needs_operator(before: OperationRecord, summary: str, ways: str) -> Event:
+    short = before.id[:8]
+    return Event(
+        kind=EventKind.NEEDS_OPERATOR,
+        operation=before.id,
+        state=str(OperationState.INTERRUPTED),
+        text=f"{before.kind} {short}: {summary}",
+        next=f"vgpumgr operation show {short}, then {ways}",
+    )
+
+
+# Each verb's own policy says which: what was begun goes forward where the host lets it, a creation
+# or a move that is refused is undone. Nothing is touched that a live process works on.
+
+
+# How often a host may answer that it cannot tell before somebody has to look.
+UNTOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Was anything done on the host? ``left`` are operations that could not be ended."""
+
+    worked: bool = False
+    left: frozenset[str] = frozenset()
+
+
+def recover(turn: Turn) -> Recovered:
+    """Go on with every operation that nobody works on, as far as it is about this host."""
+    ledger, worked, left = turn.session.ledger, False, set()
+    for operation in reversed(ledger.operations(open_only=True)):
+        if turn.session.stop.is_set():
+            break
+        if not _is_ours_to_end(turn, operation):
+            continue
+        if turn.shared.patience.ready(operation.id, turn.host):
+            did = _go_on(turn, operation)
+            if did is None:
+                continue
+            worked = did or worked
+        if ledger.operation(operation.id).ended_at is None:
+            left.add(operation.id)
+    return Recovered(worked, frozenset(left))
+
+
+def _is_ours_to_end(turn: Turn, operation: OperationRecord) -> bool:
+    """Is something left to do on the host, or only the operation's own end to be written down?
+
+    What a person interrupted is that person's for a while.
+    """
+    ledger = turn.session.ledger
+    if operation.id not in turn.shared.claims and ledger.is_worked_on(operation.id):
+        return False
+    if is_left(operation, turn.session.clock.now()):
+        return False
+    waiting = operations_unfinished.unfinished(ledger.tasks(operation.id))
+    return not waiting or any(task.host == turn.host for task in waiting)
+
+
+def _go_on(turn: Turn, operation: OperationRecord) -> bool | None:
+    """This host's part; was there any? None where another process was faster, and works on it."""
+    session, shared = turn.session, turn.shared
+    close = Closing(session.ledger, session.clock, shared.patience, turn.emit)
+    with shared.claims.hold(operation.id, close) as reasons:
+        if reasons is None:
+            return None
+        outcomes = _run(turn, operation)
+        if not operations_unfinished.unfinished(session.ledger.tasks(operation.id)):
+            session.reserve_alternates(operation.id)  # the turns of those hosts go on with it
+        for each in outcomes:
+            turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
+        reasons.extend(_reasons(turn, operation.id, outcomes))
+        return bool(outcomes)
+
+
+def _run(turn: Turn, operation: OperationRecord) -> Sequence[VmOutcome]:
+    ledger = turn.session.ledger
+    waiting = operations_unfinished.unfinished(ledger.tasks(operation.id))
+    mine = [task for task in waiting if task.host == turn.host]
+    current = operations_unfinished.close_overtaken(ledger, mine, {})
+    left = operations_unfinished.unfinished(give_way(ledger, operation, current))
+    return tuple(execution.lane(turn.session, _records(ledger, left), left).values())
+
+
+def _records(ledger: Ledger, tasks: Iterable[TaskRecord]) -> Mapping[str, HostRecord]:
+    found: dict[str, HostRecord] = {}
+    for name in {name for task in tasks for name in task.hosts}:
+        try:
+            found[name] = ledger.host(name)
+        except NotFound:
+            continue  # the task will say that its host is no longer enrolled
+    return found
+
+
+def _reasons(turn: Turn, operation: str, outcomes: Iterable[VmOutcome]) -> Iterable[str]:
+    """What only an operator can end: the host answers, and lets it go neither forward nor back."""
+    waiting = [each for each in outcomes if each.state not in FINAL_TASKS and each.error]
+    tries = turn.shared.patience.failed(operation, turn.host) if waiting else 0
+    for each in waiting:
+        unknown = isinstance(each.error, OutcomeUnknown)
+        cut = isinstance(each.error, (*CUT, Interrupted))
+        if tries >= UNTOLD if unknown else not cut:
+            yield f"{each.verb} of {each.vm} on {each.host}: {each.error}"

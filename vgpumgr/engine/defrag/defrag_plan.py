@@ -1,0 +1,221 @@
+"""Moves that reach a goal: a whole GPU empty, a request that fits, or less fragmentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
+from vgpumgr.engine.defrag.movable_vms import Allowed, residents
+from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration import move_looks, move_planning
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.defrag import DefragGoal, DefragMoves, EmptyGpus, NoDefragMoves, Resident, VmMove
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.supply import Fleet
+from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement import Mix, Placer
+from vgpumgr.placement.defrag import one_by_one, plan_moves, without
+
+
+def refusal(session: Session, view: LedgerView, move: VmMove) -> str:
+    """The first check that the VM's migration there fails; "" where it passes all.
+
+    Room is not asked for: others may have to leave first. A move within its host needs no other.
+    """
+    if move.within:
+        return ""
+    vm = next(each for each in view.vms if each.name == move.vm)
+    to = next(each for each in view.hosts if each.name == move.target.host)
+    try:
+        looks = move_looks.look(vm, session.host(vm.host), session.host(to.name), to)
+    except VgpumgrError as error:
+        return f"{move.vm} to {to.name}: {error.message}"
+    plan = move_planning.make_plan(
+        view,
+        vm,
+        to,
+        looks,
+        session.policy,
+        cold=move.way.stops,
+        timeout_s=None,
+    )
+    checks = (each for each in plan.checks if each.name != "room" and not each.holds)
+    failed = next(checks, None)
+    return f"{move.vm} to {to.name}: {failed.text}" if failed else ""
+
+
+def share(
+    bare: Fleet, residents: Sequence[Resident], mix: Mix | None, moves: Iterable[VmMove] = ()
+) -> float:
+    """The share of free GPU memory that is of no use to the mix, after these moves."""
+    at = {each.placed.request.name: each.placed for each in residents}
+    for move in moves:
+        at[move.vm] = move.target
+    placer = Placer(bare, PlacementPolicy.LEAST_FRAGMENTATION, mix=mix)
+    for placed in one_by_one(bare, at.values()):
+        placer.commit(placed)
+    return placer.fragmentation().share
+
+
+def lower(
+    bare: Fleet,
+    residents: Sequence[Resident],
+    mix: Mix | None,
+    enough: float,
+    *,
+    most: int | None = None,
+) -> DefragMoves | NoDefragMoves:
+    """The moves, at most ``most``, that empty as few GPUs as bring the share down to ``enough``.
+
+    Where none do, those that bring it down furthest; NoMoves where nothing lowers it.
+    """
+    best, least = DefragMoves(), share(bare, residents, mix)
+    empty = _empty_now(bare, residents)
+    while least > enough:
+        empty += 1
+        found = plan_moves(bare, residents, EmptyGpus(gpus=empty), most=most)
+        if isinstance(found, NoDefragMoves):
+            return best if best.moves else found
+        after = share(bare, residents, mix, found.moves)
+        if after < least:
+            best, least = found, after
+    return best
+
+
+def _empty_now(bare: Fleet, residents: Sequence[Resident]) -> int:
+    taken = {part.gpu for each in residents for part in each.placed.assignments}
+    return sum(
+        not gpu.usages and gpu.id not in taken and not gpu.blocked
+        for host in bare.hosts
+        for gpu in host.gpus
+    )
+
+
+# How often moves are looked for anew because a host would refuse one.
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is asked of defragmentation.
+
+    ``goal`` None: that at most ``share`` of the free GPU memory is of no use. ``cold``: a running
+    VM may be stopped for its move, ``with_users`` even where that cuts a user off; ``at_logoff``:
+    desktops may be stopped, each while nobody is at work on it. ``most`` moves are allowed.
+    """
+
+    goal: DefragGoal | None = None
+    share: float = 0.3
+    cold: bool = False
+    with_users: bool = False
+    at_logoff: bool = False
+    most: int | None = None
+
+    @property
+    def allowed(self) -> Allowed:
+        """What may be done with running VMs."""
+        return Allowed(cold=self.cold, with_users=self.with_users, at_logoff=self.at_logoff)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefragPlan:
+    """What was found. ``before`` and ``after`` are shares of free GPU memory that is of no use.
+
+    ``colder`` is how many moves would do if running VMs might be stopped, where only so it goes;
+    ``users`` are those whom a plan that does would cut off, where only so it goes. ``refused`` says
+    which VM a host would not take, and why.
+    """
+
+    wanted: Wanted
+    found: DefragMoves | NoDefragMoves
+    before: float
+    after: float
+    colder: int | None = None
+    users: tuple[AtWork, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def find(session: Session, wanted: Wanted) -> DefragPlan:
+    """By the last observation, and a look at the hosts of every VM that would move."""
+    finding = _Finding(session, wanted)
+    plan = finding.run(wanted.allowed)
+    if isinstance(plan.found, DefragMoves) or wanted.with_users:
+        return plan
+    if not wanted.cold:
+        other = finding.run(replace(wanted.allowed, cold=True)).found
+        return replace(plan, colder=len(other.moves) if isinstance(other, DefragMoves) else None)
+    if not finding.users:
+        return plan
+    other = finding.run(Allowed(cold=True, with_users=True)).found
+    return replace(plan, users=finding.cut_off(other) if isinstance(other, DefragMoves) else ())
+
+
+class _Finding:
+    def __init__(self, session: Session, wanted: Wanted) -> None:
+        self._session = session
+        self._wanted = wanted
+        self._view = session.view()
+        self._fleet = build_fleet(self._view)
+        now = session.clock.now()
+        gauging = Gauging(self._fleet, session.expected, session.ledger, now)
+        self._mix, self._before = gauging.mix, gauging.gauge().share
+        self._refused: dict[tuple[str, str], str] = {}
+        self.users = at_work(session.ledger, self._view)
+        self._desktops = {row.vm_id for row in session.ledger.desktops() if row.vm_id}
+
+    def cut_off(self, found: DefragMoves) -> tuple[AtWork, ...]:
+        """Who is cut off by these moves."""
+        names = {move.vm for move in found.moves if move.cuts_off}
+        return tuple(each for each in self.users.values() if each.vm in names)
+
+    def run(self, allowed: Allowed) -> DefragPlan:
+        """Anew without what a host refuses, until it refuses nothing."""
+        known = residents(
+            self._view,
+            self._fleet,
+            allowed=allowed,
+            users=self.users,
+            desktops=self._desktops,
+        )
+        bare = without(self._fleet, (each.placed for each in known))
+        for _ in range(_ROUNDS):
+            here = [self._allowed(each) for each in known]
+            found = self._found(bare, here)
+            if isinstance(found, NoDefragMoves) or not self._refuses(found.moves):
+                break
+        moves = found.moves if isinstance(found, DefragMoves) else ()
+        return DefragPlan(
+            wanted=self._wanted,
+            found=found,
+            before=self._before,
+            after=share(bare, here, self._mix, moves) if moves else self._before,
+            refused=tuple(self._refused.values()),
+        )
+
+    def _found(self, bare: Fleet, here: list[Resident]) -> DefragMoves | NoDefragMoves:
+        wanted = self._wanted
+        if wanted.goal is None:
+            return lower(bare, here, self._mix, wanted.share, most=wanted.most)
+        return plan_moves(bare, here, wanted.goal, most=wanted.most)
+
+    def _allowed(self, resident: Resident) -> Resident:
+        name = resident.placed.request.name
+        ways = {to: way for to, way in resident.ways.items() if (name, to) not in self._refused}
+        within = None if (name, resident.placed.host) in self._refused else resident.within
+        if len(ways) == len(resident.ways) and within is resident.within:
+            return resident
+        stays = next(text for (vm, _), text in self._refused.items() if vm == name)
+        return replace(resident, ways=ways, within=within, stays="" if ways or within else stays)
+
+    def _refuses(self, moves: Iterable[VmMove]) -> bool:
+        """Look at the hosts of each VM's first move: only there it is now, to be looked at."""
+        before = len(self._refused)
+        first = {move.vm: move for move in reversed([*moves])}
+        for move in first.values():
+            why = refusal(self._session, self._view, move)
+            if why:
+                self._refused[move.vm, move.target.host] = why
+        return len(self._refused) > before

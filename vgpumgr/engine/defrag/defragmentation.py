@@ -1,0 +1,105 @@
+"""`defrag plan` and `defrag apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted, find
+from vgpumgr.engine.migration import local_moves
+from vgpumgr.engine.migration import moves as moving
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.defrag import DefragMoves, LogoffMove, MoveMode, VmMove
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.operation import MIGRATE, RESEAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defragmented:
+    """What was planned, and what became of it.
+
+    ``done`` are the moves that were carried out, ``waiting`` those that wait until a user has
+    logged off: `serve` makes them then. ``error`` is what ended it before the last one.
+    """
+
+    plan: DefragPlan
+    outcome: Outcome
+    done: tuple[VmMove, ...] = ()
+    waiting: tuple[VmMove, ...] = ()
+    error: VgpumgrError | None = None
+
+
+def plan(session: Session, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
+    """Probe, and say which moves would do; nothing is changed. A line per host left out."""
+    unread = session.refresh_all()
+    return find(session, wanted), unread
+
+
+def apply(session: Session, planned: DefragPlan) -> Defragmented:
+    """Move one VM after the other to the very place that was planned for it.
+
+    The first move that is refused or fails ends it: every VM is where it was or where it should
+    be, and planning anew goes on from there.
+    """
+    found = planned.found
+    moves = found.moves if isinstance(found, DefragMoves) else ()
+    waiting = tuple(move for move in moves if move.way.how is MoveMode.LOGOFF)
+    if waiting:
+        session.ledger.await_logoff([_waiting(session, move, planned) for move in waiting])
+    now = [move for move in moves if move.way.how is not MoveMode.LOGOFF]
+    made = _make(session, planned, now)
+    return replace(made, waiting=waiting)
+
+
+def _waiting(session: Session, move: VmMove, planned: DefragPlan) -> LogoffMove:
+    goal = planned.wanted.goal
+    return LogoffMove(
+        id=session.new_uuid(),
+        vm_id=session.ledger.vm(move.vm).id,
+        vm=move.vm,
+        user=move.user,
+        host=move.target.host,
+        leaves=tuple(dict.fromkeys(part.gpu for part in move.source.assignments)),
+        takes=tuple(dict.fromkeys(part.gpu for part in move.target.assignments)),
+        why=goal.words if goal is not None else "reduce fragmentation",
+        asked_at=session.clock.now(),
+    )
+
+
+def _make(session: Session, planned: DefragPlan, moves: Sequence[VmMove]) -> Defragmented:
+    outcome, done = Outcome(), list[VmMove]()
+    for move in moves:
+        if session.stop.is_set():
+            outcome = outcome.then(Outcome(operation=outcome.operation, interrupted=True))
+            break
+        try:
+            moved = carry_out(session, move, with_users=planned.wanted.with_users)
+        except VgpumgrError as error:
+            return Defragmented(plan=planned, outcome=outcome, done=tuple(done), error=error)
+        outcome = outcome.then(moved)
+        if not moved.done:
+            break
+        done.append(move)
+    return Defragmented(plan=planned, outcome=outcome, done=tuple(done))
+
+
+def carry_out(session: Session, move: VmMove, *, with_users: bool = False) -> Outcome:
+    """One move, to the very place that was planned. UsersAtWork where it would cut a user off who
+    came meanwhile, unless ``with_users``.
+    """
+    if move.within:
+        return local_moves.reseat(session, move.vm, move.target, with_users=with_users)
+    how = moving.Manner(
+        cold=move.way.stops,
+        with_users=with_users,
+        seat=move.target,
+    )
+    return moving.migrate(session, move.vm, move.target.host, how)
+
+
+def go_on(session: Session) -> Outcome:
+    """End the moves that were cut, whoever began them."""
+    names = {vm.name: vm.spec for vm in session.ledger.vms() if vm.moving_to is not None}
+    return operation_lifecycle.finish_leftovers(session, names, {MIGRATE, RESEAT})

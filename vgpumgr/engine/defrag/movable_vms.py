@@ -1,0 +1,244 @@
+"""VMs that defragmentation may move, and the targets each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from vgpumgr.engine.desktops.user_sessions import AtWork
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration.move_checks import gpu_checks, live_checks
+from vgpumgr.engine.migration.move_disks import SHARED_KINDS
+from vgpumgr.engine.migration.move_looks import Looks
+from vgpumgr.engine.migration.move_plan import Check
+from vgpumgr.engine.migration.move_planning import wanted
+from vgpumgr.engine.planning.vm_plan import reached
+from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
+from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.gpu import Framework
+from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.placement import Assignment, Placed
+from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, Offer
+from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+
+# The same checks as for a migration, but for those that need a look at the hosts.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What may be done with running VMs that cannot move live. ``cold``: they may be stopped;
+    ``with_users``: even where that cuts a user off; ``at_logoff``: desktops may be, each while
+    nobody is at work on it.
+    """
+
+    cold: bool = False
+    with_users: bool = False
+    at_logoff: bool = False
+
+    def how(self, *, user: AtWork | None, desktop: bool) -> MoveMode | None:
+        """How one is moved; None: not at all."""
+        if not (self.cold or (self.at_logoff and desktop)):
+            return None
+        if user is None or (self.with_users and self.cold):
+            return MoveMode.COLD
+        return MoveMode.LOGOFF if self.at_logoff else None
+
+
+NOTHING = Allowed()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The ways of a VM to other hosts, and within its own; ``why`` there are none."""
+
+    ways: Mapping[str, MoveRoute]
+    within: MoveRoute | None = None
+    why: str = ""
+
+
+class Ways:
+    """Of all VMs, as far as it is allowed; ``users`` are at work, by the VM's id, ``desktops`` the
+    ids of those that are a pool's.
+    """
+
+    def __init__(
+        self,
+        view: LedgerView,
+        fleet: Fleet,
+        allowed: Allowed,
+        users: Mapping[str, AtWork],
+        desktops: Collection[str],
+    ) -> None:
+        open_ = {host.name for host in fleet.hosts if not host.blocked}
+        self._hosts = {host.name: host for host in view.hosts if host.facts}
+        self._targets = [host for name, host in self._hosts.items() if name in open_]
+        self._gpus = view.gpus
+        self._allowed = allowed
+        self._users = users
+        self._desktops = desktops
+
+    def of(self, vm: VmRecord, held: Sequence[Allocation], *, runs: bool) -> Found:
+        """By host; and where there is none, the first thing that keeps it from one."""
+        found: dict[str, MoveRoute] = {}
+        why = "it moves within its host only while it is off"
+        source, stopped = self._hosts[vm.host], self._stopped(vm) if runs else MoveMode.OFF
+        for target in self._targets:
+            if target.name == vm.host:
+                continue
+            failed = next(self._failed(vm, held, source, target), None) if runs else None
+            how = MoveMode.LIVE if runs and failed is None else stopped
+            if how is None:
+                why = f"it cannot move running: {failed.text}" if failed and not found else why
+                continue
+            found[target.name] = MoveRoute(how=how, copies=_copies(vm, source, target))
+        within = None if stopped is None else MoveRoute(how=stopped)
+        if found or within is not None:
+            return Found(ways=found, within=within)
+        user = self._users.get(vm.id)
+        return Found(ways={}, why=user.words if user and self._allowed.cold else why)
+
+    def _stopped(self, vm: VmRecord) -> MoveMode | None:
+        return self._allowed.how(user=self._users.get(vm.id), desktop=vm.id in self._desktops)
+
+    def _failed(
+        self, vm: VmRecord, held: Sequence[Allocation], source: HostRecord, target: HostRecord
+    ) -> Iterator[Check]:
+        here, there = source.facts, target.facts
+        assert here is not None and there is not None
+        checks = [
+            *live_checks(vm, held, source, target, _unseen(vm)),
+            *gpu_checks(vm, held, None, self._gpus, here, there),
+        ]
+        return (check for check in checks if not check.holds)
+
+
+def _unseen(vm: VmRecord) -> Looks:
+    """Nobody has looked: whether the CPU can be had is judged by the models."""
+    running = DomainFacts(name=vm.name, uuid="", state=DomainState.RUNNING)
+    return Looks(domain=running, xml="", namesake=None)
+
+
+def _copies(vm: VmRecord, source: HostRecord, target: HostRecord) -> bool:
+    """Whether some disk of it lies on no pool that both hosts share."""
+    here, there = _shared(source.facts), _shared(target.facts)
+    return not {pool for pool, _ in vm.volumes} <= here & there
+
+
+def _shared(facts: HostFacts | None) -> set[str]:
+    return {pool.name for pool in facts.pools if pool.kind in SHARED_KINDS} if facts else set()
+
+
+def residents(
+    view: LedgerView,
+    fleet: Fleet,
+    *,
+    allowed: Allowed = NOTHING,
+    users: Mapping[str, AtWork] = MappingProxyType({}),
+    desktops: Collection[str] = (),
+) -> tuple[Resident, ...]:
+    """VMs with parts of GPUs, each with its ways, as far as that is ``allowed``. ``users`` are at
+    work, by the VM's id; ``desktops`` are a pool's.
+
+    What is no resident (foreign, without a GPU part, on a host that was not reached, lost by its
+    host) stays part of ``fleet``.
+    """
+    ways = Ways(view, fleet, allowed, users, desktops)
+    return tuple(_Found(view, fleet, ways, users).all())
+
+
+class _Found:
+    def __init__(
+        self, view: LedgerView, fleet: Fleet, ways: Ways, users: Mapping[str, AtWork]
+    ) -> None:
+        self._view = view
+        self._hosts = {host.name: host for host in fleet.hosts}
+        self._gpus = {gpu.id: gpu for host in fleet.hosts for gpu in host.gpus}
+        self._running = reached(view).running
+        self._ways = ways
+        self._users = users
+        self._held: dict[str, list[Allocation]] = {}
+        for each in view.allocations:
+            self._held.setdefault(each.vm_id, []).append(each)
+
+    def all(self) -> Iterator[Resident]:
+        for vm in self._view.vms:
+            held = self._held.get(vm.id, [])
+            placed = self._placed(vm, held) if held and vm.moving_to is None else None
+            if placed is not None:
+                yield self._resident(vm, held, placed)
+
+    def _placed(self, vm: VmRecord, held: Sequence[Allocation]) -> Placed | None:
+        """None where what it holds is not what its GPUs offer, or is not surely there."""
+        if self._hosts[vm.host].blocked or any(each.host != vm.host for each in held):
+            return None
+        parts = [_part(each, self._gpus.get(each.gpu)) for each in held]
+        if not all(parts):
+            return None
+        return Placed(
+            request=vm.spec,
+            host=vm.host,
+            assignments=tuple(part for part in parts if part),
+            numa_node=vm.numa_node,
+            cpus=vm.cpus,
+            partition=held[0].partition,
+        )
+
+    def _resident(self, vm: VmRecord, held: Sequence[Allocation], placed: Placed) -> Resident:
+        stays = _stays(vm, held)
+        runs = (vm.host, vm.name) in self._running
+        if runs:
+            request = wanted(self._view, vm.spec, held, "", live=True)
+            placed = replace(placed, request=replace(request, affinity=vm.spec.affinity))
+        found = Found(ways={}, why=stays) if stays else self._ways.of(vm, held, runs=runs)
+        user = self._users.get(vm.id)
+        return Resident(
+            placed=placed,
+            ways=found.ways,
+            within=found.within,
+            gpu_mib=sum(part.offer.memory_mib for part in placed.assignments),
+            memory_mib=vm.spec.memory_mib,
+            disk_mib=sum(disk.size_bytes for disk in vm.spec.disks) >> 20,
+            stays=found.why,
+            user=user.user if user is not None else "",
+        )
+
+
+def _stays(vm: VmRecord, held: Sequence[Allocation]) -> str:
+    """Why it goes nowhere, whichever host is asked."""
+    if vm.state is not VmState.ACTIVE:
+        return f"it is {vm.state}"
+    if any(each.state is not AllocationState.ACTIVE for each in held):
+        return "its host has lost a part of it (vgpumgr heal)"
+    if vm.definition:
+        return "it was adopted"
+    if any(each.framework == Framework.PASSTHROUGH for each in held):
+        return "it has a whole GPU"
+    return ""
+
+
+def _part(held: Allocation, gpu: GpuSupply | None) -> Assignment | None:
+    offer = _offer(held, gpu.offers) if gpu else None
+    if gpu is None or offer is None or _lost(held, gpu):
+        return None
+    instance = held.instance
+    return Assignment(
+        gpu=gpu.id,
+        device=gpu.device,
+        offer=offer,
+        slots=held.slots,
+        start=instance.start if instance else held.placement_id,
+        vf=None if held.vf is None else FreeVf(number=held.vf, address=held.parent or held.device),
+        make_instance=instance is not None and instance.make,
+        frame_rate_limiter=held.frame_rate_limiter,
+    )
+
+
+def _offer(held: Allocation, offers: Sequence[Offer]) -> Offer | None:
+    kinds = (offer for offer in offers if offer.framework == held.framework)
+    return next((offer for offer in kinds if offer.profile == held.profile), None)
+
+
+def _lost(held: Allocation, gpu: GpuSupply) -> bool:
+    mine = (usage for usage in gpu.usages if usage.vm == held.vm)
+    return any(usage.needs is not None for usage in mine)

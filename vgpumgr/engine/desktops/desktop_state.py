@@ -1,0 +1,337 @@
+"""A desktop's row (the intent) beside its VM (the fact), and a pool as its controller sees it.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from vgpumgr.engine.desktops.pool_size import served_by
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.planning.disk_images import resolved
+from vgpumgr.engine.planning.vm_plan import reached
+from vgpumgr.model.desktop import (
+    Booking,
+    Desktop,
+    DesktopRecord,
+    DesktopRequestRecord,
+    DesktopSession,
+    DesktopState,
+    DesktopVerb,
+    PoolAction,
+    PoolRecord,
+    PoolView,
+)
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.image import ImageRecord
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.pool import PoolKind, PoolSpec
+from vgpumgr.model.quota import Amount, held_by_tenants
+from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
+from vgpumgr.placement import Placer
+from vgpumgr.placement.headroom import startable
+from vgpumgr.placement.queue import amount_of
+
+
+def floating_desktops(ledger: Ledger) -> dict[str, str]:
+    """Ids of the VMs that are desktops of floating pools, and their pools' names."""
+    pools = {each.id: each.name for each in ledger.pools() if each.spec.kind is PoolKind.FLOATING}
+    if not pools:
+        return {}
+    rows = (row for row in ledger.desktops() if row.pool in pools and row.vm_id)
+    return {row.vm_id: pools[row.pool] for row in rows}
+
+
+class Room:
+    """What the fleet has, less what was promised to desktops that hold nothing yet."""
+
+    def __init__(self, view: LedgerView) -> None:
+        self._placer = Placer(build_fleet(view), PlacementPolicy.BREADTH_FIRST)
+        self._limits = {each.tenant: each for each in view.quotas}
+        self._held = held_by_tenants(view.vms, view.allocations, view.gpus) if self._limits else {}
+
+    def promise(self, wanted: Iterable[VmSpec]) -> None:
+        """These are to be made, where they fit."""
+        for each in wanted:
+            placed = self._placer.decide(each, explain=False)
+            if isinstance(placed, Placed):
+                self._placer.commit(placed)
+                self._held[each.tenant] = self._has(each.tenant) + amount_of(placed)
+
+    def startable(self, wanted: VmSpec, most: int) -> int:
+        """How many like this one fit beside all that, and under the tenant's quota."""
+        found = startable(self._placer, wanted, most)
+        return min(found, self._allowed(wanted, found)) if found else 0
+
+    def _allowed(self, wanted: VmSpec, most: int) -> int:
+        limit = self._limits.get(wanted.tenant)
+        placed = self._placer.decide(wanted, explain=False)
+        if limit is None or not isinstance(placed, Placed):
+            return most
+        one, held = amount_of(placed), self._has(wanted.tenant)
+        for count in range(most):
+            if limit.exceeded_by(held, one):
+                return count
+            held += one
+        return most
+
+    def _has(self, tenant: str) -> Amount:
+        return self._held.get(tenant, Amount())
+
+
+def desktop_spec(pool: PoolSpec, name: str, image: str, images: Iterable[ImageRecord]) -> VmSpec:
+    """The VM of a desktop of that name, its first disk over ``image`` (``name@version``): the
+    ledger's, or a volume ``name@version.qcow2`` that lies on the hosts. Conflict: it is retired.
+    """
+    known = {each.reference: each for each in images}
+    system, *more = pool.desktop.disks
+    system = replace(system, image=image if image in known else f"{image}.qcow2")
+    made = replace(pool.desktop, name=name, disks=(system, *more), queue=None)
+    [found] = resolved([made], known.values())
+    return found
+
+
+def image_of(vm: VmRecord, images: Iterable[ImageRecord]) -> str:
+    """What a desktop's first disk lies over, as :func:`desktop_spec` was told."""
+    volume = vm.spec.disks[0].image or ""
+    known = {each.volume: each.reference for each in images}
+    return known.get(volume, volume.removesuffix(".qcow2"))
+
+
+def taken(
+    action: PoolAction, pool: PoolRecord, row: DesktopRecord | None, now: float, new_id: str
+) -> DesktopRecord | None:
+    """The row as the action leaves it; None where it is not what was decided on."""
+    if row is None or action.seen is None:
+        return _new(action, pool, now, new_id) if row is None and action.seen is None else None
+    if row.desktop != action.seen:
+        return None
+    after = replace(row, why=action.why)
+    it = row.desktop
+    match action.do:
+        case DesktopVerb.ASSIGN:
+            return replace(after, desktop=_assigned(it, action, pool, now))
+        case DesktopVerb.DISCONNECT if it.session is not None:
+            return replace(
+                after, desktop=replace(it, session=replace(it.session, disconnected=now))
+            )
+        case DesktopVerb.LOGOFF:
+            return replace(after, desktop=replace(it, session=None, since=now))
+        case DesktopVerb.RECREATE:
+            failures = it.failures if it.image == action.image else 0
+            fresh = replace(it, image=action.image, stained=False, failures=failures)
+            return _begun(after, fresh, DesktopVerb.RECREATE, DesktopState.CREATING, now)
+        case DesktopVerb.UPDATE:
+            tried = pool.rollout is not None and it.since >= pool.rollout.since
+            newer = replace(it, image=action.image, failures=it.failures if tried else 0)
+            return _begun(after, newer, DesktopVerb.UPDATE, DesktopState.CREATING, now)
+        case DesktopVerb.START | DesktopVerb.HEAL:
+            return _begun(after, it, action.do, DesktopState.CREATING, now)
+        case DesktopVerb.DELETE | DesktopVerb.SHELVE:
+            return _begun(after, it, action.do, DesktopState.LEAVING, now)
+        case _:
+            return None
+
+
+def _new(action: PoolAction, pool: PoolRecord, now: float, new_id: str) -> DesktopRecord:
+    made = Desktop(name=action.desktop, state=DesktopState.CREATING, image=action.image, since=now)
+    return DesktopRecord(
+        id=new_id, pool=pool.id, desktop=made, doing=DesktopVerb.CREATE, why=action.why
+    )
+
+
+def _begun(
+    row: DesktopRecord, it: Desktop, do: DesktopVerb, state: DesktopState, now: float
+) -> DesktopRecord:
+    return replace(row, doing=do, desktop=replace(it, state=state, since=now))
+
+
+def _assigned(it: Desktop, action: PoolAction, pool: PoolRecord, now: float) -> Desktop:
+    """A new session, or the one that its user comes back to."""
+    if it.session is not None:
+        return replace(it, session=replace(it.session, active=now, disconnected=None))
+    begun = DesktopSession(user=action.user, since=now, active=now, booking=action.booking)
+    owner = action.user if pool.spec.kind is PoolKind.DEDICATED else ""
+    return replace(it, session=begun, owner=owner, stained=True)
+
+
+_STARTS = frozenset({DesktopVerb.CREATE, DesktopVerb.START, DesktopVerb.HEAL, None})
+# What is not done any more once the host is lost.
+_LOSES = _STARTS | {DesktopVerb.RECREATE}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A reading of the ledger at ``now``; ``busy`` are the VMs (ids) with unfinished tasks."""
+
+    view: LedgerView
+    busy: Collection[str]
+    now: float
+
+    @cached_property
+    def vms(self) -> dict[str, VmRecord]:
+        """VMs that there are, by id."""
+        return {vm.id: vm for vm in self.view.vms}
+
+    @cached_property
+    def _reached(self) -> tuple[Collection[str], Collection[tuple[str, str]]]:
+        found = reached(self.view)
+        return found.hosts - found.resting, found.running
+
+    @cached_property
+    def lost(self) -> frozenset[str]:
+        """Hosts that were proven off, and are not back."""
+        return frozenset(host.name for host in self.view.hosts if host.evacuated)
+
+    def answers(self, host: str) -> bool:
+        """Did the host answer when it was looked at last?"""
+        return host in self._reached[0]
+
+    def runs(self, vm: VmRecord) -> bool:
+        """Was its domain running then?"""
+        return (vm.host, vm.name) in self._reached[1]
+
+
+def looked(rows: Iterable[DesktopRecord], seen: Seen) -> list[DesktopRecord]:
+    """The rows that are not what their VMs show, as they become."""
+    found = ((row, _look(row, seen)) for row in rows)
+    return [new for old, new in found if new != old]
+
+
+def doubted(rows: Iterable[DesktopRecord], seen: Seen) -> frozenset[str]:
+    """The hosts to ask once more before a desktop there is said to have failed."""
+    return frozenset(
+        each.desktop.host
+        for each in looked(rows, seen)
+        if each.vm_id and each.desktop.state is DesktopState.FAILED
+    )
+
+
+def _look(row: DesktopRecord, seen: Seen) -> DesktopRecord:
+    vm = seen.vms.get(row.vm_id)
+    if vm is not None and vm.id in seen.busy:
+        return _under_way(row, vm, seen)
+    if vm is None:
+        # Taken back, it may yet be made elsewhere.
+        return row if row.vm_id in seen.busy else _without_vm(row, seen.now)
+    if vm.host in seen.lost and vm.state is VmState.ACTIVE and row.doing in _LOSES:
+        return _at(_as(row, DesktopState.LOST, seen.now, "its host was lost"), vm)
+    if row.doing is DesktopVerb.SHELVE and vm.state is VmState.SHELVED:
+        return _as(row, DesktopState.SHELVED, seen.now)
+    if row.doing in _STARTS or (row.doing is DesktopVerb.UPDATE and _has_image(row, vm, seen)):
+        return _by_fact(row, vm, seen)
+    return _under_way(row, vm, seen)
+
+
+def _under_way(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
+    """It is worked on, or to be; of one whose host went away nothing is known until it is back."""
+    state = DesktopState.CREATING if seen.answers(vm.host) else DesktopState.UNKNOWN
+    both = {DesktopState.CREATING, DesktopState.UNKNOWN}
+    if row.doing is None or row.desktop.state not in both - {state}:
+        return row
+    return replace(row, desktop=replace(row.desktop, state=state, host=vm.host))
+
+
+def _without_vm(row: DesktopRecord, now: float) -> DesktopRecord:
+    if row.doing is DesktopVerb.CREATE and row.vm_id:
+        failed = _as(row, DesktopState.FAILED, now, "it could not be created")
+        return replace(failed, vm_id="", desktop=replace(failed.desktop, host=""))
+    if row.doing is DesktopVerb.DELETE or (row.doing is not DesktopVerb.RECREATE and row.vm_id):
+        return replace(row, closed_at=now, doing=None, why=row.why or "its VM is gone")
+    return row
+
+
+def _has_image(row: DesktopRecord, vm: VmRecord, seen: Seen) -> bool:
+    """Does its first disk lie over the image that it was to get?"""
+    return image_of(vm, seen.view.images) == row.desktop.image
+
+
+def _by_fact(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
+    if vm.state is VmState.SHELVED:
+        return row if row.doing else _as(row, DesktopState.SHELVED, seen.now)
+    if vm.state is not VmState.ACTIVE:
+        return row
+    if not seen.answers(vm.host):
+        return _at(_as(row, DesktopState.UNKNOWN, seen.now, "its host did not answer"), vm)
+    if seen.runs(vm):
+        return _at(_as(row, DesktopState.READY, seen.now), vm)
+    if row.doing is DesktopVerb.HEAL:
+        return row  # it is to be started still
+    return _at(_as(row, DesktopState.FAILED, seen.now, "its guest does not run"), vm)
+
+
+def _at(row: DesktopRecord, vm: VmRecord) -> DesktopRecord:
+    return replace(row, desktop=replace(row.desktop, host=vm.host))
+
+
+def _as(row: DesktopRecord, state: DesktopState, now: float, why: str = "") -> DesktopRecord:
+    """What was to be done is done with; a state that it was in before goes on."""
+    it = row.desktop
+    doing = row.doing if state is DesktopState.UNKNOWN else None
+    if it.state is state:
+        return replace(row, doing=doing)
+    failures = it.failures
+    if state is DesktopState.READY:
+        failures = 0
+    elif state is DesktopState.FAILED:
+        failures += 1
+    host = "" if state is DesktopState.SHELVED else it.host
+    return replace(
+        row,
+        doing=doing,
+        why=why,
+        desktop=replace(it, state=state, since=now, failures=failures, host=host),
+    )
+
+
+def failed(row: DesktopRecord, now: float, why: str) -> DesktopRecord:
+    """One that was to be made or started, and was refused."""
+    if row.doing is DesktopVerb.START:
+        return replace(_as(row, DesktopState.SHELVED, now), why=why)
+    return replace(_as(row, DesktopState.FAILED, now), why=why)
+
+
+def not_updated(row: DesktopRecord, seen: Seen, why: str) -> DesktopRecord:
+    """One that was to get another image, and was refused it: it has the one that it had."""
+    vm = seen.vms.get(row.vm_id)
+    if vm is None or _has_image(row, vm, seen):
+        return row
+    state = DesktopState.READY if seen.runs(vm) else DesktopState.FAILED
+    back = replace(
+        row.desktop,
+        state=state,
+        image=image_of(vm, seen.view.images),
+        since=seen.now,
+        failures=row.desktop.failures + 1,
+    )
+    return replace(row, doing=None, why=why, desktop=back)
+
+
+def view_of(
+    pool: PoolRecord,
+    *,
+    pools: Sequence[PoolRecord],
+    rows: Sequence[DesktopRecord],
+    asks: Sequence[DesktopRequestRecord],
+    bookings: Sequence[Booking],
+    hosts: Sequence[HostRecord],
+    startable: int,
+    now: float,
+) -> PoolView:
+    """What of all there is concerns this pool."""
+    specs = [each.spec for each in pools if not each.closing]
+    return PoolView(
+        pool=pool.spec,
+        desktops=tuple(each.desktop for each in rows if each.pool == pool.id),
+        now=now,
+        startable=startable,
+        asks=tuple(each.ask for each in asks if each.pool == pool.id),
+        rollout=pool.rollout,
+        draining={host.name: host.logoff_by for host in hosts if host.draining},
+        bookings=tuple(each for each in bookings if served_by(each, specs) == pool.spec),
+        closing=pool.closing,
+    )

@@ -1,0 +1,316 @@
+"""How many desktops a pool should have: spares, schedules, and room kept for bookings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from vgpumgr import catalog
+from vgpumgr.engine.desktops.desktop_actions import Sheet, given_up, suspect
+from vgpumgr.engine.desktops.desktop_actions import due as desktop_actions_due
+from vgpumgr.model.desktop import Booking, Desktop, DesktopState, DesktopVerb, PoolView
+from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.pool import PoolSpec, ScaleIn, Size, minute_of_week
+from vgpumgr.model.supply import Fleet, GpuSupply
+
+
+def size_at(pool: PoolSpec, now: float) -> Size:
+    """What is asked for at ``now``, and already what is asked for when a desktop made now is warm.
+
+    Users come on the minute: a pool that grows only when its hours begin is late.
+    """
+    here, soon = _declared(pool, now), _declared(pool, now + pool.prewarm_s)
+    return Size(min=max(here.min, soon.min), spare=max(here.spare, soon.spare), max=pool.size.max)
+
+
+def _declared(pool: PoolSpec, now: float) -> Size:
+    if not pool.schedules:
+        return pool.size
+    minute = minute_of_week(now, pool.zone)
+    for each in pool.schedules:
+        if each.holds(minute):
+            return Size(min=each.min, spare=each.spare, max=pool.size.max)
+    return pool.size
+
+
+_SHOWN = 8
+
+
+def unmakeable(pool: PoolSpec, fleet: Fleet) -> str:
+    """Why no GPU of the fleet can ever make the pool's profile; empty: one can.
+
+    What a layout keeps a GPU from making it could make; parts by size are not judged.
+    """
+    for part in pool.desktop.gpus:
+        models = {each.casefold() for each in part.any_of}
+        able = [
+            gpu
+            for host in fleet.hosts
+            for gpu in host.gpus
+            if _makes(gpu, part.profile) and (not models or gpu.model.casefold() in models)
+        ]
+        if part.profile and not able:
+            return f"no GPU of the fleet provides {part.profile}{_could(part.profile)}"
+    return ""
+
+
+def _makes(gpu: GpuSupply, profile: str) -> bool:
+    offered = any(profile in (offer.profile, *offer.names) for offer in gpu.offers)
+    return offered or profile in gpu.could
+
+
+def _could(profile: str) -> str:
+    """``; T4 could``, by the catalogue."""
+    boards = sorted(_boards(profile))
+    if not boards:
+        return ""
+    more = f" and {len(boards) - _SHOWN} more" if len(boards) > _SHOWN else ""
+    return f"; {', '.join(boards[:_SHOWN])}{more} could"
+
+
+def _boards(profile: str) -> Iterator[str]:
+    if vf := catalog.parse_vf_profile(profile):
+        yield vf[0]
+    for board in catalog.boards():
+        mig = catalog.mig(board)
+        instances = mig.profiles if mig is not None else ()
+        names = {name for each in instances for name in (each.name, *each.earlier)}
+        names |= {each.profile for each in board.types}
+        if profile in names or profile == PASSTHROUGH_PROFILE:
+            yield board.key
+
+
+def kept(view: PoolView, groups: Collection[str] = ()) -> int:
+    """How many ready desktops are kept for bookings; not for those of ``groups``.
+
+    From ``prewarm_s`` before a booking begins: whoever came then would still be there.
+    """
+    return sum(
+        _open(each, view.desktops)
+        for each in due(view.bookings, view.now, view.pool.prewarm_s)
+        if each.group not in groups
+    )
+
+
+def redeemable(view: PoolView, groups: Collection[str]) -> str:
+    """The id of the booking that a user of these groups comes for; empty: none."""
+    for each in due(view.bookings, view.now, 0):
+        if each.group in groups and _open(each, view.desktops):
+            return each.id
+    return ""
+
+
+def due(bookings: Iterable[Booking], now: float, ahead_s: float) -> list[Booking]:
+    """Those that hold now or begin within ``ahead_s``, in order of their ids."""
+    held = (each for each in bookings if each.holds(now, now + ahead_s))
+    return sorted(held, key=lambda each: each.id)
+
+
+def served_by(booking: Booking, pools: Iterable[PoolSpec]) -> PoolSpec | None:
+    """The pool that serves it: of its profile, entitling its group; highest priority, then name."""
+    able = [
+        pool
+        for pool in pools
+        if pool.profile == booking.profile and booking.group in pool.entitlement.groups
+    ]
+    return min(able, key=lambda pool: (-pool.priority, pool.name), default=None)
+
+
+def withheld(view: PoolView) -> int:
+    """How many desktops the GPUs must still be able to start for the bookings of this pool.
+
+    Other pools find what is left beside them to be startable.
+    """
+    there = sum(each.free or each.coming for each in view.desktops)
+    return max(0, kept(view) - there)
+
+
+def conflict(booking: Booking, others: Sequence[Booking], capacity: int) -> str:
+    """Why ``booking`` cannot be honoured beside the ``others``; empty: it can.
+
+    ``capacity`` is how many desktops of its profile the fleet can run at a time.
+    """
+    rivals = [
+        each
+        for each in others
+        if each.profile == booking.profile and each.start < booking.end and booking.start < each.end
+    ]
+    for moment in sorted({booking.start, *(max(each.start, booking.start) for each in rivals)}):
+        there = [each for each in rivals if each.holds(moment, moment)]
+        taken = sum(each.count for each in there)
+        if taken + booking.count > capacity:
+            names = "".join(f", {each.id} has {each.count}" for each in there)
+            return (
+                f"{booking.count} × {booking.profile} do not fit: {capacity} can run at a time"
+                f"{names}"
+            )
+    return ""
+
+
+def shortages(
+    bookings: Iterable[Booking], room: Callable[[Booking], int]
+) -> Iterator[tuple[Booking, int]]:
+    """How many desktops each of them misses, those that begin first served first.
+
+    ``room`` is how many desktops of its pool there can be at a time when it begins.
+    """
+    before: list[Booking] = []
+    for booking in sorted(bookings, key=lambda each: (each.start, each.id)):
+        rivals = [each for each in before if each.profile == booking.profile]
+        moments = {booking.start, *(each.start for each in rivals)}
+        taken = max(
+            sum(each.count for each in rivals if each.holds(moment, moment))
+            for moment in moments
+            if booking.holds(moment, moment)
+        )
+        yield booking, min(booking.count, max(0, taken + booking.count - room(booking)))
+        before.append(booking)
+
+
+def _open(booking: Booking, desktops: Iterable[Desktop]) -> int:
+    redeemed = sum(
+        1 for each in desktops if each.session is not None and each.session.booking == booking.id
+    )
+    return max(0, booking.count - redeemed)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How many desktops there are to count on, how many there should be, and of these idle."""
+
+    have: int
+    wanted: int
+    idle: int
+    beyond: int
+    """How many more would be wanted if the maximum allowed it."""
+
+
+def need(sheet: Sheet) -> Need:
+    """What users, spares and bookings need; growth by load will be one more term here."""
+    pool, view = sheet.view.pool, sheet.view
+    counted = [each for each in view.desktops if _counts(sheet, each)]
+    have = len(counted)
+    if view.closing:
+        return Need(have=have, wanted=0, idle=0, beyond=0)
+    used = sum(each.used or _given(sheet, each) for each in counted)
+    size = size_at(pool, view.now)
+    idle = size.spare + kept(view)
+    asked = max(size.min, used + sheet.unmet + idle)
+    wanted = min(size.max, asked)
+    return Need(have=have, wanted=wanted, idle=idle, beyond=asked - wanted)
+
+
+def resize(sheet: Sheet, found: Need) -> None:
+    """Grow or shrink to what is wanted; who left a desktop leaves it to be recreated."""
+    missing = found.wanted - found.have
+    if missing > 0:
+        missing = _grow(sheet, missing)
+    else:
+        _drop_broken(sheet)
+        if sheet.view.closing:
+            _drop_off(sheet)
+        _shrink(sheet, -missing, found.idle)
+    _refresh(sheet)
+    _tell(sheet, found, max(0, missing))
+
+
+def _counts(sheet: Sheet, desktop: Desktop) -> bool:
+    """Whether it serves a user, or will do so soon."""
+    action = sheet.actions.get(desktop.name)
+    if action is not None:
+        return action.do is not DesktopVerb.DELETE and not (
+            action.do is DesktopVerb.RECREATE and action.image != sheet.view.image
+        )
+    if desktop.used:
+        return desktop.state is not DesktopState.LEAVING
+    return (desktop.ready or desktop.coming) and not suspect(sheet.view, desktop)
+
+
+def _given(sheet: Sheet, desktop: Desktop) -> bool:
+    action = sheet.actions.get(desktop.name)
+    return action is not None and action.do is DesktopVerb.ASSIGN
+
+
+def _grow(sheet: Sheet, missing: int) -> int:
+    """What was there before comes first; returns how many are missing still."""
+    view, image = sheet.view, sheet.view.image
+    free_names = view.pool.naming.free({each.name for each in view.desktops} | set(sheet.actions))
+    for each in sheet.open():
+        if missing and not each.used and desktop_actions_due(sheet, each) and sheet.take_room(each):
+            sheet.put(DesktopVerb.RECREATE, each, f"it is {each.state}", image=image)
+            missing -= 1
+    below_max = view.pool.size.max - _running(sheet)
+    for each in sheet.open():
+        shelved = each.state is DesktopState.SHELVED and not each.used
+        if shelved and min(missing, below_max, sheet.room) > 0:
+            sheet.take_room(each)
+            do = DesktopVerb.START if each.image == image else DesktopVerb.RECREATE
+            sheet.put(do, each, "more are needed", image=image)
+            missing, below_max = missing - 1, below_max - 1
+    while min(missing, below_max, sheet.room) > 0:
+        sheet.create(next(free_names), image, "more are needed")
+        missing, below_max = missing - 1, below_max - 1
+    return missing
+
+
+def _running(sheet: Sheet) -> int:
+    new = sum(each.do is DesktopVerb.CREATE for each in sheet.actions.values())
+    started = sum(each.do is DesktopVerb.START for each in sheet.actions.values())
+    return new + started + sum(each.runs for each in sheet.view.desktops)
+
+
+def _drop_broken(sheet: Sheet) -> None:
+    for each in sheet.open():
+        if not each.used and desktop_actions_due(sheet, each):
+            sheet.put(DesktopVerb.DELETE, each, f"it is {each.state}, and not needed")
+
+
+def _drop_off(sheet: Sheet) -> None:
+    """Of a pool that is emptied all goes that nobody has: what is off or given up, too."""
+    for each in sheet.open():
+        if not each.used and (each.broken or each.state is DesktopState.SHELVED):
+            sheet.put(DesktopVerb.DELETE, each, "the pool is drained")
+
+
+def _shrink(sheet: Sheet, surplus: int, idle: int) -> None:
+    """Those left behind first; then those that nobody had for a while, as long as enough stay."""
+    view = sheet.view
+    for each in [each for each in sheet.open() if sheet.left_behind(each)][:surplus]:
+        sheet.put(DesktopVerb.DELETE, each, "fewer are needed")
+        surplus -= 1
+    ready = [each for each in sheet.open() if sheet.assignable(each)]
+    rested = 0.0 if view.closing else view.pool.shrink_after_s
+    unused = [each for each in ready if view.now - each.since >= rested]
+    unused.sort(
+        key=lambda each: (each.image != view.image, len(each.name), each.name), reverse=True
+    )
+    do = (
+        DesktopVerb.SHELVE
+        if view.pool.scale_in is ScaleIn.SHELVE and not view.closing
+        else DesktopVerb.DELETE
+    )
+    for each in unused[: max(0, min(surplus, len(ready) - idle))]:
+        sheet.put(do, each, "fewer are needed")
+
+
+def _refresh(sheet: Sheet) -> None:
+    for each in sheet.open():
+        if sheet.left_behind(each):
+            sheet.put(DesktopVerb.RECREATE, each, "its user logged off", image=sheet.view.image)
+
+
+def _tell(sheet: Sheet, found: Need, missing: int) -> None:
+    pool, room = sheet.view.pool, max(0, sheet.room)
+    if missing and not room:
+        text = f"needed: {missing} more; GPUs, hosts or the tenant's quota have no capacity for one"
+        sheet.warn("no-room", text)
+    elif found.beyond or missing:
+        more = found.beyond + missing
+        sheet.warn("full", f"needed: {more} more, beyond the maximum of {pool.size.max}")
+    elif room < min(found.idle, pool.size.max - _running(sheet)):
+        sheet.warn(
+            "low-room", f"{found.idle} spares are wanted, the GPUs have room for {room} more"
+        )
+    for each in sheet.view.desktops:
+        if pool.autoheal.attempts and given_up(sheet, each):
+            sheet.warn("gave-up", f"{each.name} failed {each.failures} times and is not retried")

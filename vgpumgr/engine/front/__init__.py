@@ -1,1 +1,0 @@
-"""The use cases as methods of a session, by subject; `Engine` has them all."""

@@ -1,1 +1,0 @@
-"""What still fits, how long that lasts, and why a request does not."""

@@ -1,0 +1,253 @@
+"""`heal`: differences of ours put right, the others named."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from vgpumgr.engine.drift import drift_survey
+from vgpumgr.engine.heal import remedies as heal_remedies
+from vgpumgr.engine.heal.remedy import Chosen, Healed, HealPlan, Past, Remedy, Way
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.layouts import layout_run
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.steps import (
+    ActivatePartition,
+    AdoptDevice,
+    ConfirmGone,
+    DeactivatePartition,
+    DefineDomain,
+    ForgetDomain,
+    KeepDomain,
+    MarkDomain,
+    RealiseDevice,
+    RedefineDomain,
+    ReleaseDevice,
+    StartDomain,
+    Step,
+    StopDomain,
+)
+from vgpumgr.model.domain import Ownership
+from vgpumgr.model.drift import Drift
+from vgpumgr.model.errors import Conflict, VgpumgrError
+from vgpumgr.model.layout import LayoutRule, LayoutSpec
+from vgpumgr.model.operation import CLEAN, HEAL, RELEASE, Reservation
+from vgpumgr.model.vm import AllocationState
+
+# What has to be there before what needs it.
+_ORDER: tuple[type[Step], ...] = (
+    ForgetDomain,
+    AdoptDevice,
+    RealiseDevice,
+    ActivatePartition,
+    KeepDomain,
+    DefineDomain,
+    RedefineDomain,
+    MarkDomain,
+    StartDomain,
+    StopDomain,
+    DeactivatePartition,
+    ReleaseDevice,
+    ConfirmGone,
+)
+_VERBS = {Way.VM: HEAL, Way.CLEAN: CLEAN, Way.RELEASE: RELEASE}
+
+
+def reservation(remedies: Iterable[Remedy], view: LedgerView, opening: Opening) -> Reservation:
+    """One operation. The records of living VMs are compared with what they were judged by."""
+    operation = opening.operation(HEAL)
+    groups = _grouped(remedies)
+    tasks = tuple(
+        opening.task(
+            operation,
+            _VERBS[way],
+            _in_order(each),
+            vm_id=vm_id,
+            vm=each[0].whose.name if each[0].whose else "",
+            host=host,
+        )
+        for (way, host, vm_id), each in groups.items()
+    )
+    living = {vm_id for way, _, vm_id in groups if way is not Way.CLEAN}
+    return Reservation(
+        operation=operation,
+        tasks=tasks,
+        changed_vms=tuple(vm for vm in view.vms if vm.id in living),
+    )
+
+
+def _grouped(remedies: Iterable[Remedy]) -> dict[tuple[Way, str, str], list[Remedy]]:
+    groups: dict[tuple[Way, str, str], list[Remedy]] = {}
+    for each in remedies:
+        if each.whose is not None and each.steps:
+            groups.setdefault((each.way, each.drift.host, each.whose.id), []).append(each)
+    return groups
+
+
+def _in_order(remedies: Sequence[Remedy]) -> tuple[Step, ...]:
+    """Every step once."""
+    steps: list[Step] = []
+    for step in _steps(remedies):
+        if step not in steps:
+            steps.append(step)
+    return tuple(sorted(steps, key=lambda step: _ORDER.index(type(step))))
+
+
+def _steps(remedies: Iterable[Remedy]) -> Iterator[Step]:
+    for remedy in remedies:
+        yield from remedy.steps
+
+
+# Between the two looks that must agree before units are given back.
+SECOND_LOOK_S = 5.0
+
+Key = tuple[str, str, str, str, str]
+
+
+def plan(session: Session, chosen: Chosen) -> HealPlan:
+    """Probe, compare, and say what would be done; nothing is changed."""
+    return _plan(session, chosen)[0]
+
+
+def _plan(session: Session, chosen: Chosen) -> tuple[HealPlan, LedgerView]:
+    around = drift_survey.look_around(session, chosen.hosts)
+    report = around.report
+    remedies = heal_remedies.plan(report, around.view, around.seen, _past(session, around))
+    planned = HealPlan(
+        remedies=tuple(each for each in remedies if chosen.means(each.drift)),
+        not_read=report.not_read,
+        hosts=report.hosts,
+        vms=report.vms,
+        skipped=report.skipped,
+    )
+    return planned, around.view
+
+
+def _past(session: Session, around: drift_survey.Survey) -> Past:
+    """Only what a host shows is looked up."""
+    marks = [d.ownership for each in around.seen.values() for d in each.facts.domains]
+    ours = {m.vm_id for m in marks if isinstance(m, Ownership) and m.fleet == around.view.fleet}
+    claimed = {c.allocation for each in around.seen.values() for c in each.facts.claims}
+    known = {vm.id for vm in around.view.vms}
+    ended = claimed - {each.id for each in around.view.allocations}
+    if not ended - known and not ours - known:
+        return Past()
+    released = {
+        each.id: each
+        for each in session.ledger.allocations(released=True)
+        if each.id in ended and each.state is AllocationState.RELEASED
+    }
+    return Past(released, session.ledger.deleted_vms(ours - known))
+
+
+def apply(session: Session, chosen: Chosen) -> Healed:
+    """Do all that is ours to do, then look again.
+
+    Frozen where the ledger went back in time: it would bring back what is no more.
+    """
+    if frozen := session.ledger.frozen():
+        raise frozen.refusal("hosts are not changed to what it says")
+    operation_lifecycle.finish_leftovers(session, {}, frozenset())  # those whose end alone was lost
+    planned, _ = _plan(session, chosen)
+    errors = [*_resumed(session, planned), *_marked(session, planned), *_laid_out(session, planned)]
+    outcome = until_current(lambda: _carried_out(session, chosen, planned))
+    left, _ = _plan(session, chosen)
+    return Healed(planned=planned, outcome=outcome, left=left, errors=tuple(errors))
+
+
+def _resumed(session: Session, planned: HealPlan) -> list[VgpumgrError]:
+    """Operations that were cut go on; one that cannot is named, and the rest is done."""
+    errors: list[VgpumgrError] = []
+    cut = (each.drift.subject for each in planned.to_do if each.way is Way.RESUME)
+    for operation in dict.fromkeys(subject.removeprefix("operation ") for subject in cut):
+        try:
+            operation_lifecycle.resume(session, operation)
+        except Conflict as running:
+            errors.append(running)
+    return errors
+
+
+def _marked(session: Session, planned: HealPlan) -> list[VgpumgrError]:
+    for each in planned.to_do:
+        if each.way is Way.QUARANTINE:
+            session.ledger.quarantine(each.drift.gpu, each.drift.text)
+    return []
+
+
+def _laid_out(session: Session, planned: HealPlan) -> list[VgpumgrError]:
+    """The recorded layout of every GPU that differs from it, as ``layout apply`` does it."""
+    gpus = {each.drift.gpu for each in planned.to_do if each.way is Way.LAYOUT}
+    devices = {gpu.id: gpu.facts.device for gpu in session.ledger.gpus()}
+    specs = [
+        LayoutSpec(
+            name=record.layout,
+            hosts=(record.host,),
+            rules=(LayoutRule(layout=record.goal, devices=(devices[record.gpu],)),),
+        )
+        for record in session.ledger.layouts()
+        if record.gpu in gpus
+    ]
+    try:
+        _, outcome = layout_run.apply(session, specs) if specs else (None, Outcome())
+    except Conflict as refused:
+        return [refused]
+    return [each.error for each in outcome.vms if each.error is not None]
+
+
+def _carried_out(session: Session, chosen: Chosen, planned: HealPlan) -> Outcome:
+    """Judged anew by a fresh look: only what was planned is done, and only if it still is ours."""
+    meant = {_key(each.drift) for each in planned.to_do}
+    now, view = _plan(session, chosen)
+    remedies = [each for each in now.to_do if _key(each.drift) in meant]
+    orphans = [each for each in remedies if each.way is Way.RELEASE]
+    rest = [each for each in remedies if each.way is not Way.RELEASE]
+    if orphans:
+        agreed, view = _second_look(session, chosen, orphans)
+        rest += agreed
+    start = reservation(rest, view, session.opening())
+    return operation_lifecycle.begin(session, start)
+
+
+def _key(found: Drift) -> Key:
+    return found.host, found.vm, found.gpu, found.kind, found.subject
+
+
+def _second_look(
+    session: Session, chosen: Chosen, orphans: Sequence[Remedy]
+) -> tuple[list[Remedy], LedgerView]:
+    """Mark, wait, look: what a second look does not find as it was is no orphan."""
+    vms = {each.drift.vm for each in orphans}
+    _mark(session, vms, AllocationState.ORPHANED)
+    session.tell(f"checking again in {SECOND_LOOK_S:g} s: {', '.join(sorted(vms))}")
+    session.clock.wait(SECOND_LOOK_S)
+    again, view = _plan(session, chosen)
+    agreed = [each for each in again.to_do if each.way is Way.RELEASE and each.drift.vm in vms]
+    if other := vms - {each.drift.vm for each in agreed}:
+        _mark(session, other, AllocationState.ACTIVE)
+    return agreed, view
+
+
+def _mark(session: Session, vms: Collection[str], state: AllocationState) -> None:
+    held = [each.id for each in session.ledger.allocations() if each.vm in vms]
+    session.ledger.mark(held, state)
+
+
+def lift(session: Session, gpu_id: str) -> None:
+    """A GPU that is quarantined, or in back-off, takes VMs again if a look shows it whole; Conflict
+    where it does not.
+    """
+    gpu = next((each for each in session.ledger.gpus() if each.id == gpu_id), None)
+    if gpu is not None:
+        for error in session.refresh((gpu.host,)).failed.values():
+            raise error
+        gpu = next(each for each in session.ledger.gpus() if each.id == gpu_id)
+        if gpu.facts.unfit:
+            raise Conflict(
+                f"{gpu_id} is {gpu.facts.health}",
+                why=gpu.facts.health_detail or "its driver says so",
+                next=f"vgpumgr gpu show {gpu_id}",
+            )
+    session.ledger.lift(gpu_id)

@@ -1,0 +1,1 @@
+"""Hosts' life in the fleet: enrolled, cordoned, drained, in maintenance, evacuated, removed."""

@@ -1,0 +1,229 @@
+"""The plan of an evacuation: the new host of each VM of a lost host, or the reason why it has
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from vgpumgr.engine.desktops.user_sessions import AtWork
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration.move_disks import SHARED_KINDS
+from vgpumgr.engine.operations.session import Place, Session
+from vgpumgr.engine.planning.quota_check import no_placement
+from vgpumgr.engine.planning.vm_plan import decide
+from vgpumgr.engine.reservation.vm_volumes import attached, autostarts
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
+from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.ports import Host
+from vgpumgr.model.vm import DiskMode, VmRecord, VmSpec, VmState
+
+# By host: the volumes, as (pool, name), that it sees.
+Seen = Mapping[str, Collection[tuple[str, str]]]
+
+
+def look(session: Session, hosts: Iterable[HostRecord], vms: Collection[VmRecord]) -> Seen:
+    """The volumes of these VMs that each host sees in its shared pools; none where it cannot say.
+
+    A volume's name carries its VM's id: what has it and lies in a shared pool is that volume.
+    """
+    volumes = [volume for vm in vms for volume in vm.volumes]
+    answers = session.lanes.run(
+        {
+            record.name: partial(_seen, session.hosts.open(record), record.facts, volumes)
+            for record in hosts
+            if record.facts is not None
+        }
+    )
+    return {name: () if isinstance(found, Exception) else found for name, found in answers.items()}
+
+
+def _seen(
+    host: Host, facts: HostFacts, volumes: Iterable[tuple[str, str]]
+) -> frozenset[tuple[str, str]]:
+    shared = {pool.name for pool in facts.pools if pool.active and pool.kind in SHARED_KINDS}
+    found = set()
+    for pool, name in volumes:
+        try:
+            if pool in shared and host.storage.look(pool, name) is not None:
+                found.add((pool, name))
+        except VgpumgrError:
+            break  # not seen is not there: such a host is no target
+    return frozenset(found)
+
+
+def own_disk(vm: VmRecord, lost: HostFacts | None) -> str:
+    """Why its data is on the lost host alone; empty where all of it lies on shared storage."""
+    for each in attached(vm):
+        pool = _pool(lost, each.pool)
+        if pool is None:
+            return f"nothing is known of {each.pool}, the storage pool of {each.name}"
+        if pool.kind not in SHARED_KINDS:
+            return f"{each.pool}/{each.name} is on the host's own disks (a {pool.kind} pool)"
+    return ""
+
+
+def reaches(vm: VmRecord, lost: HostFacts | None, target: HostRecord, seen: Seen) -> bool:
+    """Does the target see every volume of it, and its images under the same path?"""
+    there = seen.get(target.name, ())
+    if any(volume not in there for volume in vm.volumes):
+        return False
+    return all(
+        _path(lost, disk.pool) == _path(target.facts, disk.pool)
+        for disk in vm.spec.disks
+        if disk.mode is DiskMode.OVERLAY
+    )
+
+
+def _path(facts: HostFacts | None, name: str) -> str:
+    pool = _pool(facts, name)
+    return pool.path if pool else ""
+
+
+def _pool(facts: HostFacts | None, name: str) -> StoragePool | None:
+    pools = facts.pools if facts else ()
+    return next((pool for pool in pools if pool.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """A VM that is recreated, and where."""
+
+    vm: VmRecord
+    placed: Placed
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """A VM that stays as it is: ``why``, and what to type. ``crowded``: no other host takes it;
+    ``pool``: it is a desktop of that pool, and whoever is on it gets another.
+    """
+
+    vm: VmRecord
+    why: str
+    next: str
+    crowded: bool = False
+    pool: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvacuationPlan:
+    """All VMs of the host that was lost; ``users`` had a session on one of them."""
+
+    lost: HostRecord
+    remade: tuple[Remade, ...] = ()
+    staying: tuple[Stays, ...] = ()
+    users: tuple[AtWork, ...] = ()
+
+    @property
+    def crowded(self) -> bool:
+        """Could one more host take a VM that stays?"""
+        return any(each.crowded for each in self.staying)
+
+
+def make_plan(
+    view: LedgerView,
+    lost: HostRecord,
+    seen: Seen,
+    place: Place,
+    *,
+    will_not_boot: bool,
+) -> EvacuationPlan:
+    """``seen`` are the volumes that each host sees. ``will_not_boot``: somebody gives their word
+    that the machine does not boot by itself, where libvirt on it would start VMs.
+    """
+    staying: list[Stays] = []
+    wanted: list[tuple[VmRecord, VmSpec]] = []
+    for vm in on_host(view.vms, lost.name):
+        kept = _kept(vm, lost, will_not_boot=will_not_boot)
+        hosts = [] if kept else [host.name for host in _targets(view, vm, lost, seen)]
+        if kept or not hosts:
+            staying.append(kept or _unseen(vm, lost))
+        else:
+            wanted.append((vm, _among(vm.spec, hosts)))
+    remade, misfits = _place(view, lost, wanted, place)
+    return EvacuationPlan(lost=lost, remade=tuple(remade), staying=(*staying, *misfits))
+
+
+def on_host(vms: Sequence[VmRecord], host: str) -> Iterator[VmRecord]:
+    """The VMs that lie there, or are going there."""
+    for vm in vms:
+        if vm.host == host or (vm.moving_to is not None and vm.moving_to.host == host):
+            yield vm
+
+
+def _kept(vm: VmRecord, lost: HostRecord, *, will_not_boot: bool) -> Stays | None:
+    if vm.state is VmState.SHELVED:
+        return Stays(vm, "it is shelved: it has nothing but its disks there", _bring_back(lost))
+    if vm.state is not VmState.ACTIVE:
+        why = f"it is {vm.state}: an operation on it is not finished"
+        return Stays(vm, why, "vgpumgr operation list --open")
+    if vm.definition:
+        why = "it was adopted: only its own definition says what it needs there"
+        return Stays(vm, why, _bring_back(lost))
+    if starts_by_itself(vm, lost) and not will_not_boot:
+        return Stays(
+            vm,
+            f"libvirt there starts it again when {lost.name} boots: it would run twice",
+            f"vgpumgr host evacuate {lost.name} --confirm-off   "
+            f"(if {lost.name} certainly does not boot by itself)",
+        )
+    own = own_disk(vm, lost.facts)
+    return Stays(vm, own, _bring_back(lost)) if own else None
+
+
+def starts_by_itself(vm: VmRecord, host: HostRecord) -> bool:
+    """Does libvirt start it with its host, by the last observation or by what we have set?"""
+    domains = host.facts.domains if host.facts else ()
+    flagged = any(domain.name == vm.name and domain.autostart for domain in domains)
+    return flagged or autostarts(vm.spec, host)
+
+
+def _targets(view: LedgerView, vm: VmRecord, lost: HostRecord, seen: Seen) -> Iterator[HostRecord]:
+    for host in view.hosts:
+        if host.name != lost.name and reaches(vm, lost.facts, host, seen):
+            yield host
+
+
+def _unseen(vm: VmRecord, lost: HostRecord) -> Stays:
+    return Stays(vm, "no other host sees all of its disks", _bring_back(lost), crowded=True)
+
+
+def _bring_back(lost: HostRecord) -> str:
+    return f"switch {lost.name} on, then vgpumgr host maintenance {lost.name} --off"
+
+
+def _among(spec: VmSpec, hosts: Collection[str]) -> VmSpec:
+    """The request on these hosts alone, and on none that it does not want."""
+    own = spec.affinity.hosts
+    both = tuple(name for name in hosts if not own or name in own)
+    return replace(spec, affinity=replace(spec.affinity, hosts=both or own))
+
+
+def _place(
+    view: LedgerView,
+    lost: HostRecord,
+    wanted: Sequence[tuple[VmRecord, VmSpec]],
+    place: Place,
+) -> tuple[list[Remade], list[Stays]]:
+    """As if these VMs were nowhere yet, and the lost host were closed."""
+    moving = {vm.id for vm, _ in wanted}
+    others = replace(
+        view,
+        vms=tuple(vm for vm in view.vms if vm.id not in moving),
+        hosts=tuple(replace(h, cordoned=True) if h.name == lost.name else h for h in view.hosts),
+    )
+    decisions = decide(others, [spec for _, spec in wanted], place)
+    remade: list[Remade] = []
+    staying: list[Stays] = []
+    for (vm, _), decision in zip(wanted, decisions, strict=True):
+        if isinstance(decision, NotPlaced):
+            error = no_placement([decision])
+            again = f"free capacity, then vgpumgr host evacuate {lost.name}"
+            staying.append(Stays(vm, f"it fits nowhere: {error.why}", again, crowded=True))
+        else:
+            remade.append(Remade(vm, decision))
+    return remade, staying

@@ -1,0 +1,233 @@
+"""`host drain`: every VM moved off a host, as far as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from vgpumgr.engine.desktops.desktop_state import floating_desktops
+from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
+from vgpumgr.engine.hosts.drain_targets import Choice, after, choose
+from vgpumgr.engine.hosts.evacuation_plan import on_host
+from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration import move_plan, moves
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.refusals import MOST_ALTERNATES
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.errors import Conflict, VgpumgrError
+from vgpumgr.model.operation import MIGRATE, RESEAT, TaskState
+from vgpumgr.model.vm import VmRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What a drain did: the moves, and the VMs that stay with the reason of each; who was at work
+    on one that was stopped.
+    """
+
+    host: str
+    outcome: Outcome
+    staying: tuple[Choice, ...] = ()
+    cut_off: tuple[AtWork, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """How a host is emptied: to these hosts (empty: any), cold where a VM cannot move running.
+
+    With ``logoff_by`` (Unix time in seconds) floating desktops stay until their users log off, or
+    till then: their pools take them away. ``with_users``: cold moves even cut users off.
+    """
+
+    host: str
+    to: tuple[str, ...] = ()
+    cold: bool = False
+    with_users: bool = False
+    timeout_s: float | None = None
+    logoff_by: float | None = None
+
+
+def plan(session: Session, drain: Drain) -> tuple[Choice, ...]:
+    """Probe, then say where every VM would go; nothing is changed.
+
+    Hosts that hang are left out, unless a VM finds no place on the rest.
+    """
+    left_out = _look(session, drain)
+    choices = _chosen(session, drain)
+    if left_out and any(choice.move is None for choice in choices):
+        session.refresh(left_out)
+        choices = _chosen(session, drain)
+    return choices
+
+
+def _chosen(session: Session, drain: Drain) -> tuple[Choice, ...]:
+    view, found = session.view(), []
+    for vm in on_host(view.vms, drain.host):
+        choice = _desktop(session, vm, drain) or _choose(session, view, vm, drain)
+        if choice.move is not None:
+            view = after(view, choice.move[0], session.opening())
+        found.append(choice)
+    return tuple(found)
+
+
+def drain(session: Session, wanted: Drain) -> Drained:
+    """Cordon it and move its VMs away, one after the other.
+
+    A move that was cut goes on first. Whoever calls it again goes on where this ended. Hosts that
+    hang are waited for when a VM finds no place on the rest. A host that does not answer is as it
+    was before; where a person interrupts it stays cordoned, and draining has stopped.
+    """
+    for name in wanted.to:
+        session.ledger.host(name)
+    marks = {"draining": True, "drain_to": wanted.to, "logoff_by": wanted.logoff_by}
+    with marked_while(session, wanted.host, cordoned=True, **marks):
+        left_out = _look(session, wanted)
+    drained = _move_away(session, wanted)
+    if session.stop.is_set():
+        mark(session, wanted.host, **DRAINED)
+        return drained
+    if not (drained.staying and left_out):
+        return drained
+    session.refresh(left_out)
+    rest = _move_away(session, wanted)
+    return replace(
+        rest,
+        outcome=drained.outcome.then(rest.outcome),
+        cut_off=(*drained.cut_off, *rest.cut_off),
+    )
+
+
+def step(session: Session, host: str) -> Drained:
+    """The next VM of a host that is draining, moved as its operator wants it; never cold.
+
+    The other hosts are taken as they were seen last, but for the one that it moves to.
+    """
+    record = session.ledger.host(host)
+    if not record.draining:
+        return Drained(host=host, outcome=Outcome())
+    wanted = Drain(host=host, to=record.drain_to, logoff_by=record.logoff_by)
+    return _move_away(session, wanted, most=1)
+
+
+def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drained:
+    """At most ``most`` of its VMs now."""
+    outcome = _unfinished(session, wanted.host)
+    staying: list[Choice] = []
+    cut_off: list[AtWork] = []
+    for vm in _waiting(session, wanted.host, outcome):
+        if session.stop.is_set() or len(outcome.done) == most:
+            break
+        choice, moved = _leave_for_any(session, vm, wanted)
+        outcome = outcome.then(moved)
+        if choice.move is None:
+            staying.append(choice)
+        elif choice.user is not None and not choice.move[0].live:
+            cut_off.append(choice.user)
+    return Drained(
+        host=wanted.host, outcome=outcome, staying=tuple(staying), cut_off=tuple(cut_off)
+    )
+
+
+def end(session: Session, host: str) -> None:
+    """Place VMs there again; what was moved away stays away. Conflict in maintenance."""
+    if session.ledger.host(host).maintenance:
+        raise Conflict(f"{host} is in maintenance", next=f"vgpumgr host maintenance {host} --off")
+    mark(session, host, cordoned=False, settled_boot="", **DRAINED)
+
+
+def _look(session: Session, wanted: Drain) -> frozenset[str]:
+    """Probe it and the hosts that its VMs may go to; those that have not answered in time.
+
+    A host that does not answer cannot be drained.
+    """
+    host = wanted.host
+    error = session.refresh([host]).failed.get(host)
+    if error is not None:
+        error.next = f"vgpumgr host probe {host}, or if it is lost: vgpumgr host evacuate {host}"
+        raise error
+    with session.looking(wanted.to, others=not wanted.to, without={host}) as hosts:
+        hosts.wait()
+        return hosts.left_out
+
+
+def _unfinished(session: Session, host: str) -> Outcome:
+    names = {vm.name: vm.spec for vm in on_host(session.ledger.vms(), host)}
+    return operation_lifecycle.finish_leftovers(session, names, {MIGRATE, RESEAT})
+
+
+def _waiting(session: Session, host: str, before: Outcome) -> Iterator[VmRecord]:
+    """Those that are still there, but for a move that could not be ended.
+
+    A pool deletes what is nobody's meanwhile.
+    """
+    for vm in on_host(session.ledger.vms(), host):
+        if vm.name not in before.waiting and _is_there(session, vm):
+            yield vm
+
+
+def _is_there(session: Session, vm: VmRecord) -> bool:
+    return any(each.id == vm.id for each in on_host(session.ledger.vms(), vm.host))
+
+
+def _leave_for_any(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
+    """To the best target that does not refuse it; the last refusal stands where all do."""
+    choice, moved = until_current(partial(_leave, session, vm, wanted, ()))
+    tried: list[str] = []
+    while choice.move is not None and _was_refused(session, moved) and len(tried) < MOST_ALTERNATES:
+        tried.append(choice.move[0].target.name)
+        other, again = until_current(partial(_leave, session, vm, wanted, tuple(tried)))
+        if other.move is None:
+            break
+        choice, moved = other, again
+    return choice, moved
+
+
+def _was_refused(session: Session, moved: Outcome) -> bool:
+    """Was it undone because its target refused?"""
+    undone = any(each.state is TaskState.UNDONE for each in moved.vms)
+    return undone and bool(session.ledger.refusals(moved.operation))
+
+
+def _leave(
+    session: Session, vm: VmRecord, wanted: Drain, tried: Sequence[str]
+) -> tuple[Choice, Outcome]:
+    view = session.view()
+    choice = _desktop(session, vm, wanted) or _choose(session, view, vm, wanted, tried)
+    if choice.move is None:
+        return choice, Outcome()
+    return choice, operation_lifecycle.begin(session, moves.opened(session, *choice.move))
+
+
+def _choose(
+    session: Session, view: LedgerView, vm: VmRecord, wanted: Drain, tried: Sequence[str] = ()
+) -> Choice:
+    def planned(target: str, cold: bool) -> tuple[move_plan.MovePlan, LedgerView]:
+        how = moves.Manner(cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users)
+        return moves.plan(session, vm.name, target, how)
+
+    hosts = [h for h in wanted.to or _others(view, wanted.host) if h not in tried]
+    user = at_work(session.ledger, view).get(vm.id)
+    try:
+        return choose(view, vm, hosts, session.place, planned, cold=wanted.cold, user=user)
+    except VgpumgrError as error:
+        return Choice(vm, why=str(error), next=error.next)
+
+
+def _desktop(session: Session, vm: VmRecord, wanted: Drain) -> Choice | None:
+    """A floating desktop stays where its user may log off in peace."""
+    if wanted.logoff_by is None:
+        return None
+    pool = floating_desktops(session.ledger).get(vm.id)
+    if pool is None:
+        return None
+    why = f"a desktop of pool {pool}: it goes when its user logs off"
+    return Choice(vm, why=why, next=f"vgpumgr pool show {pool}", leaves=True)
+
+
+def _others(view: LedgerView, host: str) -> Sequence[str]:
+    others = (each for each in view.hosts if each.name != host)
+    return [each.name for each in others if not (each.cordoned or each.at_rest)]

@@ -1,0 +1,83 @@
+"""A host's marks in the ledger: cordons with their reasons, and how it is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.reservation.vm_volumes import autostarts
+from vgpumgr.engine.steps import SetAutostart
+from vgpumgr.model.host import Fence, HostRecord
+from vgpumgr.model.operation import Reservation
+from vgpumgr.model.vm import VmRecord, VmState
+
+# The fields of a host that is not being emptied (any more).
+DRAINED: Mapping[str, Any] = MappingProxyType(
+    {"draining": False, "drain_to": (), "logoff_by": None}
+)
+
+
+def mark(session: Session, name: str, **fields: Any) -> HostRecord:
+    """Set these fields of its record, whatever else changes it meanwhile; the record as it is."""
+
+    def attempt() -> HostRecord:
+        record = session.ledger.host(name)
+        wanted = replace(record, **fields)
+        if wanted != record:
+            session.ledger.update_host(wanted)
+        return session.ledger.host(name)
+
+    return until_current(attempt)
+
+
+@contextmanager
+def marked_while(session: Session, name: str, **fields: Any) -> Iterator[None]:
+    """Its record has these fields while the block works, and for good when that ends well. Where
+    the block is refused those that nobody has set otherwise meanwhile are as they were.
+    """
+    before = session.ledger.host(name)
+    mark(session, name, **fields)
+    try:
+        yield
+    except BaseException:
+        now = session.ledger.host(name)
+        mine = (field for field, value in fields.items() if getattr(now, field) == value)
+        mark(session, name, **{field: getattr(before, field) for field in mine})
+        raise
+
+
+def fence(session: Session, name: str, wanted: Fence | None) -> Outcome:
+    """Set how it is switched off (None: not at all), then autostart of its VMs as follows from it.
+
+    The block stands at once: what is defined from then on has no autostart there.
+    """
+    record = mark(session, name, fence=wanted)
+    vms = [vm for vm in session.ledger.vms() if _to_set(vm, record)]
+    return operation_lifecycle.begin(session, _reservation(vms, record, session.opening()))
+
+
+def _to_set(vm: VmRecord, host: HostRecord) -> bool:
+    return vm.host == host.name and vm.state is VmState.ACTIVE and vm.spec.autostart
+
+
+def _reservation(vms: list[VmRecord], host: HostRecord, opening: Opening) -> Reservation:
+    operation = opening.operation("host fence")
+
+    def step(vm: VmRecord) -> SetAutostart:
+        return SetAutostart(name=vm.name, vm_id=vm.id, on=autostarts(vm.spec, host))
+
+    return Reservation(
+        operation=operation,
+        tasks=tuple(
+            opening.task(operation, "change", [step(vm)], vm_id=vm.id, vm=vm.name, host=host.name)
+            for vm in vms
+        ),
+    )

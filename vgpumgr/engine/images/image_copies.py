@@ -1,0 +1,251 @@
+"""Copies of image versions on hosts: their users, their targets, and the reservations of import
+and retirement.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from vgpumgr.engine.inventory.host_supply import unread
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration.move_disks import SHARED_KINDS
+from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.steps import DeleteImage, ImportImage
+from vgpumgr.images import MOST_BYTES, Inspected
+from vgpumgr.model.desktop import PoolRecord, Rollout, RolloutPhase
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.formats import size_words
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord, next_version
+from vgpumgr.model.operation import DISCARD, IMPORT, Reservation
+from vgpumgr.model.ports import Host
+from vgpumgr.model.vm import DiskMode, VmRecord
+
+
+def users(
+    image: ImageRecord, vms: Iterable[VmRecord], copy: ImageCopy | None = None
+) -> tuple[str, ...]:
+    """The VMs whose disks lie over the image, or over this copy of it; on their way there, too."""
+    return tuple(
+        vm.name
+        for vm in vms
+        if (copy is None or copy.host in _hosts(vm))
+        for pool in (None if copy is None else copy.pool,)
+        if any(
+            (disk.image, disk.mode) == (image.volume, DiskMode.OVERLAY)
+            and pool in {None, disk.pool}
+            for disk in vm.spec.disks
+        )
+    )
+
+
+def pools_of(image: ImageRecord, pools: Iterable[PoolRecord]) -> tuple[str, ...]:
+    """The pools whose desktops are made from it, or would be if a rollout went back."""
+    return tuple(
+        pool.name
+        for pool in pools
+        if image.reference in {pool.spec.image, *(_of(pool.rollout) if pool.rollout else ())}
+    )
+
+
+def _of(rollout: Rollout) -> tuple[str, ...]:
+    """What came before matters no more once all desktops have the new one."""
+    return (
+        (rollout.image,)
+        if rollout.phase is RolloutPhase.DONE
+        else (rollout.image, rollout.previous)
+    )
+
+
+def _hosts(vm: VmRecord) -> frozenset[str]:
+    return frozenset({vm.host, *([vm.moving_to.host] if vm.moving_to else ())})
+
+
+def discarding(
+    image: ImageRecord, copies: Sequence[ImageCopy], view: LedgerView, opening: Opening
+) -> Reservation:
+    """Everything that deleting these copies writes first. Whoever has planned a VM on one of the
+    hosts plans again.
+    """
+    operation = opening.operation("image retire")
+    hosts = {each.host for each in copies}
+    return Reservation(
+        operation=operation,
+        tasks=tuple(
+            opening.copy_task(
+                operation,
+                DISCARD,
+                DeleteImage(pool=each.pool, volume=image.volume),
+                each,
+                image.reference,
+            )
+            for each in copies
+        ),
+        copies=tuple(replace(each, state=CopyState.LEAVING) for each in copies),
+        host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """``path`` is the file's absolute path on this machine; ``version`` empty: the one that has
+    these bytes, or the next; ``hosts`` empty: every one that can.
+    """
+
+    path: str
+    name: str
+    version: str = ""
+    format: str = "qcow2"
+    hosts: tuple[str, ...] = ()
+    pool: str = "default"
+    most_bytes: int = MOST_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the file is."""
+
+    inspected: Inspected
+    sha256: str
+
+
+def chosen(
+    wish: Wish, found: Found, images: Iterable[ImageRecord], opening: Opening
+) -> ImageRecord:
+    """The version that is wished, known or new; Conflict where it is known as another file."""
+    versions = [each for each in images if each.name == wish.name]
+    for each in reversed(versions):
+        same = each.sha256 == found.sha256 and each.format == found.inspected.format
+        if wish.version == each.version:
+            _require_same(each, found, same=same)
+            return each
+        if not wish.version and same and each.retired_at is None:
+            return each
+    return ImageRecord(
+        id=opening.new_uuid(),
+        name=wish.name,
+        version=wish.version or next_version([each.version for each in versions]),
+        format=found.inspected.format,
+        virtual_bytes=found.inspected.virtual_bytes,
+        file_bytes=found.inspected.file_bytes,
+        sha256=found.sha256,
+        source=posixpath.basename(wish.path),
+        created_at=opening.now,
+    )
+
+
+def _require_same(known: ImageRecord, found: Found, *, same: bool) -> None:
+    if known.retired_at is not None:
+        raise Conflict(
+            f"image {known.reference} is retired",
+            why="a version is never reused",
+            next="leave out --version to use the next one",
+        )
+    if not same:
+        raise Conflict(
+            f"image {known.reference} is another file",
+            why=f"it has SHA-256 {known.sha256[:16]}…, this one {found.sha256[:16]}…",
+            next="leave out --version to use the next one",
+        )
+
+
+def obstacle(host: HostRecord, pool: str, file_bytes: int) -> str:
+    """Why a copy cannot be put into that pool of a host; empty where it can."""
+    if host.maintenance:
+        return "it is in maintenance"
+    if host.probe_only:
+        return "its helper is not installed"
+    if why := unread(host):
+        return why
+    pools = {each.name: each for each in host.facts.pools} if host.facts else {}
+    there = pools.get(pool)
+    if there is None:
+        return f"it has no storage pool {pool} (it has: {', '.join(sorted(pools)) or 'none'})"
+    if not there.active:
+        return f"its storage pool {pool} is not active"
+    if there.kind in SHARED_KINDS or not there.path:
+        return f"its storage pool {pool} is of kind {there.kind}, not a folder of its own"
+    if there.available_bytes < file_bytes:
+        free, needed = size_words(there.available_bytes), size_words(file_bytes)
+        return f"its storage pool {pool} has {free} free, {needed} are needed"
+    return ""
+
+
+def reservation(
+    image: ImageRecord, hosts: Sequence[str], wish: Wish, opening: Opening, *, is_new: bool
+) -> Reservation:
+    """Everything an import writes before its first effect."""
+    operation = opening.operation("image import")
+    step = ImportImage(
+        pool=wish.pool,
+        volume=image.volume,
+        source=wish.path,
+        file_bytes=image.file_bytes,
+        sha256=image.sha256,
+    )
+    copies = tuple(_copies(image, hosts, wish.pool, opening))
+    tasks = (opening.copy_task(operation, IMPORT, step, copy, image.reference) for copy in copies)
+    return Reservation(
+        operation=operation,
+        tasks=tuple(tasks),
+        images=(image,) if is_new else (),
+        copies=copies,
+    )
+
+
+def _copies(
+    image: ImageRecord, hosts: Sequence[str], pool: str, opening: Opening
+) -> Iterator[ImageCopy]:
+    """New ones, and those anew that somebody deleted."""
+    for host in hosts:
+        lost = image.copy(host, pool)
+        fresh = lost or ImageCopy(id=opening.new_uuid(), image=image.id, host=host, pool=pool)
+        yield replace(fresh, state=CopyState.IMPORTING)
+
+
+def targets(
+    session: Session, view: LedgerView, wish: Wish, image: ImageRecord
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Hosts that lack it, and those that cannot have it; Conflict where a named one cannot."""
+    asked = [host for host in view.hosts if not wish.hosts or host.name in wish.hosts]
+    lost = _lost(session, view, wish, image)
+    hosts, left_out = [], {}
+    for host in asked:
+        copy = image.copy(host.name, wish.pool)
+        if copy is not None and copy.state is CopyState.THERE and host.name not in lost:
+            continue
+        why = obstacle(host, wish.pool, image.file_bytes)
+        if copy is not None and copy.state is not CopyState.THERE:
+            why = f"its copy is {copy.state}: vgpumgr operation list"
+        if why:
+            left_out[host.name] = why
+        else:
+            hosts.append(host.name)
+    if not asked:
+        raise Conflict("there is no host to copy images to", next="vgpumgr host add")
+    if left_out and (wish.hosts or len(left_out) == len(asked)):
+        name, why = next(iter(left_out.items()))
+        raise Conflict(
+            f"image {image.reference} cannot be copied to {name}",
+            why=why,
+            next=f"vgpumgr host show {name}, or --host and --pool for other places",
+        )
+    return tuple(hosts), left_out
+
+
+def _lost(session: Session, view: LedgerView, wish: Wish, image: ImageRecord) -> frozenset[str]:
+    """The hosts that surely have no copy any more, though the ledger has: somebody deleted it."""
+    work = {
+        host.name: partial(_is_gone, session.hosts.open(host), wish.pool, image.volume)
+        for host in view.hosts
+        if wish.pool in image.pools(host.name) and (not wish.hosts or host.name in wish.hosts)
+    }
+    return frozenset(name for name, gone in session.lanes.run(work).items() if gone is True)
+
+
+def _is_gone(host: Host, pool: str, volume: str) -> bool:
+    return host.storage.look(pool, volume) is None

@@ -1,0 +1,169 @@
+"""`image import` and `image retire`: images brought to hosts, and retired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from vgpumgr.engine.images.image_copies import (
+    Found,
+    Wish,
+    chosen,
+    discarding,
+    pools_of,
+    reservation,
+    targets,
+    users,
+)
+from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.steps.image_file import Digest, opened
+from vgpumgr.engine.steps.step import TOLD_EVERY
+from vgpumgr.images import inspect
+from vgpumgr.model.errors import Interrupted, InUse, NotFound
+from vgpumgr.model.formats import size_words
+from vgpumgr.model.image import CopyState, ImageRecord, split_reference
+from vgpumgr.model.operation import OF_IMAGES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """``left_out`` are the hosts that got no copy, each with the reason.
+
+    ``known``: that image was there before. ``alike`` are other images of the same content.
+    """
+
+    image: ImageRecord
+    outcome: Outcome = field(default_factory=Outcome)
+    left_out: dict[str, str] = field(default_factory=dict)
+    known: bool = False
+    alike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retired:
+    """``kept`` are the copies that VMs use: the VMs by host."""
+
+    image: ImageRecord
+    outcome: Outcome = field(default_factory=Outcome)
+    kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def import_(session: Session, wish: Wish) -> Imported:
+    """Look at the file, then copy it to hosts; what was cut is resumed, what is there stays.
+
+    BadImage for a file that is no image of the declared format; Conflict where the version is
+    known as another file, or a named host cannot take it.
+    """
+    for name in wish.hosts:
+        session.ledger.host(name)
+    found = _examined(session, wish)
+
+    def attempt() -> Imported:
+        session.refresh_all(wish.hosts)
+        view, opening = session.view(), session.opening()
+        image = chosen(wish, found, view.images, opening)
+        if _finish(session, image):
+            view = session.view()
+            image = chosen(wish, found, view.images, opening)
+        hosts, left_out = targets(session, view, wish, image)
+        is_new = all(each.id != image.id for each in view.images)
+        start = reservation(image, hosts, wish, opening, is_new=is_new)
+        outcome = operation_lifecycle.begin(session, start)
+        return Imported(
+            image=_find(session, image.id),
+            outcome=outcome,
+            left_out=left_out,
+            known=not is_new,
+            alike=_alike(image, view.images),
+        )
+
+    return until_current(attempt)
+
+
+def _alike(image: ImageRecord, images: Iterable[ImageRecord]) -> tuple[str, ...]:
+    """Other images in use with the same bytes."""
+    content = image.sha256, image.format
+    return tuple(
+        each.reference
+        for each in images
+        if each.id != image.id and each.retired_at is None and (each.sha256, each.format) == content
+    )
+
+
+def retire(session: Session, reference: str, *, delete_copies: bool) -> Retired:
+    """Use an image for no new VM; with ``delete_copies`` those go that no VM uses. InUse while a
+    pool makes its desktops from it.
+    """
+    image = find(session.ledger.images(), reference)
+    if pools := pools_of(image, session.ledger.pools()):
+        raise InUse(
+            f"image {image.reference} is in use",
+            why=f"desktops of pool {', '.join(pools)} are created from it",
+            next=f"vgpumgr pool push-image {pools[0]} with another version first",
+        )
+    session.ledger.retire_image(image.id)
+    if not delete_copies:
+        return Retired(image=_find(session, image.id))
+    _finish(session, image)
+
+    def attempt() -> Retired:
+        view = session.view()
+        current = next(each for each in view.images if each.id == image.id)
+        used = {each.id: users(current, view.vms, each) for each in current.copies}
+        going = [each for each in current.copies if not used[each.id]]
+        start = discarding(
+            current, [each for each in going if each.state is CopyState.THERE], view,
+            session.opening(),
+        )  # fmt: skip
+        outcome = operation_lifecycle.begin(session, start)
+        kept = {each.host: used[each.id] for each in current.copies if used[each.id]}
+        return Retired(image=_find(session, image.id), outcome=outcome, kept=kept)
+
+    return until_current(attempt)
+
+
+def find(images: tuple[ImageRecord, ...], reference: str) -> ImageRecord:
+    """The image of ``cad@12``, or the newest version of ``cad`` that is not retired; NotFound."""
+    if split_reference(reference) is None:
+        named = [each for each in images if each.name == reference and each.retired_at is None]
+    else:
+        named = [each for each in images if each.reference == reference]
+    if named:
+        return named[-1]
+    near = get_close_matches(reference, [each.reference for each in images], n=1)
+    why = f"did you mean {near[0]}?" if near else ""
+    raise NotFound(f"there is no image {reference}", why=why, next="vgpumgr image list")
+
+
+def _find(session: Session, image: str) -> ImageRecord:
+    return next(each for each in session.ledger.images() if each.id == image)
+
+
+def _examined(session: Session, wish: Wish) -> Found:
+    """The file is read twice: here, to be known, and when it is sent."""
+    digest, told = Digest(), 0
+    with opened(wish.path) as file:
+        inspected = inspect(file, wish.format, name=wish.path, most_bytes=wish.most_bytes)
+        for piece in file.pieces():
+            if session.stop.is_set():
+                raise Interrupted("interrupted", why="nothing was changed yet")
+            digest.update(piece)
+            if digest.bytes - told >= max(file.size * TOLD_EVERY, 1 << 30):
+                told = digest.bytes
+                session.tell(f"{size_words(told)} of {size_words(file.size)} are read")
+    return Found(inspected=inspected, sha256=digest.sha256)
+
+
+def _finish(session: Session, image: ImageRecord) -> bool:
+    """Go on with what was cut of this image; was there any?"""
+    finished = False
+    label = {f"image {image.reference}"}
+    for operation, waits in unfinished.left_behind(session.ledger, label, OF_IMAGES):
+        if waits:
+            operation_lifecycle.resume(session, operation.id)
+            finished = True
+    return finished

@@ -1,0 +1,1 @@
+"""Inventory: the ledger and the last observation as one reading of hosts and GPUs."""

@@ -1,0 +1,310 @@
+"""Supply of every host: CPUs, memory, GPUs, NVSwitch partitions, image copies, and the reasons
+why a host takes no VMs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from vgpumgr.engine.inventory.gpu_supply import gpu_supply
+from vgpumgr.engine.inventory.gpu_usage import HostContext
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.model import formats
+from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.host import HostFacts, HostRecord, Membership, NumaNode
+from vgpumgr.model.layout import LayoutRecord
+from vgpumgr.model.refusal import Refusal, back_off, of_place, summary
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, PartitionSupply
+from vgpumgr.model.vm import Allocation, VmRecord, VmState
+
+Images = Mapping[str, tuple[str, ...]]
+
+
+def kept_images(view: LedgerView) -> Callable[[str], Images]:
+    """By host: the volume of every image in the ledger, with the storage pools that have it; of a
+    bare volume that was looked for those that may have it.
+    """
+    nowhere: Images = {image.volume: () for image in view.images}
+    found: dict[str, Images] = {}
+    for image in view.images:
+        for host in {copy.host for copy in image.copies}:
+            found[host] = {**found.get(host, nowhere), image.volume: image.pools(host)}
+    pools = {host.name: _pools(host) for host in view.hosts} if view.absent else {}
+    for host, pool, volume in sorted(view.absent):
+        here = found.get(host, nowhere)
+        left = here.get(volume, pools.get(host, ()))
+        found[host] = {**here, volume: tuple(each for each in left if each != pool)}
+    return lambda host: found.get(host, nowhere)
+
+
+def _pools(host: HostRecord) -> tuple[str, ...]:
+    return tuple(pool.name for pool in host.facts.pools) if host.facts else ()
+
+
+def partitions(host: HostContext, gpus: Sequence[GpuRecord]) -> tuple[PartitionSupply, ...]:
+    """Partitions whose GPUs are all known here, less those that a foreign one stands in.
+
+    A partition that is active without a claim of ours was activated by another hand: no other
+    partition with one of its GPUs can be, until that one is deactivated.
+    """
+    fabric = host.facts.fabric
+    if fabric is None:
+        return ()
+    ids = {gpu.facts.module_id: gpu.id for gpu in gpus if gpu.facts.module_id is not None}
+    ours = {claim.unit for claim in host.facts.claims if claim.fleet == host.fleet}
+    foreign = {
+        number
+        for partition in fabric.partitions
+        if partition.active and formats.fabric_claim(partition.id) not in ours
+        for number in partition.gpus
+    }
+    return tuple(
+        PartitionSupply(id=each.id, gpus=frozenset(ids[number] for number in each.gpus))
+        for each in fabric.partitions
+        if all(number in ids and number not in foreign for number in each.gpus)
+    )
+
+
+Row = TypeVar("Row", GpuRecord, VmRecord, Allocation)
+
+# Parts of a probe without which nothing may be placed on a host.
+NEEDED_PARTS = frozenset({"devices", "mdevs", "claims", "libvirt", "domains"})
+# One mdev or claim that could not be read may hold any unit of the host.
+NEEDED_ITEMS = ("mdevs ", "claims ")
+
+CORDONED = "cordoned"
+# How a host's refusal begins that says nothing of its room.
+NOT_REACHED, NOT_READ = "not reached", "could not read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """GPUs (our ids) and hosts that are left out, and with ``back_off`` what refused lately."""
+
+    gpus: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    back_off: bool = True
+
+    @property
+    def with_back_off(self) -> Left:
+        """What refused lately is not left out."""
+        return replace(self, back_off=False)
+
+
+LATELY_REFUSED = Left()
+_TRIED = "it refused in this operation"
+
+
+def build_fleet(view: LedgerView, left: Left = LATELY_REFUSED) -> Fleet:
+    """Every host's supply after what the ledger holds and what foreigners use, without what is
+    ``left`` out.
+    """
+    gpus, held = _group(view.gpus), _group(view.allocations)
+    vms = _group(where_held(view.vms))
+    layouts = {record.gpu: record for record in view.layouts}
+    images = kept_images(view)
+    hosts: Iterable[HostSupply] = (
+        _host_supply(
+            host,
+            vms.get(host.name, []),
+            gpus.get(host.name, []),
+            host_context(
+                host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
+            ),
+            images(host.name),
+        )
+        for host in view.hosts
+    )
+    if view.refusals or left.gpus or left.hosts:
+        hosts = (_less(host, view.refusals, left) for host in hosts)
+    return Fleet(hosts=tuple(hosts))
+
+
+def _less(host: HostSupply, refusals: Sequence[Refusal], left: Left) -> HostSupply:
+    """What is left out says why; what keeps it from taking VMs anyhow comes first."""
+    own = of_place(refusals, host.name, "")
+    blocked = host.blocked
+    if blocked == CORDONED and own:
+        blocked = f"{CORDONED}: {summary(own)}"
+    if host.name in left.hosts:
+        blocked = blocked or _TRIED
+    if left.back_off:
+        blocked = blocked or back_off(own)
+    gpus = tuple(_gpu_less(gpu, of_place(refusals, host.name, gpu.id), left) for gpu in host.gpus)
+    return replace(host, blocked=blocked, gpus=gpus)
+
+
+def _gpu_less(gpu: GpuSupply, refusals: Sequence[Refusal], left: Left) -> GpuSupply:
+    tried = _TRIED if gpu.id in left.gpus else ""
+    blocked = gpu.blocked or tried or (back_off(refusals) if left.back_off else "")
+    return gpu if blocked == gpu.blocked else replace(gpu, blocked=blocked)
+
+
+def contexts(view: LedgerView) -> dict[str, HostContext]:
+    """What lives on every host that was ever probed, by host."""
+    vms, held = _group(where_held(view.vms)), _group(view.allocations)
+    layouts = {record.gpu: record for record in view.layouts}
+    found = {
+        host.name: host_context(
+            host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
+        )
+        for host in view.hosts
+    }
+    return {name: context for name, context in found.items() if context is not None}
+
+
+def where_held(vms: Iterable[VmRecord]) -> Iterator[VmRecord]:
+    """VMs where they take CPUs and memory: one that moves does so on both hosts, and one that moves
+    within its host once, with the CPUs of both places.
+    """
+    for vm in vms:
+        to = vm.moving_to
+        if to is not None and to.host == vm.host:
+            yield replace(vm, cpus=tuple(dict.fromkeys((*vm.cpus, *to.cpus))))
+            continue
+        yield vm
+        if to is not None:
+            yield replace(vm, host=to.host, numa_node=to.numa_node, cpus=to.cpus)
+
+
+def host_context(
+    host: HostRecord,
+    fleet: str,
+    vms: list[VmRecord],
+    held: list[Allocation],
+    layouts: dict[str, LayoutRecord],
+) -> HostContext | None:
+    """None for a host that was never probed."""
+    if host.facts is None:
+        return None
+    ours = {vm.name for vm in vms}
+    foreign = [domain for domain in host.facts.domains if domain.name not in ours]
+    return HostContext(fleet, host.facts, held, foreign, layouts)
+
+
+def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.host, []).append(row)
+    return found
+
+
+def _host_supply(
+    host: HostRecord,
+    vms: list[VmRecord],
+    gpus: list[GpuRecord],
+    context: HostContext | None,
+    images: Images,
+) -> HostSupply:
+    facts = host.facts
+    if facts is None or context is None:
+        return HostSupply(
+            name=host.name,
+            free_vcpus=0,
+            free_memory_mib=0,
+            numa=(),
+            gpus=(),
+            labels=host.labels,
+            blocked=host.last_error or "never probed",
+        )
+    vms = [vm for vm in vms if vm.state is not VmState.SHELVED]  # they hold no place
+    foreign = context.foreign_domains
+    running = [domain for domain in foreign if domain.state is not DomainState.SHUTOFF]
+    usable = partitions(context, gpus)
+    return HostSupply(
+        name=host.name,
+        free_vcpus=_free_vcpus(host, facts, vms, running),
+        free_memory_mib=_free_memory(host, facts, vms, running),
+        numa=tuple(_numa_supply(node, facts, vms) for node in facts.numa),
+        gpus=tuple(gpu_supply(gpu, context, usable) for gpu in gpus),
+        labels=host.labels,
+        vm_labels=tuple(vm.spec.labels for vm in vms),
+        networks=facts.networks,
+        bridges=facts.bridges,
+        pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
+        images=images,
+        partitions=usable,
+        foreign_domains=frozenset(domain.name for domain in foreign),
+        blocked=_blocked(host, facts),
+        vcpus=int(facts.cpus * host.cpu_overcommit),
+        memory_mib=max(0, facts.memory_mib - host.reserved_memory_mib),
+    )
+
+
+def _blocked(host: HostRecord, facts: HostFacts) -> str:
+    if host.membership is not Membership.MEMBER:
+        return f"{host.membership} the fleet"
+    if host.cordoned:
+        return CORDONED
+    if host.probe_only:
+        return "probe-only: the helper is not installed"
+    if host.last_error:
+        return f"{NOT_REACHED}: {host.last_error}"
+    if host.settled_boot not in {"", facts.boot_id}:
+        again = f"without serve: vgpumgr host uncordon {host.name}"
+        return f"rebooted: vgpumgr serve is restoring its state ({again})"
+    if facts.stopping:
+        return "it is being shut down"
+    return _not_read(facts)
+
+
+def unread(host: HostRecord) -> str:
+    """Why a host's facts are not what is on it now; empty where they are."""
+    if host.membership is not Membership.MEMBER:
+        return f"it is {host.membership} the fleet"
+    if host.facts is None:
+        return host.last_error or "never probed"
+    return host.last_error or _not_read(host.facts)
+
+
+def _not_read(facts: HostFacts) -> str:
+    for unknown in facts.unknown:
+        if unknown.part in NEEDED_PARTS or unknown.part.startswith(NEEDED_ITEMS):
+            return f"{NOT_READ} {unknown.part}: {unknown.why}"
+    return ""
+
+
+def _free_vcpus(
+    host: HostRecord, facts: HostFacts, vms: list[VmRecord], running: list[DomainFacts]
+) -> int:
+    used = sum(vm.spec.vcpus for vm in vms) + sum(domain.vcpus for domain in running)
+    return max(0, int(facts.cpus * host.cpu_overcommit) - used)
+
+
+def _free_memory(
+    host: HostRecord, facts: HostFacts, vms: list[VmRecord], running: list[DomainFacts]
+) -> int:
+    ours = sum(vm.spec.memory_mib for vm in vms if vm.spec.hugepage_kib is None)
+    pages = sum(node.set_aside_mib for node in facts.numa)
+    used = ours + pages + sum(domain.memory_mib for domain in running)
+    return max(0, facts.memory_mib - host.reserved_memory_mib - used)
+
+
+def _numa_supply(node: NumaNode, facts: HostFacts, vms: list[VmRecord]) -> NumaSupply:
+    here = [vm for vm in vms if vm.numa_node == node.id]
+    pinned = {cpu for vm in vms for cpu in vm.cpus}
+    ordinary = sum(vm.spec.memory_mib for vm in here if vm.spec.hugepage_kib is None)
+    # A VM bound to no node may take its pages from any of them.
+    paged = [vm for vm in vms if vm.numa_node in {node.id, None}]
+    return NumaSupply(
+        id=node.id,
+        free_cpus=tuple(cpu for cpu in node.cpus if cpu not in pinned),
+        free_memory_mib=max(0, node.memory_mib - node.set_aside_mib - ordinary),
+        free_hugepages={
+            size: max(0, free - _pages_reserved(size, paged, facts))
+            for size, free in node.hugepages_free.items()
+        },
+    )
+
+
+def _pages_reserved(size_kib: int, vms: list[VmRecord], facts: HostFacts) -> int:
+    """Huge pages of VMs that do not run: the probe still counts them as free."""
+    running = {d.name for d in facts.domains if d.state is not DomainState.SHUTOFF}
+    return sum(
+        -(-vm.spec.memory_mib * 1024 // size_kib)
+        for vm in vms
+        if vm.spec.hugepage_kib == size_kib and vm.name not in running
+    )

@@ -1,0 +1,93 @@
+"""One reading of the ledger: everything that planning needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.image import ImageRecord
+from vgpumgr.model.layout import LayoutRecord
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.operation import TaskRecord
+from vgpumgr.model.queue import QueueEntry
+from vgpumgr.model.quota import Quota
+from vgpumgr.model.refusal import Refusal
+from vgpumgr.model.vm import Allocation, VmRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """Hosts with their last observation, GPUs, VMs, and the allocations that hold units.
+
+    ``cut`` are the tasks of layouts that were not reached: what was to be done, and how far it got.
+    ``quotas`` are the tenants', ``queue`` is what waits or runs on terms, ``images`` are disk
+    images with their copies, ``refusals`` are what GPUs and hosts refused and no success has
+    closed; a view of one host has none of them: nothing is placed by it. ``absent`` are bare image
+    volumes that were looked for and are not there: host, storage pool, volume.
+    """
+
+    fleet: str
+    hosts: tuple[HostRecord, ...]
+    gpus: tuple[GpuRecord, ...]
+    vms: tuple[VmRecord, ...]
+    allocations: tuple[Allocation, ...]
+    layouts: tuple[LayoutRecord, ...] = ()
+    cut: tuple[TaskRecord, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    queue: tuple[QueueEntry, ...] = ()
+    images: tuple[ImageRecord, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    absent: frozenset[tuple[str, str, str]] = frozenset()
+
+    @property
+    def backing_off(self) -> bool:
+        """Is any GPU or host in back-off now?"""
+        return any(each.left_s for each in self.refusals)
+
+
+def read_host_view(ledger: Ledger, name: str) -> LedgerView:
+    """The same for one host: what is there, and VMs of others whose marks it shows, with all that
+    these VMs hold.
+    """
+    host, layouts = ledger.host(name), ledger.layouts(name)
+    vms = ledger.vms(name, _marked(host))
+    return LedgerView(
+        fleet=ledger.fleet_id(),
+        hosts=(host,),
+        gpus=ledger.gpus(name),
+        vms=vms,
+        allocations=ledger.allocations(name, [vm.id for vm in vms]),
+        layouts=layouts,
+        cut=_cut(ledger, layouts),
+    )
+
+
+def read_view(ledger: Ledger) -> LedgerView:
+    """Read it."""
+    layouts = ledger.layouts()
+    return LedgerView(
+        fleet=ledger.fleet_id(),
+        hosts=ledger.hosts(),
+        gpus=ledger.gpus(),
+        vms=ledger.vms(),
+        allocations=ledger.allocations(),
+        layouts=layouts,
+        cut=_cut(ledger, layouts),
+        quotas=ledger.quotas(),
+        queue=ledger.queue(),
+        images=ledger.images(),
+        refusals=ledger.refusals(),
+    )
+
+
+def _marked(host: HostRecord) -> frozenset[str]:
+    """The VMs whose marks the host's domains carry."""
+    domains = host.facts.domains if host.facts else ()
+    return frozenset(domain.ownership.vm_id for domain in domains if domain.ownership)
+
+
+def _cut(ledger: Ledger, layouts: Sequence[LayoutRecord]) -> tuple[TaskRecord, ...]:
+    operations = dict.fromkeys(each.operation for each in layouts if not each.settled)
+    return tuple(task for operation in operations for task in ledger.tasks(operation))

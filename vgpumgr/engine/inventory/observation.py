@@ -1,0 +1,233 @@
+"""Probes of hosts side by side, kept in the ledger; candidate hosts that hang are left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from vgpumgr import gpu as frameworks
+from vgpumgr.engine.inventory.rollback_detection import notice, set_aside
+from vgpumgr.engine.workers.patience import Everyone, OneOfMany, given_up
+from vgpumgr.model.errors import HostUnreachable, VgpumgrError
+from vgpumgr.model.gpu import GpuFacts, GpuRecord
+from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.ports import (
+    WAIT_LIMITS,
+    Clock,
+    Host,
+    HostExecutor,
+    Hosts,
+    WaitLimits,
+    WaitPolicy,
+)
+
+
+def learned_profiles(ledger: Ledger) -> frozenset[str]:
+    """Every name that a GPU of the fleet taught: a user may write it."""
+    return frozenset[str]().union(
+        *(frameworks.learned_profiles(gpu.facts) for gpu in ledger.gpus())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a round of probes gave: facts per host that answered, an error per host that did not,
+    and a line per host that was set aside by it.
+
+    ``silent`` are hosts that nobody waited for any longer, with the seconds until then: nothing is
+    known of them.
+    """
+
+    facts: Mapping[str, HostFacts] = field(default_factory=dict)
+    failed: Mapping[str, VgpumgrError] = field(default_factory=dict)
+    set_aside: tuple[str, ...] = ()
+    silent: Mapping[str, float] = field(default_factory=dict)
+
+
+def observe(
+    records: Iterable[HostRecord],
+    hosts: Hosts,
+    ledger: Ledger,
+    lanes: HostExecutor,
+    clock: Clock,
+    waits: WaitLimits = WAIT_LIMITS,
+) -> Observation:
+    """Probe every host and write the answers to the ledger, which is frozen where it knows less
+    than they do.
+    """
+    with closing(Round(records, hosts, ledger, lanes, clock, waits)) as round_:
+        return round_.finish()
+
+
+class Round:
+    """A round of probes under way; :meth:`close` it when nobody waits any more."""
+
+    def __init__(
+        self,
+        records: Iterable[HostRecord],
+        hosts: Hosts,
+        ledger: Ledger,
+        lanes: HostExecutor,
+        clock: Clock,
+        waits: WaitLimits,
+    ) -> None:
+        self._before = {record.name: record for record in records}
+        self._ledger = ledger
+        self._clock = clock
+        self._waits = waits
+        known = _known_gpus(ledger, tuple(self._before))
+        self._told: set[str] = set()
+        self._looks = lanes.look(
+            {
+                name: partial(_probe, hosts.open(record), known.get(name, {}))
+                for name, record in self._before.items()
+            },
+            self._keep,
+        )
+
+    def wait(self, waiting: WaitPolicy) -> Observation:
+        """What is known when nobody is waited for any more. Who was silent so far is not reached,
+        for the ledger, too; it may still answer as long as the round lasts.
+        """
+        return self._observation(self._looks.wait(waiting))
+
+    def finish(self) -> Observation:
+        """The same when all have answered, or nothing more is to be expected of them."""
+        silent = self._looks.wait(Everyone(self._waits.look_s))
+        late = {host: given_up(host, seconds) for host, seconds in silent.items()}
+        return self._observation({}, late)
+
+    def close(self) -> None:
+        """What comes later is not kept."""
+        self._looks.leave()
+
+    def _keep(self, host: str, probed: Probed) -> tuple[HostFacts, str]:
+        facts, slots = probed
+        line = set_aside(self._ledger, self._before[host], facts)
+        self._ledger.observe(facts, slots, self._clock.now())
+        return facts, line
+
+    def _observation(
+        self, silent: Mapping[str, float], late: Mapping[str, VgpumgrError] | None = None
+    ) -> Observation:
+        answers = {host: self._looks.answers.get(host) for host in self._before}
+        kept = {host: each for host, each in answers.items() if isinstance(each, tuple)}
+        errors = {host: each for host, each in answers.items() if isinstance(each, Exception)}
+        failed = {host: _as_error(host, each) for host, each in errors.items()} | dict(late or {})
+        for host, error in failed.items():
+            self._tell(host, error.message)
+        for host, seconds in silent.items():
+            if not self._before[host].last_error:
+                self._ledger.observation_failed(host, silence(seconds))
+        seen = {host: facts for host, (facts, _) in kept.items()}
+        # A cordoned host is set aside: what it says is believed of itself alone.
+        notice(self._ledger, [f for h, f in seen.items() if not self._before[h].cordoned])
+        return Observation(seen, failed, tuple(line for _, line in kept.values() if line), silent)
+
+    def _tell(self, host: str, error: str) -> None:
+        if host not in self._told:
+            self._told.add(host)
+            self._ledger.observation_failed(host, error)
+
+
+def silence(seconds: float) -> str:
+    """What is said of a host that nobody waited for any longer."""
+    return f"did not answer within {seconds:.1f} s"
+
+
+Probed = tuple[HostFacts, dict[str, int]]
+
+
+def _probe(host: Host, known: Mapping[str, GpuRecord]) -> Probed:
+    return with_budgets(host.probe(), known)
+
+
+def _known_gpus(ledger: Ledger, hosts: tuple[str, ...]) -> dict[str, dict[str, GpuRecord]]:
+    return _by_host(ledger.gpus(hosts[0] if len(hosts) == 1 else None))
+
+
+def with_budgets(
+    facts: HostFacts, known: Mapping[str, GpuRecord]
+) -> tuple[HostFacts, dict[str, int]]:
+    """The facts with every GPU's slot sizes, and the slot count per device."""
+    parents = {mdev.parent for mdev in facts.mdevs}
+    unread = any(unknown.part.split(" ")[0] == "mdevs" for unknown in facts.unknown)
+    gpus: list[GpuFacts] = []
+    slots: dict[str, int] = {}
+    for each in facts.gpus:
+        before = known.get(each.device)
+        functions = {each.device, *(vf.address for vf in each.vfs)}
+        empty = not unread and not functions & parents
+        seen = before.facts if before else None
+        filled = frameworks.with_budget(_remembered(each, before), seen, empty=empty)
+        gpus.append(filled)
+        now = frameworks.slots(filled, empty=empty)
+        slots[each.device] = max(now, before.units if before else 0)
+    return replace(facts, gpus=tuple(gpus)), slots
+
+
+def _remembered(gpu: GpuFacts, before: GpuRecord | None) -> GpuFacts:
+    """NVML does not see a GPU on vfio-pci: what never changes is kept from when it did.
+
+    Only where nothing contradicts it, so that a swapped card is not taken for the old one.
+    """
+    if before is None or gpu.module_id is not None:
+        return gpu
+    old = before.facts
+    same = gpu.vendor_device == old.vendor_device and gpu.driver != old.driver
+    kept = old.module_id if same or old.driver == gpu.driver == "vfio-pci" else None
+    return replace(gpu, module_id=kept)
+
+
+def _by_host(records: Iterable[GpuRecord]) -> dict[str, dict[str, GpuRecord]]:
+    found: dict[str, dict[str, GpuRecord]] = {}
+    for record in records:
+        found.setdefault(record.host, {})[record.facts.device] = record
+    return found
+
+
+def _as_error(host: str, answer: Exception) -> VgpumgrError:
+    if isinstance(answer, VgpumgrError):
+        return answer
+    return HostUnreachable(
+        f"probing {host} failed", why=repr(answer), next=f"vgpumgr --debug host probe {host}"
+    )
+
+
+class Candidates:
+    """Wait, and where that was not enough :meth:`insist`; both keep what the hosts show, and give
+    a line for each that could not be read, was left out, or was set aside.
+
+    ``before`` are the errors of the hosts' last looks.
+    """
+
+    def __init__(self, round_: Round, waiting: OneOfMany, before: Mapping[str, str]) -> None:
+        self._round = round_
+        self._waiting = waiting
+        self._before = before
+        self.left_out: frozenset[str] = frozenset()
+
+    def wait(self) -> tuple[str, ...]:
+        """As long as ``waiting`` says. ``left_out`` names who has not answered by then."""
+        seen = self._round.wait(self._waiting)
+        self.left_out = frozenset(seen.silent)
+        return (*lines(seen), *(self._left_out(host, s) for host, s in seen.silent.items()))
+
+    def insist(self) -> tuple[str, ...]:
+        """Until all have answered, or their own deadlines have ended it."""
+        self.left_out = frozenset()
+        return lines(self._round.finish())
+
+    def _left_out(self, host: str, seconds: float) -> str:
+        last = self._before[host]
+        again = f"; its last probe failed: {last}" if last else ""
+        return f"host {host} {silence(seconds)} and was not considered{again}"
+
+
+def lines(seen: Observation) -> tuple[str, ...]:
+    """Hosts that could not be read, or were set aside."""
+    failed = (f"{host}: {error.message}" for host, error in seen.failed.items())
+    return (*failed, *seen.set_aside)

@@ -1,0 +1,66 @@
+"""`layout apply`: GPUs partitioned as layouts declare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from vgpumgr.engine.desktops.user_sessions import named
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.layouts import layout_goals, layout_plan
+from vgpumgr.engine.migration.users_at_work import users_on
+from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.layout import LayoutPlan, LayoutSpec
+
+
+def plan(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, LedgerView]:
+    """Probe the hosts that they are for, then say what applying them would do, with the reading it
+    was made from.
+    """
+    needed = layout_goals.hosts_meant(session.view(), specs)
+    warnings = session.refresh_all(needed) if needed else ()
+    view = session.view()
+    return layout_plan.plan(view, specs, warnings), view
+
+
+def apply(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
+    """Plan, refuse what stands in a guest's way (Conflict), execute, and look again.
+
+    A change that was cut earlier is overtaken: a plan is made from any half-way state, and has in
+    it what the cut one was to bring back.
+    """
+
+    def attempt() -> tuple[LayoutPlan, Outcome]:
+        wanted, view = plan(session, specs)
+        _refuse(session, wanted)
+        unfinished.close_layouts(
+            session.ledger, layout_goals.meant(view, specs), session.clock.now()
+        )
+        start = layout_plan.reservation(wanted, view, specs, session.opening())
+        return wanted, operation_lifecycle.begin(session, start)
+
+    wanted, outcome = until_current(attempt)
+    session.refresh({change.host for change in wanted.gpus})
+    left = layout_plan.plan(session.view(), specs).gpus
+    return wanted, outcome.less({(gpu.host, layout_plan.named(gpu)): gpu for gpu in left})
+
+
+def _refuse(session: Session, wanted: LayoutPlan) -> None:
+    """Conflict naming who stands in the way, and the users at work there."""
+    try:
+        layout_plan.refuse(wanted)
+    except Conflict as error:
+        words = (each.split() for change in wanted.gpus for each in change.holders)
+        if users := users_on(session, frozenset(chain.from_iterable(words))):
+            error.why = f"{error.why}; at work: {named(users)}"
+        raise
+
+
+def export(session: Session, hosts: Sequence[str]) -> tuple[LayoutSpec, ...]:
+    """Probe, then write down how GPUs are partitioned."""
+    session.refresh(hosts)
+    return layout_goals.export(session.view(), hosts)

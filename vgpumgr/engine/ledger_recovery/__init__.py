@@ -1,0 +1,1 @@
+"""Recovery of a ledger that is older than its hosts, after a backup was restored."""

@@ -1,0 +1,216 @@
+"""VM records rebuilt from domains that carry our mark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePosixPath
+
+from vgpumgr import domainxml
+from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
+from vgpumgr.engine.inventory.rollback_detection import behind, domains_of
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.reservation.domain_plan import spec_of
+from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState, VolumeFacts
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.host import HostFacts
+from vgpumgr.model.ledger_state import Remembered
+from vgpumgr.model.ports import Host
+from vgpumgr.model.vm import (
+    Allocation,
+    CloudInit,
+    DiskMode,
+    DiskSpec,
+    GpuRequest,
+    VmRecord,
+    VmSpec,
+    VmState,
+)
+
+
+class NotRead(Exception):
+    """Why a domain cannot be described."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeDisk:
+    """A disk, the pool and name of the file behind it, and the volume that this is, if any."""
+
+    disk: DomainDisk
+    pool: str
+    name: str
+    volume: VolumeFacts | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A domain's definition, with its disks."""
+
+    xml: str
+    disks: tuple[MadeDisk, ...]
+
+
+def new_vm(domain: DomainFacts, found: Found, host: str, now: float) -> VmRecord:
+    """A VM that the ledger never had, as its domain shows it; its GPUs follow from its claims.
+
+    What only its file said (copied images, tenant, labels, policy) is not on the host. A domain of
+    another hand that was adopted keeps the definition that it has.
+    """
+    mark = domain.ownership
+    assert mark is not None
+    spec, cpus, node = _described(domain, found.xml)
+    record = VmRecord(
+        id=mark.vm_id,
+        spec=spec,
+        host=host,
+        state=VmState.ACTIVE,
+        running=domain.state is not DomainState.SHUTOFF,
+        generation=mark.generation,
+        numa_node=node,
+        cpus=cpus,
+        created_at=now,
+    )
+    if domain.uuid != mark.vm_id:
+        return replace(record, definition=domainxml.without_mark(found.xml))
+    return _with_volumes(record, found.disks)
+
+
+def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRecord:
+    """A VM that was changed or moved meanwhile: what its domain shows, on top of what is known."""
+    mark = domain.ownership
+    assert mark is not None
+    spec, cpus, node = _described(domain, xml, old.spec.hugepage_kib)
+    shown = replace(
+        old.spec,
+        vcpus=spec.vcpus,
+        memory_mib=spec.memory_mib,
+        firmware=spec.firmware,
+        display=spec.display,
+        console=spec.console,
+        agent=spec.agent,
+        autostart=spec.autostart,
+        hugepage_kib=spec.hugepage_kib,
+        nics=spec.nics or old.spec.nics,
+    )
+    return replace(
+        old,
+        spec=shown,
+        host=host,
+        generation=mark.generation,
+        numa_node=old.numa_node if node is None and host == old.host else node,
+        cpus=cpus,
+        moving_to=None,
+        definition=domainxml.without_mark(xml) if old.definition else "",
+    )
+
+
+def with_gpus(record: VmRecord, held: Iterable[Allocation]) -> VmRecord:
+    """The record with the GPU parts that it holds as its wish."""
+    counted = Counter(each.profile for each in held)
+    gpus = tuple(GpuRequest(profile=name, count=count) for name, count in counted.items())
+    return replace(record, spec=replace(record.spec, gpus=gpus))
+
+
+def left_over(name: str, vm_id: str, host: str, now: float) -> VmRecord:
+    """A VM for claims without a domain: nothing but a name under which they can be deleted."""
+    spec = VmSpec(name=name, vcpus=1, memory_mib=1)
+    return VmRecord(
+        id=vm_id,
+        spec=spec,
+        host=host,
+        state=VmState.ACTIVE,
+        running=False,
+        generation=1,
+        created_at=now,
+    )
+
+
+def _described(
+    domain: DomainFacts, xml: str, default_hugepage_kib: int | None = X86_HUGEPAGE_KIB
+) -> tuple[VmSpec, tuple[int, ...], int | None]:
+    try:
+        described = domainxml.described(xml)
+    except ValueError as error:
+        raise NotRead(str(error)) from error
+    spec = spec_of(described, default_hugepage_kib)
+    if not isinstance(spec, VmSpec):
+        raise NotRead("; ".join(spec))
+    mark = domain.ownership
+    # An adopted VM's console and agent are in the definition that it keeps, as its disks are.
+    made = mark is not None and domain.uuid == mark.vm_id
+    console = made and described.console and not spec.display
+    agent = made and described.agent
+    spec = replace(spec, autostart=domain.autostart, console=console, agent=agent)
+    node = described.preferred_node if described.numa_node is None else described.numa_node
+    return spec, described.pins, node
+
+
+def _with_volumes(record: VmRecord, disks: Iterable[MadeDisk]) -> VmRecord:
+    """The volumes that were made for it: their names carry its id."""
+    disks = tuple(disks)
+    for each in disks:
+        if not (each.pool and each.name.startswith(f"{record.name}-{record.id[:8]}-")):
+            where = each.disk.path or each.disk.target
+            raise NotRead(f"its disk {where} was not created by vgpumgr")
+    seed = next((CloudInit(pool=each.pool) for each in disks if each.disk.cdrom), None)
+    made = tuple(_disk(each) for each in disks if not each.disk.cdrom)
+    spec = replace(record.spec, disks=made, cloud_init=seed)
+    return replace(record, spec=spec, volumes=tuple((each.pool, each.name) for each in disks))
+
+
+def _disk(made: MadeDisk) -> DiskSpec:
+    size = made.volume.capacity_bytes if made.volume else 0
+    plain = DiskSpec(pool=made.pool, size_bytes=size, format=made.disk.format)
+    base = made.volume.backing_path if made.volume else None
+    if base is None:
+        return plain
+    return replace(plain, mode=DiskMode.OVERLAY, image=PurePosixPath(base).name)
+
+
+def read(
+    session: Session, seen: Mapping[str, HostFacts], known: Remembered
+) -> dict[tuple[str, str], Found]:
+    """Definitions and volumes by host and domain; what could not be read is not among them."""
+    wanted = {host: tuple(_unknown(facts, known)) for host, facts in seen.items()}
+    answers = session.lanes.run(
+        {
+            host: partial(_read, session.host(host), seen[host], domains)
+            for host, domains in wanted.items()
+            if domains
+        }
+    )
+    return {
+        (host, name): found
+        for host, each in answers.items()
+        if not isinstance(each, Exception)
+        for name, found in each.items()
+    }
+
+
+def _unknown(facts: HostFacts, known: Remembered) -> Iterator[DomainFacts]:
+    for domain in domains_of(facts, known.fleet):
+        mark = domain.ownership
+        if mark and domain.persistent and behind(known.vms.get(mark.vm_id), mark.generation):
+            yield domain
+
+
+def _read(host: Host, facts: HostFacts, domains: Iterable[DomainFacts]) -> dict[str, Found]:
+    found = {}
+    for domain in domains:
+        try:
+            xml = host.domains.xml(domain.name)
+            found[domain.name] = Found(xml, tuple(_disks(host, facts, xml)))
+        except (NotFound, ValueError):
+            continue
+    return found
+
+
+def _disks(host: Host, facts: HostFacts, xml: str) -> Iterator[MadeDisk]:
+    """Each with the pool that it lies in, where there is one, and its volume."""
+    pools = {pool.path.rstrip("/"): pool.name for pool in facts.pools if pool.active}
+    for disk in domainxml.disks(xml):
+        path = PurePosixPath(disk.path)
+        pool = pools.get(str(path.parent), "")
+        yield MadeDisk(disk, pool, path.name, host.storage.look(pool, path.name) if pool else None)

@@ -1,0 +1,227 @@
+"""A VM moved to other GPUs of its own host: cold, without a copy of its disks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.desktops.booked_capacity import placing_beside
+from vgpumgr.engine.desktops.user_sessions import at_work
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration.users_at_work import cut_off, not_ready_meanwhile
+from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.planning.quota_check import no_placement
+from vgpumgr.engine.planning.spec_changes import refuse_resting
+from vgpumgr.engine.planning.vm_plan import describe, reached
+from vgpumgr.engine.reservation.domain_plan import domain_xml
+from vgpumgr.engine.reservation.shelf_reservations import refuse_shelved, wish
+from vgpumgr.engine.reservation.sites import Sites
+from vgpumgr.engine.reservation.vm_creation import allocate
+from vgpumgr.engine.reservation.vm_steps import device_steps, release_steps
+from vgpumgr.engine.reservation.vm_volumes import Site
+from vgpumgr.engine.steps import (
+    OFF,
+    STOP_TIMEOUT_S,
+    RedefineDomain,
+    RedefineReseated,
+    StartReseated,
+    Step,
+    StopToMove,
+)
+from vgpumgr.model.domain import DomainState
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.operation import RESEAT, Reservation
+from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.supply import Fleet
+from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
+from vgpumgr.placement.defrag import reseat as same_place
+
+# A move within a host is always cold: libvirt migrates between hosts alone. Disks, UUID and MACs
+# stay. The new devices are made beside the old ones, which go when the VM has the new ones for
+# good.
+
+
+EMPTIED = "it is being drained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reseat:
+    """A VM, the place that it gets on its host, and whether it ``runs`` now and is to again."""
+
+    vm: VmRecord
+    placed: Placed
+    runs: bool
+
+
+def fleet_beside(view: LedgerView, vm: VmRecord) -> Fleet:
+    """The supply if the VM were off: its vCPUs and memory are free, its GPU parts are not."""
+    off = replace(vm, state=VmState.SHELVED)
+    return build_fleet(
+        replace(view, vms=tuple(off if each.id == vm.id else each for each in view.vms))
+    )
+
+
+def closed(fleet: Fleet, gpus: Collection[str]) -> Fleet:
+    """The supply without these GPUs (our ids), which are being emptied."""
+    if not gpus:
+        return fleet
+    hosts = (
+        replace(
+            host,
+            gpus=tuple(
+                replace(gpu, blocked=gpu.blocked or EMPTIED) if gpu.id in gpus else gpu
+                for gpu in host.gpus
+            ),
+        )
+        for host in fleet.hosts
+    )
+    return Fleet(hosts=tuple(hosts))
+
+
+def reseating(wanted: Reseat, view: LedgerView, opening: Opening) -> Reservation:
+    """The VM marked as moving, what it takes beside what it holds, and one task."""
+    vm, placed, sites = wanted.vm, wanted.placed, Sites(view)
+    site = sites.site(vm.host)
+    new = tuple(allocate(part, placed, vm.id, site, opening) for part in placed.assignments)
+    there = replace(vm, numa_node=placed.numa_node, cpus=placed.cpus, generation=vm.generation + 1)
+    work = tuple(_steps(wanted, there, new, sites, site))
+    going = VmPlace(host=vm.host, numa_node=placed.numa_node, cpus=placed.cpus)
+    operation, taken = opening.operation("vm move"), {each.gpu for each in new}
+    return Reservation(
+        operation=operation,
+        tasks=(opening.task(operation, RESEAT, work, vm_id=vm.id, vm=vm.name, host=vm.host),),
+        changed_vms=(replace(vm, state=VmState.MIGRATING, moving_to=going),),
+        allocations=new,
+        gpu_generations={each.id: each.generation for each in view.gpus if each.id in taken},
+        host_generations={
+            each.name: each.generation for each in view.hosts if each.name == vm.host
+        },
+    )
+
+
+def _steps(
+    wanted: Reseat, there: VmRecord, new: tuple[Allocation, ...], sites: Sites, site: Site
+) -> Iterator[Step]:
+    vm, runs = wanted.vm, wanted.runs
+    if runs:
+        yield StopToMove(name=vm.name, vm_id=vm.id, timeout_s=STOP_TIMEOUT_S)
+    yield from device_steps(new, site.modules)
+    redefine = RedefineDomain if runs else RedefineReseated
+    yield redefine(
+        name=vm.name,
+        vm_id=vm.id,
+        xml=domain_xml(there, new, site),
+        old_xml=sites.definition(vm),
+        autostart=site.autostarts(vm.spec),
+    )
+    if runs:
+        yield StartReseated(name=vm.name, vm_id=vm.id)
+    yield from release_steps(sites.allocations(vm))
+
+
+def reseat(
+    session: Session,
+    name: str,
+    seat: Placed | None = None,
+    *,
+    leaves: Collection[str] = (),
+    with_users: bool = False,
+) -> Outcome:
+    """Move it to ``seat`` on its host, or to placement's best there but for the GPUs (our ids) that
+    it ``leaves``. One that runs is stopped for it and started again; UsersAtWork where that cuts
+    somebody off, unless ``with_users``.
+
+    A move that was cut goes on.
+    """
+    vm = session.ledger.vm(name)
+    before = operation_lifecycle.finish_leftovers(session, {name: vm.spec}, {RESEAT})
+    if before.vms:
+        return before
+
+    def attempt() -> Outcome:
+        view, runs = _looked(session, name, with_users=with_users)
+        vm = session.ledger.vm(name)
+        placed = _seated(view, vm, seat) if seat else _best(session, view, vm, leaves)
+        wanted = Reseat(vm=vm, placed=placed, runs=runs)
+        start = reseating(wanted, view, session.opening())
+        if wanted.runs:
+            start = not_ready_meanwhile(session, start, wanted.vm)
+        return operation_lifecycle.begin(session, start)
+
+    return until_current(attempt)
+
+
+def _looked(session: Session, name: str, *, with_users: bool) -> tuple[LedgerView, bool]:
+    """The reading after a look, and whether it runs; refuses what keeps it from a new place."""
+    vm = session.ledger.vm(name)
+    unfinished.refuse_unfinished(session.ledger, [vm])
+    refuse_shelved([vm])
+    for error in session.refresh({vm.host}).failed.values():
+        error.next = error.next or f"vgpumgr host probe {vm.host}"
+        raise error
+    view = session.view()
+    refuse_resting([(vm.name, vm.host)], reached(view).resting)
+    state = _state(session, vm)
+    user = at_work(session.ledger, view).get(vm.id)
+    runs = state is DomainState.RUNNING
+    if runs and user is not None and not with_users:
+        raise cut_off(
+            [user], next="the same command with --with-users, or wait until they have logged off"
+        )
+    return view, runs
+
+
+def _state(session: Session, vm: VmRecord) -> DomainState:
+    """Of its domain; Conflict where the move would lose something."""
+    if vm.definition:
+        raise Conflict(
+            f"{vm.name} cannot get other GPU parts",
+            why="it was adopted: its definition names its devices",
+            next=f"vgpumgr vm show {vm.name}",
+        )
+    host = session.host(vm.host)
+    found = host.domains.look(vm.name)
+    state = found.state if found else DomainState.SHUTOFF
+    if state not in {DomainState.RUNNING, *OFF}:
+        raise Conflict(f"{vm.name} is {state} on {vm.host}", next=f"vgpumgr vm stop {vm.name}")
+    if found is not None and host.domains.kept_beside(vm.name).saved_state:
+        raise Conflict(
+            f"{vm.name} is saved to disk on {vm.host}",
+            why="its memory was saved with the devices that it has",
+            next=f"vgpumgr vm start {vm.name}",
+        )
+    for pool, volume in vm.volumes:
+        if host.storage.look(pool, volume) is None:
+            raise Conflict(
+                f"volume {pool}/{volume} of {vm.name} is not on {vm.host}",
+                why="without it the VM would not be what it was",
+                next=f"vgpumgr drift {vm.host}",
+            )
+    return state
+
+
+def _seated(view: LedgerView, vm: VmRecord, seat: Placed) -> Placed:
+    """That very place, if it is free."""
+    request = replace(wish(vm), gpus=seat.request.gpus)
+    placed = same_place(fleet_beside(view, vm), replace(seat, request=request))
+    if placed is None:
+        where = "; ".join(describe(seat))
+        raise Conflict(
+            f"{vm.name} cannot be moved on {vm.host}",
+            why=f"the place that was planned is not free any more ({where})",
+            next="the same command again makes a new plan",
+        )
+    return placed
+
+
+def _best(session: Session, view: LedgerView, vm: VmRecord, leaves: Collection[str]) -> Placed:
+    place = placing_beside(session.place, session.ledger, session.clock.now())
+    [decision] = place(closed(fleet_beside(view, vm), leaves), [wish(vm)])
+    if isinstance(decision, NotPlaced):
+        raise no_placement([decision])
+    return decision

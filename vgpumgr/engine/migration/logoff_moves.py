@@ -1,0 +1,175 @@
+"""Moves that wait until a user has logged off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from vgpumgr.engine.desktops.user_sessions import at_work
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration import moves as moving
+from vgpumgr.engine.migration.local_moves import closed, reseat
+from vgpumgr.engine.migration.move_planning import wanted
+from vgpumgr.engine.operations import unfinished
+from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.defrag import LogoffMove
+from vgpumgr.model.desktop import DesktopRecord
+from vgpumgr.model.errors import (
+    Interrupted,
+    LedgerError,
+    NoPlacement,
+    NotFound,
+    UsersAtWork,
+    VgpumgrError,
+)
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.pool import PoolKind
+from vgpumgr.model.vm import VmRecord, VmState
+
+HAS_LEFT, MADE_ANEW = "it was moved", "it was recreated on another GPU"
+KEPT = "it was recreated, but no other GPU was free"
+
+
+@dataclass(slots=True)
+class Worked:
+    """What a turn did: moves that wait no more, with what became of each, and what was refused, by
+    the move's id.
+    """
+
+    ended: list[tuple[LogoffMove, str]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    outcomes: list[VmOutcome] = field(default_factory=list)
+
+
+def cancel(session: Session, vm: str) -> LogoffMove:
+    """Let a VM's move wait no more; NotFound where none waits."""
+    for each in session.ledger.logoff_moves():
+        if each.vm == vm and session.ledger.end_logoff_move(each.id, "cancelled"):
+            return each
+    raise NotFound(f"no move of {vm} waits for a logoff", next="vgpumgr defrag list")
+
+
+def step(session: Session, ready: Callable[[str], bool] = lambda _: True) -> Worked:
+    """One turn: what has left its GPU waits no more, what nobody is on any more is moved. A move
+    that was cut goes on as any operation; its row ends when the VM is seen to have left.
+    """
+    worked = Worked()
+    moves = session.ledger.logoff_moves()
+    if not moves or session.ledger.frozen() is not None:
+        return worked
+    reading = _Reading.of(session)
+    for each in moves:
+        if session.stop.is_set():
+            break
+        if outcome := reading.ending(each):
+            if session.ledger.end_logoff_move(each.id, outcome):
+                worked.ended.append((each, outcome))
+        elif ready(each.id) and reading.is_free(each):
+            _carry_out(session, each, worked)
+            reading = _Reading.of(session)  # that took a while
+    return worked
+
+
+def _carry_out(session: Session, each: LogoffMove, worked: Worked) -> None:
+    try:
+        vm = session.ledger.vm(each.vm)
+        if vm.host == each.host:
+            done = _within(session, each)
+        else:
+            how = moving.Manner(cold=True, seat=_seat(session, vm, each))
+            done = moving.migrate(session, each.vm, each.host, how)
+    except (LedgerError, Interrupted):
+        raise
+    except UsersAtWork:
+        return  # somebody was faster: it waits for the next logoff
+    except VgpumgrError as error:
+        worked.refused[each.id] = f"{each.vm}: {error.message}" + f": {error.why}" * bool(error.why)
+        return
+    worked.outcomes += done.vms
+    if done.done and session.ledger.end_logoff_move(each.id, HAS_LEFT):
+        worked.ended.append((each, HAS_LEFT))
+
+
+def _within(session: Session, each: LogoffMove) -> Outcome:
+    """To the GPUs that were planned, or where they are not free any more, to any others."""
+    try:
+        return reseat(session, each.vm, leaves={*_others(session.view(), each), *each.leaves})
+    except NoPlacement:
+        return reseat(session, each.vm, leaves=each.leaves)
+
+
+def _seat(session: Session, vm: VmRecord, each: LogoffMove) -> Placed | None:
+    """The same on another host; None: any."""
+    view = session.view()
+    held = [allocation for allocation in view.allocations if allocation.vm_id == vm.id]
+    rest = replace(view, vms=tuple(one for one in view.vms if one.id != vm.id))
+    request = wanted(view, vm.spec, held, each.host, live=False)
+    [found] = session.place(closed(build_fleet(rest), _others(view, each)), [request])
+    return found if isinstance(found, Placed) else None
+
+
+def _others(view: LedgerView, each: LogoffMove) -> frozenset[str]:
+    """The GPUs of its host that were not planned."""
+    here = {gpu.id for gpu in view.gpus if gpu.host == each.host}
+    return frozenset(here - {*each.takes})
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Who is where, on what, and at work."""
+
+    view: LedgerView
+    vms: dict[str, VmRecord]
+    rows: dict[str, DesktopRecord]
+    floating: frozenset[str]
+    users: frozenset[str]
+    busy: frozenset[str]
+
+    @classmethod
+    def of(cls, session: Session) -> _Reading:
+        view, ledger = session.view(), session.ledger
+        return cls(
+            view=view,
+            vms={vm.id: vm for vm in view.vms},
+            rows={row.name: row for row in ledger.desktops()},
+            floating=frozenset(
+                pool.id for pool in ledger.pools() if pool.spec.kind is PoolKind.FLOATING
+            ),
+            users=frozenset(at_work(ledger, view)),
+            busy=unfinished.worked_on(ledger),
+        )
+
+    def ending(self, each: LogoffMove) -> str:
+        """What became of it, where it need not wait any longer; empty where it does."""
+        vm = self.vms.get(each.vm_id)
+        if vm is None:
+            return self._remade(each)
+        if vm.id in self.busy or vm.moving_to is not None:
+            return ""
+        here = {held.gpu for held in self.view.allocations if held.vm_id == vm.id}
+        return "" if here & {*each.leaves} else HAS_LEFT
+
+    def _remade(self, each: LogoffMove) -> str:
+        """Of a floating desktop, whose VM is another after its user has left."""
+        row = self.rows.get(each.vm)
+        if row is not None and row.vm_id not in self.vms:
+            return ""  # it is being made
+        here = {held.gpu for held in self.view.allocations if row and held.vm_id == row.vm_id}
+        return KEPT if here & {*each.leaves} else MADE_ANEW
+
+    def is_free(self, each: LogoffMove) -> bool:
+        """Nobody is at work on it, and nobody works on it; its pool does not make it anew."""
+        vm, row = self.vms.get(each.vm_id), self.rows.get(each.vm)
+        if (
+            vm is None
+            or vm.state is not VmState.ACTIVE
+            or vm.id in self.users
+            or vm.id in self.busy
+        ):
+            return False
+        if row is None or row.vm_id != vm.id:
+            return True
+        anew = row.pool in self.floating and row.desktop.stained
+        return row.doing is None and not anew

@@ -1,0 +1,133 @@
+"""Disks of a VM that moves: shared ones stay, local ones are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vgpumgr.engine.migration.move_looks import BaseImage, Looks
+from vgpumgr.engine.migration.move_plan import Check, DiskMove, no, ok
+from vgpumgr.engine.reservation.vm_volumes import Attached, attached, volume_path
+from vgpumgr.model.domain import VolumeFacts, VolumePlan
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.formats import size_words
+from vgpumgr.model.host import HostFacts, StoragePool
+from vgpumgr.model.vm import DiskMode, VmRecord
+
+# Pools that several hosts can have at once, as libvirt names their kinds.
+SHARED_KINDS = frozenset(
+    {"gluster", "iscsi", "iscsi-direct", "netfs", "rbd", "sheepdog", "vstorage"}
+)
+# Pools whose volumes are files that can be carried over byte for byte.
+FILE_KINDS = frozenset({"dir", "fs", "netfs", "vstorage"})
+
+
+def disk_moves(
+    vm: VmRecord, source: HostFacts, target: HostFacts, looks: Looks, *, live: bool
+) -> tuple[tuple[DiskMove, ...], tuple[Check, ...]]:
+    """What becomes of every disk, and what keeps one from it."""
+    moves: list[DiskMove] = []
+    checks: list[Check] = []
+    for volume in attached(vm):
+        found = _move(volume, source, target, looks, live=live)
+        if isinstance(found, DiskMove):
+            moves.append(found)
+            checks.append(_said(found, target))
+        elif found is not None:
+            checks.append(found)
+    return tuple(moves), (*checks, *_base_checks(looks.bases, vm, source, target))
+
+
+def _move(
+    volume: Attached, source: HostFacts, target: HostFacts, looks: Looks, *, live: bool
+) -> DiskMove | Check | None:
+    """None where the target lacks the pool: placement says so."""
+    facts = looks.here.get((volume.pool, volume.name))
+    if facts is None:
+        text = f"volume {volume.pool}/{volume.name} is not on {source.host}"
+        return no("disk", text, kind=NotFound)
+    here, there = _pool(source, volume.pool), _pool(target, volume.pool)
+    if here is None:
+        # Perhaps only unread: a disk that nobody moves would be left behind.
+        text = f"pool {volume.pool} on {source.host} could not be read, or is not active"
+        return no("disk", text, f"vgpumgr host probe {source.host}")
+    if there is None:
+        return None
+    shared = here.kind in SHARED_KINDS and here.kind == there.kind
+    move = DiskMove(
+        guest_name=volume.guest_name,
+        pool=volume.pool,
+        name=volume.name,
+        size_bytes=facts.capacity_bytes,
+        path=facts.path,
+        target_path=volume_path(target, volume.pool, volume.name),
+        cdrom=volume.disk is None,
+        plan=None if shared else _plan(volume, facts, target, live=live),
+    )
+    return _refused(move, here, there, target.host, looks) or move
+
+
+def _refused(
+    move: DiskMove, here: StoragePool, there: StoragePool, target: str, looks: Looks
+) -> Check | None:
+    what = f"volume {move.pool}/{move.name}"
+    seen = (move.pool, move.name) in looks.there
+    if move.shared:
+        text = f"{target} does not see {what}, though the pool is shared"
+        return None if seen else no("disk", text)
+    if here.kind not in FILE_KINDS or there.kind not in FILE_KINDS:
+        return no("disk", f"{what} is in a pool of kind {here.kind}: only files are copied")
+    text = f"{what} exists already on {target}"
+    return no("disk", text, "virsh vol-delete it there") if seen else None
+
+
+def _plan(volume: Attached, facts: VolumeFacts, target: HostFacts, *, live: bool) -> VolumePlan:
+    """An overlay is recreated over the target's image; what is carried over brings its own."""
+    plain = VolumePlan(
+        pool=volume.pool,
+        name=volume.name,
+        capacity_bytes=facts.capacity_bytes,
+        format=volume.format,
+    )
+    disk = volume.disk
+    if not live or disk is None or disk.image is None or disk.mode is not DiskMode.OVERLAY:
+        return plain
+    return replace(
+        plain,
+        mode=DiskMode.OVERLAY,
+        source=disk.image,
+        source_path=volume_path(target, volume.pool, disk.image),
+        source_format=disk.image_format,
+    )
+
+
+def _said(disk: DiskMove, target: HostFacts) -> Check:
+    name, size = f"{disk.pool}/{disk.name}", size_words(disk.size_bytes)
+    if disk.shared:
+        return ok("disk", f"{name} stays: pool {disk.pool} is shared")
+    return ok("disk", f"{name} is copied to {target.host}: {size}")
+
+
+def _base_checks(
+    bases: Sequence[BaseImage], vm: VmRecord, source: HostFacts, target: HostFacts
+) -> Iterator[Check]:
+    for base in bases:
+        here, there = _pool(source, base.pool), _pool(target, base.pool)
+        name = f"{base.pool}/{base.name}"
+        if here is None or there is None:
+            continue
+        if here.path != there.path:
+            text = f"pool {base.pool} is at {here.path} here and at {there.path} on {target.host}"
+            yield no("image", f"{text}: {vm.name}'s disk names its image by path")
+        elif base.there is None:
+            text = f"{name}, which a disk is laid over, is not on {target.host}"
+            yield no("image", text, f"copy it to {there.path} on {target.host}", NotFound)
+        elif base.here != base.there:
+            text = f"{name} is another image on {target.host} (compared by {base.how})"
+            yield no("image", text, f"copy it to {there.path} on {target.host}")
+        else:
+            yield ok("image", f"{name} is the same on {target.host} (compared by {base.how})")
+
+
+def _pool(facts: HostFacts, name: str) -> StoragePool | None:
+    return next((pool for pool in facts.pools if pool.name == name and pool.active), None)

@@ -1,0 +1,137 @@
+"""Makes the plan of a move from a VM, two probed hosts, and the reads from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration.move_checks import cold_checks, gpu_checks, host_checks, live_checks
+from vgpumgr.engine.migration.move_disks import disk_moves
+from vgpumgr.engine.migration.move_looks import Looks
+from vgpumgr.engine.migration.move_plan import Check, MovePlan, no, ok
+from vgpumgr.engine.operations.session import Place
+from vgpumgr.engine.planning.vm_plan import decide, describe
+from vgpumgr.model.errors import NoPlacement
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import Decision, NotPlaced, Placed, nearest_first
+from vgpumgr.model.supply import Fleet
+from vgpumgr.model.vm import Allocation, DiskMode, GpuRequest, PlacementPolicy, VmRecord, VmSpec
+from vgpumgr.placement import place
+from vgpumgr.placement.defrag import reseat
+
+
+def make_plan(
+    view: LedgerView,
+    vm: VmRecord,
+    target: HostRecord,
+    looks: Looks,
+    policy: PlacementPolicy,
+    *,
+    cold: bool,
+    timeout_s: float | None,
+    seat: Placed | None = None,
+) -> MovePlan:
+    """The plan with every check; a VM that is off moves cold. ``seat`` is the place it must have
+    on the target, where not any will do.
+    """
+    source = next(host for host in view.hosts if host.name == vm.host)
+    assert source.facts is not None and target.facts is not None, "both were probed"
+    live = looks.runs and not cold
+    held = [each for each in view.allocations if each.vm_id == vm.id]
+    placed, room = _place(view, vm, held, target.name, policy, live=live, seat=seat)
+    disks, disk_checks = disk_moves(vm, source.facts, target.facts, looks, live=live)
+    checks = [*host_checks(vm, source, target, looks), *room]
+    if live:
+        checks += live_checks(vm, held, source, target, looks)
+        checks += gpu_checks(vm, held, placed, view.gpus, source.facts, target.facts)
+    else:
+        checks += cold_checks(vm)
+    return MovePlan(
+        vm=vm,
+        source=source,
+        target=target,
+        live=live,
+        runs=looks.runs,
+        xml=looks.xml,
+        placed=placed,
+        disks=disks,
+        checks=(*checks, *disk_checks),
+        timeout_s=timeout_s,
+    )
+
+
+def _place(
+    view: LedgerView,
+    vm: VmRecord,
+    held: Sequence[Allocation],
+    target: str,
+    policy: PlacementPolicy,
+    *,
+    live: bool,
+    seat: Placed | None,
+) -> tuple[Placed | None, tuple[Check, ...]]:
+    """Room on the target alone, as if the VM were nowhere yet."""
+    others = replace(view, vms=tuple(each for each in view.vms if each.id != vm.id))
+    request = wanted(view, vm.spec, held, target, live=live)
+    if seat is not None:
+        return _seated(build_fleet(others), replace(seat, request=request))
+    [decision] = decide(others, [request], _by(policy))
+    if isinstance(decision, NotPlaced):
+        reasons = nearest_first(decision.reasons)
+        why = dict.fromkeys(each.text for each in reasons if each.host == target)
+        explain = f"vgpumgr map, vgpumgr capacity, or another host than {target}"
+        return None, tuple(no("room", text, explain, NoPlacement) for text in why)
+    return decision, tuple(ok("room", line) for line in _room(decision))
+
+
+def _by(policy: PlacementPolicy) -> Place:
+    def placing(
+        fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+    ) -> tuple[Decision, ...]:
+        assert not kept, "one VM moves, to a host that is named"
+        return place(fleet, requests, policy)
+
+    return placing
+
+
+def _seated(fleet: Fleet, seat: Placed) -> tuple[Placed | None, tuple[Check, ...]]:
+    """That very place, if it is free."""
+    placed = reseat(fleet, seat)
+    if placed is None:
+        where = "; ".join(describe(seat))
+        text = f"the place that was planned on {seat.host} is not free any more ({where})"
+        return None, (no("room", text, "the same command again makes a new plan"),)
+    return placed, tuple(ok("room", line) for line in _room(placed))
+
+
+def _room(placed: Placed) -> Iterator[str]:
+    yield from describe(placed)
+    where = f" on NUMA node {placed.numa_node}" if placed.numa_node is not None else ""
+    yield f"{placed.request.vcpus} vCPUs and {placed.request.memory_mib} MiB{where}"
+
+
+def wanted(
+    view: LedgerView, spec: VmSpec, held: Sequence[Allocation], target: str, *, live: bool
+) -> VmSpec:
+    """The request on the target; a running guest needs the parts that it has, board included.
+
+    What was copied from an image does not need it any more.
+    """
+    own = (replace(disk, image=None) if disk.mode is DiskMode.COPY else disk for disk in spec.disks)
+    here = replace(spec, affinity=replace(spec.affinity, hosts=(target,)), disks=tuple(own))
+    if not live:
+        return here
+    models = {gpu.id: gpu.facts.model for gpu in view.gpus}
+    parts = Counter(
+        GpuRequest(
+            profile=each.profile,
+            model=models[each.gpu],
+            framework=each.framework,
+            frame_rate_limiter=each.frame_rate_limiter,
+        )
+        for each in held
+    )
+    return replace(here, gpus=tuple(replace(part, count=n) for part, n in parts.items()))

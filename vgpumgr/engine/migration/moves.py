@@ -1,0 +1,108 @@
+"""`vm migrate`: a VM moved to another host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration import move_looks, move_plan, move_planning, move_reservation
+from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile
+from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.reservation.shelf_reservations import refuse_shelved
+from vgpumgr.model.errors import UsersAtWork
+from vgpumgr.model.operation import MIGRATE, Reservation
+from vgpumgr.model.placement import Placed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a VM may move: ``cold`` is stopped for it, ``with_users`` even where that cuts somebody
+    off. ``seat`` is the place that it must have there, where not any will do.
+    """
+
+    cold: bool = False
+    timeout_s: float | None = None
+    with_users: bool = False
+    seat: Placed | None = None
+
+
+def plan(
+    session: Session, name: str, to: str, how: Manner
+) -> tuple[move_plan.MovePlan, LedgerView]:
+    """Probe both hosts, then say how it would move, with all that keeps it from it."""
+    vm = session.ledger.vm(name)
+    unfinished.refuse_unfinished(session.ledger, [vm])
+    refuse_shelved([vm])
+    move_plan.refuse_nowhere(vm, session.ledger.host(to))
+    for host, error in session.refresh({vm.host, to}).failed.items():
+        error.next = error.next or f"vgpumgr host probe {host}"
+        raise error
+    view, target = session.view(), session.ledger.host(to)
+    looks = move_looks.look(vm, session.host(vm.host), session.host(to), target)
+    planned = move_planning.make_plan(
+        view,
+        vm,
+        target,
+        looks,
+        session.policy,
+        cold=how.cold,
+        timeout_s=how.timeout_s,
+        seat=how.seat,
+    )
+    user = at_work(session.ledger, view).get(vm.id)
+    if user is not None:
+        check = _user_check(user, planned, with_users=how.with_users)
+        planned = replace(planned, checks=(check, *planned.checks))
+    return planned, view
+
+
+def _user_check(user: AtWork, planned: move_plan.MovePlan, *, with_users: bool) -> move_plan.Check:
+    """A live move takes a user along; a stop cuts one off."""
+    if planned.live or not planned.runs:
+        return move_plan.Check(name="users", text=user.words)
+    again = f"vgpumgr vm migrate {user.vm} --to {planned.target.name} --cold --with-users"
+    return move_plan.Check(
+        name="users",
+        text=f"{user.words}, and {'is' if with_users else 'would be'} cut off",
+        refused=None if with_users else UsersAtWork,
+        next=again,
+    )
+
+
+def migrate(session: Session, name: str, to: str, how: Manner) -> Outcome:
+    """Move it, running if it can; what keeps it from it is raised.
+
+    A move to the same host that was cut goes on.
+    """
+    before = _unfinished(session, name, to)
+    if session.ledger.vm(name).host == to and before.vms:
+        return before
+
+    def attempt() -> Outcome:
+        planned, view = plan(session, name, to, how)
+        move_plan.refuse(planned)
+        return operation_lifecycle.begin(session, opened(session, planned, view))
+
+    return until_current(attempt)
+
+
+def opened(session: Session, planned: move_plan.MovePlan, view: LedgerView) -> Reservation:
+    """What the move writes first; a free desktop is given to nobody while it is stopped for it."""
+    start = move_reservation.reservation(planned, view, session.opening())
+    if planned.live or not planned.runs:
+        return start
+    return not_ready_meanwhile(session, start, planned.vm)
+
+
+def _unfinished(session: Session, name: str, to: str) -> Outcome:
+    vm = session.ledger.vm(name)
+    if vm.moving_to is not None and vm.moving_to.host != to:
+        return Outcome()  # that one is refused with the way to end it
+    outcome = operation_lifecycle.finish_leftovers(session, {name: vm.spec}, {MIGRATE})
+    if name in outcome.waiting:
+        outcome.raise_for_failure()
+    return outcome

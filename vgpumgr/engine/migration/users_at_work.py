@@ -1,0 +1,47 @@
+"""The refusal that names users at work: the people whom a stop or a move would cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from vgpumgr.engine.desktops.user_sessions import AtWork, at_work, named
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.desktop import DesktopState
+from vgpumgr.model.errors import UsersAtWork
+from vgpumgr.model.operation import Reservation
+from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.words import counted
+
+
+def users_on(session: Session, names: Collection[str]) -> tuple[AtWork, ...]:
+    """Who is at work on VMs of these names, by the last look."""
+    found = at_work(session.ledger, session.view()).values() if names else ()
+    return tuple(each for each in found if each.vm in names)
+
+
+def refuse_users(session: Session, names: Collection[str], *, next: str) -> None:
+    """UsersAtWork where a stop of these VMs would cut somebody off."""
+    if users := users_on(session, names):
+        raise cut_off(users, next=next)
+
+
+def not_ready_meanwhile(session: Session, start: Reservation, vm: VmRecord) -> Reservation:
+    """With a desktop that is stopped for a while nobody is given it: whoever got it since it was
+    looked at makes the reservation stale.
+    """
+    rows = tuple(
+        replace(row, desktop=replace(row.desktop, state=DesktopState.CREATING))
+        for row in session.ledger.desktops([vm.name])
+        if row.vm_id == vm.id and row.desktop.ready and row.desktop.session is None
+    )
+    return replace(start, desktops=rows)
+
+
+def cut_off(users: Collection[AtWork], *, next: str) -> UsersAtWork:
+    """The error that names them."""
+    return UsersAtWork(
+        f"{counted(len(users), 'user')} would be cut off: {named(users)}",
+        why="each has a session there, and what is open in it would be lost",
+        next=next,
+    )

@@ -1,0 +1,1 @@
+"""Operations: journalled tasks begun, run step by step, resumed after a crash, undone."""

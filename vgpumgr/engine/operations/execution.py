@@ -1,0 +1,215 @@
+"""Execution of journalled tasks: intent, effect, confirmation; undo in reverse after a refusal.
+
+An effect never starts before its intent is on disk. The confirm of one step and the intent of
+the next are one commit. After a crash, or a call that was cut, the host is looked at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from vgpumgr.engine.operations import operation_status
+from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome, operation_state, words
+from vgpumgr.engine.operations.refusals import TRIED_ELSEWHERE, nowhere, standing
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.task_guards import refusal
+from vgpumgr.engine.operations.task_run import TaskRun, outcome_of
+from vgpumgr.engine.steps import Around
+from vgpumgr.model.errors import DatabaseFault, HostUnreachable
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.operation import (
+    FINAL_TASKS,
+    OperationMoved,
+    OperationState,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.model.vm import VmSpec
+
+_NAMED = 20
+
+
+def run(
+    session: Session,
+    operation: str,
+    tasks: Sequence[TaskRecord],
+    only: Collection[str] | None = None,
+    *,
+    elsewhere: bool = False,
+) -> Outcome:
+    """Run every unfinished task of an operation, or ``only`` those of these VMs, and close it.
+
+    One lane per host; hosts that share a task share a lane. Once ``session.stop`` is set the
+    running host call ends, and nothing new begins. A database that fails meanwhile (a full disk)
+    leaves the operation open: the error names it, and what is reserved in it. ``elsewhere``: VMs
+    that are refused are tried at other places, in tasks that the operation gets for it, as long as
+    there are any.
+    """
+    try:
+        return _run(session, operation, tasks, only, elsewhere=elsewhere)
+    except DatabaseFault as error:
+        raise _left_open(error, operation, tasks) from error
+
+
+def _left_open(error: DatabaseFault, operation: str, tasks: Sequence[TaskRecord]) -> DatabaseFault:
+    names = list(dict.fromkeys(task.vm for task in tasks))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    short = operation[:8]
+    return type(error)(
+        f"{error.message}; operation {short} stays open",
+        why=f"{error.why}; {', '.join(names[:_NAMED])}{more}: its reservations are kept",
+        next=f"{error.next}; then vgpumgr operation resume {short}, or operation undo {short}",
+    )
+
+
+def _run(
+    session: Session,
+    operation: str,
+    tasks: Sequence[TaskRecord],
+    only: Collection[str] | None,
+    *,
+    elsewhere: bool,
+) -> Outcome:
+    left = [
+        task
+        for task in tasks
+        if task.state not in FINAL_TASKS and (only is None or task.vm in only)
+    ]
+    specs = _specs(session, left) if elsewhere else {}
+    ended = _side_by_side(session, left)
+    every = list(tasks)
+    while elsewhere and not session.stop.is_set() and _any_undone(every, ended):
+        more = session.reserve_alternates(operation, specs)
+        if not more:
+            break
+        every += more
+        ended |= _side_by_side(session, more)
+    return _close(session, operation, _outcomes(every, ended))
+
+
+def _side_by_side(session: Session, left: Sequence[TaskRecord]) -> dict[str, VmOutcome]:
+    """What became of each task, by its id; those that did not begin are left out."""
+    records = {host.name: host for host in session.ledger.hosts()}
+    results = session.lanes.run(
+        {name: partial(lane, session, records, work) for name, work in by_lane(left).items()},
+        within_s=None,
+    )
+    ended: dict[str, VmOutcome] = {}
+    for result in results.values():
+        if isinstance(result, Exception):
+            raise result
+        ended.update(result)
+    return ended
+
+
+def _specs(session: Session, left: Sequence[TaskRecord]) -> Mapping[str, VmSpec]:
+    """What those that may be tried elsewhere are, by name: a VM that was undone leaves no
+    cloud-init text in the ledger.
+    """
+    ids = {task.vm_id for task in left if task.verb in TRIED_ELSEWHERE}
+    return {vm.name: vm.spec for vm in session.ledger.vms_ever(ids)} if ids else {}
+
+
+def _any_undone(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> bool:
+    states = (ended[task.id].state if task.id in ended else task.state for task in tasks)
+    return any(
+        state is TaskState.UNDONE and task.verb in TRIED_ELSEWHERE
+        for task, state in zip(tasks, states, strict=True)
+    )
+
+
+def _outcomes(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> tuple[VmOutcome, ...]:
+    """One for each VM: of several places the last; a VM that none took is told what each said."""
+    now = [_as_ended(task, ended.get(task.id)) for task in tasks]
+    found = []
+    for task in standing(now):
+        outcome = ended.get(task.id) or outcome_of(task, task.state)
+        if task.state is TaskState.UNDONE:
+            same = [each for each in now if each.vm == task.vm and each.verb == task.verb]
+            outcome = replace(outcome, error=nowhere(same) or outcome.error)
+        found.append(outcome)
+    return tuple(found)
+
+
+def _as_ended(task: TaskRecord, outcome: VmOutcome | None) -> TaskRecord:
+    if outcome is None:
+        return task
+    error = words(outcome) if outcome.error else task.error
+    return replace(task, state=outcome.state, error=error)
+
+
+def _close(session: Session, operation: str, outcomes: tuple[VmOutcome, ...]) -> Outcome:
+    state = operation_state([outcome.state for outcome in outcomes])
+    open_ = state is OperationState.INTERRUPTED
+    now = session.clock.now()
+    stopped = open_ and session.stop.is_set()
+    left = now + session.left_s if stopped and session.left_s and not session.unasked else None
+    moved = OperationMoved(
+        operation=operation, state=state, ended_at=None if open_ else now, left_until=left
+    )
+    session.ledger.record(moved)
+    if not stopped:
+        return Outcome(operation=operation, vms=outcomes)
+    ways_on = operation_status.ways_on(
+        session.ledger.operation(operation), session.ledger.tasks(operation)
+    )
+    return Outcome(
+        operation=operation, vms=outcomes, interrupted=True, ways_on=ways_on, left_until=left
+    )
+
+
+def lane(
+    session: Session, records: Mapping[str, HostRecord], tasks: Sequence[TaskRecord]
+) -> dict[str, VmOutcome]:
+    """One lane's tasks in order, by task's id; a host that cannot be reached ends it."""
+    ended: dict[str, VmOutcome] = {}
+    for task in tasks:
+        if session.stop.is_set():
+            break
+        outcome = _task(session, records, task)
+        ended[task.id] = outcome
+        session.progress(outcome)
+        if isinstance(outcome.error, HostUnreachable):
+            break
+    return ended
+
+
+def _task(session: Session, records: Mapping[str, HostRecord], task: TaskRecord) -> VmOutcome:
+    gone = next((name for name in task.hosts if name not in records), None)
+    if gone is not None:
+        error = HostUnreachable(f"host {gone} is no longer enrolled")
+        return outcome_of(task, task.state, error)
+    refused = refusal(session, records, task)
+    if refused is not None:
+        return outcome_of(task, task.state, refused)
+    hosts = {name: session.hosts.open(records[name]) for name in task.hosts}
+    around = Around(
+        session.clock,
+        session.stop,
+        lambda text: session.tell(f"{task.vm}: {text}"),
+        session.ledger.vm,
+    )
+    started = TaskRun(session.ledger, hosts, around, task, session.tolerance)
+    return started.undo(task.error) if task.state is TaskState.UNDOING else started.forward()
+
+
+def by_lane(tasks: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
+    """Tasks in their order, by the first of the hosts that share a lane."""
+    first: dict[str, str] = {}
+
+    def root(host: str) -> str:
+        while host in first:
+            host = first[host]
+        return host
+
+    for task in tasks:
+        for peer in task.hosts[1:]:
+            one, other = root(task.host), root(peer)
+            if one != other:
+                first[other] = one
+    lanes: dict[str, list[TaskRecord]] = {}
+    for task in tasks:
+        lanes.setdefault(root(task.host), []).append(task)
+    return lanes

@@ -1,0 +1,169 @@
+"""Operations from reservation to outcome: begun, resumed, undone; planned again after a lost
+race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from vgpumgr.engine.operations import execution, operation_status, unfinished
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.operation_verbs import VERBS, OnRefusal
+from vgpumgr.engine.operations.refusals import BY_REQUEST, to_try_elsewhere
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.errors import Conflict, Interrupted, StaleGeneration
+from vgpumgr.model.operation import (
+    FINAL_TASKS,
+    REIMAGE,
+    UNSHELVE,
+    OperationMoved,
+    OperationRecord,
+    OperationState,
+    Reservation,
+    TaskMoved,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.model.vm import VmSpec
+
+T = TypeVar("T")
+
+PLAN_ATTEMPTS = 5
+
+
+def until_current(attempt: Callable[[], T]) -> T:
+    """The result of an attempt that plans and reserves; the last StaleGeneration is raised."""
+    for _ in range(PLAN_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except StaleGeneration:
+            continue
+    return attempt()
+
+
+# Whoever runs an operation has claimed it before.
+
+
+def begin(session: Session, start: Reservation) -> Outcome:
+    """Reserve and run; StaleGeneration changes nothing."""
+    if not (start.tasks or start.layouts):
+        return Outcome()
+    if session.stop.is_set():
+        raise Interrupted("interrupted", why="nothing was changed yet")
+    session.ledger.reserve(start)
+    _claim(session, start.operation.id)
+    return execution.run(session, start.operation.id, start.tasks, elsewhere=True)
+
+
+def resume(session: Session, prefix: str) -> Outcome:
+    """Finish an interrupted one: look first, then go on. One that is done already stays so;
+    Conflict for one that ended otherwise.
+    """
+    record = session.ledger.operation(prefix)
+    operation_status.refuse_resume_of_ended(record, session.ledger.tasks(record.id))
+    operation = record.id
+    tasks = _claimed(session, operation)
+    refused = to_try_elsewhere(tasks, session.ledger.refusals(operation))
+    waiting = (*unfinished.unfinished(tasks), *(each.task for each in refused))
+    tasks = unfinished.close_overtaken(session.ledger, tasks, {})
+    return execution.run(session, operation, tasks, elsewhere=True).of(waiting)
+
+
+def undo(session: Session, prefix: str) -> Outcome:
+    """Take back its unfinished creations and moves; what is done stays. Conflict for one that has
+    ended, that a live process works on, or that only goes forward.
+    """
+    record = session.ledger.operation(prefix)
+    operation_status.refuse_undo_of_ended(record, session.ledger.tasks(record.id))
+    tasks = _claimed(session, record.id)
+    # It may have ended while its worker held it.
+    operation_status.refuse_undo_of_ended(session.ledger.operation(record.id), tasks)
+    back = _to_undo(tasks)
+    _decide(session, record, back)
+    return execution.run(session, record.id, back)
+
+
+def _decide(session: Session, operation: OperationRecord, tasks: Iterable[TaskRecord]) -> None:
+    """Write down that they are undone before the first one is: if this process is interrupted,
+    nobody finishes the rest. One that may have settled is asked first.
+    """
+    session.ledger.record(
+        *(
+            TaskMoved(task=task.id, state=TaskState.UNDOING, error=task.error)
+            for task in tasks
+            if task.state is TaskState.UNDOING and not operation_status.may_have_settled(task)
+        ),
+        OperationMoved(operation=operation.id, state=OperationState.RUNNING),
+    )
+
+
+def finish_leftovers(
+    session: Session, desired: Mapping[str, VmSpec], verbs: Collection[str]
+) -> Outcome:
+    """Go on with what a crash or an interruption left behind on these VMs."""
+    ledger, ended = session.ledger, Outcome()
+    for operation, waits in unfinished.left_behind(ledger, desired, verbs):
+        if session.unasked and operation_status.is_left(operation, session.clock.now()):
+            continue
+        if waits:
+            ended = ended.then(_go_on(session, operation.id, desired))
+        elif ledger.claim_operation(operation.id):
+            execution.run(session, operation.id, ledger.tasks(operation.id))
+    return ended
+
+
+def take_back(session: Session, names: Collection[str]) -> None:
+    """Undo what was to bring these VMs up, made, shelved or with another disk, and of no other."""
+    for operation, waits in unfinished.left_behind(
+        session.ledger, names, {"create", UNSHELVE, REIMAGE}
+    ):
+        if waits:
+            tasks = _to_undo(_claimed(session, operation.id), names)
+            outcome = execution.run(session, operation.id, tasks, only=names)
+            unfinished.require_taken_back(outcome, names)
+
+
+def _go_on(session: Session, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
+    """Resume what was not overtaken by what is desired now."""
+    claimed = _claimed(session, operation)
+    tasks = unfinished.close_overtaken(session.ledger, claimed, desired)
+    outcome = execution.run(session, operation, tasks, elsewhere=True)
+    if outcome.interrupted:
+        outcome.raise_for_failure()
+    return outcome.of(unfinished.unfinished(tasks))
+
+
+def _to_undo(
+    tasks: Iterable[TaskRecord], names: Collection[str] | None = None
+) -> tuple[TaskRecord, ...]:
+    """Unfinished creations and moves (of these VMs) marked to be undone; the rest only goes
+    forward.
+    """
+
+    def chosen(task: TaskRecord) -> bool:
+        return task.state not in FINAL_TASKS and (names is None or task.vm in names)
+
+    return tuple(_marked_undoing(task) if chosen(task) else task for task in tasks)
+
+
+def _marked_undoing(task: TaskRecord) -> TaskRecord:
+    if VERBS[task.verb].on_refusal is not OnRefusal.UNDO:
+        raise Conflict(
+            f"{task.verb} {task.vm} cannot be undone",
+            why="it only goes forward",
+            next=f"vgpumgr operation resume {task.operation[:8]}",
+        )
+    why = f"{BY_REQUEST}: {task.error}" if task.error else BY_REQUEST
+    return replace(task, state=TaskState.UNDOING, error=why)
+
+
+def _claimed(session: Session, operation: str) -> tuple[TaskRecord, ...]:
+    _claim(session, operation)
+    return session.ledger.tasks(operation)
+
+
+def _claim(session: Session, operation: str) -> None:
+    if not session.ledger.claim_operation(operation):
+        raise unfinished.running(session.ledger, operation)

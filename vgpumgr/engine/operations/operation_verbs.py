@@ -1,0 +1,176 @@
+"""Verbs of operations: the effect of each one's end on the ledger, and the consequence of its
+failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vgpumgr.engine import steps
+from vgpumgr.engine.steps import CreateVolume
+from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.image import CopyState
+from vgpumgr.model.operation import (
+    ADOPT,
+    CLEAN,
+    DISCARD,
+    ENROL,
+    EVACUATE,
+    HEAL,
+    IMPORT,
+    LAYOUT,
+    LEAVE,
+    MIGRATE,
+    REIMAGE,
+    RELEASE,
+    REMOVE,
+    RESEAT,
+    SHELVE,
+    UNSHELVE,
+    TaskMoved,
+    TaskRecord,
+    TaskState,
+)
+from vgpumgr.model.vm import AllocationState, VmState
+
+
+class OnRefusal(StrEnum):
+    """What a refusing host leads to: take back, wait to be resumed, or end as failed."""
+
+    UNDO = "undo"
+    WAIT = "wait"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done,
+    ``copies`` what the copy of an image is then, and what it is when that was undone.
+    """
+
+    on_refusal: OnRefusal
+    vm_state: VmState | None = None
+    running: bool | None = None
+    allocations: AllocationState | None = None
+    enrolled: bool | None = None
+    copies: tuple[CopyState, CopyState] | None = None
+
+
+VERBS = {
+    "create": Verb(
+        OnRefusal.UNDO,
+        vm_state=VmState.ACTIVE,
+        running=True,
+        allocations=AllocationState.ACTIVE,
+    ),
+    "delete": Verb(
+        OnRefusal.WAIT,
+        vm_state=VmState.DELETED,
+        running=False,
+        allocations=AllocationState.RELEASED,
+    ),
+    "change": Verb(OnRefusal.WAIT),
+    "start": Verb(OnRefusal.FAIL, running=True),
+    "stop": Verb(OnRefusal.FAIL, running=False),
+    ADOPT: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE, allocations=AllocationState.ACTIVE),
+    HEAL: Verb(OnRefusal.FAIL, allocations=AllocationState.ACTIVE),
+    CLEAN: Verb(OnRefusal.FAIL),
+    RELEASE: Verb(OnRefusal.FAIL, allocations=AllocationState.RELEASED),
+    SHELVE: Verb(
+        OnRefusal.WAIT,
+        vm_state=VmState.SHELVED,
+        running=False,
+        allocations=AllocationState.RELEASED,
+    ),
+    UNSHELVE: Verb(
+        OnRefusal.UNDO,
+        vm_state=VmState.ACTIVE,
+        running=True,
+        allocations=AllocationState.ACTIVE,
+    ),
+    "reboot": Verb(OnRefusal.FAIL),
+    REIMAGE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    MIGRATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    RESEAT: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    EVACUATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    # Planned anew from whatever state they left: there is nothing to take back.
+    LEAVE: Verb(OnRefusal.FAIL),
+    LAYOUT: Verb(OnRefusal.FAIL),
+    ENROL: Verb(OnRefusal.UNDO, enrolled=True),
+    REMOVE: Verb(OnRefusal.UNDO, enrolled=False),
+    IMPORT: Verb(OnRefusal.UNDO, copies=(CopyState.THERE, CopyState.GONE)),
+    DISCARD: Verb(OnRefusal.UNDO, copies=(CopyState.GONE, CopyState.THERE)),
+}
+# They end with the VM in one place: where it was going, or where it was.
+_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE, RESEAT})
+
+
+def finished(task: TaskRecord) -> TaskMoved:
+    """The transition that ends a task well."""
+    verb = VERBS[task.verb]
+    if task.verb == LAYOUT:
+        return TaskMoved(task=task.id, state=TaskState.DONE, layout_gpu=task.vm_id)
+    if verb.enrolled is not None:
+        return TaskMoved(task=task.id, state=TaskState.DONE, enrolled=verb.enrolled)
+    if verb.copies is not None:
+        return TaskMoved(task=task.id, state=TaskState.DONE, copy=verb.copies[0])
+    return TaskMoved(
+        task=task.id,
+        state=TaskState.DONE,
+        vm_id=task.vm_id,
+        vm_state=verb.vm_state,
+        vm_running=verb.running,
+        allocations=verb.allocations,
+        arrived=True if task.verb in _GO_ELSEWHERE else None,
+        disk=_first_disk(task) if task.verb == REIMAGE else None,
+    )
+
+
+def taken_back(task: TaskRecord, error: str) -> TaskMoved:
+    """The transition that ends what was undone: a creation's units are free again, a VM that was
+    shelved is so still, one that was to move or to get another disk is as it was, and so is a host.
+    """
+    state, verb = TaskState.UNDONE, VERBS[task.verb]
+    if verb.enrolled is not None:
+        return TaskMoved(task=task.id, state=state, error=error, enrolled=not verb.enrolled)
+    if verb.copies is not None:
+        return TaskMoved(task=task.id, state=state, error=error, copy=verb.copies[1])
+    if task.verb in _GO_ELSEWHERE:
+        return TaskMoved(
+            task=task.id,
+            state=state,
+            error=error,
+            vm_id=task.vm_id,
+            vm_state=VmState.ACTIVE,
+            arrived=False,
+        )
+    if task.verb == REIMAGE:
+        active = VmState.ACTIVE
+        return TaskMoved(task=task.id, state=state, error=error, vm_id=task.vm_id, vm_state=active)
+    return TaskMoved(
+        task=task.id,
+        state=state,
+        error=error,
+        vm_id=task.vm_id,
+        vm_state=VmState.SHELVED if task.verb == UNSHELVE else VmState.DELETED,
+        vm_running=False,
+        allocations=AllocationState.RELEASED,
+    )
+
+
+def no_way_back(task: TaskRecord) -> str:
+    """Why a task that is settled only goes forward."""
+    if VERBS[task.verb].enrolled is not None or task.verb == DISCARD:
+        return "nothing of this fleet is on it"
+    if task.verb == REIMAGE:
+        return "the disk that it had is deleted"
+    if task.verb == RESEAT:
+        return f"{task.vm} has its new GPU already"
+    return f"it is on {task.hosts[-1]} already"
+
+
+def _first_disk(task: TaskRecord) -> VolumePlan:
+    """The volume that it made."""
+    made = map(steps.from_record, task.steps)
+    return next(each.plan for each in made if isinstance(each, CreateVolume))

@@ -1,0 +1,167 @@
+"""Refusals: errors of a step that count against a GPU or host, and call for another place.
+
+What is nobody's fault but the request's is no refusal: a name that is taken, an image that is
+no good. What may be the request's or only the host's want of room is tried elsewhere, and
+counts against nobody. A GPU that does not make a part counts at once: the part is the same for
+every VM. A host that does not start a VM counts once another host has: the VM may be at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine import steps
+from vgpumgr.model.errors import HostKeyChanged, HostRefused, InUse, NotPermitted, VgpumgrError
+from vgpumgr.model.operation import UNSHELVE, StepRecord, TaskRecord, TaskState
+from vgpumgr.model.refusal import Refusal
+
+# Beside the first place of a VM so many others are tried in one operation.
+MOST_ALTERNATES = 4
+
+# How the error of a task begins that somebody had undone.
+BY_REQUEST = "undone by request"
+
+# Tasks that may be tried at another place when they were undone.
+TRIED_ELSEWHERE = frozenset({"create", UNSHELVE})
+
+_OF_GPU = frozenset({"RealiseDevice", "ActivatePartition"})
+_POWER_ON = frozenset({"StartDomain", "StartEvacuated", "StartMoved", "StartReseated"})
+# Room, a name, an argument: what asked for it may be as much at fault as who was asked.
+_OF_THE_REQUEST = frozenset({"ENOSPC", "EDQUOT", "EEXIST", "EINVAL", "ENOENT", "E2BIG"})
+_WORDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A VM that was refused: its last task, and the places that are not tried again."""
+
+    task: TaskRecord
+    gpus: frozenset[str]
+    hosts: frozenset[str]
+
+
+def refusal_of(
+    task: TaskRecord, record: StepRecord, error: VgpumgrError, now: float
+) -> Refusal | None:
+    """What an error of a step says of the GPU or the host; None where it is no refusal."""
+    if task.verb not in TRIED_ELSEWHERE and record.kind not in _OF_GPU | _POWER_ON:
+        return None
+    device = record.kind in _OF_GPU
+    barred = isinstance(error, NotPermitted) and not isinstance(error, HostKeyChanged)
+    taken = device and isinstance(error, InUse)
+    if not (isinstance(error, HostRefused) or barred or taken):
+        return None
+    number = error.errno_name if isinstance(error, HostRefused) else ""
+    why = _short(error, number)
+    gpu = _gpu(record) if device and not barred else ""
+    own = taken or number in _OF_THE_REQUEST or "No space left" in why
+    return Refusal(
+        at=now,
+        host=record.host or task.host,
+        gpu=gpu,
+        vm=task.vm,
+        operation=task.operation,
+        task=task.id,
+        what=steps.from_record(record).summary.partition(" on ")[0],
+        why=why,
+        counts=bool(gpu) and not own,
+        if_taken=not gpu and not own,
+    )
+
+
+def served(task: TaskRecord) -> tuple[str, frozenset[str]]:
+    """The host and the GPUs that did what a task asked, once it is done: parts of a VM that was
+    there before may have been there, too, and say nothing of the GPU.
+    """
+    started = any(each.kind in _POWER_ON for each in task.steps)
+    anew = task.verb in TRIED_ELSEWHERE
+    gpus = {_gpu(each) for each in task.steps if each.kind in _OF_GPU} if anew else set()
+    return (task.host if started else ""), frozenset(gpus)
+
+
+def counts_now(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Refusal]:
+    """What other hosts refused of this operation's VM that its host has just done."""
+    return [
+        replace(each, counts=True)
+        for each in refusals
+        if each.vm == task.vm and each.if_taken and not each.counts and each.host != task.host
+    ]
+
+
+def to_try_elsewhere(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> list[Tried]:
+    """The VMs of an operation whose last task was undone because it was refused, as long as
+    others may be tried; what an operator had undone stays so.
+    """
+    by_task = {each.task: each for each in refusals}
+    places: dict[str, list[Refusal]] = {}
+    last: dict[str, TaskRecord] = {}
+    for task in tasks:
+        if task.verb in TRIED_ELSEWHERE:
+            last[task.vm] = task
+            if task.id in by_task:
+                places.setdefault(task.vm, []).append(by_task[task.id])
+    return [
+        Tried(
+            task=task,
+            gpus=frozenset(each.gpu for each in places[name] if each.gpu),
+            hosts=frozenset(each.host for each in places[name] if not each.gpu),
+        )
+        for name, task in last.items()
+        if task.state is TaskState.UNDONE
+        and task.id in by_task
+        and not task.error.startswith(BY_REQUEST)
+        and len(places[name]) <= MOST_ALTERNATES
+    ]
+
+
+def standing(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
+    """The tasks of an operation without those that another one was tried for since."""
+    last = {task.vm: task.id for task in tasks if task.verb in TRIED_ELSEWHERE}
+    return tuple(
+        task
+        for task in tasks
+        if task.verb not in TRIED_ELSEWHERE
+        or task.state is not TaskState.UNDONE
+        or last[task.vm] == task.id
+    )
+
+
+def nowhere(tasks: Sequence[TaskRecord]) -> HostRefused | None:
+    """The error for a VM that was tried at several places: every place, and what each said."""
+    said = [f"{_where(task)}: {task.error.removeprefix(f'{task.host}: ')}" for task in tasks]
+    if len(said) < 2:
+        return None
+    name, verb = tasks[0].vm, "started" if tasks[0].verb == UNSHELVE else "made"
+    return HostRefused(
+        f"{name} could be {verb} nowhere: {len(said)} places refused",
+        why="; ".join(said),
+        next="vgpumgr gpu list, vgpumgr host list; the same command again tries other places first",
+    )
+
+
+def _where(task: TaskRecord) -> str:
+    devices = dict.fromkeys(
+        str(part.get("parent") or part.get("device"))
+        for part in map(_allocation, task.steps)
+        if part is not None
+    )
+    return f"{task.host} {', '.join(devices)}".rstrip()
+
+
+def _allocation(record: StepRecord) -> Mapping[str, object] | None:
+    found = record.args.get("allocation") if record.kind in _OF_GPU else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _gpu(record: StepRecord) -> str:
+    found = _allocation(record)
+    return str(found["gpu"]) if found is not None else ""
+
+
+def _short(error: VgpumgrError, number: str) -> str:
+    """What it said, on one line, without the path of the file that said it."""
+    text = " ".join((error.why or error.message).split()).partition(": /")[0]
+    if number and number not in text:
+        text = f"{number}, {text}"
+    return text if len(text) <= _WORDS else f"{text[: _WORDS - 1]}…"

@@ -1,0 +1,209 @@
+"""Disk images of requested VMs: versions resolved to volumes, and files checked on their hosts."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.model.errors import Conflict, NotFound, UsageError, VgpumgrError
+from vgpumgr.model.formats import exact_size
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.image import ImageRecord
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.ports import HostExecutor, Hosts
+from vgpumgr.model.vm import DiskSpec, VmSpec
+
+
+def resolved(
+    specs: Iterable[VmSpec], images: Iterable[ImageRecord], known: Collection[str] = ()
+) -> tuple[VmSpec, ...]:
+    """The same VMs with volumes for images of the ledger; any other name is a volume's already.
+
+    Conflict for a retired image, unless the VM is among those ``known``: it has its disk.
+    """
+    by_reference = {each.reference: each for each in images}
+    return tuple(_spec(spec, by_reference, spec.name in known) for spec in specs)
+
+
+def _spec(spec: VmSpec, images: Mapping[str, ImageRecord], is_known: bool) -> VmSpec:
+    if not any(disk.image in images for disk in spec.disks):
+        return spec
+    disks = tuple(_disk(spec, disk, images.get(disk.image or ""), is_known) for disk in spec.disks)
+    return replace(spec, disks=disks)
+
+
+def _disk(spec: VmSpec, disk: DiskSpec, image: ImageRecord | None, is_known: bool) -> DiskSpec:
+    if image is None:
+        return disk
+    if image.retired_at is not None and not is_known:
+        raise Conflict(
+            f"image {image.reference} is retired",
+            why=f"{spec.name} would be created from it",
+            next="vgpumgr image list   (lists other versions)",
+        )
+    return replace(disk, image=image.volume, image_format=image.format)
+
+
+# Host, storage pool, volume.
+Volume = tuple[str, str, str]
+
+
+def absent(
+    placed: Sequence[Placed], view: LedgerView, hosts: Hosts, lanes: HostExecutor
+) -> frozenset[Volume]:
+    """Bare image volumes that are not on the hosts where VMs would go, though on others: all hosts
+    are asked, and those that lack one are told. What lies nowhere is left to
+    :func:`check_images`; images of the ledger are known already.
+    """
+    kept = {image.volume for image in view.images}
+    chosen = {
+        (each.host, disk.pool, disk.image)
+        for each in placed
+        for disk in each.request.disks
+        if disk.image and disk.image not in kept
+    }
+    records = {host.name: host for host in view.hosts if host.facts and not host.last_error}
+    missing = _missing(chosen, records, hosts, lanes)
+    wanted = {(pool, volume) for _, pool, volume in missing}
+    others = {(name, *each) for name in records for each in wanted} - chosen
+    missing |= _missing(others, records, hosts, lanes)
+    nowhere = {each for each in wanted if all((name, *each) in missing for name in records)}
+    return frozenset(each for each in missing if each[1:] not in nowhere)
+
+
+def lies_nowhere(
+    pool: str, volume: str, records: Iterable[HostRecord], hosts: Hosts, lanes: HostExecutor
+) -> bool:
+    """Does no host have that volume? False where one could not be asked, or there is none."""
+    known = {host.name: host for host in records}
+    asked = {(name, pool, volume) for name in known}
+    return bool(asked) and _missing(asked, known, hosts, lanes) == asked
+
+
+def _missing(
+    volumes: Collection[Volume],
+    records: Mapping[str, HostRecord],
+    hosts: Hosts,
+    lanes: HostExecutor,
+) -> frozenset[Volume]:
+    """What surely is not there: a host that could not be asked may have it."""
+    by_host: dict[str, set[tuple[str, str]]] = {}
+    for name, pool, volume in volumes:
+        if name in records:
+            by_host.setdefault(name, set()).add((pool, volume))
+    found = lanes.run(
+        {
+            name: partial(_not_there, records[name], each, hosts)
+            for name, each in sorted(by_host.items())
+        }
+    )
+    return frozenset(
+        (name, *each)
+        for name, result in found.items()
+        if not isinstance(result, Exception)
+        for each in result
+    )
+
+
+def _not_there(
+    record: HostRecord, volumes: Iterable[tuple[str, str]], hosts: Hosts
+) -> list[tuple[str, str]]:
+    paths = {pool.name: pool.path for pool in record.facts.pools} if record.facts else {}
+    host, gone = hosts.open(record), []
+    for pool, volume in sorted(volumes):
+        if pool not in paths:
+            gone.append((pool, volume))
+            continue
+        path = f"{paths[pool].rstrip('/')}/{volume}"
+        try:
+            host.helper.call("image_inspect", {"path": path, "pool_path": paths[pool]})
+        except NotFound:
+            gone.append((pool, volume))
+        except VgpumgrError:
+            continue  # it is there, and something is wrong with it: that is said later
+    return gone
+
+
+def check_images(
+    placed: Iterable[Placed], records: Mapping[str, HostRecord], hosts: Hosts, lanes: HostExecutor
+) -> None:
+    """Look at the header of every image on every host that will use it; raises the first fault."""
+    check_disks(
+        ((each.host, disk) for each in placed for disk in each.request.disks), records, hosts, lanes
+    )
+
+
+def check_disks(
+    disks: Iterable[tuple[str, DiskSpec]],
+    records: Mapping[str, HostRecord],
+    hosts: Hosts,
+    lanes: HostExecutor,
+) -> None:
+    """The same for disks, each with the host where it will be."""
+    wanted: dict[str, set[DiskSpec]] = {}
+    for host, disk in disks:
+        if disk.image:
+            wanted.setdefault(host, set()).add(disk)
+    results = lanes.run(
+        {
+            host: partial(_check_host, records[host], images, hosts)
+            for host, images in sorted(wanted.items())
+        }
+    )
+    for result in results.values():
+        if isinstance(result, Exception):
+            raise result
+
+
+def _check_host(record: HostRecord, disks: Iterable[DiskSpec], hosts: Hosts) -> None:
+    facts = record.facts
+    pools = {pool.name: pool.path for pool in facts.pools} if facts else {}
+    host = hosts.open(record)
+    for disk in sorted(disks, key=lambda each: (each.pool, each.image or "")):
+        path = f"{pools[disk.pool].rstrip('/')}/{disk.image}"
+        try:
+            seen = host.helper.call("image_inspect", {"path": path, "pool_path": pools[disk.pool]})
+        except NotFound as error:
+            raise NotFound(
+                f"disk image {disk.image} is not in pool {disk.pool} on {record.name}",
+                why=error.message,
+                next=f"copy it to {pools[disk.pool]} on {record.name}",
+            ) from error
+        _judge(disk, seen, pools[disk.pool], record.name)
+
+
+def _judge(disk: DiskSpec, seen: Mapping[str, object], pool_path: str, host: str) -> None:
+    where = f"image {disk.image} in pool {disk.pool} on {host}"
+    if seen["format"] != disk.image_format:
+        raise UsageError(
+            f"{where} is {seen['format']}, not {disk.image_format}",
+            why="the format is declared, never guessed",
+            next=f"write image_format: {seen['format']}",
+        )
+    if seen.get("data_file"):
+        raise Conflict(
+            f"{where} keeps its data in another file", next="flatten it with qemu-img convert"
+        )
+    virtual = seen.get("virtual_bytes")
+    if disk.size_bytes and isinstance(virtual, int) and disk.size_bytes < virtual:
+        raise UsageError(
+            f"{where} is {exact_size(virtual)}, its disk only {exact_size(disk.size_bytes)}",
+            why="a disk smaller than its image cuts the end off",
+            next=f"write size: {exact_size(virtual)} or more, or leave size out",
+        )
+    backing = seen.get("backing")
+    if isinstance(backing, str) and not _inside(backing, pool_path):
+        raise Conflict(
+            f"{where} has a backing file outside the pool: {backing}",
+            why="a disk may only read volumes of its own pool",
+            next="flatten it with qemu-img convert, or copy the backing file into the pool",
+        )
+
+
+def _inside(path: str, pool_path: str) -> bool:
+    """A plain file name, or a path whose folder is the pool itself."""
+    folder = posixpath.dirname(posixpath.join(pool_path, path))
+    return ":" not in path and posixpath.normpath(folder) == posixpath.normpath(pool_path)

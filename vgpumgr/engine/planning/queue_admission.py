@@ -1,0 +1,222 @@
+"""Which requested VMs are tried now, which wait in the queue, and which could never fit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from vgpumgr.engine.inventory.fleet_without import fleet_without
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.model.apply_plan import QueuedVm
+from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason, by_board
+from vgpumgr.model.queue import QueueEntry, QueueState
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
+from vgpumgr.model.vm import PlacementPolicy, Terms, VmSpec
+from vgpumgr.model.words import counted
+from vgpumgr.placement import Placer
+from vgpumgr.placement.queue import cycle
+
+NEVER = "never"
+_SAID = "no host of the fleet could hold it, even when empty"
+# What a change of layout would make room for is not said never to fit.
+_NEEDS_LAYOUT = "needs-layout"
+
+
+def beyond(view: LedgerView, specs: Iterable[VmSpec]) -> dict[str, NotPlaced]:
+    """By name those that can never fit; of VMs that start together all that one of them keeps from
+    it. Nothing is said while a host was never probed: nobody knows what it could hold.
+    """
+    wanted = list(specs)
+    if not wanted or not view.hosts or any(host.facts is None for host in view.hosts):
+        return {}
+    fleet = _emptied(view)
+    found: dict[str, NotPlaced] = {}
+    for group in _groups(wanted):
+        placer = Placer(fleet, PlacementPolicy.BREADTH_FIRST)
+        for spec in group:
+            decision = placer.decide(_bare(spec))
+            if isinstance(decision, Placed):
+                placer.commit(decision)
+            elif all(each.code != _NEEDS_LAYOUT for each in decision.reasons):
+                found |= {each.name: _never(each, decision.reasons) for each in group}
+                break
+    return found
+
+
+def _groups(specs: Sequence[VmSpec]) -> Iterable[Sequence[VmSpec]]:
+    """Those that start together; every other VM is a group of its own."""
+    groups: dict[str, list[VmSpec]] = {}
+    for spec in specs:
+        together = spec.queue.together if spec.queue else ""
+        groups.setdefault(f"together {together}" if together else spec.name, []).append(spec)
+    return groups.values()
+
+
+def _bare(spec: VmSpec) -> VmSpec:
+    """Its size alone: disks, images and networks may yet come to a host."""
+    return replace(spec, disks=(), nics=(), cloud_init=None)
+
+
+def _never(spec: VmSpec, reasons: Sequence[Reason]) -> NotPlaced:
+    hint = "`queue: {await_hosts: true}` lets it wait for new hosts"
+    said = Reason(code=NEVER, host="", text=f"{_SAID}; {hint}")
+    return NotPlaced(request=spec, reasons=(said, *reasons))
+
+
+def _emptied(view: LedgerView) -> Fleet:
+    """As if every VM, of ours and of others, had gone, and nothing kept a host from taking any."""
+    alone = replace(view, hosts=tuple(_without_strangers(host, view) for host in view.hosts))
+    fleet = fleet_without(alone, {vm.id for vm in view.vms})
+    return Fleet(hosts=tuple(map(_open, fleet.hosts)))
+
+
+def _without_strangers(host: HostRecord, view: LedgerView) -> HostRecord:
+    assert host.facts is not None, "every host was probed"
+    ours = {each.device for each in view.allocations if each.host == host.name}
+    names = {vm.name for vm in view.vms if vm.host == host.name}
+    facts = replace(
+        host.facts,
+        domains=tuple(each for each in host.facts.domains if each.name in names),
+        mdevs=tuple(each for each in host.facts.mdevs if each.uuid in ours),
+    )
+    return replace(host, facts=facts)
+
+
+def _open(host: HostSupply) -> HostSupply:
+    return replace(host, blocked="", gpus=tuple(map(_whole, host.gpus)))
+
+
+def _whole(gpu: GpuSupply) -> GpuSupply:
+    return replace(gpu, blocked="", available={})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """New VMs: those that are ``tried`` now, and by name why the others are ``waiting``."""
+
+    fresh: tuple[VmSpec, ...]
+    tried: tuple[VmSpec, ...]
+    waiting: Mapping[str, str]
+
+    def without(self, waits: Iterable[QueuedVm], decisions: Iterable[Decision]) -> Asked | None:
+        """The same without trying those that wait for others although there was room for them, so
+        that it is somebody else's. None where there are no such.
+        """
+        back = {each.vm.name: each.why for each in waits}
+        if not any(isinstance(e, Placed) and e.request.name in back for e in decisions):
+            return None
+        tried = tuple(spec for spec in self.tried if spec.name not in back)
+        return Asked(self.fresh, tried, {**self.waiting, **back})
+
+
+def ask(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Asked:
+    """Nobody passes those that wait already: once one does, ``serve`` decides who starts."""
+    before = [each for each in queue if each.state is QueueState.WAITING]
+    known = {each.name for each in before}
+    tried: list[VmSpec] = []
+    waiting: dict[str, str] = {}
+    for spec in fresh:
+        if spec.queue is None:
+            tried.append(spec)
+        elif spec.name in known:
+            waiting[spec.name] = "it is queued already"
+        elif spec.queue.after:
+            waiting[spec.name] = f"after {', '.join(spec.queue.after)}"
+        elif before:
+            waiting[spec.name] = f"{len(before)} are queued already"
+        else:
+            tried.append(spec)
+    return Asked(tuple(fresh), tuple(tried), waiting)
+
+
+def settled(
+    asked: Asked, decisions: Sequence[Decision], queue: Sequence[QueueEntry]
+) -> tuple[dict[str, Decision], tuple[QueuedVm, ...]]:
+    """What was decided for those that were tried, less those that wait; and all that wait."""
+    waiting = {**asked.waiting, **_misfits(asked, decisions)}
+    kept = {each.request.name: each for each in decisions if each.request.name not in waiting}
+    before = {each.name: each for each in queue if each.state is QueueState.WAITING}
+    here = [spec for spec in asked.fresh if spec.name in waiting]
+    new = [_place(spec, inf) for spec in here if spec.name not in before]
+    line = sorted([*(_place(each.vm, each.since) for each in before.values()), *new])
+    names = [name for *_, name in line]
+    waits = tuple(
+        QueuedVm(
+            vm=spec,
+            position=names.index(spec.name) + 1,
+            why=waiting[spec.name],
+            new=spec.name not in before,
+        )
+        for spec in here
+    )
+    return kept, waits
+
+
+def _place(spec: VmSpec, since: float) -> tuple[int, float, str]:
+    """By priority, then by who has waited longest."""
+    return -(spec.queue or Terms()).priority, since, spec.name
+
+
+def _misfits(asked: Asked, decisions: Sequence[Decision]) -> dict[str, str]:
+    """Those that may wait and have no room; with one that starts together with others, all."""
+    refused = {
+        each.request.name: _nearest(each) for each in decisions if isinstance(each, NotPlaced)
+    }
+    held_up = {*refused, *asked.waiting}
+    groups = {
+        spec.queue.together for spec in asked.fresh if spec.queue and spec.name in held_up
+    } - {""}
+    return {
+        spec.name: refused.get(spec.name)
+        or f"not enough capacity yet for all of {spec.queue.together}"
+        for spec in asked.tried
+        if spec.queue and (spec.name in refused or spec.queue.together in groups)
+    }
+
+
+def _nearest(refused: NotPlaced) -> str:
+    """One line; ``explain`` has all of them."""
+    groups = by_board(refused.reasons)
+    more = f" (and {counted(len(groups) - 1, 'more reason')})" if len(groups) > 1 else ""
+    return f"{groups[0].text}{more}" if groups else "no host is enrolled"
+
+
+def require_known(desired: Iterable[VmSpec], history: Collection[QueueEntry]) -> None:
+    """NotFound for a VM to wait for that never was in the queue, UsageError for VMs that wait for
+    each other, Conflict for one that waits on other terms than the file says now.
+    """
+    asking = {spec.name: spec for spec in desired if spec.queue is not None}
+    waiting = {each.name: each for each in history if each.state is QueueState.WAITING}
+    known = {*asking, *(each.name for each in history)}
+    for spec in asking.values():
+        _require_known(spec, known)
+        if spec.name in waiting and waiting[spec.name].vm != spec and not waiting[spec.name].vm_id:
+            raise Conflict(
+                f"{spec.name} waits in the queue with another definition",
+                why="its file has changed since it was queued",
+                next=f"vgpumgr queue cancel {spec.name}, then the same command again",
+            )
+    if found := cycle(dict(_after([*(each.vm for each in waiting.values()), *asking.values()]))):
+        raise UsageError(
+            "circular dependency: VMs wait for each other to end",
+            why=" → ".join((*found, found[0])),
+            next="take one of them out of `after:`",
+        )
+
+
+def _require_known(spec: VmSpec, known: Collection[str]) -> None:
+    for name in spec.queue.after if spec.queue else ():
+        if name not in known:
+            raise NotFound(
+                f"{spec.name} depends on {name}, which is not in the queue",
+                why="only a VM with `queue:` ends when its guest powers off",
+                next="vgpumgr queue list; a VM of a document with replicas is called NAME-01",
+            )
+
+
+def _after(specs: Iterable[VmSpec]) -> Iterator[tuple[str, Sequence[str]]]:
+    for spec in specs:
+        yield spec.name, spec.queue.after if spec.queue else ()

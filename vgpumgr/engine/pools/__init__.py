@@ -1,0 +1,1 @@
+"""VDI pools: requested, worked on by the controller, and assigned to users."""

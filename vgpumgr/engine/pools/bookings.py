@@ -1,0 +1,68 @@
+"""`booking make` and `booking cancel`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpumgr.engine.desktops.booked_capacity import desktops_at_a_time
+from vgpumgr.engine.desktops.pool_size import conflict, served_by
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.model.desktop import Booking, PoolRecord
+from vgpumgr.model.errors import Conflict, NotFound, UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """``count`` desktops of ``profile`` for ``group``, from ``start`` to before ``end``."""
+
+    group: str
+    profile: str
+    count: int
+    start: float
+    end: float
+
+
+def serving(session: Session, group: str, profile: str) -> PoolRecord:
+    """The pool that serves such a booking; NotFound says what there is instead."""
+    pools = {each.spec.name: each for each in session.ledger.pools() if not each.closing}
+    wanted = Booking(id="", group=group, profile=profile, count=1, start=0.0, end=0.0)
+    found = served_by(wanted, [each.spec for each in pools.values()])
+    if found is not None:
+        return pools[found.name]
+    same = sorted(name for name, each in pools.items() if each.spec.profile == profile)
+    why = f"{', '.join(same)}: of that profile, but not for {group}" if same else ""
+    raise NotFound(
+        f"no pool with {profile} is for the group {group}",
+        why=why or f"no pool has desktops with {profile}",
+        next="vgpumgr pool list; name the group in the pool's entitlement",
+    )
+
+
+def book(session: Session, wish: Wish) -> Booking:
+    """Enter a booking; Conflict where others, or the GPUs, leave no room for it."""
+    now = session.clock.now()
+    if wish.end <= max(wish.start, now):
+        raise UsageError(
+            "a booking ends after it began, and after now",
+            next="write a later --to; times without an offset are by the pool's time zone",
+        )
+    pool = serving(session, wish.group, wish.profile)
+    made = Booking(
+        id=session.new_uuid()[:8],
+        group=wish.group,
+        profile=wish.profile,
+        count=wish.count,
+        start=wish.start,
+        end=wish.end,
+    )
+    desktops = {each.vm_id for each in session.ledger.desktops() if each.vm_id}
+    room = desktops_at_a_time(session.view(), pool.spec, desktops)
+    others = [each for each in session.ledger.bookings() if each.end > now]
+    if why := conflict(made, others, room):
+        raise Conflict(
+            f"pool {pool.name} cannot honour that booking",
+            why=why,
+            next=f"vgpumgr booking list; vgpumgr pool show {pool.name}",
+        )
+    session.ledger.book(made, pool.spec.desktop.tenant)
+    return made

@@ -1,0 +1,300 @@
+"""The pool controller's actions carried out: desktops created, updated, stopped and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vgpumgr.engine.desktops.booked_capacity import placing_beside
+from vgpumgr.engine.desktops.desktop_state import desktop_spec, failed, not_updated
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.migration.local_moves import closed
+from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.planning.disk_images import absent, check_disks
+from vgpumgr.engine.planning.quota_check import no_placement, within_quotas
+from vgpumgr.engine.planning.spec_changes import refuse_resting
+from vgpumgr.engine.planning.vm_plan import describe, reached
+from vgpumgr.engine.pools.pool_requests import Reading, read
+from vgpumgr.engine.reservation.reimage_reservations import reimaging
+from vgpumgr.engine.reservation.shelf_reservations import Stop
+from vgpumgr.engine.vms import vm_apply, vm_power, vm_shelf
+from vgpumgr.model.apply_plan import Action, ActionKind, Plan
+from vgpumgr.model.desktop import Desktop, DesktopRecord, DesktopState, DesktopVerb, PoolRecord
+from vgpumgr.model.errors import Interrupted, LedgerError, NoPlacement, VgpumgrError
+from vgpumgr.model.operation import TaskState
+from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.vm import DiskSpec, VmSpec
+
+Rows = Sequence[DesktopRecord]
+Refused = list[tuple[DesktopRecord, VgpumgrError]]
+
+
+def fit(session: Session, rows: Rows) -> tuple[Rows, Refused]:
+    """Those that there is room for, and why not for the others.
+
+    The last look may show what was given back since: nobody is refused by it alone.
+    """
+    if not rows:
+        return (), []
+    refused: Refused = []
+    view = session.view()
+    sound = [row for row in rows if not _unsound(session, view, row, refused)]
+    if not sound:
+        return (), refused
+    decided = _decided(session, view, sound)
+    if any(isinstance(each, NotPlaced) for each in decided):
+        session.refresh_all()
+        decided = _decided(session, session.view(), sound)
+    pairs = list(zip(sound, decided, strict=True))
+    refused += [(row, no_placement([it])) for row, it in pairs if isinstance(it, NotPlaced)]
+    return [row for row, it in pairs if isinstance(it, Placed)], refused
+
+
+def refusal(session: Session, reading: Reading, pool: PoolRecord) -> str:
+    """Why no desktop of it can be made now, by what was seen last; empty where one can."""
+    row = DesktopRecord(
+        id="",
+        pool=pool.id,
+        desktop=Desktop(
+            name=pool.name, state=DesktopState.CREATING, image=pool.image, since=reading.now
+        ),
+    )
+    try:
+        decided = _decided(session, reading.view, [row])
+    except VgpumgrError as error:
+        return str(error)
+    misfits = [each for each in decided if isinstance(each, NotPlaced)]
+    return no_placement(misfits).why if misfits else ""
+
+
+def _unsound(session: Session, view: LedgerView, row: DesktopRecord, refused: Refused) -> bool:
+    """Whether its image is one that nothing is made from any more."""
+    try:
+        _specs(session, view, [row])
+    except VgpumgrError as error:
+        refused.append((row, error))
+        return True
+    return False
+
+
+def make(session: Session, rows: Rows) -> Outcome:
+    """Placed anew by a fresh look at the hosts that were chosen; all of them, or NoPlacement."""
+    session.refresh({each.host for each in _placed(session, session.view(), rows)})
+    view = session.view()
+    placed = _placed(session, view, rows)
+    if missing := absent(placed, view, session.hosts, session.lanes):
+        view = replace(view, absent=missing)
+        placed = _placed(session, view, rows)
+    actions = tuple(map(_creation, placed))
+    making = [replace(each, doing=DesktopVerb.CREATE) for each in rows]
+    return vm_apply.carry_out(session, Plan(actions=actions), view, making)
+
+
+def _decided(session: Session, view: LedgerView, rows: Rows) -> list[Decision]:
+    theirs = {row.pool for row in rows}
+    place = placing_beside(session.place, session.ledger, session.clock.now(), but=theirs)
+    fleet, wanted = build_fleet(view), _specs(session, view, rows)
+    emptied = {gpu for each in session.ledger.logoff_moves() for gpu in each.leaves}
+    if emptied:  # a GPU that users leave one by one is not filled again, where there is another
+        decided = within_quotas(view, place(closed(fleet, emptied), wanted))
+        if all(isinstance(each, Placed) for each in decided):
+            return decided
+    return within_quotas(view, place(fleet, wanted))
+
+
+def _specs(session: Session, view: LedgerView, rows: Rows) -> list[VmSpec]:
+    pools = {each.id: each.spec for each in session.ledger.pools()}
+    return [desktop_spec(pools[row.pool], row.name, row.desktop.image, view.images) for row in rows]
+
+
+def _placed(session: Session, view: LedgerView, rows: Rows) -> list[Placed]:
+    decided = _decided(session, view, rows)
+    if misfits := [each for each in decided if isinstance(each, NotPlaced)]:
+        raise no_placement(misfits)
+    return [each for each in decided if isinstance(each, Placed)]
+
+
+def _creation(placed: Placed) -> Action:
+    return Action(
+        kind=ActionKind.CREATE,
+        vm=placed.request,
+        host=placed.host,
+        placed=placed,
+        details=tuple(describe(placed)),
+    )
+
+
+def update(session: Session, rows: Sequence[DesktopRecord], stop: Stop) -> Outcome:
+    """First disks anew, from the images that the rows say; Conflict or NotFound where an image is
+    no good: the desktops run on as they are.
+    """
+    view = session.view()
+    disks = _disks(session, view, rows)
+    vms = [vm for vm in view.vms if vm.id in disks]
+    unfinished.refuse_unfinished(session.ledger, vms)
+    refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
+    records = {host.name: host for host in view.hosts}
+    wanted = [(vm.host, disks[vm.id]) for vm in vms]
+    check_disks(wanted, records, session.hosts, session.lanes)
+    return operation_lifecycle.begin(session, reimaging(disks, view, session.opening(), stop))
+
+
+def _disks(
+    session: Session, view: LedgerView, rows: Sequence[DesktopRecord]
+) -> Mapping[str, DiskSpec]:
+    """The first disk that a desktop made now would have, by the id of its VM."""
+    pools = {each.id: each.spec for each in session.ledger.pools()}
+    return {
+        row.vm_id: desktop_spec(pools[row.pool], row.name, row.desktop.image, view.images).disks[0]
+        for row in rows
+    }
+
+
+# A desktop that is put on the shelf is asked to power off, and has this long for it, in seconds.
+SHELVE_GRACE_S = 60.0
+_OF_ALL = (LedgerError, Interrupted)
+_TAKEN_BACK = frozenset({TaskState.UNDONE, TaskState.FAILED})
+
+
+@dataclass(slots=True)
+class Done:
+    """What became of the work: what was refused, by name, and by id what is to wait."""
+
+    outcomes: list[VmOutcome] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+def work(session: Session, ready: Callable[[str], bool]) -> Done:
+    """Go on with all that was taken: first what gives room, then what needs it."""
+    done = Done()
+    reading = read(session)
+    rows = [each for each in reading.rows if each.doing and _free(each, reading)]
+    if not rows:
+        return done
+    going = [each for each in rows if _goes(each, reading) and ready(each.id)]
+    _each(session, done, going, _delete)
+    resting = [each for each in rows if each.doing is DesktopVerb.SHELVE and ready(each.id)]
+    _each(session, done, resting, _shelve)
+    changing = [each for each in rows if each.doing is DesktopVerb.UPDATE and ready(each.id)]
+    _each(session, done, changing, _update)
+    _look_at(session, done)  # the last look still shows what was given back
+    reading = read(session)
+    rows = [each for each in reading.rows if each.doing and _free(each, reading)]
+    new = [each for each in rows if _is_new(each, reading) and ready(each.id)]
+    fitting, misfits = fit(session, new)
+    for row, error in misfits:
+        _refused(session, done, row, error)
+    _each(session, done, fitting, make)
+    back = [
+        each
+        for each in rows
+        if each.doing in {DesktopVerb.START, DesktopVerb.HEAL} and ready(each.id)
+    ]
+    _each(session, done, back, _start)
+    _look_at(session, done)
+    _turn_back(session, done, changing)
+    return done
+
+
+def _look_at(session: Session, done: Done) -> None:
+    touched = {each.host for each in done.outcomes}
+    if touched:
+        session.refresh(touched)
+
+
+def _free(row: DesktopRecord, reading: Reading) -> bool:
+    """Nobody works on its VM, and its host can be worked with."""
+    vm = reading.seen.vms.get(row.vm_id)
+    return vm is None or (vm.id not in reading.busy and reading.seen.answers(vm.host))
+
+
+def _goes(row: DesktopRecord, reading: Reading) -> bool:
+    return row.doing in {DesktopVerb.DELETE, DesktopVerb.RECREATE} and row.vm_id in reading.seen.vms
+
+
+def _is_new(row: DesktopRecord, reading: Reading) -> bool:
+    if row.doing is DesktopVerb.CREATE:
+        return not row.vm_id
+    return row.doing is DesktopVerb.RECREATE and row.vm_id not in reading.seen.vms
+
+
+def _each(session: Session, done: Done, rows: Rows, do: Callable[[Session, Rows], Outcome]) -> None:
+    """All at once, or where that is refused each by itself."""
+    if not rows or session.stop.is_set():
+        return
+    alone = [[each] for each in rows]
+    for group in (rows, *alone) if len(rows) > 1 else alone:
+        try:
+            outcome = until_current(lambda group=group: do(session, group))  # type: ignore[misc]
+        except _OF_ALL:
+            raise
+        except VgpumgrError as error:
+            if len(group) == 1:
+                _refused(session, done, group[0], error)
+            continue
+        done.outcomes += outcome.vms
+        if group is rows:
+            return
+
+
+def _refused(session: Session, done: Done, row: DesktopRecord, error: VgpumgrError) -> None:
+    """A desktop that holds nothing and finds no room was never there; another fault is its own."""
+    done.refused[row.name] = str(error)
+    done.failed.append(row.id)
+    if row.doing in {DesktopVerb.DELETE, DesktopVerb.SHELVE, DesktopVerb.UPDATE}:
+        return
+    done.failed.append(row.pool)  # what keeps one from being made may keep the next
+    current = next(iter(session.ledger.desktops([row.name])), None)
+    if current is None or current.doing is not row.doing:
+        return
+    if after := _after(session, current, error):
+        session.ledger.take_desktops([after])
+
+
+def _turn_back(session: Session, done: Done, rows: Rows) -> None:
+    """Desktops that were refused another image have the one that they had."""
+    errors = {each.vm: str(each.error) for each in done.outcomes if each.state in _TAKEN_BACK}
+    refused = {**errors, **done.refused}
+    if not any(each.name in refused for each in rows):
+        return
+    reading = read(session)
+    found = [
+        not_updated(row, reading.seen, refused[row.name])
+        for row in reading.rows
+        if row.doing is DesktopVerb.UPDATE and row.name in refused
+    ]
+    session.ledger.take_desktops(found)
+
+
+def _after(session: Session, row: DesktopRecord, error: VgpumgrError) -> DesktopRecord | None:
+    """What a refused start makes of the row; None: it is to be deleted still."""
+    now, why = session.clock.now(), str(error)
+    if row.doing not in {DesktopVerb.CREATE, DesktopVerb.RECREATE}:
+        return failed(row, now, why)
+    if row.doing is DesktopVerb.RECREATE and row.vm_id in {vm.id for vm in session.ledger.vms()}:
+        return None
+    if isinstance(error, NoPlacement):
+        return replace(row, closed_at=now, doing=None, why=why)
+    return failed(replace(row, vm_id=""), now, why)
+
+
+def _delete(session: Session, rows: Rows) -> Outcome:
+    return vm_power.delete(session, [each.name for each in rows], keep_disks=False, force=True)
+
+
+def _shelve(session: Session, rows: Rows) -> Outcome:
+    stop = Stop(timeout_s=SHELVE_GRACE_S, at_last=True)
+    return vm_shelf.shelve(session, [each.name for each in rows], stop)
+
+
+def _update(session: Session, rows: Rows) -> Outcome:
+    return update(session, rows, Stop(timeout_s=SHELVE_GRACE_S, at_last=True))
+
+
+def _start(session: Session, rows: Rows) -> Outcome:
+    return vm_power.start(session, [each.name for each in rows])

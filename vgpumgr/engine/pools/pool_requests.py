@@ -1,0 +1,311 @@
+"""Pools resized, emptied, given a new image, and deleted; names of desktops refused to others."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from vgpumgr.engine.desktops.booked_capacity import Kept
+from vgpumgr.engine.desktops.desktop_state import Room, Seen, desktop_spec, view_of
+from vgpumgr.engine.desktops.pool_size import withheld
+from vgpumgr.engine.images.image_import import find
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations import unfinished
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.planning.disk_images import lies_nowhere
+from vgpumgr.model.desktop import (
+    Booking,
+    DesktopRecord,
+    DesktopRequestRecord,
+    DesktopVerb,
+    PoolRecord,
+    PoolView,
+    Rollout,
+    RolloutPhase,
+)
+from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.model.pool import PoolSpec, Size
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.words import spanned
+
+_MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Pools with their desktops and who waits, at ``now``, and the fleet beside them."""
+
+    pools: tuple[PoolRecord, ...]
+    rows: tuple[DesktopRecord, ...]
+    asks: tuple[DesktopRequestRecord, ...]
+    bookings: tuple[Booking, ...]
+    view: LedgerView
+    busy: frozenset[str]
+    now: float
+
+    @cached_property
+    def seen(self) -> Seen:
+        """The fleet as desktops are held against it."""
+        return Seen(self.view, self.busy, self.now)
+
+    def pool_of(self, row: DesktopRecord) -> PoolRecord:
+        """The pool of a desktop."""
+        return next(each for each in self.pools if each.id == row.pool)
+
+    def of(self, pool: PoolRecord, startable: int = 0) -> PoolView:
+        """The pool as its controller sees it."""
+        return view_of(
+            pool,
+            pools=self.pools,
+            rows=self.rows,
+            asks=self.asks,
+            bookings=self.bookings,
+            hosts=self.view.hosts,
+            startable=startable,
+            now=self.now,
+        )
+
+    def startable(self, pool: PoolRecord) -> int:
+        """How many more of its desktops could start, with what is kept for others' bookings.
+
+        Of the image that it has, or of the one that is to come: they may lie on other hosts.
+        """
+        images = {pool.image, pool.spec.image}
+        room = Room(self.view)
+        room.promise(self._to_make())
+        for each in self.pools if self.bookings else ():
+            if each.id != pool.id:
+                room.promise(Kept(each, withheld(self.of(each))).desktops)
+        wanted = (self._spec(pool.spec, pool.name, image) for image in images)
+        return max(room.startable(each, pool.spec.size.max) for each in wanted)
+
+    def _to_make(self) -> Iterator[VmSpec]:
+        """What was taken to be made, and holds nothing yet."""
+        pools = {each.id: each.spec for each in self.pools}
+        for row in self.rows:
+            if row.doing in _MADE and row.vm_id not in self.seen.vms:
+                yield self._spec(pools[row.pool], row.name, row.desktop.image)
+
+    def _spec(self, pool: PoolSpec, name: str, image: str) -> VmSpec:
+        """As far as it counts for room; a retired image has it, too."""
+        try:
+            return desktop_spec(pool, name, image, self.view.images)
+        except Conflict:
+            return replace(pool.desktop, name=name, disks=())
+
+
+def read(session: Session) -> Reading:
+    """Read it."""
+    ledger = session.ledger
+    busy = unfinished.worked_on(ledger)
+    return Reading(
+        pools=ledger.pools(),
+        rows=ledger.desktops(),
+        asks=ledger.pool_asks(),
+        bookings=ledger.bookings(),
+        view=session.view(),
+        busy=busy,
+        now=session.clock.now(),
+    )
+
+
+def user_of(row: DesktopRecord) -> str:
+    """Whose it is now; empty: nobody's."""
+    return row.desktop.session.user if row.desktop.session else row.desktop.owner
+
+
+def unknown_desktop(pool: str, user: str) -> Conflict:
+    """The error for a user who has none."""
+    return Conflict(f"{user} has no desktop of {pool}", next=f"vgpumgr pool show {pool}")
+
+
+def refuse_desktops(session: Session, names: Collection[str]) -> None:
+    """Conflict for a VM that is a desktop of a pool; nothing but the pool takes it away."""
+    for row in session.ledger.desktops(sorted(names)) if names else ():
+        pool = next(each.name for each in session.ledger.pools() if each.id == row.pool)
+        user = user_of(row)
+        raise Conflict(
+            f"{row.name} is a desktop of pool {pool}",
+            why=f"{user} has it" if user else "its pool creates and deletes it",
+            next=f"vgpumgr pool release {pool} {shlex.quote(user)}"
+            if user
+            else f"vgpumgr pool scale {pool}, or vgpumgr pool delete {pool}",
+        )
+
+
+def refuse_names(session: Session, names: Collection[str]) -> None:
+    """Conflict for a VM that is a desktop, or is called as a pool calls its desktops."""
+    refuse_desktops(session, names)
+    for pool in session.ledger.pools():
+        taken = sorted(filter(pool.spec.naming.covers, names))
+        if taken:
+            raise Conflict(
+                f"{taken[0]} is a name that pool {pool.name} uses for its desktops",
+                why=f"their names are {pool.spec.naming}",
+                next=f"choose another name, or vgpumgr pool show {pool.name}",
+            )
+
+
+_COMING = frozenset({RolloutPhase.CANARY, RolloutPhase.ROLLING})
+
+
+def scale(
+    session: Session,
+    name: str,
+    *,
+    least: int | None = None,
+    spare: int | None = None,
+    most: int | None = None,
+) -> PoolRecord:
+    """Change how many desktops there are; what is None stays."""
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        old = pool.spec.size
+        size = Size(
+            min=old.min if least is None else least,
+            spare=old.spare if spare is None else spare,
+            max=old.max if most is None else most,
+        )
+        if max(size.min, size.spare) > size.max or size.max < 1:
+            raise UsageError(
+                f"min {size.min}, spare {size.spare}, max {size.max} is not a size",
+                why="max is 1 or more, and neither min nor spare is more than max",
+                next=f"vgpumgr pool scale {name} --max {max(size.min, size.spare, 1)}",
+            )
+        return replace(pool, spec=replace(pool.spec, size=size))
+
+    return _write(session, name, changed)
+
+
+def drain(session: Session, name: str, *, on: bool) -> PoolRecord:
+    """Empty a pool as its users log off, or fill it again."""
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        if pool.leaving and not on:
+            raise Conflict(f"pool {name} is being deleted", next=f"vgpumgr pool show {name}")
+        return replace(pool, closing=on or pool.leaving)
+
+    return _write(session, name, changed)
+
+
+def leave(session: Session, name: str) -> PoolRecord:
+    """Delete a pool with its desktops; Conflict while one is somebody's."""
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        rows = [each for each in session.ledger.desktops() if each.pool == pool.id]
+        used = [each for each in rows if each.desktop.used]
+        if used:
+            users = sorted({user_of(each) for each in used})
+            raise Conflict(
+                f"pool {name} is in use: {spanned([each.name for each in used])}",
+                why=f"by {spanned(users)}",
+                next=f"vgpumgr pool drain {name}, then vgpumgr pool delete {name} "
+                "when they have logged off",
+            )
+        gone = None if rows else session.clock.now()
+        return replace(pool, closing=True, leaving=True, closed_at=gone)
+
+    return _write(session, name, changed)
+
+
+def push_image(session: Session, name: str, image: str) -> PoolRecord:
+    """Let a new image come: a canary first, then step by step."""
+
+    def changed(pool: PoolRecord) -> PoolRecord:
+        after = with_image(session, pool, image, again=True)
+        had = {pool.image, pool.spec.image, pool.rollout.previous if pool.rollout else ""}
+        if image not in had:
+            _require_somewhere(session, pool, image)
+        return after
+
+    return _write(session, name, changed)
+
+
+def _require_somewhere(session: Session, pool: PoolRecord, reference: str) -> None:
+    """NotFound for an image that lies on no host, unless one could not be asked."""
+    known = next((each for each in session.ledger.images() if each.reference == reference), None)
+    disk = pool.spec.desktop.disks[0]
+    hosts = [each for each in session.ledger.hosts() if each.facts is not None]
+    if known is not None:
+        somewhere = any(disk.pool in known.pools(host.name) for host in hosts)
+        volume = known.volume
+    else:
+        volume = f"{reference}.qcow2"
+        somewhere = not lies_nowhere(disk.pool, volume, hosts, session.hosts, session.lanes)
+    if not somewhere:
+        raise NotFound(
+            f"image {reference} is on no host",
+            why=f"none has it in storage pool {disk.pool}"
+            + ("" if known else f", nor is it an image of the fleet: {volume} was looked for"),
+            next="vgpumgr image list; vgpumgr image import brings one to the hosts",
+        )
+
+
+def with_image(
+    session: Session, pool: PoolRecord, image: str, *, again: bool = False
+) -> PoolRecord:
+    """The pool with a new image on its way; the one before takes back one that is coming.
+
+    The image that it has already changes nothing; with ``again`` one that was stopped is tried
+    once more. A pool without desktops just has it: there is none to try it on.
+    """
+    if not any(each.pool == pool.id for each in session.ledger.desktops()):
+        if image != pool.image:
+            refuse_image(session, image)
+        return replace(pool, spec=replace(pool.spec, image=image), rollout=None)
+    rollout = pool.rollout
+    coming = rollout is not None and rollout.phase in _COMING
+    asked = replace(pool, spec=replace(pool.spec, image=image))
+    if rollout is not None and coming and image == rollout.previous:
+        back = replace(rollout, phase=RolloutPhase.BACK, why="it was rolled back by request")
+        return replace(asked, rollout=back)
+    stopped = again and rollout is not None and not coming and image == rollout.image
+    if image == pool.image or (image == pool.spec.image and not stopped):
+        return asked
+    if rollout is not None and (coming or _lingers(session, pool, rollout)):
+        raise Conflict(
+            f"{rollout.image} is still "
+            f"{'being rolled out to' if coming else 'being rolled back from'} "
+            f"pool {pool.name}",
+            why=f"its phase is {rollout.phase}",
+            next=f"vgpumgr pool push-image {pool.name} {rollout.previous} rolls it back"
+            if coming
+            else f"vgpumgr pool show {pool.name}; push again when it is rolled back",
+        )
+    refuse_image(session, image)
+    now = session.clock.now()
+    return replace(asked, rollout=Rollout(image=image, previous=pool.image, since=now))
+
+
+def refuse_image(session: Session, reference: str) -> None:
+    """NotFound for a version that an image does not have, Conflict for one that is retired.
+
+    Where no image has that name, it is the name of a volume on the hosts.
+    """
+    images = session.ledger.images()
+    if not any(reference.startswith(f"{each.name}@") for each in images):
+        return
+    if find(images, reference).retired_at is not None:
+        raise Conflict(f"image {reference} is retired", next="vgpumgr image list")
+
+
+def _lingers(session: Session, pool: PoolRecord, rollout: Rollout) -> bool:
+    """Are there desktops of an image that is being rolled back?"""
+    return rollout.phase is RolloutPhase.BACK and any(
+        each.pool == pool.id and each.desktop.image == rollout.image
+        for each in session.ledger.desktops()
+    )
+
+
+def _write(session: Session, name: str, changed: Callable[[PoolRecord], PoolRecord]) -> PoolRecord:
+    def attempt() -> PoolRecord:
+        before = session.ledger.pool(name)
+        after = changed(before)
+        if after != before:
+            session.ledger.put_pool(after)
+        return after
+
+    return until_current(attempt)

@@ -1,0 +1,184 @@
+"""One cycle of the queue: ended VMs give back, spot VMs are preempted, waiting VMs start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.planning.queue_admission import beyond
+from vgpumgr.engine.queue.queue_decision import ended
+from vgpumgr.engine.queue.queue_starts import Ready, decided, looked_at, start
+from vgpumgr.engine.reservation.shelf_reservations import Stop, shelving
+from vgpumgr.model.errors import StaleGeneration
+from vgpumgr.model.placement import NotPlaced
+from vgpumgr.model.queue import (
+    QueueDecision,
+    QueueMoved,
+    QueueState,
+    RoomReservation,
+    Wait,
+    WaitReason,
+)
+from vgpumgr.model.vm import VmRecord
+
+# A spot VM is asked to power off, and has this long for it, in seconds.
+SPOT_GRACE_S = 60.0
+
+
+def shelve(
+    session: Session, view: LedgerView, vms: Sequence[VmRecord], moves: Sequence[QueueMoved]
+) -> Outcome:
+    """Stop them, give back what they hold, and see that it is."""
+    stop = Stop(timeout_s=SPOT_GRACE_S, at_last=True)
+    start = shelving(vms, view, session.opening(), stop, kind="queue", moves=moves)
+    outcome = operation_lifecycle.begin(session, start)
+    session.refresh({vm.host for vm in vms})  # the last look still shows what was given back
+    return outcome
+
+
+def end(session: Session) -> tuple[tuple[str, ...], Outcome]:
+    """Whoever was off when seen last, and is so when asked once more."""
+    seen = ended(session.view(), unfinished.worked_on(session.ledger))
+    if not seen:
+        return (), Outcome()
+    fresh = session.refresh({vm.host for _, vm in seen}).facts
+    view = session.view()
+    before = {entry.id for entry, _ in seen}
+    still = ended(view, unfinished.worked_on(session.ledger))
+    off = [(entry, vm) for entry, vm in still if entry.id in before and vm.host in fresh]
+    moves = [
+        QueueMoved(
+            entry=entry.id,
+            before=QueueState.RUNNING,
+            state=QueueState.ENDED,
+            why="its guest has powered off",
+        )
+        for entry, _ in off
+    ]
+    if not off:
+        return (), Outcome()
+    return tuple(vm.name for _, vm in off), shelve(session, view, [vm for _, vm in off], moves)
+
+
+def make_room(
+    session: Session, ready: Ready, kept: Sequence[RoomReservation]
+) -> tuple[dict[str, str], Outcome]:
+    """Stop the spot VMs that others need the room of; these start when it is theirs."""
+    view, turn = looked_at(session, ready, kept)
+    victims = {name: each.waiting.vm.name for each in turn.starts for name in each.preempts}
+    vms = [vm for vm in view.vms if vm.name in victims]
+    entries = {each.vm_id: each for each in view.queue}
+    moves = [
+        QueueMoved(
+            entry=entries[vm.id].id,
+            before=QueueState.RUNNING,
+            state=QueueState.WAITING,
+            why=f"preempted for {victims[vm.name]}",
+            preempted=True,
+        )
+        for vm in vms
+    ]
+    return victims, shelve(session, view, vms, moves) if vms else Outcome()
+
+
+# What started may let others start; the rest has another turn.
+MOST_PASSES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worked:
+    """What a turn did. ``preempted`` maps VMs to whom they make room for; ``refused`` says of VMs
+    that were to start why they wait on, ``failed`` are their entries. ``kept`` is the room that is
+    kept for those who wait longest: the next turn is told.
+    """
+
+    ended: tuple[str, ...] = ()
+    preempted: Mapping[str, str] = field(default_factory=dict)
+    started: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    outcomes: tuple[VmOutcome, ...] = ()
+    kept: tuple[RoomReservation, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Was anything begun?"""
+        return bool(self.outcomes)
+
+
+def outlook(session: Session) -> QueueDecision:
+    """What a turn would do by what was seen last; nothing is looked at, nothing changed."""
+    view = session.view()
+    turn = decided(session, view, lambda _: True, ())
+    never = beyond(view, (each.waiting.vm for each in turn.waits if each.why is WaitReason.ROOM))
+    return replace(turn, waits=tuple(_never(each, never) for each in turn.waits))
+
+
+def _never(wait: Wait, never: Mapping[str, NotPlaced]) -> Wait:
+    """What can never fit is not said to wait for room."""
+    found = never.get(wait.waiting.vm.name)
+    if found is None:
+        return wait
+    nearest = found.reasons[-1].text if len(found.reasons) > 1 else "there is no host"
+    text = f"no host of the fleet could ever hold it: {nearest}"
+    return replace(wait, why=WaitReason.NEVER, text=text)
+
+
+def step(
+    session: Session, ready: Ready = lambda _: True, kept: Sequence[RoomReservation] = ()
+) -> Worked:
+    """One turn. Entries (by id) that are not ``ready`` wait for a later one; ``kept`` is the room
+    that the turn before kept.
+    """
+    if session.ledger.frozen() is not None or not session.ledger.queue():
+        return Worked()
+    gone, ends = until_current(partial(end, session))
+    preempted, stops = until_current(partial(make_room, session, ready, kept))
+    outcomes = [*ends.vms, *stops.vms]
+    started: list[str] = []
+    refused: dict[str, str] = {}
+    for _ in range(MOST_PASSES):
+        still = partial(_still, ready, refused)
+        found = until_current(partial(start, session, still, kept))
+        kept = found.kept
+        refused |= found.refused
+        outcomes += found.outcome.vms
+        started += [each.vm for each in found.outcome.done]
+        if not found.outcome.vms:
+            break
+    return Worked(
+        ended=gone,
+        preempted=preempted,
+        started=tuple(started),
+        refused=_told(session, refused),
+        failed=tuple(refused),
+        outcomes=tuple(outcomes),
+        kept=tuple(kept),
+    )
+
+
+def _still(ready: Ready, refused: Mapping[str, str], entry: str) -> bool:
+    return entry not in refused and ready(entry)
+
+
+def _told(session: Session, refused: Mapping[str, str]) -> dict[str, str]:
+    """Written down where it is not what it was before; by the VM's name."""
+    waiting = [each for each in session.ledger.queue() if each.id in refused]
+    state = QueueState.WAITING
+    moves = [
+        QueueMoved(entry=each.id, before=state, state=state, why=refused[each.id])
+        for each in waiting
+        if each.state is state and each.why != refused[each.id]
+    ]
+    if moves:
+        try:
+            session.ledger.move_queue(moves)
+        except StaleGeneration:
+            return {}  # cancelled meanwhile: nobody asks any more
+    return {each.name: refused[each.id] for each in waiting}

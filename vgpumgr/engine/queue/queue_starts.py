@@ -1,0 +1,228 @@
+"""Queued VMs started: created, or brought back from the shelf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from vgpumgr.engine.desktops.booked_capacity import Bookings, booked_desktops
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.planning.disk_images import absent
+from vgpumgr.engine.planning.vm_plan import describe
+from vgpumgr.engine.queue.queue_decision import decide
+from vgpumgr.engine.reservation.shelf_reservations import unshelving
+from vgpumgr.engine.vms import vm_apply
+from vgpumgr.model.apply_plan import Action, ActionKind, Plan
+from vgpumgr.model.errors import Interrupted, LedgerError, StaleGeneration, VgpumgrError
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.queue import (
+    QueueDecision,
+    QueueEntry,
+    QueueMoved,
+    QueueStart,
+    QueueState,
+    RoomReservation,
+    Wait,
+    WaitReason,
+)
+from vgpumgr.model.supply import Fleet
+from vgpumgr.model.vm import PlacementPolicy, VmState
+from vgpumgr.placement.placer import Placer
+
+# May an entry (by id) be started now?
+Ready = Callable[[str], bool]
+
+
+def looked_at(
+    session: Session, ready: Ready, kept: Sequence[RoomReservation]
+) -> tuple[LedgerView, QueueDecision]:
+    """The decision by a fresh look at the hosts it is about; nothing where it changes with it."""
+    first = decided(session, session.view(), ready, kept)
+    hosts = {each.placed.host for each in first.starts}
+    if not hosts:
+        return session.view(), first
+    observed = session.refresh(hosts)
+    view = session.view()
+    again = decided(session, view, ready, kept)
+    starting = [each.placed for each in again.starts]
+    if missing := absent(starting, view, session.hosts, session.lanes):
+        view = replace(view, absent=missing)
+        again = decided(session, view, ready, kept)
+    fresh = tuple(each for each in again.starts if each.placed.host in observed.facts)
+    return view, replace(again, starts=fresh)
+
+
+def decided(
+    session: Session, view: LedgerView, ready: Ready, kept: Sequence[RoomReservation]
+) -> QueueDecision:
+    """What a turn would do by this reading of the ledger; ``kept`` is as for ``turn``."""
+    queue = tuple(each for each in view.queue if each.state is QueueState.RUNNING or ready(each.id))
+    view = replace(view, queue=queue)
+    now = session.clock.now()
+
+    def placer(fleet: Fleet) -> Placer:
+        if session.policy is not PlacementPolicy.LEAST_FRAGMENTATION:
+            return Placer(fleet, session.policy)
+        found = session.expected.outlook(session.ledger, now, fleet)
+        return Placer(fleet, session.policy, mix=found.mix, plan=found.plan)
+
+    booked = booked_desktops(session.ledger, now)
+    ended, bookings = _have_ended(session, queue), Bookings(session.ledger, now)
+    held: list[Wait] = []
+    while True:
+        found = decide(view, ended, placer, now, kept, booked)
+        late = _outdoing(bookings, view, found)
+        if not late:
+            return _with(found, held)
+        held += late
+        names = {each.waiting.vm.name for each in late}
+        view = replace(view, queue=tuple(each for each in view.queue if each.name not in names))
+
+
+def _outdoing(bookings: Bookings, view: LedgerView, found: QueueDecision) -> list[Wait]:
+    """The first of those that start and would leave a booking without its desktops: it would still
+    run then, as far as anybody knows.
+    """
+    if not bookings.outdone_by(view, [each.placed for each in found.starts]):
+        return []
+    begun: list[Placed] = []
+    for start in found.starts:
+        outdone = bookings.outdone_by(view, [*begun, start.placed])
+        if outdone:
+            it = outdone[0].booking
+            text = f"its capacity is reserved for booking {it.id} ({it.count} × {it.profile})"
+            return [
+                Wait(waiting=start.waiting, position=1, why=WaitReason.HELD_FOR_OTHERS, text=text)
+            ]
+        begun.append(start.placed)
+    return []
+
+
+def _with(found: QueueDecision, held: Sequence[Wait]) -> QueueDecision:
+    """Those that were held back, among those that wait."""
+    waits = (replace(each, position=n) for n, each in enumerate((*held, *found.waits), 1))
+    return replace(found, waits=tuple(waits)) if held else found
+
+
+def _have_ended(session: Session, queue: Collection[QueueEntry]) -> frozenset[str]:
+    """Of the VMs that others wait for: those whose last stay in the queue came to its end."""
+    names = frozenset(chain.from_iterable(each.terms.after for each in queue))
+    if not names:
+        return frozenset()
+    last = {each.name: each for each in sorted(session.ledger.queue(names), key=_closed)}
+    return frozenset(n for n, each in last.items() if each.state is QueueState.ENDED and n in names)
+
+
+def _closed(entry: QueueEntry) -> tuple[bool, float]:
+    """Open ones last."""
+    return entry.closed_at is None, entry.closed_at or 0.0
+
+
+# They are about more than the VMs that were to start.
+_OF_ALL = (StaleGeneration, LedgerError, Interrupted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What became of those that were to start; ``refused`` says why by the entry's id. ``kept`` is
+    the room that is kept for others.
+    """
+
+    outcome: Outcome = field(default_factory=Outcome)
+    refused: dict[str, str] = field(default_factory=dict)
+    kept: tuple[RoomReservation, ...] = ()
+
+
+def start(session: Session, ready: Ready, kept: Sequence[RoomReservation]) -> Started:
+    """Those that need nobody to be stopped: new ones, or where there are none, shelved ones.
+
+    One that is refused before anything is done keeps nobody else from it.
+    """
+    view, turn = looked_at(session, ready, kept)
+    known = {vm.name for vm in view.vms}
+    chosen = [each for each in turn.starts if not each.preempts]
+    new = [each for each in chosen if each.waiting.vm.name not in known]
+    work = _make if new else _unshelve
+    found = _each(session, view, new or chosen, work) if chosen else Started()
+    return replace(found, kept=turn.reservations)
+
+
+def _each(
+    session: Session,
+    view: LedgerView,
+    chosen: Sequence[QueueStart],
+    work: Callable[[Session, LedgerView, Sequence[QueueStart]], Outcome],
+) -> Started:
+    """All at once, or where that is refused the first that can; the rest has another turn."""
+    entries = {each.name: each for each in view.queue}
+    groups = _groups(chosen)
+    refused: dict[str, str] = {}
+    for group in (chosen, *groups) if len(groups) > 1 else groups:
+        try:
+            outcome = work(session, view, group)
+        except _OF_ALL:
+            raise
+        except VgpumgrError as error:
+            if group is not chosen:
+                refused |= {entries[each.waiting.vm.name].id: str(error) for each in group}
+            continue
+        refused |= _taken_back(outcome, entries)
+        return Started(outcome=outcome, refused=refused)
+    return Started(refused=refused)
+
+
+def _groups(chosen: Iterable[QueueStart]) -> list[list[QueueStart]]:
+    """Those that start together, and each of the others."""
+    found: dict[tuple[str, str], list[QueueStart]] = {}
+    for each in chosen:
+        together = each.waiting.terms.together
+        name = "" if together else each.waiting.vm.name
+        found.setdefault((together, name), []).append(each)
+    return list(found.values())
+
+
+def _taken_back(outcome: Outcome, entries: dict[str, QueueEntry]) -> dict[str, str]:
+    done = {each.vm for each in outcome.done}
+    return {
+        entries[each.vm].id: str(each.error or each.state)
+        for each in outcome.vms
+        if each.vm not in done
+    }
+
+
+def _make(session: Session, view: LedgerView, new: Sequence[QueueStart]) -> Outcome:
+    return vm_apply.carry_out(session, Plan(actions=tuple(map(_creation, new))), view)
+
+
+def _creation(start: QueueStart) -> Action:
+    placed = start.placed
+    return Action(
+        kind=ActionKind.CREATE,
+        vm=placed.request,
+        host=placed.host,
+        placed=placed,
+        details=tuple(describe(placed)),
+    )
+
+
+def _unshelve(session: Session, view: LedgerView, back: Sequence[QueueStart]) -> Outcome:
+    placed = {each.waiting.vm.name: each.placed for each in back}
+    vms = [vm for vm in view.vms if vm.name in placed and vm.state is VmState.SHELVED]
+    entries = {each.vm_id: each for each in view.queue}
+    moves = [
+        QueueMoved(
+            entry=entries[vm.id].id,
+            before=QueueState.WAITING,
+            state=QueueState.RUNNING,
+            vm_id=vm.id,
+        )
+        for vm in vms
+    ]
+    start = unshelving(
+        {vm.id: placed[vm.name] for vm in vms}, view, session.opening(), kind="queue", moves=moves
+    )
+    return operation_lifecycle.begin(session, start)

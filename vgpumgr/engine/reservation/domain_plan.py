@@ -1,0 +1,283 @@
+"""Domain XML from a VM, its allocations and its NUMA nodes; the kept definition of an adopted
+VM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
+from itertools import accumulate
+
+from vgpumgr import domainxml, gpu
+from vgpumgr.domainxml import Described
+from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
+from vgpumgr.engine.reservation.vm_volumes import Site, attached, volume_path
+from vgpumgr.model.domain import (
+    DomainDisk,
+    DomainNic,
+    DomainPlan,
+    Hostdev,
+    NumaSeat,
+    NumaShare,
+    Ownership,
+)
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.gpu import Framework
+from vgpumgr.model.host import HostFacts, NumaNode
+from vgpumgr.model.vm import Allocation, NumaPolicy, VmRecord, VmSpec
+
+# What only the definition of an adopted VM says: a spec changes none of it.
+FIXED = (
+    *("nics", "firmware", "display", "console", "agent", "hugepage_kib", "pin_cpus", "numa"),
+    *("disks", "cloud_init"),
+)
+
+
+def spec_of(
+    domain: Described, default_hugepage_kib: int | None = X86_HUGEPAGE_KIB
+) -> VmSpec | tuple[str, ...]:
+    """The spec, without GPUs and autostart, or every reason why the domain cannot be adopted, but
+    for its name. ``default_hugepage_kib`` is the size of its host's huge pages where it names none.
+
+    Disks are none of it: they are not ours, and stay in the definition as they are. So does a NIC
+    that a spec cannot say, and with it all NICs.
+    """
+    reasons = tuple(_reasons(domain))
+    if reasons:
+        return reasons
+    nics = [nic for nic in domain.nics if nic is not None]
+    return VmSpec(
+        name=domain.name,
+        vcpus=domain.vcpus,
+        memory_mib=domain.memory_mib,
+        nics=tuple(nics) if len(nics) == len(domain.nics) else (),
+        firmware=domain.firmware,
+        display=any(device.display for device in domain.devices),
+        pin_cpus=bool(domain.pins),
+        numa=NumaPolicy.PREFER if domain.numa_node is None else NumaPolicy.REQUIRE,
+        hugepage_kib=default_hugepage_kib if domain.default_pages else domain.hugepage_kib,
+    )
+
+
+def _reasons(domain: Described) -> Iterator[str]:
+    if domain.kind not in {"kvm", "qemu"}:
+        yield f"it is a domain of {domain.kind or 'an unknown kind'}, not of QEMU"
+    if domain.arguments:
+        yield "it passes its own QEMU arguments, which may use devices that vgpumgr does not see"
+    if domain.password:
+        yield "its console has a password, which libvirt does not reveal: it would be lost"
+
+
+def adopted_xml(vm: VmRecord, mark: Ownership, devices: Collection[str]) -> str:
+    """Its domain XML. Conflict for a change that its spec cannot bring about, and where it holds
+    other ``devices`` than it came with: nobody knows how to define it with those.
+    """
+    came = domainxml.described(vm.definition)
+    was = spec_of(came, vm.spec.hugepage_kib)
+    assert isinstance(was, VmSpec), "what could not be described was not adopted"
+    _refuse_changes(vm, was)
+    gone = set(devices) - {device.device for device in came.devices}
+    if gone:
+        raise _refused(vm, f"it was adopted with other devices than {min(gone)}")
+    try:
+        return domainxml.adopted(
+            vm.definition,
+            mark,
+            memory_mib=vm.spec.memory_mib if vm.spec.memory_mib != was.memory_mib else None,
+            vcpus=vm.spec.vcpus if vm.spec.vcpus != was.vcpus else None,
+        )
+    except ValueError as error:
+        raise _refused(vm, str(error)) from error
+
+
+def _refuse_changes(vm: VmRecord, was: VmSpec) -> None:
+    changed = [name for name in FIXED if getattr(vm.spec, name) != getattr(was, name)]
+    if changed:
+        raise _refused(vm, f"{', '.join(changed)} of an adopted VM are not changed by its file")
+
+
+def _refused(vm: VmRecord, why: str) -> Conflict:
+    return Conflict(
+        f"{vm.name} cannot be defined so",
+        why=why,
+        next=f"vgpumgr vm show {vm.name}; by hand: virsh edit {vm.name}",
+    )
+
+
+def numa_seat(vm: VmRecord, allocations: Sequence[Allocation], site: Site) -> NumaSeat | None:
+    """The seat; None where nothing was chosen, and the VM may lie anywhere.
+
+    One node where placement chose one. A VM that no single node holds (its GPUs or its pinned CPUs
+    lie on several, or it has more vCPUs than a node has CPUs) is split over the nodes: they have
+    their vCPUs by their CPUs, and memory by their vCPUs. Memory is bound strictly where placement
+    counted it there and there alone: with ``numa: require``, huge pages, or pinned CPUs.
+    """
+    if vm.spec.numa is NumaPolicy.NONE:
+        return None
+    nodes = {node.id: node for node in site.facts.numa}
+    strict = _is_strict(vm)
+    chosen = nodes.get(vm.numa_node) if vm.numa_node is not None else None
+    if chosen is not None and (strict or _holds([chosen], vm)):
+        return NumaSeat(shares=(_whole(chosen, vm),), strict=strict)
+    if vm.numa_node is not None and chosen is None:
+        share = NumaShare(node=vm.numa_node)
+        return NumaSeat(shares=(share,), strict=True) if strict else None
+    shares = _shares(_spanned(vm, allocations, site), vm)
+    return NumaSeat(shares=shares) if len(shares) > 1 else None
+
+
+def _is_strict(vm: VmRecord) -> bool:
+    spec = vm.spec
+    counted = bool(vm.cpus) or spec.hugepage_kib is not None or spec.numa is NumaPolicy.REQUIRE
+    return counted and vm.numa_node is not None
+
+
+def _whole(node: NumaNode, vm: VmRecord) -> NumaShare:
+    vcpus = tuple(range(vm.spec.vcpus))
+    return NumaShare(node=node.id, cpus=node.cpus, vcpus=vcpus, memory_mib=vm.spec.memory_mib)
+
+
+def _holds(nodes: Sequence[NumaNode], vm: VmRecord) -> bool:
+    """Have they a CPU for each vCPU?"""
+    return sum(len(node.cpus) for node in nodes) >= vm.spec.vcpus
+
+
+def _spanned(vm: VmRecord, allocations: Sequence[Allocation], site: Site) -> list[NumaNode]:
+    """The nodes of its pinned CPUs; else those of its GPUs, and more until each vCPU has a CPU."""
+    able = [node for node in site.facts.numa if node.cpus]
+    if vm.cpus:
+        return [node for node in able if not set(node.cpus).isdisjoint(vm.cpus)]
+    near = {site.gpus[each.gpu].facts.numa_node for each in allocations if each.gpu in site.gpus}
+    near |= {vm.numa_node}
+    found = [node for node in able if node.id in near]
+    if len(found) < 2 and any(_holds([node], vm) for node in found or able):
+        return []
+    for node in able:
+        if _holds(found, vm):
+            break
+        if node not in found:
+            found.append(node)
+    return sorted(found, key=lambda node: node.id)
+
+
+def _shares(nodes: Sequence[NumaNode], vm: VmRecord) -> tuple[NumaShare, ...]:
+    """Empty where the VM is too small for that many."""
+    parts = list(_pinned(nodes, vm) if vm.cpus else _split(nodes, vm.spec.vcpus))
+    page_mib = max(1, (vm.spec.hugepage_kib or 0) // 1024)
+    memory = _portions(vm.spec.memory_mib // page_mib, [len(part) for part in parts])
+    if sum(map(len, parts)) != vm.spec.vcpus or not all(parts) or not all(memory):
+        return ()
+    sizes = [pages * page_mib for pages in memory]
+    sizes[-1] += vm.spec.memory_mib - sum(sizes)
+    return tuple(
+        NumaShare(node=node.id, cpus=node.cpus, vcpus=part, memory_mib=size)
+        for node, part, size in zip(nodes, parts, sizes, strict=True)
+    )
+
+
+def _pinned(nodes: Sequence[NumaNode], vm: VmRecord) -> Iterator[tuple[int, ...]]:
+    for node in nodes:
+        yield tuple(vcpu for vcpu, cpu in enumerate(vm.cpus) if cpu in node.cpus)
+
+
+def _split(nodes: Sequence[NumaNode], vcpus: int) -> Iterator[tuple[int, ...]]:
+    first = 0
+    for count in _portions(vcpus, [len(node.cpus) for node in nodes]):
+        yield tuple(range(first, first + count))
+        first += count
+
+
+def _portions(total: int, weights: Sequence[int]) -> list[int]:
+    """``total`` in whole numbers, as the weights are to each other."""
+    whole = sum(weights) or 1
+    ends = [total * end // whole for end in accumulate(weights)]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) -> str:
+    """The domain XML of a VM on its host, gated by the host's versions.
+
+    Conflict for an adopted VM that cannot be defined as its record says.
+    """
+    spec, mark = vm.spec, ownership(vm, allocations, site.fleet)
+    if vm.definition:
+        held = [device for each in allocations for device in (each.device, *each.companions)]
+        return adopted_xml(vm, mark, held)
+    plan = DomainPlan(
+        name=spec.name,
+        uuid=vm.id,
+        vcpus=spec.vcpus,
+        memory_mib=spec.memory_mib,
+        accelerator=_accelerator(site),
+        firmware=spec.firmware,
+        disks=_disks(vm, site.facts),
+        nics=tuple(
+            DomainNic(mac=mac_address(vm.id, number), network=nic.network, bridge=nic.bridge)
+            for number, nic in enumerate(spec.nics)
+        ),
+        hostdevs=_hostdevs(spec, allocations),
+        graphics=spec.display or spec.console,
+        agent=spec.agent,
+        cpus=vm.cpus,
+        seat=numa_seat(vm, allocations, site),
+        hugepage_kib=spec.hugepage_kib,
+        mmio64_mib=_mmio64_mib(allocations, site),
+        ownership=mark,
+        labels=spec.labels,
+    )
+    return domainxml.render(plan, site.facts.versions)
+
+
+def ownership(vm: VmRecord, allocations: Iterable[Allocation], fleet: str) -> Ownership:
+    """The mark that its domain carries."""
+    return Ownership(
+        fleet=fleet,
+        vm=vm.name,
+        vm_id=vm.id,
+        generation=vm.generation,
+        allocations=tuple(allocation.id for allocation in allocations),
+    )
+
+
+def mac_address(vm_id: str, number: int) -> str:
+    """A stable MAC in QEMU's range (52:54:00) for a VM's n-th NIC."""
+    digest = sha256(f"{vm_id}/{number}".encode()).hexdigest()
+    return f"52:54:00:{digest[0:2]}:{digest[2:4]}:{digest[4:6]}"
+
+
+def _accelerator(site: Site) -> str:
+    if site.host.accelerator == "auto":
+        return "kvm" if site.facts.kvm else "tcg"
+    return site.host.accelerator
+
+
+def _hostdevs(spec: VmSpec, allocations: tuple[Allocation, ...]) -> tuple[Hostdev, ...]:
+    """The devices in order; display goes on the first vGPU only."""
+    vgpus = {Framework.MDEV, Framework.VFIO_VF}
+    first_vgpu = next((a.id for a in allocations if a.framework in vgpus), None)
+    return tuple(
+        hostdev
+        for each in allocations
+        for hostdev in gpu.framework(each.framework).describe(
+            each, display=spec.display and each.id == first_vgpu
+        )
+    )
+
+
+def _mmio64_mib(allocations: tuple[Allocation, ...], site: Site) -> int:
+    """The sum of the PCI windows that the whole GPUs of a VM need."""
+    whole = [a for a in allocations if a.framework == Framework.PASSTHROUGH]
+    offers = [offer for a in whole for offer in gpu.offers(site.gpus[a.gpu].facts)]
+    return sum(offer.mmio64_mib for offer in offers if offer.framework is Framework.PASSTHROUGH)
+
+
+def _disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
+    return tuple(
+        DomainDisk(
+            path=volume_path(facts, each.pool, each.name),
+            format=each.format,
+            target=each.guest_name,
+            cdrom=each.disk is None,
+        )
+        for each in attached(vm)
+    )

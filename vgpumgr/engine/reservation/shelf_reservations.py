@@ -1,0 +1,157 @@
+"""Reservations of `shelve` and `unshelve`: allocations given back while disks are kept.
+
+A shelved VM stays defined on its host, without its devices, so that its NVRAM is kept and
+nobody starts it on what another VM holds by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.reservation.domain_plan import domain_xml
+from vgpumgr.engine.reservation.sites import Sites
+from vgpumgr.engine.reservation.vm_creation import allocate
+from vgpumgr.engine.reservation.vm_steps import release_steps, start_steps
+from vgpumgr.engine.steps import RedefineDomain, Step, StopDomain
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.operation import SHELVE, UNSHELVE, OperationRecord, Reservation, TaskRecord
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.queue import QueueEntry, QueueMoved
+from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """How a guest is stopped; ``at_last``: asked, and off by force when its time is over."""
+
+    force: bool = False
+    timeout_s: float = 60.0
+    at_last: bool = False
+
+
+def wish(vm: VmRecord) -> VmSpec:
+    """What a shelved VM asks of placement: room on the host where its disks are."""
+    affinity = replace(vm.spec.affinity, hosts=(vm.host,))
+    return replace(vm.spec, affinity=affinity, disks=(), cloud_init=None)
+
+
+def refuse_shelved(vms: Iterable[VmRecord]) -> None:
+    """Conflict for a VM that has given back what this needs."""
+    for vm in vms:
+        if vm.state is VmState.SHELVED:
+            raise Conflict(
+                f"{vm.name} is shelved",
+                why="it has released its GPU parts, CPUs and memory",
+                next=f"vgpumgr vm start {vm.name}",
+            )
+
+
+def shelving(
+    vms: Iterable[VmRecord],
+    view: LedgerView,
+    opening: Opening,
+    stop: Stop,
+    *,
+    kind: str,
+    moves: Sequence[QueueMoved] = (),
+) -> Reservation:
+    """VMs are stopped, defined without their devices, and give these back. Conflict for an adopted
+    one, whose definition is not ours to write.
+    """
+    operation, sites = opening.operation(kind), Sites(view)
+    leaving = list(vms)
+    for vm in leaving:
+        _refuse_adopted(vm)
+    return Reservation(
+        operation=operation,
+        tasks=tuple(
+            _task(opening, operation, SHELVE, vm, _shelve_steps(vm, sites, stop)) for vm in leaving
+        ),
+        changed_vms=tuple(leaving),
+        queue=tuple(moves),
+    )
+
+
+def unshelving(
+    placed: Mapping[str, Placed],
+    view: LedgerView,
+    opening: Opening,
+    *,
+    kind: str,
+    queued: Sequence[QueueEntry] = (),
+    moves: Sequence[QueueMoved] = (),
+) -> Reservation:
+    """Shelved VMs (by id) take what was placed for them, are defined with it, and started."""
+    operation, sites = opening.operation(kind), Sites(view)
+    shelved = [vm for vm in view.vms if vm.id in placed]
+    tasks: list[TaskRecord] = []
+    coming: list[VmRecord] = []
+    taken: list[Allocation] = []
+    for vm in shelved:
+        place = placed[vm.id]
+        back = replace(vm, state=VmState.RESERVED, numa_node=place.numa_node, cpus=place.cpus)
+        site = sites.site(vm.host)
+        parts = tuple(allocate(part, place, vm.id, site, opening) for part in place.assignments)
+        tasks.append(_task(opening, operation, UNSHELVE, vm, _come_back(vm, back, parts, sites)))
+        coming.append(back)
+        taken += parts
+    gpus, hosts = {each.gpu for each in taken}, {vm.host for vm in shelved}
+    return Reservation(
+        operation=operation,
+        tasks=tuple(tasks),
+        changed_vms=tuple(coming),
+        allocations=tuple(taken),
+        gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
+        host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
+        queued=tuple(queued),
+        queue=tuple(moves),
+    )
+
+
+def _shelve_steps(vm: VmRecord, sites: Sites, stop: Stop) -> tuple[Step, ...]:
+    bare = domain_xml(vm, (), sites.site(vm.host))
+    return (
+        StopDomain(
+            name=vm.name,
+            vm_id=vm.id,
+            force=stop.force,
+            timeout_s=stop.timeout_s,
+            at_last=stop.at_last,
+        ),
+        RedefineDomain(name=vm.name, vm_id=vm.id, xml=bare, old_xml=sites.definition(vm)),
+        *release_steps(sites.allocations(vm)),
+    )
+
+
+def _come_back(
+    shelved: VmRecord, back: VmRecord, parts: tuple[Allocation, ...], sites: Sites
+) -> tuple[Step, ...]:
+    site = sites.site(back.host)
+    *devices, power = start_steps(back, parts, site.modules)
+    define = RedefineDomain(
+        name=back.name,
+        vm_id=back.id,
+        xml=domain_xml(back, parts, site),
+        old_xml=domain_xml(shelved, (), site),
+        autostart=site.autostarts(back.spec),
+        old_autostart=False,
+    )
+    return (*devices, define, power)
+
+
+def _refuse_adopted(vm: VmRecord) -> None:
+    if vm.definition:
+        raise Conflict(
+            f"{vm.name} cannot release its GPU parts and be kept",
+            why="it was adopted: its definition names its devices",
+            next=f"vgpumgr vm stop {vm.name}, or vgpumgr vm delete {vm.name} --keep-disks",
+        )
+
+
+def _task(
+    opening: Opening, operation: OperationRecord, verb: str, vm: VmRecord, work: Sequence[Step]
+) -> TaskRecord:
+    return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)

@@ -1,0 +1,213 @@
+"""The transaction of `apply`, `delete`, `start` and `stop`: records, tasks, steps and queue
+entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.planning.spec_changes import needs_restart, only_bookkeeping
+from vgpumgr.engine.planning.vm_plan import reached
+from vgpumgr.engine.reservation.sites import Sites
+from vgpumgr.engine.reservation.vm_creation import Creation, create
+from vgpumgr.engine.reservation.vm_steps import delete_steps
+from vgpumgr.engine.steps import DefineDomain, RebootDomain, RedefineDomain, Step, StopDomain
+from vgpumgr.model.apply_plan import Action, ActionKind, Plan
+from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord
+from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
+from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
+
+
+def entries(
+    plan: Plan,
+    made: Iterable[VmRecord],
+    changed: Iterable[VmRecord],
+    queue: Sequence[QueueEntry],
+    opening: Opening,
+) -> tuple[tuple[QueueEntry, ...], tuple[QueueMoved, ...]]:
+    """New entries, and moves of those that are there: a VM that waited runs once it is ``made``,
+    and one that was ``changed`` may come in or leave.
+    """
+    waiting = {each.name: each for each in queue if each.state is QueueState.WAITING}
+    running = {each.vm_id: each for each in queue if each.state is QueueState.RUNNING}
+    new = [_waits(spec, opening) for spec in plan.entering]
+    moves = []
+    for vm in made:
+        if vm.name in waiting:
+            moves.append(
+                QueueMoved(
+                    entry=waiting[vm.name].id,
+                    before=QueueState.WAITING,
+                    state=QueueState.RUNNING,
+                    vm_id=vm.id,
+                )
+            )
+        elif vm.spec.queue is not None:
+            new.append(_runs(vm, opening))
+    for vm in changed:
+        if vm.spec.queue is not None and vm.id not in running:
+            new.append(_runs(vm, opening))
+        elif vm.spec.queue is None and vm.id in running:
+            left = QueueState.CANCELLED
+            before, why = QueueState.RUNNING, "its file no longer has queue:"
+            moves.append(QueueMoved(entry=running[vm.id].id, before=before, state=left, why=why))
+    return tuple(new), tuple(moves)
+
+
+def _waits(spec: VmSpec, opening: Opening) -> QueueEntry:
+    return QueueEntry(id=opening.new_uuid(), vm=spec, state=QueueState.WAITING, since=opening.now)
+
+
+def _runs(vm: VmRecord, opening: Opening) -> QueueEntry:
+    return QueueEntry(
+        id=opening.new_uuid(),
+        vm=vm.spec,
+        state=QueueState.RUNNING,
+        since=opening.now,
+        started_at=opening.now,
+        vm_id=vm.id,
+    )
+
+
+def application(plan: Plan, view: LedgerView, opening: Opening) -> Reservation:
+    """Everything apply writes before its first effect."""
+    operation = opening.operation("apply")
+    sites = Sites(view)
+    creations = [
+        create(action.placed, sites.site(action.host), opening)
+        for action in plan.actions
+        if action.placed
+    ]
+    changes = [action for action in plan.actions if action.kind is ActionKind.CHANGE]
+    changed = [_changed(action) for action in changes]
+    tasks = [
+        *(_task(opening, operation, "create", c.vm, c.steps) for c in creations),
+        *(
+            _task(opening, operation, "change", vm, _change_steps(action, vm, sites, view))
+            for action, vm in zip(changes, changed, strict=True)
+        ),
+        *(
+            _task(opening, operation, "start", vm, _revive_steps(vm, sites, view))
+            for vm in _to_start(plan)
+        ),
+    ]
+    queued, moves = entries(plan, [c.vm for c in creations], changed, view.queue, opening)
+    gpus = {allocation.gpu for creation in creations for allocation in creation.allocations}
+    hosts = {creation.vm.host for creation in creations}
+    return Reservation(
+        operation=operation,
+        tasks=tuple(tasks),
+        vms=tuple(creation.vm for creation in creations),
+        changed_vms=tuple(changed),
+        allocations=_all_allocations(creations),
+        gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
+        host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
+        queued=queued,
+        queue=moves,
+    )
+
+
+def deletion(
+    vms: Iterable[VmRecord],
+    view: LedgerView,
+    opening: Opening,
+    *,
+    keep_disks: bool,
+) -> Reservation:
+    """Everything delete writes before its first effect."""
+    operation = opening.operation("delete")
+    sites = Sites(view)
+    leaving = [replace(vm, state=VmState.DELETING) for vm in vms]
+    return Reservation(
+        operation=operation,
+        tasks=tuple(
+            _task(
+                opening,
+                operation,
+                "delete",
+                vm,
+                delete_steps(vm, sites.allocations(vm), keep_disks=keep_disks),
+            )
+            for vm in leaving
+        ),
+        changed_vms=tuple(leaving),
+    )
+
+
+def power(
+    vms: Iterable[VmRecord],
+    view: LedgerView,
+    opening: Opening,
+    *,
+    verb: str,
+    force: bool,
+    timeout_s: float,
+) -> Reservation:
+    """Start, stop or reboot."""
+    operation = opening.operation(f"vm {verb}")
+    sites = Sites(view)
+
+    def chosen(vm: VmRecord) -> tuple[Step, ...]:
+        if verb == "start":
+            return _revive_steps(vm, sites, view)
+        if verb == "stop":
+            return (StopDomain(name=vm.name, vm_id=vm.id, force=force, timeout_s=timeout_s),)
+        return (RebootDomain(name=vm.name, vm_id=vm.id, force=force),)
+
+    tasks = tuple(_task(opening, operation, verb, vm, chosen(vm)) for vm in vms)
+    return Reservation(operation=operation, tasks=tasks)
+
+
+def _task(
+    opening: Opening, operation: OperationRecord, verb: str, vm: VmRecord, work: Sequence[Step]
+) -> TaskRecord:
+    return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)
+
+
+def _all_allocations(creations: Iterable[Creation]) -> tuple[Allocation, ...]:
+    return tuple(allocation for creation in creations for allocation in creation.allocations)
+
+
+def _changed(action: Action) -> VmRecord:
+    if action.record is None:
+        raise AssertionError("a change has a record")
+    return replace(action.record, spec=action.vm, generation=action.record.generation + 1)
+
+
+def _change_steps(action: Action, vm: VmRecord, sites: Sites, view: LedgerView) -> tuple[Step, ...]:
+    old = action.record
+    if old is None or only_bookkeeping(old.spec, vm.spec):
+        return ()
+    restart = needs_restart(old.spec, vm.spec)
+    runs = (vm.host, vm.name) in reached(view).running
+    stop = (StopDomain(name=vm.name, vm_id=vm.id),) if runs and restart else ()
+    start = sites.power_on(vm) if stop or (vm.running and not runs) else ()
+    redefine = RedefineDomain(
+        name=vm.name,
+        vm_id=vm.id,
+        xml=sites.definition(vm),
+        old_xml=sites.definition(old),
+        autostart=sites.site(vm.host).autostarts(vm.spec),
+    )
+    return (*stop, redefine, *start)
+
+
+def _to_start(plan: Plan) -> list[VmRecord]:
+    return [a.record for a in plan.actions if a.kind is ActionKind.START and a.record]
+
+
+def _revive_steps(vm: VmRecord, sites: Sites, view: LedgerView) -> tuple[Step, ...]:
+    """Devices, the definition where the host lost it, then power."""
+    devices_and_power = sites.power_on(vm)
+    if (vm.host, vm.name) in reached(view).defined:
+        return devices_and_power
+    define = DefineDomain(
+        name=vm.name,
+        vm_id=vm.id,
+        xml=sites.definition(vm),
+        autostart=sites.site(vm.host).autostarts(vm.spec),
+    )
+    return (*devices_and_power[:-1], define, devices_and_power[-1])

@@ -1,0 +1,121 @@
+"""A host as the site of a VM: its storage paths, and the volumes that are created for the VM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.vm import DiskMode, DiskSpec, VmRecord, VmSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where VMs are made: the host, its last probe, its GPUs, and the fleet's id.
+
+    ``made`` are the GPU instances that exist because VMs needed them: first slices by GPU's id.
+    """
+
+    fleet: str
+    host: HostRecord
+    facts: HostFacts
+    gpus: dict[str, GpuRecord]
+    made: Mapping[str, frozenset[int]]
+
+    @property
+    def modules(self) -> dict[str, int | None]:
+        """Physical ids on an NVSwitch board, by GPU."""
+        return {each.id: each.facts.module_id for each in self.gpus.values()}
+
+    def autostarts(self, spec: VmSpec) -> bool:
+        """Does libvirt here start the VM with the host?"""
+        return autostarts(spec, self.host)
+
+
+def autostarts(spec: VmSpec, host: HostRecord) -> bool:
+    """By libvirt: never on a host that can be fenced, whose VMs may be elsewhere when it boots."""
+    return spec.autostart and host.fence is None
+
+
+def volume_path(facts: HostFacts, pool: str, name: str) -> str:
+    """Where a volume lies; NotFound for a pool that the host does not show."""
+    target = next((each.path for each in facts.pools if each.name == pool), None)
+    if target is None:
+        raise NotFound(
+            f"host {facts.host} shows no storage pool {pool}",
+            why=f"it has: {', '.join(each.name for each in facts.pools) or 'none'}",
+            next=f"vgpumgr host probe {facts.host}",
+        )
+    return f"{target.rstrip('/')}/{name}"
+
+
+SEED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A volume as its VM has it: ``disk`` is what it was made for, None for the cloud-init seed;
+    ``guest_name`` what the guest calls it (``vda``).
+    """
+
+    pool: str
+    name: str
+    disk: DiskSpec | None
+    guest_name: str
+
+    @property
+    def format(self) -> str:
+        """Its format, as declared."""
+        return self.disk.format if self.disk else "raw"
+
+
+def attached(vm: VmRecord) -> Iterator[Attached]:
+    """The volumes of a VM in their order: its disks, then the seed if it has one."""
+    disks: list[DiskSpec | None] = [*vm.spec.disks, *([None] if vm.spec.cloud_init else [])]
+    for number, ((pool, name), disk) in enumerate(zip(vm.volumes, disks, strict=True)):
+        yield Attached(pool, name, disk, f"vd{chr(ord('a') + number)}" if disk else "sda")
+
+
+def volume_name(name: str, vm_id: str, number: int, extension: str) -> str:
+    """A volume's name carries the VM's id, so that it can only be ours."""
+    return f"{name}-{vm_id[:8]}-{number}.{extension}"
+
+
+def volume_plan(spec: VmSpec, vm_id: str, number: int, site: Site) -> VolumePlan:
+    """The volume of a VM's n-th disk."""
+    disk = spec.disks[number]
+    return _plan(disk, volume_name(spec.name, vm_id, number, disk.format), site)
+
+
+def new_first_volume(vm: VmRecord, site: Site) -> VolumePlan:
+    """One for a VM's first disk, beside the volumes that it has: its name is of none of them."""
+    disk, taken = vm.spec.disks[0], {name for _, name in vm.volumes}
+    names = (volume_name(vm.name, vm.id, number, disk.format) for number in count())
+    return _plan(disk, next(name for name in names if name not in taken), site)
+
+
+def _plan(disk: DiskSpec, name: str, site: Site) -> VolumePlan:
+    image_path = volume_path(site.facts, disk.pool, disk.image) if disk.image else None
+    return VolumePlan(
+        pool=disk.pool,
+        name=name,
+        capacity_bytes=disk.size_bytes,
+        format=disk.format,
+        mode=disk.mode,
+        source=disk.image,
+        source_path=image_path if disk.mode is DiskMode.OVERLAY else None,
+        source_format=disk.image_format if disk.image else None,
+    )
+
+
+def seed_volumes(spec: VmSpec, vm_id: str) -> tuple[VolumePlan, ...]:
+    """The volume of the cloud-init seed, where there is one."""
+    if spec.cloud_init is None:
+        return ()
+    name = volume_name(spec.name, vm_id, len(spec.disks), "iso")
+    pool = spec.cloud_init.pool
+    return (VolumePlan(pool=pool, name=name, capacity_bytes=SEED_BYTES, format="raw"),)

@@ -1,1 +1,0 @@
-"""Journalled tasks: begun, run step by step, resumed after a crash, undone."""

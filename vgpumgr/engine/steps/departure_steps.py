@@ -1,0 +1,144 @@
+"""Steps on the source host of a move: quiet while the VM moves, emptied once it has arrived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vgpumgr.engine.steps.domain_steps import (
+    OFF,
+    POLL_S,
+    find_ours,
+    forget,
+    is_ours,
+    ours_of,
+    require_ours,
+    state_of,
+)
+from vgpumgr.engine.steps.step import Around, Between, Step
+from vgpumgr.model.domain import DomainState
+from vgpumgr.model.errors import Conflict, VgpumgrError
+from vgpumgr.model.operation import Differs, InState, Observed
+from vgpumgr.model.ports import Clock, Host
+
+
+class NotInTime(VgpumgrError):
+    """The guest was slower than the user wants to wait; all is as it was before."""
+
+    code = "deadline.guest"
+    exit_status = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ClearAutostart(Step):
+    """A host that boots while the VM moves must not start it a second time."""
+
+    name: str
+    vm_id: str
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"clear autostart of {self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Is it cleared?"""
+        found = find_ours(host, self.name, self.vm_id)
+        return Differs("autostart is on") if found and found.autostart else InState()
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Clear it."""
+        host.domains.set_autostart(require_ours(host, self.name, self.vm_id), on=False)
+
+    def undo(self, host: Host) -> None:
+        """Set it again."""
+        if ours := ours_of(host, self.name, self.vm_id):
+            host.domains.set_autostart(ours, on=True)
+
+
+# How long a guest may take to power off for a move, unless the user says otherwise.
+STOP_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class StopToMove(Step):
+    """Ask the guest to power off, to be started again where it goes, or here after all."""
+
+    name: str
+    vm_id: str
+    timeout_s: float
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"stop domain {self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Is it off?"""
+        state = state_of(host, self.name, self.vm_id)
+        return InState() if state in OFF else Differs(f"domain {self.name} is {state}")
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Ask, and wait until it is off; NotInTime when the guest does not listen."""
+        host.domains.shutdown(require_ours(host, self.name, self.vm_id))
+        deadline = clock.monotonic() + self.timeout_s
+        while isinstance(self.look(host), Differs):
+            if clock.monotonic() >= deadline:
+                raise NotInTime(
+                    f"{self.name} did not power off in {self.timeout_s:g} s",
+                    why="the guest ignores the ACPI power button or is busy; it was not moved",
+                    next=f"vgpumgr vm stop {self.name} --force, then the same command again",
+                )
+            clock.wait(POLL_S)
+
+    def undo(self, host: Host) -> None:
+        """Start it again."""
+        if ours := ours_of(host, self.name, self.vm_id):
+            host.domains.start(ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Depart(Between):
+    """Forget the domain on the host that it left; never one that runs there."""
+
+    name: str
+    vm_id: str
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"undefine domain {self.name} where it was"
+
+    def look(self, source: Host, target: Host) -> Observed:
+        """Is it gone there?"""
+        ours = is_ours(source, self.name, self.vm_id)
+        return Differs("still defined") if ours else InState()
+
+    def act(self, source: Host, target: Host, around: Around) -> None:
+        """Undefine it, if it is surely defined on the target; Conflict while it runs here."""
+        if not is_ours(source, self.name, self.vm_id):
+            return
+        if not is_ours(target, self.name, self.vm_id):
+            raise Conflict(f"domain {self.name} is not defined on {target.name}")
+        refuse_running(source, self.name, self.vm_id)
+        forget(source, self.name, self.vm_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DepartOff(Depart):
+    """The same for a VM that is off: with it the move is done."""
+
+    settles: ClassVar[bool] = True
+
+    def undo(self, source: Host, target: Host) -> None:
+        """It has not happened."""
+
+
+def refuse_running(source: Host, name: str, vm_id: str) -> None:
+    """Conflict when the domain runs where it is leaving: somebody else started it."""
+    if state_of(source, name, vm_id) is DomainState.RUNNING:
+        raise Conflict(
+            f"domain {name} runs on {source.name}",
+            why="somebody started it while it was moved",
+            next=f"virsh -c qemu+ssh://{source.name}/system domstate {name}",
+        )

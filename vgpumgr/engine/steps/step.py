@@ -1,0 +1,102 @@
+"""The contract of every step: look, act, verify, undo."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vgpumgr.model.errors import NotFound, VgpumgrError
+from vgpumgr.model.operation import Observed
+from vgpumgr.model.ports import Clock, Host
+from vgpumgr.model.vm import VmRecord
+
+# A long step tells how far it is once per so much of the whole.
+TOLD_EVERY = 0.05
+
+
+class UndoNotPossible(VgpumgrError):
+    """This step only goes forward (a deleted volume does not come back)."""
+
+    code = "operation.no-undo"
+
+
+def _no_ledger(name: str) -> VmRecord:
+    raise NotFound(f"there is no ledger here to read VM {name} from")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a long step has around it: the time, whether the user wants to stop, whom to tell, and
+    the ledger's record of a VM by its name.
+    """
+
+    clock: Clock
+    stop: threading.Event
+    tell: Callable[[str], None]
+    vm: Callable[[str], VmRecord] = _no_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Step(ABC):
+    """One effect on one host. Acting on a host that is already in state changes nothing.
+
+    ``atomic`` False: a cut call may leave half of it behind, which a look cannot tell from the
+    whole; the engine then takes it back and acts anew. ``settles`` True: once it has happened its
+    task only goes forward, and what came before it is not looked at again.
+    """
+
+    atomic: ClassVar[bool] = True
+    settles: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """A line for people."""
+
+    @abstractmethod
+    def look(self, host: Host) -> Observed:
+        """Is the host as this step leaves it?"""
+
+    @abstractmethod
+    def act(self, host: Host, clock: Clock) -> None:
+        """Do it, and verify by reading back; raises when the host refuses."""
+
+    def within(self, host: Host, around: Around) -> None:
+        """The same with all that a long step has around it."""
+        self.act(host, around.clock)
+
+    def undo(self, host: Host) -> None:
+        """Take it back; not done at all is no error."""
+        raise UndoNotPossible(f"{self.summary}: cannot be undone on {host.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Between(ABC):
+    """One effect that is about two hosts: the one that a VM leaves and its target."""
+
+    atomic: ClassVar[bool] = True
+    settles: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """A line for people."""
+
+    @abstractmethod
+    def look(self, source: Host, target: Host) -> Observed:
+        """Are both as this step leaves them?"""
+
+    def renew(self, source: Host, target: Host) -> None:
+        """Take away what a cut attempt left, before it is acted anew; mostly nothing is."""
+        return
+
+    @abstractmethod
+    def act(self, source: Host, target: Host, around: Around) -> None:
+        """Do it, and verify by reading back; raises when a host refuses."""
+
+    def undo(self, source: Host, target: Host) -> None:
+        """Take it back; not done at all is no error."""
+        raise UndoNotPossible(f"{self.summary}: cannot be undone on {source.name}")

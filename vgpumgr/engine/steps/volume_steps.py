@@ -1,0 +1,277 @@
+"""Steps on a VM's volumes: disks and cloud-init seeds created, deleted, and carried to another
+host.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import ClassVar
+
+from vgpumgr import domainxml
+from vgpumgr.engine.steps.step import TOLD_EVERY, Around, Between, Step
+from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.errors import Conflict, HostRefused, Interrupted
+from vgpumgr.model.formats import fill_template, size_words
+from vgpumgr.model.operation import Differs, InState, Observed
+from vgpumgr.model.ports import Clock, Host
+from vgpumgr.model.vm import CloudInit, VmRecord
+
+
+def file_digest(host: Host, path: str) -> object:
+    """The SHA-256 of a volume's file; raises where the helper cannot read it."""
+    asked = {"path": path, "pool_path": posixpath.dirname(path)}
+    return host.helper.call("file_digest", asked)["sha256"]
+
+
+_LABEL = "cidata"
+# cloud-init takes a seed only with user-data and meta-data in it; this one asks for nothing.
+_NO_USER_DATA = "#cloud-config\n"
+
+
+def build_seed(
+    *,
+    instance_id: str,
+    hostname: str,
+    user_data: str | None,
+    network_config: str | None,
+) -> bytes:
+    """The ISO's bytes, with Rock Ridge and Joliet names.
+
+    Two seeds of one input differ in nothing but the time stamps of the file system.
+    """
+    files = {
+        "meta-data": json.dumps({"instance-id": instance_id, "local-hostname": hostname}),
+        "user-data": _NO_USER_DATA if user_data is None else user_data,
+    }
+    if network_config is not None:
+        files["network-config"] = network_config
+    return _iso({name: text.encode() for name, text in sorted(files.items())})
+
+
+def _iso(files: dict[str, bytes]) -> bytes:
+    from pycdlib import PyCdlib  # slow to import, and whoever lists steps makes no seed
+
+    iso = PyCdlib()
+    iso.new(interchange_level=3, joliet=3, rock_ridge="1.09", vol_ident=_LABEL)
+    for name, data in files.items():
+        iso.add_fp(
+            BytesIO(data),
+            len(data),
+            iso_path=f"/{name.replace('-', '_').upper()}.;1",
+            rr_name=name,
+            joliet_path=f"/{name}",
+        )
+    out = BytesIO()
+    iso.write_fp(out)
+    iso.close()
+    return out.getvalue()
+
+
+def filled(vm: VmRecord) -> CloudInit | None:
+    """The seed's text with what the VM is put in, where that is asked for; None without a seed."""
+    seed = vm.spec.cloud_init
+    if seed is None or not seed.template:
+        return seed
+    values = {"name": vm.name, "host": vm.host, "tenant": vm.spec.tenant}
+
+    def of(text: str | None) -> str | None:
+        return None if text is None else fill_template(text, values)
+
+    return replace(seed, user_data=of(seed.user_data), network_config=of(seed.network_config))
+
+
+@dataclass(frozen=True, slots=True)
+class CreateVolume(Step):
+    """Make a fresh, copied or overlay volume. Half a copy looks like a volume."""
+
+    atomic: ClassVar[bool] = False
+
+    plan: VolumePlan
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"create volume {self.plan.pool}/{self.plan.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Is the volume there?"""
+        return _look(host, self.plan.pool, self.plan.name)
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Create it; a volume of that name that we did not make is refused."""
+        refuse_foreign(host, self.plan.pool, self.plan.name)
+        copy_from = self.plan.source if self.plan.mode == "copy" else None
+        host.storage.create(self.plan.pool, domainxml.volume(self.plan), copy_from=copy_from)
+
+    def undo(self, host: Host) -> None:
+        """Delete it."""
+        host.storage.delete(self.plan.pool, self.plan.name)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSeed(Step):
+    """Make the cloud-init seed volume and fill it.
+
+    The journal outlives the VM, so the step holds a digest: the text is read from the VM's record.
+    """
+
+    atomic: ClassVar[bool] = False
+
+    plan: VolumePlan
+    instance_id: str
+    hostname: str
+    cloud_init: CloudInit
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"create cloud-init seed {self.plan.pool}/{self.plan.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Is the volume there?"""
+        return _look(host, self.plan.pool, self.plan.name)
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """It needs the VM's record: :meth:`within`."""
+        self.within(host, Around(clock, threading.Event(), lambda _: None))
+
+    def within(self, host: Host, around: Around) -> None:
+        """Create it and upload; a volume of that name that we did not make is refused."""
+        image = self._image(around.vm(self.hostname))
+        refuse_foreign(host, self.plan.pool, self.plan.name)
+        host.storage.create(self.plan.pool, domainxml.volume(self.plan))
+        host.storage.upload(self.plan.pool, self.plan.name, image)
+
+    def undo(self, host: Host) -> None:
+        """Delete it."""
+        host.storage.delete(self.plan.pool, self.plan.name)
+
+    def _image(self, vm: VmRecord) -> bytes:
+        """The NoCloud ISO of the text that the step was planned with; Conflict for any other."""
+        text = filled(vm)
+        if vm.id != self.instance_id or text is None or text.withheld() != self.cloud_init:
+            raise Conflict(
+                f"the cloud-init text of {vm.name} is not what its seed was planned with",
+                why="the VM was changed since",
+                next="vgpumgr operation list --open",
+            )
+        return build_seed(
+            instance_id=vm.id,
+            hostname=vm.name,
+            user_data=text.user_data,
+            network_config=text.network_config,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVolume(Step):
+    """Delete a volume that was made for the VM."""
+
+    pool: str
+    name: str
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"delete volume {self.pool}/{self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Is it gone?"""
+        found = _look(host, self.pool, self.name)
+        return Differs("still there") if isinstance(found, InState) else InState()
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Delete it."""
+        host.storage.delete(self.pool, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReplaced(DeleteVolume):
+    """Delete a volume that another one stands for: with it there is no way back."""
+
+    settles: ClassVar[bool] = True
+
+    def undo(self, host: Host) -> None:
+        """It has not happened."""
+
+
+def _look(host: Host, pool: str, name: str) -> Observed:
+    if host.storage.look(pool, name) is None:
+        return Differs(f"volume {pool}/{name} does not exist")
+    return InState()
+
+
+def refuse_foreign(host: Host, pool: str, name: str) -> None:
+    """Conflict when a volume of that name is there: it was not created for this VM."""
+    if host.storage.look(pool, name) is not None:
+        raise Conflict(
+            f"volume {pool}/{name} exists already on {host.name}",
+            why="it was not created for this VM",
+            next="delete it with virsh vol-delete, or choose another VM name",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CarryVolume(Between):
+    """Make the volume of ``plan`` on the target and copy the data of its namesake into it.
+
+    ``path`` is its file on the source, ``target_path`` the one on the target.
+    """
+
+    plan: VolumePlan
+    path: str
+    target_path: str
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"copy volume {self.plan.pool}/{self.plan.name}"
+
+    def look(self, source: Host, target: Host) -> Observed:
+        """Is it there with the same bytes?"""
+        if target.storage.look(self.plan.pool, self.plan.name) is None:
+            return Differs("it is not there")
+        same = file_digest(source, self.path) == file_digest(target, self.target_path)
+        return InState() if same else Differs("its content differs")
+
+    def renew(self, source: Host, target: Host) -> None:
+        """Half a copy is none."""
+        self.undo(source, target)
+
+    def act(self, source: Host, target: Host, around: Around) -> None:
+        """Make it, copy, and compare both ends before anybody relies on it."""
+        pool, name = self.plan.pool, self.plan.name
+        refuse_foreign(target, pool, name)
+        target.storage.create(pool, domainxml.volume(self.plan))
+        seen = _reported(self.summary, self.plan.capacity_bytes, around)
+        source.storage.copy_to(pool, name, target, seen)
+        if not isinstance(self.look(source, target), InState):
+            raise HostRefused(
+                f"volume {pool}/{name} on {target.name} is not what was sent",
+                why="the digests of both ends differ",
+                next="the same command again",
+            )
+
+    def undo(self, source: Host, target: Host) -> None:
+        """Delete the copy."""
+        target.storage.delete(self.plan.pool, self.plan.name)
+
+
+def _reported(doing: str, total: int, around: Around) -> Callable[[int], None]:
+    """Tells of the bytes that went over, and ends the copy when the user wants to stop."""
+    told = 0
+
+    def seen(done: int) -> None:
+        nonlocal told
+        if around.stop.is_set():
+            raise Interrupted(f"{doing}: interrupted")
+        if done - told >= total * TOLD_EVERY:
+            told = done
+            around.tell(f"{doing}: {size_words(done)} of at most {size_words(total)}")
+
+    return seen

@@ -1,1 +1,0 @@
-"""Connection tickets: who asks for one, and the desk of `serve` that gives them."""

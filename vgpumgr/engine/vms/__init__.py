@@ -1,0 +1,1 @@
+"""VMs as users ask for them: applied, started, stopped, shelved, deleted."""

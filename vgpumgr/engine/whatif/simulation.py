@@ -1,0 +1,127 @@
+"""`simulate`: a changed fleet, and the requests that find a place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.session import Place
+from vgpumgr.engine.planning.quota_check import within_quotas
+from vgpumgr.engine.whatif.hypothetical_hosts import Added, Option, without
+from vgpumgr.model.errors import NotFound, UsageError
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.placement import Decision, NotPlaced, Placed
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+
+_FAILED = "it failed (simulated)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supposed:
+    """What is supposed: VMs that are asked for, hosts that fail or are new, VMs that are gone."""
+
+    asked: tuple[VmSpec, ...] = ()
+    added: tuple[Added, ...] = ()
+    failed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What becomes of one VM: where it was (empty: it is new), and what placement says."""
+
+    was_on: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """``fates`` of VMs whose host fails, then of those that are asked for; ``added`` are the new
+    hosts by name, as their GPUs would have to be partitioned. ``kept`` are VMs of failed hosts
+    that nobody could make anew elsewhere, with the reason.
+    """
+
+    fates: tuple[Fate, ...]
+    added: tuple[tuple[str, str], ...] = ()
+    kept: tuple[tuple[VmRecord, str], ...] = ()
+    removed: tuple[VmRecord, ...] = ()
+
+    @property
+    def homeless(self) -> int:
+        """How many VMs have no place."""
+        lost = sum(isinstance(fate.decision, NotPlaced) for fate in self.fates)
+        return lost + len(self.kept)
+
+
+def simulate(view: LedgerView, supposed: Supposed, place: Place) -> Simulation:
+    """Nothing is changed. NotFound for a host or VM that is not there."""
+    _require(supposed.failed, [host.name for host in view.hosts], "host")
+    _require(supposed.removed, [vm.name for vm in view.vms], "vm")
+    removed = tuple(vm for vm in view.vms if vm.name in supposed.removed)
+    left = without(view, set(supposed.removed))
+    lost = [vm for vm in left.vms if vm.host in supposed.failed]
+    kept = tuple((vm, why) for vm in lost if (why := _kept(vm)))
+    moving = [vm for vm in lost if not _kept(vm)]
+    rest = _without_hosts(without(left, {vm.name for vm in lost}), supposed.failed)
+    wanted = [*(vm.spec for vm in moving), *supposed.asked]
+    chosen: list[tuple[str, str]] = []
+    for added in supposed.added:
+        rest, option = _best(rest, added, wanted, place)
+        chosen += [(host.name, option.text) for host in option.hosts]
+    decisions = _decide(rest, wanted, place)
+    origins = [*(vm.host for vm in moving), *("" for _ in supposed.asked)]
+    fates = (Fate(was_on=was, decision=each) for was, each in zip(origins, decisions, strict=True))
+    return Simulation(fates=tuple(fates), added=tuple(chosen), kept=kept, removed=removed)
+
+
+def _decide(view: LedgerView, wanted: Sequence[VmSpec], place: Place) -> list[Decision]:
+    """By room alone: copies of disk images are taken to be wherever they are needed."""
+    view = replace(view, images=())
+    return within_quotas(view, place(build_fleet(view), wanted))
+
+
+def _best(
+    view: LedgerView, added: Added, wanted: Sequence[VmSpec], place: Place
+) -> tuple[LedgerView, Option]:
+    """New hosts partitioned so that most VMs find a place; the first way where that is equal."""
+    tried = [(_with(view, option), option) for option in added.options]
+    if len(tried) == 1:
+        return tried[0]
+
+    def placed(each: tuple[LedgerView, Option]) -> int:
+        return sum(isinstance(decision, Placed) for decision in _decide(each[0], wanted, place))
+
+    return max(tried, key=placed)
+
+
+def _with(view: LedgerView, option: Option) -> LedgerView:
+    known = {host.name for host in view.hosts}
+    taken = next((host.name for host in option.hosts if host.name in known), None)
+    if taken is not None:
+        raise UsageError(
+            f"a new host cannot be named {taken}: that host exists", next="choose another name"
+        )
+    return replace(view, hosts=(*view.hosts, *option.hosts), gpus=(*view.gpus, *option.gpus))
+
+
+def _without_hosts(view: LedgerView, failed: Sequence[str]) -> LedgerView:
+    def failing(host: HostRecord) -> HostRecord:
+        return replace(host, last_error=_FAILED) if host.name in failed else host
+
+    return replace(view, hosts=tuple(map(failing, view.hosts)))
+
+
+def _kept(vm: VmRecord) -> str:
+    if vm.state not in (VmState.ACTIVE, VmState.SHELVED):
+        return f"it is {vm.state}: an operation on it is not finished"
+    if vm.definition:
+        return "it was adopted: only its own definition says what it needs there"
+    return ""
+
+
+def _require(names: Sequence[str], known: Sequence[str], noun: str) -> None:
+    for name in names:
+        if name not in known:
+            raise NotFound(f"there is no {noun} {name}", next=f"vgpumgr {noun} list")

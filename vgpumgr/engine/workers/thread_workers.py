@@ -1,0 +1,181 @@
+"""A worker thread for each host: a slow host delays only itself.
+
+A lane ends by itself, because every host call has a deadline that cuts the way to the host: the
+bridge under libvirt, the SSH channel under the helper. Should one not end all the same, nobody
+waits for it: not who looks (it is left out), not the process (threads are daemons).
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from vgpumgr.engine.workers.patience import Everyone, given_up, kept
+from vgpumgr.model.ports import WAIT_LIMITS, PendingAnswers, WaitPolicy
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+MAX_LANES = 32
+
+
+class ThreadLanes:
+    """At most ``most`` at once. One that only looks gives its place to the next host when it has
+    been silent for ``gives_way_s``.
+    """
+
+    def __init__(self, most: int = MAX_LANES, gives_way_s: float = WAIT_LIMITS.least_s) -> None:
+        self._most = most
+        self._gives_way_s = gives_way_s
+        self._left: list[_Lane] = []
+
+    def run(
+        self, work: Mapping[str, Callable[[], T]], within_s: float | None = WAIT_LIMITS.look_s
+    ) -> dict[str, T | Exception]:
+        """Run all; an exception becomes its host's value, and so does a deadline."""
+        gives_way_s = math.inf if within_s is None else self._gives_way_s
+        looks = ThreadLooks(self, work, _as_it_is, self._most, gives_way_s)
+        silent = looks.wait(Everyone(within_s))
+        looks.leave()
+        late: dict[str, T | Exception] = {host: given_up(host, s) for host, s in silent.items()}
+        found = {**late, **looks.answers}
+        return {host: found[host] for host in work}
+
+    def look(
+        self, work: Mapping[str, Callable[[], T]], keep: Callable[[str, T], K]
+    ) -> PendingAnswers[K]:
+        """Looks under way, a thread for each."""
+        return ThreadLooks(self, work, keep, self._most, self._gives_way_s)
+
+    def hanging(self) -> dict[str, float]:
+        """Hosts whose lane was left and has not ended, and when it began."""
+        self._left = [lane for lane in self._left if not lane.ended]
+        return {lane.host: lane.began for lane in self._left}
+
+    def leave(self, lane: _Lane) -> None:
+        """Nobody waits for it any more."""
+        self._left.append(lane)
+
+
+@dataclass(slots=True)
+class _Lane:
+    host: str
+    began: float
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _End(Generic[T]):
+    """``value``: what its job returned or raised; a death (no Exception) ends who waits, too."""
+
+    lane: _Lane
+    took_s: float
+    value: T | BaseException
+
+
+class ThreadLooks(Generic[T, K]):
+    """Fulfils ``ports.Looks``: a daemon thread for each host that was asked."""
+
+    def __init__(
+        self,
+        lanes: ThreadLanes,
+        work: Mapping[str, Callable[[], T]],
+        keep: Callable[[str, T], K],
+        most: int,
+        gives_way_s: float,
+    ) -> None:
+        self._lanes = lanes
+        self._keep = keep
+        self._most = most
+        self._gives_way_s = gives_way_s
+        self._due = dict(work)
+        self._running: dict[str, _Lane] = {}
+        self._took: dict[str, float] = {}
+        self._answers: dict[str, K | Exception] = {}
+        self._ends: queue.SimpleQueue[_End[T]] = queue.SimpleQueue()
+
+    @property
+    def answers(self) -> Mapping[str, K | Exception]:
+        """What is known of each host by now."""
+        return self._answers
+
+    def wait(self, waiting: WaitPolicy) -> Mapping[str, float]:
+        """Ask whoever was not asked yet, and wait; a host that still hangs from an earlier look is
+        not asked, unless it is insisted on.
+        """
+        while True:
+            hanging = self._hanging(waiting)
+            place_in_s = self._begin(hanging)
+            silent = self._silent(hanging)
+            more_s = waiting.more_s(self._took, silent)
+            if not silent or more_s <= 0:
+                return silent | hanging
+            self._take(min(more_s, place_in_s))
+
+    def leave(self) -> None:
+        """Late answers are dropped; the lanes end in their own time."""
+        for lane in self._running.values():
+            self._lanes.leave(lane)
+        self._running.clear()
+        self._due.clear()
+
+    def _hanging(self, waiting: WaitPolicy) -> dict[str, float]:
+        """The hosts that are not asked, and for how long they have been silent."""
+        now, left = time.monotonic(), self._lanes.hanging()
+        skipped = (host for host in self._due if host in left and not waiting.insists_on(host))
+        return {host: now - left[host] for host in skipped}
+
+    def _begin(self, without: Collection[str]) -> float:
+        """Begin as many as there are places for; in how many seconds the next one can begin."""
+        for host in [each for each in self._due if each not in without]:
+            place_in_s = self._place_in_s()
+            if place_in_s > 0:
+                return place_in_s
+            lane = self._running[host] = _Lane(host, time.monotonic())
+            args = (lane, self._due.pop(host))
+            threading.Thread(target=self._run, args=args, name=f"lane-{host}", daemon=True).start()
+        return math.inf
+
+    def _place_in_s(self) -> float:
+        now = time.monotonic()
+        gives_way = (lane.began + self._gives_way_s - now for lane in self._running.values())
+        left = sorted(seconds for seconds in gives_way if seconds > 0)
+        return left[-self._most] if len(left) >= self._most else 0.0
+
+    def _run(self, lane: _Lane, job: Callable[[], T]) -> None:
+        value: T | BaseException
+        try:
+            value = job()
+        except BaseException as error:
+            value = error
+        lane.ended = True
+        self._ends.put(_End(lane, time.monotonic() - lane.began, value))
+
+    def _silent(self, without: Collection[str]) -> dict[str, float]:
+        """Those that run, and those that wait for a place."""
+        now = time.monotonic()
+        waiting = dict.fromkeys((host for host in self._due if host not in without), 0.0)
+        return waiting | {host: now - lane.began for host, lane in self._running.items()}
+
+    def _take(self, within_s: float) -> None:
+        """The next answer, kept; waits so long for it."""
+        try:
+            end = self._ends.get(timeout=None if math.isinf(within_s) else within_s)
+        except queue.Empty:
+            return
+        host, value = end.lane.host, end.value
+        if isinstance(value, BaseException) and not isinstance(value, Exception):
+            raise value
+        del self._running[host]
+        self._answers[host] = kept(self._keep, host, value)
+        if not isinstance(value, Exception):
+            self._took[host] = end.took_s
+
+
+def _as_it_is(_host: str, value: T) -> T:
+    return value

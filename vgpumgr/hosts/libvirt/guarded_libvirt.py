@@ -1,0 +1,195 @@
+"""The libvirt of a real host: calls under deadlines, long jobs on connections of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from vgpumgr.hosts.libvirt.libvirt_link import LibvirtLink
+from vgpumgr.hosts.libvirt.two_host_jobs import TwoHostJobs
+from vgpumgr.model.domain import (
+    DomainFacts,
+    GuestFacts,
+    KeptBeside,
+    LiveMove,
+    MoveProgress,
+    Ownership,
+    VolumeFacts,
+)
+from vgpumgr.model.errors import HostRefused
+from vgpumgr.model.host import StoragePool
+from vgpumgr.model.ports import Host
+from vgpumgr.virt import Libvirt
+
+
+class GuardedLibvirt:
+    """Fulfils ``reached.LibvirtLike`` over two connections, so that a job never blocks a look."""
+
+    def __init__(self, short: LibvirtLink, long: LibvirtLink) -> None:
+        self._short = short
+        self._long = long
+        self.domains = GuardedDomains(short, long)
+        self.storage = GuardedStorage(short, long)
+
+    def networks(self) -> tuple[str, ...]:
+        """The names of libvirt's networks."""
+        return self._short.read(lambda libvirt: libvirt.networks())
+
+    def versions(self) -> tuple[str, str]:
+        """Versions of libvirt and of its hypervisor."""
+        return self._short.read(lambda libvirt: libvirt.versions())
+
+    def close(self) -> None:
+        """Drop both connections."""
+        self._short.close()
+        self._long.close()
+
+
+class GuardedDomains:
+    """Fulfils ``ports.Domains``."""
+
+    def __init__(self, short: LibvirtLink, long: LibvirtLink) -> None:
+        self._short = short
+        self._long = long
+
+    def list(self) -> tuple[DomainFacts, ...]:
+        """Every domain."""
+        return self._short.read(lambda libvirt: libvirt.domains.list())
+
+    def look(self, name: str) -> DomainFacts | None:
+        """One domain, or None."""
+        return self._short.read(lambda libvirt: libvirt.domains.look(name))
+
+    def xml(self, name: str) -> str:
+        """Its inactive XML."""
+        return self._short.read(lambda libvirt: libvirt.domains.xml(name))
+
+    def define(self, xml: str) -> str:
+        """Define and read back."""
+        return self._short.change(lambda libvirt: libvirt.domains.define(xml))
+
+    def start(self, name: str) -> None:
+        """Start; long: with a whole GPU, all of the guest's memory is pinned first."""
+        self._long.change(lambda libvirt: libvirt.domains.start(name))
+
+    def shutdown(self, name: str) -> None:
+        """Ask the guest to power off."""
+        self._short.change(lambda libvirt: libvirt.domains.shutdown(name))
+
+    def reboot(self, name: str) -> None:
+        """Ask the guest to reboot."""
+        self._short.change(lambda libvirt: libvirt.domains.reboot(name))
+
+    def destroy(self, name: str) -> None:
+        """Power off; long: QEMU may take a while to let go of memory and devices."""
+        self._long.change(lambda libvirt: libvirt.domains.destroy(name))
+
+    def undefine(self, name: str) -> None:
+        """Forget it."""
+        self._short.change(lambda libvirt: libvirt.domains.undefine(name))
+
+    def set_autostart(self, name: str, on: bool) -> None:
+        """Start with the host, or not."""
+        self._short.change(lambda libvirt: libvirt.domains.set_autostart(name, on))
+
+    def live_xml(self, name: str) -> str:
+        """The running domain's XML as a target has to take it over."""
+        return self._short.read(lambda libvirt: libvirt.domains.live_xml(name))
+
+    def set_ownership(self, name: str, mark: Ownership | None) -> None:
+        """Put our mark into its metadata, or take it out."""
+        self._short.change(lambda libvirt: libvirt.domains.set_ownership(name, mark))
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        """Snapshots and saved memory."""
+        return self._short.read(lambda libvirt: libvirt.domains.kept_beside(name))
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with that CPU run here?"""
+        return self._short.read(lambda libvirt: libvirt.domains.cpu_fits(xml))
+
+    def migrate(self, move: LiveMove, target: Host) -> None:
+        """Move a running domain; it takes as long as it moves."""
+        peer = target.domains
+        if not isinstance(peer, GuardedDomains):
+            raise _no_peer(target)
+        TwoHostJobs(self._long, peer._long).migrate(move, self)
+
+    def cancel_migration(self, name: str) -> None:
+        """End a move that is under way."""
+        self._short.change(lambda libvirt: libvirt.domains.cancel_migration(name))
+
+    def migration_progress(self, name: str) -> MoveProgress | None:
+        """How far the move is."""
+        return self._short.read(lambda libvirt: libvirt.domains.migration_progress(name))
+
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on."""
+        self._short.change(lambda libvirt: libvirt.domains.resume(name))
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What its agent tells."""
+        return self._short.read(lambda libvirt: libvirt.domains.guest(name))
+
+
+class GuardedStorage:
+    """Fulfils ``ports.Storage``."""
+
+    def __init__(self, short: LibvirtLink, long: LibvirtLink) -> None:
+        self._short = short
+        self._long = long
+
+    def pools(self) -> tuple[StoragePool, ...]:
+        """Every storage pool."""
+        return self._short.read(lambda libvirt: libvirt.storage.pools())
+
+    def look(self, pool: str, volume: str) -> VolumeFacts | None:
+        """One volume, or None."""
+        return self._short.read(lambda libvirt: libvirt.storage.look(pool, volume))
+
+    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+        """Create a volume; a copy is a long job."""
+        link = self._short if copy_from is None else self._long
+        return link.change(lambda libvirt: libvirt.storage.create(pool, xml, copy_from=copy_from))
+
+    def upload(self, pool: str, volume: str, data: bytes) -> None:
+        """Write into a volume."""
+        self._long.change(lambda libvirt: libvirt.storage.upload(pool, volume, data))
+
+    def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
+        """Every volume of a pool."""
+        return self._short.read(lambda libvirt: libvirt.storage.volumes(pool))
+
+    def fill(self, pool: str, volume: str, length: int, pieces: Iterable[bytes | int]) -> None:
+        """Write a volume's whole file; it takes as long as it moves."""
+
+        def filled(libvirt: Libvirt, moved: Callable[[], None]) -> None:
+            libvirt.storage.fill(pool, volume, length, _told(pieces, moved))
+
+        self._long.long_change(filled)
+
+    def delete(self, pool: str, volume: str) -> None:
+        """Delete a volume."""
+        self._short.change(lambda libvirt: libvirt.storage.delete(pool, volume))
+
+    def xml(self, pool: str, volume: str) -> str:
+        """The volume's XML."""
+        return self._short.read(lambda libvirt: libvirt.storage.xml(pool, volume))
+
+    def copy_to(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
+        """Copy a volume's file; it takes as long as it moves."""
+        peer = target.storage
+        if not isinstance(peer, GuardedStorage):
+            raise _no_peer(target)
+        TwoHostJobs(self._long, peer._long).copy(pool, volume, seen)
+
+
+def _told(pieces: Iterable[bytes | int], moved: Callable[[], None]) -> Iterator[bytes | int]:
+    for piece in pieces:
+        moved()
+        yield piece
+
+
+def _no_peer(target: Host) -> HostRefused:
+    return HostRefused(
+        f"nothing goes from a real host to {target.name}", why=f"{target.name} is simulated"
+    )

@@ -1,0 +1,167 @@
+"""One SSH connection per host: pinned key, at most 8 channels, reopened after a break."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Sequence
+
+import paramiko
+
+from vgpumgr.hosts.program_runner import CompletedProgram
+from vgpumgr.hosts.ssh.exec_channel import ExecChannel
+from vgpumgr.hosts.ssh.handshake import Dial, authenticate, dial, shown_keys, verified
+from vgpumgr.hosts.ssh.host_keys import KnownKeys, known_keys
+from vgpumgr.hosts.ssh.ssh_config import SshTarget
+from vgpumgr.model.errors import HostUnreachable
+
+MAX_CHANNELS = 8
+"""sshd's MaxSessions is 10 by default."""
+
+
+class SshConnection:
+    """Fulfils ``runner.Runner``. Connects on first use.
+
+    ``pins`` are the accepted fingerprints, ``advice`` what to do when the host shows another
+    key. ``via`` is the jump host's connection, if any. ``channels_opened`` counts for tests.
+    """
+
+    def __init__(
+        self,
+        target: SshTarget,
+        pins: frozenset[str],
+        *,
+        timeout_s: float,
+        advice: str,
+        via: SshConnection | None = None,
+    ) -> None:
+        self.target = target
+        self.channels_opened = 0
+        self._pins = pins
+        self._timeout_s = timeout_s
+        self._advice = advice
+        self._via = via
+        self._slots = threading.BoundedSemaphore(MAX_CHANNELS)
+        self._lock = threading.Lock()
+        self._transport: paramiko.Transport | None = None
+
+    def run(self, argv: Sequence[str], stdin: bytes, timeout_s: float) -> CompletedProgram:
+        """Run one program to its end; see ``runner.Runner``."""
+        with self.open(argv) as channel:
+            return channel.complete(stdin, timeout_s)
+
+    def open(self, argv: Sequence[str]) -> ExecChannel:
+        """A channel on which ``argv`` will run; it holds one of the 8 places until closed."""
+        if not self._slots.acquire(timeout=self._timeout_s):
+            raise HostUnreachable(
+                f"all {MAX_CHANNELS} SSH channels to {self.target} are in use",
+                why=f"none became free within {self._timeout_s:g} s",
+            )
+        try:
+            channel = self._session()
+        except BaseException:
+            self._slots.release()
+            raise
+        self.channels_opened += 1
+        return ExecChannel(channel, shlex.join(argv), self._slots.release, self._timeout_s)
+
+    def tunnel(self, target: SshTarget) -> paramiko.Channel:
+        """A stream to another host's SSH port, through this one."""
+        try:
+            return self._connected().open_channel(
+                "direct-tcpip",
+                (target.host, target.port),
+                ("127.0.0.1", 0),
+                timeout=self._timeout_s,
+            )
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise HostUnreachable(
+                f"{target} cannot be reached through {self.target}", why=str(error)
+            ) from error
+
+    def close(self) -> None:
+        """Drop the connection, and the jump host's."""
+        with self._lock:
+            if self._transport is not None:
+                self._transport.close()
+            self._transport = None
+        if self._via is not None:
+            self._via.close()
+
+    def _session(self) -> paramiko.Channel:
+        """A session channel; a connection that turns out to be dead is reopened, once."""
+        for last in (False, True):
+            transport = self._connected()
+            try:
+                return transport.open_session(timeout=self._timeout_s)
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                transport.close()
+                if last:
+                    raise HostUnreachable(
+                        f"{self.target} opens no SSH channel", why=str(error)
+                    ) from error
+        raise AssertionError("unreachable")
+
+    def _connected(self) -> paramiko.Transport:
+        with self._lock:
+            if self._transport is None or not self._transport.is_active():
+                self._transport = self._connect()
+            return self._transport
+
+    def _connect(self) -> paramiko.Transport:
+        dialled = dialler(self.target, self._timeout_s, self._via)
+        transport = verified(self.target, dialled, self._timeout_s, self._pins, self._advice)
+        try:
+            authenticate(transport, self.target)
+        except BaseException:
+            transport.close()
+            raise
+        return transport
+
+
+def dialler(target: SshTarget, timeout_s: float, via: SshConnection | None) -> Dial:
+    """How to get a stream to the target's SSH port: straight, or through a jump host."""
+    if via is not None:
+        return lambda: via.tunnel(target)
+    return lambda: dial(target, timeout_s)
+
+
+def through(
+    jumps: Sequence[SshTarget], timeout_s: float, via: SshConnection | None = None
+) -> SshConnection | None:
+    """The chain of jump hosts. Their keys must be in known_hosts: nothing is accepted unseen."""
+    for jump in jumps:
+        known = known_keys(jump.known_as)
+        advice = _advice(jump, known)
+        via = SshConnection(jump, known.accepted, timeout_s=timeout_s, advice=advice, via=via)
+    return via
+
+
+def _advice(jump: SshTarget, known: KnownKeys) -> str:
+    if known.authorities and not known.accepted:
+        return (
+            f"{known.authorities[0]}: @cert-authority is not supported here; put the key of "
+            f"{jump.host} itself into known_hosts: ssh-keyscan -p {jump.port} {jump.host}"
+        )
+    return f"ssh {jump.user}@{jump.host}   (once, to put its key into known_hosts)"
+
+
+def public_key(
+    target: SshTarget,
+    pins: frozenset[str],
+    timeout_s: float,
+    advice: str,
+    via: SshConnection | None = None,
+) -> str:
+    """The pinned key that a host shows, as known_hosts files write it, without authenticating."""
+    transport = verified(target, dialler(target, timeout_s, via), timeout_s, pins, advice)
+    key = transport.get_remote_server_key()
+    transport.close()
+    return f"{key.get_name()} {key.get_base64()}"
+
+
+def fingerprints(
+    target: SshTarget, timeout_s: float, via: SshConnection | None = None
+) -> tuple[str, ...]:
+    """The keys a host shows, the one to pin first; for enrolment, without authenticating."""
+    return shown_keys(target, dialler(target, timeout_s, via), timeout_s)

@@ -1,0 +1,316 @@
+"""VMs: the request with its queue terms, the ledger's record, and allocations on GPUs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 0, "low": -100}
+"""Classes of priority by name; any other number is allowed, more comes first."""
+
+
+def priority_name(priority: int) -> str:
+    """The class of that number, or the number."""
+    names = {number: name for name, number in PRIORITIES.items()}
+    return names.get(priority, str(priority))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what terms a VM waits and runs.
+
+    ``spot``: it may be stopped for others, and waits again then. ``runtime_s`` is the longest it
+    runs once started, None where nobody knows. ``after`` are VMs that must have ended before it
+    starts. VMs with the same ``together`` start in one turn or not at all. ``await_hosts``: it may
+    wait even where no host of the fleet could ever hold it, for hosts to come.
+    """
+
+    priority: int = PRIORITIES["normal"]
+    spot: bool = False
+    runtime_s: float | None = None
+    after: tuple[str, ...] = ()
+    together: str = ""
+    await_hosts: bool = False
+
+
+def terms_text(terms: Terms) -> str:
+    """``high, spot, at most 4 h, after a, b``; ``normal`` alone where nothing else is said."""
+    words = [priority_name(terms.priority)]
+    if terms.spot:
+        words.append("spot")
+    if terms.runtime_s is not None:
+        words.append(f"at most {duration_text(terms.runtime_s)}")
+    if terms.after:
+        words.append(f"after {', '.join(terms.after)}")
+    if terms.together:
+        words.append(f"together with {terms.together}")
+    if terms.await_hosts:
+        words.append("for new hosts")
+    return ", ".join(words)
+
+
+def duration_text(seconds: float) -> str:
+    """5400 → ``90 min``; 14400 → ``4 h``."""
+    units = ((86_400, "d"), (3_600, "h"), (60, "min"))
+    whole = round(seconds)
+    size, unit = next((each for each in units if whole and whole % each[0] == 0), (1, "s"))
+    return f"{whole // size} {unit}"
+
+
+# What VMs, hosts and other documents may be called.
+NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+
+
+class DiskMode(StrEnum):
+    """How a disk's volume comes to be."""
+
+    FRESH = "fresh"
+    COPY = "copy"
+    OVERLAY = "overlay"
+
+
+class NumaPolicy(StrEnum):
+    """Where memory and CPUs lie relative to the GPU."""
+
+    NONE = "none"
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
+class PlacementPolicy(StrEnum):
+    """How GPUs are chosen among those that fit."""
+
+    BREADTH_FIRST = "breadth-first"
+    DEPTH_FIRST = "depth-first"
+    LEAST_FRAGMENTATION = "least-fragmentation"
+
+
+DEFAULT_POLICY = PlacementPolicy.LEAST_FRAGMENTATION
+"""Where nobody chose: it gives out the most before it refuses (docs/placement-figures.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRequest:
+    """``count`` GPU parts, optionally only on a GPU of ``model`` or through one ``framework``.
+
+    ``models`` are several models that do alike; it is empty where ``model`` says it all.
+    By name (``profile``: a vGPU type, a MIG profile, ``passthrough``) or, with an empty
+    ``profile``, by size: the smallest that has ``memory_mib``. ``frame_rate_limiter`` None leaves
+    the driver's default.
+    """
+
+    profile: str = ""
+    count: int = 1
+    model: str | None = None
+    memory_mib: int | None = None
+    framework: str | None = None
+    frame_rate_limiter: bool | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def any_of(self) -> tuple[str, ...]:
+        """The models that will do, in the user's spelling; empty: any."""
+        return self.models or ((self.model,) if self.model is not None else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSpec:
+    """One disk. ``size_bytes`` 0 means the image's own size (copy and overlay)."""
+
+    pool: str = "default"
+    size_bytes: int = 0
+    mode: DiskMode = DiskMode.FRESH
+    image: str | None = None
+    image_format: str = "qcow2"
+    format: str = "qcow2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicSpec:
+    """A NIC on a host bridge or a libvirt network: exactly one of the two."""
+
+    bridge: str | None = None
+    network: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudInit:
+    """Text of a NoCloud seed. None leaves the file out (meta-data is always made). With
+    ``template`` names in the text stand for what the VM is (:mod:`vgpumgr.model.formats`).
+    ``digest`` stands for text that is kept no longer (:meth:`withheld`); empty where it is there.
+    """
+
+    user_data: str | None = None
+    network_config: str | None = None
+    pool: str = "default"
+    template: bool = False
+    digest: str = ""
+
+    def withheld(self) -> CloudInit:
+        """The same with a digest for its text: what may be kept for longer than the VM."""
+        if self.user_data is None and self.network_config is None:
+            return self
+        digest = seed_digest(self.user_data, self.network_config)
+        return CloudInit(pool=self.pool, template=self.template, digest=digest)
+
+
+def seed_digest(user_data: str | None, network_config: str | None) -> str:
+    """What stands for a seed's text where the text may not be kept: ``sha256:…``."""
+    text = json.dumps([user_data, network_config])
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affinity:
+    """Where a VM may run. Label maps match when every pair is present."""
+
+    hosts: tuple[str, ...] = ()
+    host_labels: Mapping[str, str] = field(default_factory=dict)
+    together_with: Mapping[str, str] = field(default_factory=dict)
+    apart_from: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmSpec:
+    """One VM as asked for. Memory in MiB; ``hugepage_kib`` None = ordinary pages. With ``queue`` it
+    waits where there is no room for it, and ends when its guest powers off.
+
+    ``display`` is a screen that its first vGPU shows, ``console`` one of an emulated adapter.
+    ``agent``: a guest agent answers in it, over a channel of its own.
+    """
+
+    name: str
+    vcpus: int
+    memory_mib: int
+    gpus: tuple[GpuRequest, ...] = ()
+    disks: tuple[DiskSpec, ...] = ()
+    nics: tuple[NicSpec, ...] = ()
+    cloud_init: CloudInit | None = None
+    firmware: str = "uefi"
+    display: bool = False
+    console: bool = False
+    agent: bool = False
+    autostart: bool = False
+    pin_cpus: bool = False
+    numa: NumaPolicy = NumaPolicy.PREFER
+    hugepage_kib: int | None = None
+    affinity: Affinity = field(default_factory=Affinity)
+    policy: PlacementPolicy | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tenant: str = "default"
+    queue: Terms | None = None
+
+
+class VmState(StrEnum):
+    """A VM in the ledger. One that is shelved is off and holds no GPU part, CPU or memory: its
+    definition and its disks are kept on its host until it is started again.
+    """
+
+    RESERVED = "reserved"
+    ACTIVE = "active"
+    MIGRATING = "migrating"
+    SHELVED = "shelved"
+    DELETING = "deleting"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmPlace:
+    """A place on a host: memory bound to ``numa_node``, ``cpus`` the host CPUs pinned there."""
+
+    host: str
+    numa_node: int | None = None
+    cpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmRecord:
+    """A VM in the ledger. ``running`` is what the user last asked for.
+
+    ``volumes`` are the (pool, name) pairs made for this VM, ``cpus`` the host CPUs pinned to it.
+    ``moving_to`` is set while a migration takes it there: until that ends it holds both places.
+    ``definition`` is the domain XML that an adopted VM came with, less our mark: it is what the VM
+    is defined from. Empty for a VM that we made, whose definition follows from its spec.
+    """
+
+    id: str
+    spec: VmSpec
+    host: str
+    state: VmState
+    running: bool
+    generation: int
+    numa_node: int | None = None
+    cpus: tuple[int, ...] = ()
+    volumes: tuple[tuple[str, str], ...] = ()
+    created_at: float = 0.0
+    moving_to: VmPlace | None = None
+    definition: str = ""
+
+    @property
+    def name(self) -> str:
+        """The user's name for it, which is also the domain's name."""
+        return self.spec.name
+
+
+class AllocationState(StrEnum):
+    """reserved → active → released; orphaned when the host shows the unit empty."""
+
+    RESERVED = "reserved"
+    ACTIVE = "active"
+    RELEASED = "released"
+    ORPHANED = "orphaned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstancePart:
+    """The MIG GPU instance behind a vGPU; ``start`` and ``size`` in slices of the memory grid.
+
+    ``gpu`` is the PF's address. ``make`` False: it is there already (a layout made it) and stays
+    at release.
+    """
+
+    gpu: str
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    make: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Units of one GPU held for one VM.
+
+    ``slots`` are the unit numbers taken; ``device`` is what realises it on the host: the mdev
+    UUID, or the PCI address of a VF or a whole GPU; ``parent`` and ``type_id`` are set for an
+    mdev (the parent may be a VF), ``type_id`` alone for a vendor-specific VF. ``companions`` are
+    the sibling functions that must follow a whole GPU to vfio-pci. ``vf`` is the number of the
+    virtual function taken, ``placement_id`` where a mixed-size vGPU must begin, ``partition`` the
+    NVSwitch partition that a VM's whole GPUs make up. ``memory_mib`` is the profile's frame buffer;
+    None where that was not kept when it was made.
+    """
+
+    id: str
+    vm_id: str
+    vm: str
+    host: str
+    gpu: str
+    profile: str
+    framework: str
+    device: str
+    slots: tuple[int, ...]
+    type_id: str = ""
+    parent: str = ""
+    companions: tuple[str, ...] = ()
+    vf: int | None = None
+    instance: InstancePart | None = None
+    placement_id: int | None = None
+    frame_rate_limiter: bool | None = None
+    partition: int | None = None
+    memory_mib: int | None = None
+    state: AllocationState = AllocationState.RESERVED
+    generation: int = 1
+    created_at: float = 0.0

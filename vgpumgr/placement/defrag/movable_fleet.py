@@ -1,0 +1,295 @@
+"""A fleet on which moves are tried and undone, and the places where a moved VM may go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.model.defrag import MoveRoute, Resident
+from vgpumgr.model.placement import Assignment, Placed
+from vgpumgr.model.supply import Fleet, Offer
+from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
+from vgpumgr.placement.fit.host_fit import (
+    commit,
+    fit_on,
+    gpus_near,
+    nodes_to_try,
+    proposal,
+    release,
+)
+from vgpumgr.placement.fit.host_rules import refuse_host
+from vgpumgr.placement.fit.policy_keys import KEYS, Key, Keys
+from vgpumgr.placement.resources.demand import Demand
+from vgpumgr.placement.resources.gpu_slots import Spot, mask_of
+from vgpumgr.placement.resources.gpu_state import GpuOccupancy
+from vgpumgr.placement.resources.host_state import FleetState, HostState
+from vgpumgr.placement.tables.gpu_states import StateTable
+from vgpumgr.placement.tables.state_keys import Part
+
+DEPTH = PlacementPolicy.DEPTH_FIRST
+
+_USED_MIB = 1 << 30
+"""What a move weighs more that concerns a user at work: more than all disks of a host."""
+
+
+class MovableFleet:
+    """Hosts and GPUs by number, in the fleet's order; residents by number, in the order given.
+
+    ``fleet`` is the supply without the residents. ``at[r]`` is where a resident is, None while it
+    is lifted; ``on[g]`` are those that were on a GPU at first. ``leads`` orders GPUs for a column
+    (one part of some kind), the tightest first, inf without room; ``free`` has the vCPUs and MiB
+    that hosts have left, ``mib[r]`` what a resident's dearest move carries, and much
+    more where a user is at work on it. What was done can be undone: ``mark`` and ``back_to``.
+    """
+
+    def __init__(self, fleet: Fleet, residents: Sequence[Resident]) -> None:
+        self.residents = residents
+        self.state = FleetState(fleet)
+        self.hosts: list[HostState] = self.state.hosts
+        self.gpus: list[GpuOccupancy] = [gpu for host in self.hosts for gpu in host.gpus]
+        self.numbers = {host.name: number for number, host in enumerate(self.hosts)}
+        self.host_of = np.repeat(np.arange(len(self.hosts)), [len(h.gpus) for h in self.hosts])
+        self._index = {(gpu.host, gpu.supply.id): n for n, gpu in enumerate(self.gpus)}
+        self._table = StateTable(self.state.boards)
+        self.at: list[Placed | None] = [None] * len(residents)
+        self.on: list[list[int]] = [[] for _ in self.gpus]
+        self.bare_empty = [gpu.empty and not gpu.supply.blocked for gpu in self.gpus]
+        self.demands = [self.digest(each.placed.request) for each in residents]
+        self.columns = [self.column(demand) for demand in self.demands]
+        self.mib = _most_mib(residents)
+        self._undo: list[tuple[int | None, Placed, bool, Placed | None]] = []
+        self._settle()
+        self._rows = np.zeros(len(self.gpus), np.int64)
+        self._changed = set(range(len(self.gpus)))
+        self.free = np.array([_free(host) for host in self.hosts], np.int64).reshape(-1, 2)
+
+    def host(self, name: str) -> HostState:
+        """The host of that name."""
+        return self.hosts[self.numbers[name]]
+
+    def gpus_of(self, placed: Placed) -> tuple[int, ...]:
+        """The GPUs, each once, that its parts are on."""
+        found = (self._index[placed.host, part.gpu] for part in placed.assignments)
+        return tuple(dict.fromkeys(found))
+
+    def digest(self, request: VmSpec) -> Demand:
+        """What the request needs, with the fleet as it is."""
+        return self.state.digest(request, DEPTH)
+
+    def column(self, demand: Demand) -> int | None:
+        """Of a VM with one part; None where only the exact fit tells."""
+        return self._table.column(Part(demand.kinds[0], demand)) if demand.parts == 1 else None
+
+    def leads(self, column: int) -> NDArray[np.float64]:
+        """How well one part fits every GPU: lower is tighter, inf without room."""
+        # Most of what is tried is undone before anybody asks.
+        for gpu in self._changed:
+            self._rows[gpu] = self._table.row_of(self.gpus[gpu])
+        self._table.open_rows(dict.fromkeys(self._rows[gpu].item() for gpu in self._changed))
+        self._changed.clear()
+        found: NDArray[np.float64] = self._table.lead[DEPTH][self._rows, column]
+        return found
+
+    def units(self, number: int) -> int:
+        """Slots of GPUs that a resident takes."""
+        return sum(len(part.slots) for part in self.residents[number].placed.assignments)
+
+    def largest_first(self, number: int) -> tuple[float, ...]:
+        """Who is seated before whom: it is easier to find room for the small ones."""
+        return -self.units(number), -self.mib[number], number
+
+    # --- what is done, and undone ---
+
+    def mark(self) -> int:
+        """A point to come back to."""
+        return len(self._undo)
+
+    def back_to(self, mark: int) -> None:
+        """As it was at ``mark``."""
+        while len(self._undo) > mark:
+            number, placed, came, before = self._undo.pop()
+            self._apply(number, placed, comes=not came)
+            if number is not None:
+                self.at[number] = before
+
+    def lift(self, number: int) -> Placed:
+        """Take a resident off the floor; what it held."""
+        placed = self.at[number]
+        assert placed is not None
+        self._do(number, placed, comes=False)
+        return placed
+
+    def put(self, placed: Placed, number: int | None = None) -> None:
+        """Put a lifted resident, or somebody new, where there is a place for it."""
+        self._do(number, placed, comes=True)
+
+    def _do(self, number: int | None, placed: Placed, *, comes: bool) -> None:
+        before = None if number is None else self.at[number]
+        self._undo.append((number, placed, comes, before))
+        self._apply(number, placed, comes=comes)
+        if number is not None:
+            self.at[number] = placed if comes else None
+
+    def _apply(self, number: int | None, placed: Placed, *, comes: bool) -> None:
+        host = self.host(placed.host)
+        demand = self.digest(placed.request) if number is None else self.demands[number]
+        if comes:
+            commit(self.state, host, self._made(placed), demand)
+        else:
+            release(self.state, host, placed, demand)
+        self._changed.update(self.gpus_of(placed))
+        self.free[host.order] = _free(host)
+
+    def _made(self, placed: Placed) -> Placed:
+        """A GPU instance that several may share is made by whoever comes first."""
+        made = (part.offer.instance for part in placed.assignments)
+        if all(each is None or each.per_instance == 1 for each in made):
+            return placed
+        parts = tuple(self._part(placed.host, part) for part in placed.assignments)
+        return replace(placed, assignments=parts)
+
+    def _part(self, host: str, part: Assignment) -> Assignment:
+        grid = self.gpus[self._index[host, part.gpu]].grid
+        slots = mask_of(part.slots)
+        there = any(each.offers(part.offer, slots, part.start) for each in grid.instances)
+        return replace(part, make_instance=part.offer.instance is not None and not there)
+
+    def _settle(self) -> None:
+        """Everybody where they are, those first who made what others are in."""
+
+        def makes(number: int) -> bool:
+            return any(p.make_instance for p in self.residents[number].placed.assignments)
+
+        for number in sorted(range(len(self.residents)), key=lambda n: not makes(n)):
+            placed = self.residents[number].placed
+            commit(self.state, self.host(placed.host), self._made(placed), self.demands[number])
+            self.at[number] = placed
+        for number, resident in enumerate(self.residents):
+            for gpu in self.gpus_of(resident.placed):
+                self.on[gpu].append(number)
+
+
+def _free(host: HostState) -> tuple[int, int]:
+    return host.free_vcpus, host.memory_mib
+
+
+def _most_mib(residents: Sequence[Resident]) -> list[int]:
+    """What the dearest move of each carries over."""
+    kinds: dict[int, frozenset[MoveRoute]] = {}  # of ways, which many residents share
+    for each in residents:
+        if id(each.ways) not in kinds:
+            kinds[id(each.ways)] = frozenset(each.ways.values())
+    return [_dearest(each, kinds[id(each.ways)]) for each in residents]
+
+
+def _dearest(resident: Resident, ways: frozenset[MoveRoute]) -> int:
+    used = _USED_MIB if resident.user else 0
+    every = ways if resident.within is None else ways | {resident.within}
+    return max(map(resident.mib, every), default=0) + used
+
+
+TIGHT = KEYS[DEPTH]
+
+
+def sit(
+    floor: MovableFleet, request: VmSpec, gpus: Collection[int], keys: Keys = TIGHT
+) -> Placed | None:
+    """The best place on these GPUs, all of one host; None where a rule refuses it."""
+    return _sit(floor, request, floor.digest(request), gpus, keys)
+
+
+def same_place(floor: MovableFleet, wanted: Placed) -> Placed | None:
+    """That place again, if it is free: any slots of the GPU where slots are merely counted."""
+    there = {(part.gpu, part.start) for part in wanted.assignments}
+
+    def elsewhere(gpu: GpuOccupancy, _offer: Offer, spot: Spot) -> Key:
+        return ((gpu.supply.id, spot.at) not in there,)
+
+    keys = Keys(elsewhere, lambda _host: (), places=True)
+    found = sit(floor, wanted.request, floor.gpus_of(wanted), keys)
+    if found is None or {(part.gpu, part.start) for part in found.assignments} != there:
+        return None
+    return found
+
+
+def reseat(fleet: Fleet, wanted: Placed) -> Placed | None:
+    """The same on a supply on which whoever wants it has nothing yet."""
+    return same_place(MovableFleet(fleet, ()), wanted)
+
+
+class MoveTargets:
+    """Seats on other GPUs for residents of a floor. ``closed[g]``: nobody sits down there.
+
+    ``looks`` counts what was looked at: the measure of effort.
+    """
+
+    def __init__(self, floor: MovableFleet) -> None:
+        self.closed = np.zeros(len(floor.gpus), bool)
+        self.looks = 0
+        self._floor = floor
+        self._reach: dict[int, NDArray[np.bool_]] = {}
+
+    def of(self, number: int) -> Iterator[Placed]:
+        """Places for a resident where its ways lead, the tightest first; none on a GPU that it is
+        on.
+        """
+        floor = self._floor
+        request = floor.residents[number].placed.request
+        together = request.affinity.together_with
+        demand = floor.digest(request) if together else floor.demands[number]
+        for gpus in self._candidates(number, demand):
+            self.looks += 1
+            found = _sit(floor, request, demand, gpus, TIGHT)
+            if found is not None:
+                yield found
+
+    def _candidates(self, number: int, demand: Demand) -> Iterator[Sequence[int]]:
+        floor, column = self._floor, self._floor.columns[number]
+        reach = self._hosts(number, demand)
+        closed = self.closed.copy()
+        closed[list(floor.gpus_of(floor.residents[number].placed))] = True
+        if column is None:
+            for host in np.flatnonzero(reach).tolist():
+                yield np.flatnonzero((floor.host_of == host) & ~closed).tolist()
+            return
+        lead = floor.leads(column)
+        lead[closed | ~reach[floor.host_of]] = np.inf
+        most = int(np.isfinite(lead).sum())
+        if most:
+            # Mostly the first one will do.
+            yield (int(lead.argmin()),)
+            yield from ((gpu,) for gpu in np.argsort(lead, kind="stable")[1:most].tolist())
+
+    def _hosts(self, number: int, demand: Demand) -> NDArray[np.bool_]:
+        floor, resident = self._floor, self._floor.residents[number]
+        reach = self._reach.get(id(resident.ways))
+        if reach is None:
+            reach = np.array([host.name in resident.ways for host in floor.hosts], bool)
+            self._reach[id(resident.ways)] = reach
+        found: NDArray[np.bool_] = reach.copy()
+        found[floor.numbers[resident.placed.host]] = resident.within is not None
+        found &= floor.free[:, 0] >= demand.vcpus
+        found &= floor.free[:, 1] >= demand.memory_mib
+        return found
+
+
+def _sit(
+    floor: MovableFleet, request: VmSpec, demand: Demand, gpus: Collection[int], keys: Keys
+) -> Placed | None:
+    chosen = [floor.gpus[gpu] for gpu in gpus]
+    if not chosen:
+        return None
+    host = floor.host(chosen[0].host)
+    if refuse_host(host, demand) is not None:
+        return None
+    fits = []
+    for node in nodes_to_try(host, demand):
+        near = {id(gpu) for gpu in gpus_near(host, demand, node)}
+        only = [gpu for gpu in chosen if id(gpu) in near]
+        fits += [fit] if (fit := fit_on(host, demand, node, keys, only)) else []
+    if not fits and demand.numa is not NumaPolicy.REQUIRE:
+        fits += [fit] if (fit := fit_on(host, demand, None, keys, chosen)) else []
+    return proposal(min(fits, key=lambda fit: fit.score), request, demand) if fits else None

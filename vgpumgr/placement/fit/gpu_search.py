@@ -1,0 +1,189 @@
+"""Search for the GPUs of all parts of one VM: best choice first, with bounded backtracking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vgpumgr.model.placement import Reason
+from vgpumgr.model.supply import Offer
+from vgpumgr.placement.fit.gpu_rules import judge, room
+from vgpumgr.placement.fit.nvswitch_partitions import PartitionChoice, partition_choices
+from vgpumgr.placement.fit.policy_keys import Key, Keys
+from vgpumgr.placement.resources.demand import Demand, PartKind, rank, whole
+from vgpumgr.placement.resources.gpu_slots import Spot
+from vgpumgr.placement.resources.gpu_state import Family, GpuOccupancy
+from vgpumgr.placement.resources.host_state import HostState
+
+Place = tuple[str, int]
+"""A GPU and a mask of its slots."""
+
+SEARCH_STEPS = 500
+"""Trials per host for a VM that mixes kinds of GPU parts. Requests of one kind need no search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One GPU part: the GPU, what it makes and where, and how good a choice it was."""
+
+    gpu: GpuOccupancy
+    kind: PartKind
+    offer: Offer
+    spot: Spot
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Parts for one VM, and the NVSwitch partition of its whole GPUs where there is one."""
+
+    picks: tuple[Pick, ...]
+    way: PartitionChoice
+
+    @property
+    def key(self) -> tuple[Key, ...]:
+        """Comparable among choices for equal demands; lower is better."""
+        kinds = [kind.key for kind in self.way.demand.kinds]
+        picks = self.picks
+        if len(kinds) > 1:
+            picks = tuple(sorted(picks, key=lambda pick: kinds.index(pick.kind.key)))
+        return ((self.way.broken,), *(pick.key for pick in picks))
+
+
+def pick_gpus(
+    host: HostState,
+    gpus: Sequence[GpuOccupancy],
+    demand: Demand,
+    keys: Keys,
+    *,
+    mixing: bool = False,
+) -> Picked | None:
+    """The best choice among ``gpus`` of ``host``; ``mixing`` leaves out what vGPUs must share."""
+    for way in partition_choices(host, gpus, demand):
+        if len(demand.kinds) > 1 and not _each_kind_has_room(gpus, way.demand):
+            continue
+        found = [
+            Picked(picks, way)
+            for family in ([None] if mixing else families(gpus, way.demand))
+            if (picks := _GpuSearch(gpus, way, family, keys).run()) is not None
+        ]
+        if found:
+            return min(found, key=lambda picked: picked.key)
+    return None
+
+
+def families(gpus: Iterable[GpuOccupancy], demand: Demand) -> list[Family | None]:
+    """What the vGPUs of the VM may all be; [None] where nothing has to be the same.
+
+    Board model and series must agree (source: NVIDIA AI Enterprise documentation, multi-vGPU).
+    """
+    if demand.vgpus < 2:
+        return [None]
+    made = (
+        gpu.family(offer) for gpu in gpus for kind in demand.kinds for offer in gpu.matching(kind)
+    )
+    return list(dict.fromkeys(family for family in made if family)) or [None]
+
+
+def _each_kind_has_room(gpus: Sequence[GpuOccupancy], demand: Demand) -> bool:
+    """A quick no. By size the parts are not of one offer, and their number says little."""
+    return all(
+        sum(room(gpu, kind, demand) for gpu in gpus) >= kind.count
+        for kind in demand.kinds
+        if kind.profile
+    )
+
+
+class _GpuSearch:
+    """One attempt with what the way and the family leave."""
+
+    def __init__(
+        self, gpus: Sequence[GpuOccupancy], way: PartitionChoice, family: Family | None, keys: Keys
+    ) -> None:
+        self._gpus = gpus
+        self._way = way
+        self._family = family
+        self._key = keys.gpu
+        self._places = keys.places
+        self._steps = SEARCH_STEPS
+
+    def run(self) -> tuple[Pick, ...] | None:
+        kinds = self._way.demand.kinds
+        if len(kinds) > 1:
+            if not all(self._choices(kind, best_only=True) for kind in kinds):
+                return None
+            kinds = tuple(sorted(kinds, key=self._largest_first))
+        elif kinds and kinds[0].whole:
+            return self._whole(kinds[0])
+        return self._run([kind for kind in kinds for _ in range(kind.count)], frozenset())
+
+    def _whole(self, kind: PartKind) -> tuple[Pick, ...] | None:
+        """Whole GPUs alone: none takes room from another."""
+        picks = self._choices(kind, best_only=False)[: kind.count]
+        return tuple(picks) if len(picks) == kind.count else None
+
+    def _largest_first(self, kind: PartKind) -> tuple[bool, int]:
+        """What takes the most room finds it while there is some."""
+        units = (gpu.matching(kind)[0].units for gpu in self._gpus if gpu.matching(kind))
+        return not kind.whole, -max(units, default=0)
+
+    def _run(self, parts: Sequence[PartKind], tried: frozenset[Place]) -> tuple[Pick, ...] | None:
+        """``tried``: a part of this kind was there, and nothing came of it."""
+        if not parts:
+            return ()
+        # Parts of the last kind never take room from each other in a way that matters.
+        for choice in self._choices(parts[0], best_only=parts[0] == parts[-1]):
+            place = choice.gpu.supply.id, choice.spot.slots
+            if place in tried:
+                continue
+            self._steps -= 1
+            if self._steps < 0:
+                return None
+            rest = self._after(choice, parts, tried)
+            if rest is not None:
+                return (choice, *rest)
+            tried |= {place}
+        return None
+
+    def _after(
+        self, choice: Pick, parts: Sequence[PartKind], tried: frozenset[Place]
+    ) -> tuple[Pick, ...] | None:
+        """The rest of the parts, with the choice made for the first."""
+        if len(parts) == 1:
+            return ()
+        taken = choice.gpu.take(choice.offer, choice.spot)
+        rest = self._run(parts[1:], tried if parts[0] == parts[1] else frozenset())
+        choice.gpu.give_back(taken)
+        return rest
+
+    def _choices(self, kind: PartKind, *, best_only: bool) -> list[Pick]:
+        """All choices for one part, best first, or the best alone."""
+        picks = [pick for gpu in self._gpus for pick in self._on(gpu, kind, best_only=best_only)]
+        if best_only:
+            return [min(picks, key=_by_key)] if picks else []
+        return sorted(picks, key=_by_key)
+
+    def _on(self, gpu: GpuOccupancy, kind: PartKind, *, best_only: bool) -> list[Pick]:
+        for offer in gpu.matching(kind):
+            if not self._may(gpu, offer):
+                continue
+            verdict = judge(gpu, offer, self._way.demand.vgpus)
+            if not isinstance(verdict, Reason):
+                # By name one offer is as good as another; by size the smaller is better.
+                size = () if kind.profile else rank(offer)
+                spots = verdict[:1] if best_only and not self._places else verdict
+                return [
+                    Pick(gpu, kind, offer, spot, size + self._key(gpu, offer, spot))
+                    for spot in spots
+                ]
+        return []
+
+    def _may(self, gpu: GpuOccupancy, offer: Offer) -> bool:
+        if whole(offer):
+            return self._way.gpus is None or gpu.supply.id in self._way.gpus
+        family = gpu.family(offer) if self._family else None
+        return family is None or family == self._family
+
+
+def _by_key(pick: Pick) -> Key:
+    return pick.key

@@ -1,0 +1,206 @@
+"""Rules a host must pass before its GPUs are looked at, in the order they are tried.
+
+Each rule returns None, or the Reason with its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vgpumgr.model.formats import told_apart
+from vgpumgr.model.placement import Reason
+from vgpumgr.placement.resources.demand import Demand, Labels, matches
+from vgpumgr.placement.resources.host_state import HostState
+
+
+def refuse_host(host: HostState, demand: Demand) -> Reason | None:
+    """The first rule that fails, or None."""
+    return (
+        blocked(host)
+        or name_taken(host, demand)
+        or among_hosts(host, demand)
+        or host_labels(host, demand)
+        or together(host, demand)
+        or apart(host, demand)
+        or networks(host, demand)
+        or bridges(host, demand)
+        or pools(host, demand)
+        or images(host, demand)
+        or vcpus(host, demand)
+        or memory(host, demand)
+        or hugepages(host, demand)
+        or pinned_cpus(host, demand)
+        or any_gpu(host, demand)
+    )
+
+
+def refuse_always(host: HostState, demand: Demand) -> Reason | None:
+    """Of these rules, those that no placement on the host changes and that ignore its name."""
+    return (
+        blocked(host)
+        or name_taken(host, demand)
+        or host_labels(host, demand)
+        or networks(host, demand)
+        or bridges(host, demand)
+        or pools(host, demand)
+        or images(host, demand)
+        or any_gpu(host, demand)
+    )
+
+
+def refuse_company(host: HostState, demand: Demand) -> Reason | None:
+    """Of these rules, those about the VMs that are there."""
+    return together(host, demand) or apart(host, demand)
+
+
+def blocked(host: HostState) -> Reason | None:
+    """Cordoned, unreachable, without a helper: the supply says it in a sentence."""
+    if not host.supply.blocked:
+        return None
+    return _no(host, "host-blocked", f"{host.name}: {host.supply.blocked}")
+
+
+def name_taken(host: HostState, demand: Demand) -> Reason | None:
+    """libvirt takes a name once: a foreign domain that has it stays."""
+    if not demand.name or demand.name not in host.supply.foreign_domains:
+        return None
+    text = f"{host.name} has a foreign domain named {demand.name}"
+    return _no(host, "name-taken", text, domain=demand.name)
+
+
+def among_hosts(host: HostState, demand: Demand) -> Reason | None:
+    """The request names the hosts it may run on."""
+    if not demand.hosts or host.name in demand.hosts:
+        return None
+    wanted = ", ".join(demand.hosts)
+    return _no(
+        host,
+        "affinity-hosts",
+        f"{host.name} is excluded by affinity (hosts: {wanted})",
+        wanted=wanted,
+    )
+
+
+def host_labels(host: HostState, demand: Demand) -> Reason | None:
+    """The request wants a host with certain labels."""
+    if not demand.host_labels or matches(demand.host_labels, host.supply.labels):
+        return None
+    wanted, has = _pairs(demand.host_labels), _pairs(host.supply.labels.items())
+    text = f"{host.name} has labels {has or '(none)'}, {wanted} is needed"
+    return _no(host, "host-labels", text, wanted=wanted, has=has)
+
+
+def together(host: HostState, demand: Demand) -> Reason | None:
+    """A VM of the wanted group must be on the host, unless this VM founds the group."""
+    if not demand.together_with or demand.founding:
+        return None
+    if host.company.matching(demand.together_with):
+        return None
+    wanted = _pairs(demand.together_with)
+    text = f"none of the {host.company.vms} VMs on {host.name} has {wanted} (together_with)"
+    return _no(host, "together-with", text, wanted=wanted, vms=host.company.vms)
+
+
+def apart(host: HostState, demand: Demand) -> Reason | None:
+    """No VM with the shunned labels may be on the host."""
+    found = host.company.matching(demand.apart_from) if demand.apart_from else 0
+    if not found:
+        return None
+    shunned = _pairs(demand.apart_from)
+    text = f"{host.name} already has {found} with {shunned} (apart_from)"
+    return _no(host, "apart-from", text, shunned=shunned, found=found)
+
+
+def networks(host: HostState, demand: Demand) -> Reason | None:
+    """Every libvirt network must exist on the host."""
+    return _missing(host, "network", demand.networks, host.supply.networks)
+
+
+def bridges(host: HostState, demand: Demand) -> Reason | None:
+    """Every bridge must exist on the host."""
+    return _missing(host, "bridge", demand.bridges, host.supply.bridges)
+
+
+def pools(host: HostState, demand: Demand) -> Reason | None:
+    """Every storage pool must exist on the host (volumes are thin: space is no rule)."""
+    return _missing(host, "storage pool", demand.pools, host.supply.pools)
+
+
+def images(host: HostState, demand: Demand) -> Reason | None:
+    """Of an image that the fleet keeps in copies, one must be there, and of a bare volume that was
+    looked for; others are not known.
+    """
+    for pool, volume in demand.images:
+        has = host.supply.images.get(volume)
+        if has is not None and pool not in has:
+            image = volume.rpartition("-")[0] if "@" in volume else volume
+            text = f"{host.name} has no copy of image {image} in storage pool {pool!r}"
+            return _no(host, "image", text, image=image, pool=pool)
+    return None
+
+
+def vcpus(host: HostState, demand: Demand) -> Reason | None:
+    """Enough vCPUs, overcommit included."""
+    need, free = demand.vcpus, host.free_vcpus
+    if free >= need:
+        return None
+    text = f"{host.name} has {max(free, 0)} vCPUs free, {need} are needed"
+    return _no(host, "vcpus", text, need=need, free=free)
+
+
+def memory(host: HostState, demand: Demand) -> Reason | None:
+    """Enough ordinary memory."""
+    need, free = demand.memory_mib, host.memory_mib
+    if free >= need:
+        return None
+    there, asked = told_apart(max(free, 0), need)
+    text = f"{host.name} has {there} of memory free, {asked} is needed"
+    return _no(host, "memory", text, need_mib=need, free_mib=free)
+
+
+def hugepages(host: HostState, demand: Demand) -> Reason | None:
+    """Enough huge pages of the wanted size, on all nodes together."""
+    need, free = demand.pages, host.free_pages(demand.hugepage_kib)
+    if not need or free >= need:
+        return None
+    size = demand.hugepage_kib
+    text = f"{host.name} has {free} huge pages of {size} KiB free, {need} are needed"
+    return _no(host, "hugepages", text, need=need, free=free, page_kib=size)
+
+
+def pinned_cpus(host: HostState, demand: Demand) -> Reason | None:
+    """Enough CPUs that no VM is pinned to, on all nodes together."""
+    need = demand.vcpus
+    if not demand.pin_cpus or (free := host.free_cpus()) >= need:
+        return None
+    text = f"{host.name} has {free} CPUs that no VM is pinned to, {need} are needed"
+    return _no(host, "pinned-cpus", text, need=need, free=free)
+
+
+def any_gpu(host: HostState, demand: Demand) -> Reason | None:
+    """A VM with GPU parts needs a host with GPUs."""
+    if host.supply.gpus or not demand.kinds:
+        return None
+    return _no(host, "no-gpu", f"{host.name} has no GPU, {demand.parts} needed", need=demand.parts)
+
+
+def _missing(
+    host: HostState, what: str, wanted: tuple[str, ...], has: Iterable[str]
+) -> Reason | None:
+    if not wanted:
+        return None
+    known = set(has)
+    for name in wanted:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            text = f"{host.name} has no {what} {name!r} (it has: {there})"
+            return _no(host, what.replace(" ", "-"), text, missing=name, has=there)
+    return None
+
+
+def _no(host: HostState, code: str, text: str, **facts: int | str) -> Reason:
+    return Reason(code=code, host=host.name, text=text, facts=facts)
+
+
+def _pairs(labels: Labels | Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in labels)

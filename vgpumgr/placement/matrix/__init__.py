@@ -1,1 +1,0 @@
-"""Every type of request against every host: what fits and how well, re-scored host by host."""

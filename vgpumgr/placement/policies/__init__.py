@@ -1,1 +1,0 @@
-"""What is better among placements that fit."""

@@ -1,0 +1,178 @@
+"""Starts one waiting VM, or a group that starts together, or returns why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vgpumgr.model.placement import Placed
+from vgpumgr.model.queue import QueueRules, QueueStart, RunningVm, WaitingVm, WaitReason
+from vgpumgr.model.quota import Excess, excess_text
+from vgpumgr.model.words import span_words
+from vgpumgr.placement.queue import queue_accounts
+from vgpumgr.placement.queue.backfill import BackfillReservations
+from vgpumgr.placement.queue.preemption import Eviction, least_evicted, work_lost
+from vgpumgr.placement.queue.queue_accounts import QueueAccounts
+from vgpumgr.placement.queue.tenant_shares import amount_of
+
+
+@dataclass(frozen=True, slots=True)
+class StartRefusal:
+    """``whatever``: it would have been refused however short it were. ``room``: it is room that it
+    lacks, so keeping some for it helps.
+    """
+
+    why: WaitReason
+    text: str
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    whatever: bool = True
+    room: bool = False
+
+
+def owner_of(each: WaitingVm) -> str:
+    """The name under which room is kept: its own, or that of those it starts together with."""
+    together = each.terms.together
+    return f"{each.vm.tenant}/{together}" if together else each.vm.name
+
+
+class VmStarter:
+    """What is started changes the books at once."""
+
+    def __init__(
+        self, books: QueueAccounts, promises: BackfillReservations, rules: QueueRules
+    ) -> None:
+        self._books, self._promises, self._rules = books, promises, rules
+
+    def start(self, unit: Sequence[WaitingVm], now: float) -> list[QueueStart] | StartRefusal:
+        """All of them, or none and why the first that has no place has none."""
+        starts: list[QueueStart] = []
+        stopped: list[list[RunningVm]] = []
+        for each in unit:
+            found = self._start(each, now)
+            if isinstance(found, StartRefusal):
+                self._undo(starts, stopped)
+                return _for_all(found, each, unit, len(starts))
+            starts.append(found[0])
+            stopped.append(found[1])
+        for start in starts:
+            self._promises.joined(start.placed, owner_of(unit[0]))
+        return starts
+
+    def quota(self, each: WaitingVm) -> StartRefusal | None:
+        """Why its tenant may not have it now, wherever it goes."""
+        least = self._books.sizes.least(self._books.ground.demand(each.vm))
+        excess = self._books.tenants.excess(each.vm.tenant, least)
+        if not excess:
+            return None
+        never = self._books.tenants.beyond(each.vm.tenant, least)
+        return StartRefusal(
+            WaitReason.NEVER if never else WaitReason.QUOTA, _quota_text(never or excess)
+        )
+
+    def _start(
+        self, each: WaitingVm, now: float
+    ) -> tuple[QueueStart, list[RunningVm]] | StartRefusal:
+        refused = self.quota(each) or self._lane(each)
+        if refused:
+            return refused
+        found = self._place(each, now)
+        eviction = None
+        if isinstance(found, StartRefusal):
+            eviction = self._evict(each, now)
+            if eviction is None:
+                return found
+            found = eviction.placed
+        refused = self._may_have(each, found)
+        if refused:
+            return refused
+        stopped = [self._books.end(name) for name in (eviction.victims if eviction else ())]
+        self._books.start(RunningVm(placed=found, since=now, terms=each.terms))
+        names = tuple(victim.vm.name for victim in stopped)
+        return QueueStart(waiting=each, placed=found, preempts=names), stopped
+
+    def _place(self, each: WaitingVm, now: float) -> Placed | StartRefusal:
+        """Where nobody else has a promise; else beside one that stays true."""
+        owner = owner_of(each)
+        kept_for = {h: p for h, p in self._promises.of_host.items() if p.owner != owner}
+        decision = self._books.placer.decide(each.vm, explain=False, avoid=kept_for)
+        if isinstance(decision, Placed):
+            return decision
+        runtime = each.terms.runtime_s
+        ends_by = None if runtime is None else now + runtime
+        in_the_way = None
+        for host, promise in kept_for.items():
+            beside = self._books.ground.fit((each.vm,), host)
+            if beside is None:
+                continue
+            if self._promises.allows(beside[0], ends_by):
+                return beside[0]
+            in_the_way = promise
+        if in_the_way is None:
+            return StartRefusal(WaitReason.ROOM, "no host has enough free capacity", room=True)
+        text = f"it fits on {in_the_way.host}, where capacity is reserved for {in_the_way.owner}"
+        facts = {"host": in_the_way.host, "kept_for": in_the_way.owner}
+        return StartRefusal(WaitReason.HELD_FOR_OTHERS, text, facts, whatever=False, room=True)
+
+    def _evict(self, each: WaitingVm, now: float) -> Eviction | None:
+        victims = list(self._victims(each))
+        if not victims:
+            return None
+        owner = owner_of(each)
+        barred = {h for h, p in self._promises.of_host.items() if p.owner != owner}
+
+        def cost(victim: RunningVm) -> float:
+            return work_lost(victim, now, self._rules)
+
+        return least_evicted(self._books.ground, each.vm, victims, cost, barred)
+
+    def _victims(self, each: WaitingVm) -> Iterator[RunningVm]:
+        """Spot VMs of lower priority; of any where it claims what its tenant has reserved."""
+        if not self._books.spot:
+            return
+        any_spot = not each.terms.spot and queue_accounts.claims_reserved(self._books, each.vm)
+        for victim in self._books.spot.values():
+            if any_spot or victim.terms.priority < each.terms.priority:
+                yield victim
+
+    def _may_have(self, each: WaitingVm, placed: Placed) -> StartRefusal | None:
+        """What only its place can tell: how large its parts are, and whose room it takes."""
+        excess = self._books.tenants.excess(each.vm.tenant, amount_of(placed))
+        if excess:
+            return StartRefusal(WaitReason.QUOTA, _quota_text(excess))
+        if each.terms.spot:
+            return None
+        tenant = queue_accounts.encroached_tenant(self._books, placed)
+        if not tenant:
+            return None
+        text = f"its capacity is reserved for tenant {tenant}; only spot VMs may use it"
+        return StartRefusal(WaitReason.HELD_FOR_OTHERS, text, {"tenant": tenant})
+
+    def _lane(self, each: WaitingVm) -> StartRefusal | None:
+        least = self._books.sizes.least(self._books.ground.demand(each.vm))
+        if self._books.lanes.allows(each.terms, least):
+            return None
+        share, short_s = self._rules.kept_for_short, self._rules.short_s
+        text = (
+            f"{share:.0%} of the fleet is reserved for VMs that run at most {span_words(short_s)}"
+        )
+        return StartRefusal(WaitReason.HELD_FOR_OTHERS, text, {"short_s": short_s}, whatever=False)
+
+    def _undo(self, starts: Sequence[QueueStart], stopped: Sequence[Sequence[RunningVm]]) -> None:
+        for start, victims in zip(reversed(starts), reversed(stopped), strict=True):
+            self._books.end(start.placed.request.name)
+            for victim in reversed(victims):
+                self._books.start(victim)
+
+
+def _for_all(
+    refusal: StartRefusal, each: WaitingVm, unit: Sequence[WaitingVm], fit: int
+) -> StartRefusal:
+    if len(unit) == 1 or refusal.why is WaitReason.NEVER:
+        return refusal
+    text = f"{fit} of the {len(unit)} VMs of {each.terms.together} could start; {each.vm.name}: "
+    facts = {**refusal.facts, "could_start": fit, "members": len(unit)}
+    return replace(refusal, why=WaitReason.TOGETHER, text=text + refusal.text, facts=facts)
+
+
+def _quota_text(excess: Sequence[Excess]) -> str:
+    return "; ".join(map(excess_text, excess))

@@ -1,0 +1,1 @@
+"""What placement counts: demands, and working copies of hosts, GPUs and their slots."""

@@ -1,1 +1,0 @@
-"""Hard constraints, each in one place: None, or a Reason with its numbers."""

@@ -1,0 +1,1 @@
+"""Scores of every request type on every host, re-scored only on hosts that change."""

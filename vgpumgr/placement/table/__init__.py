@@ -1,1 +1,0 @@
-"""What GPUs can hold, by state: numbers that the rules give, worked out once."""

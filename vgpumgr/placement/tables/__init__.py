@@ -1,0 +1,1 @@
+"""Tables of numbers: states of GPUs, hosts as rows, request types as columns."""

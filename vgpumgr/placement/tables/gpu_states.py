@@ -1,0 +1,235 @@
+"""The table of GPU states: per state how much of each part fits, and the state after it.
+
+A row is a state of a GPU (what it makes, and what lies on it), shared by all GPUs of the fleet
+that are in it; a column is a part that some request asks for. Rows are worked out when first
+met, by the rules themselves; where units alone tell states apart, in closed form
+(``SlotCountStates``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgpumgr.model.supply import GpuSupply, Offer
+from vgpumgr.placement.fit.gpu_rules import first_fit, places, room
+from vgpumgr.placement.fit.policy_keys import BREADTH, DEPTH, KEYS, packed_key
+from vgpumgr.placement.resources.demand import surplus
+from vgpumgr.placement.resources.gpu_slots import Spot
+from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
+from vgpumgr.placement.tables.state_keys import (
+    Part,
+    PartColumns,
+    SlotCountStates,
+    counts_slots_only,
+    state_key,
+)
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def grown(array: NDArray[_Scalar], shape: tuple[int, ...], fill: float = 0) -> NDArray[_Scalar]:
+    """``array`` itself where it has the shape's room, else a larger copy."""
+    if all(has >= need for has, need in zip(array.shape, shape, strict=True)):
+        return array
+    wider = tuple(
+        has if has >= need else max(need, has + has // 4 + 8)
+        for has, need in zip(array.shape, shape, strict=True)
+    )
+    larger = np.full(wider, fill, array.dtype)
+    larger[tuple(slice(0, has) for has in array.shape)] = array
+    return larger
+
+
+NOTHING = 0
+"""The row of a GPU that is not there, or that nothing may be placed on."""
+
+MILLI = 1000.0
+"""A whole GPU, in the unit of ``free``: boards of different sizes weigh alike."""
+
+LED = (BREADTH, DEPTH)
+
+
+class StateTable:
+    """``room[row, column]``, ``after[row, column]`` (a row), ``free[row]`` in thousandths of a GPU.
+
+    ``units`` are the free units as they are; ``lead[policy][row, column]`` is the packed key of
+    the GPU under that policy, inf without room. ``surplus[row, column]`` is what more than was
+    asked for a part by size takes there, as it costs. Where there are several places for a
+    part, ``after`` is for the one that the rules name first. ``keys[row]`` is the key of a state
+    that is not told apart by its units alone. ``room`` holds for every row; the rest of columns
+    only for rows that ``open_rows`` was asked for.
+    """
+
+    def __init__(self, boards: BoardBook) -> None:
+        self.parts = PartColumns()
+        self.rows = 1
+        self.room = np.zeros((64, 8), np.int32)
+        self.after = np.zeros((64, 8), np.int32)
+        self.free = np.zeros(64, np.float64)
+        self.units = np.zeros(64, np.int64)
+        self.lead = {policy: np.full((64, 8), np.inf) for policy in LED}
+        self.surplus = np.zeros((64, 8), np.float64)
+        self._boards = boards
+        self.keys: dict[int, Hashable] = {}
+        self._choices: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._known: dict[Hashable, int] = {}
+        self._samples: dict[int, GpuOccupancy] = {}
+        self._roomed: dict[int, int] = {}
+        self._opened: dict[int, int] = {}
+        self._ladders: dict[Hashable, SlotCountStates] = {}
+
+    # --- rows ---
+
+    def row_of(self, gpu: GpuOccupancy) -> int:
+        """The row of the GPU as it is now."""
+        if gpu.row is None or gpu.row[0] is not self:
+            gpu.row = self, self._find(gpu)
+        return gpu.row[1]
+
+    def row_of_supply(self, supply: GpuSupply) -> int:
+        """The row of a GPU as it was found."""
+        return self.row_of(GpuOccupancy("", supply, self._boards))
+
+    def sample(self, row: int) -> GpuOccupancy:
+        """A GPU in that state, for rows that have a key."""
+        return self._samples[row]
+
+    def column(self, part: Part) -> int:
+        """The column of a part; room is known for all rows when this returns."""
+        before = len(self.parts)
+        column = self.parts.column(part.kind, part.demand)
+        if len(self.parts) > before:
+            self._widen()
+        return column
+
+    def open_rows(self, rows: Iterable[int]) -> None:
+        """Work out what these rows become with one more of each part."""
+        for row in rows:
+            if self._opened.get(row, 0) < len(self.parts) and row in self._samples:
+                self._open(row)
+
+    def choices(self, row: int, column: int) -> tuple[int, ...]:
+        """What an opened row with room may become, by place, the one that the rules name first."""
+        if row not in self._samples:
+            return (int(self.after[row, column]),)
+        found = self._choices.get((row, column))
+        if found is None:
+            gpu, part = self._samples[row], self.parts.all[column]
+            there = places(gpu, part.kind, part.demand)
+            assert there is not None, "asked for a row without room"
+            found = tuple(self.after_spot(gpu, there[0], spot) for spot in there[1])
+            self._choices[row, column] = found
+        return found
+
+    def after_spot(self, gpu: GpuOccupancy, offer: Offer, spot: Spot) -> int:
+        """The row that the GPU is in with one more of ``offer`` at ``spot``."""
+        before = gpu.take(offer, spot)
+        row = self.row_of(gpu)
+        gpu.give_back(before)
+        return row
+
+    def _find(self, gpu: GpuOccupancy) -> int:
+        if gpu.supply.blocked:
+            return NOTHING
+        ladder = self._ladder(gpu)
+        row = ladder.row(gpu) if ladder else None
+        return row if row is not None else self._row(gpu)
+
+    def _row(self, gpu: GpuOccupancy) -> int:
+        key = state_key(gpu)
+        row = self._known.get(key)
+        if row is None:
+            row = self._known[key] = self._add(1)
+            self.keys[row] = key
+            self._samples[row] = gpu.copy()
+            self._measure(row, gpu.free_units, gpu.supply.units)
+            self._fill_room(row)
+        return row
+
+    def _add(self, count: int) -> int:
+        first = self.rows
+        self.rows += count
+        self._grow()
+        return first
+
+    def _measure(self, row: int, free: int, units: int) -> None:
+        self.units[row] = free
+        self.free[row] = MILLI * free / units if units else 0.0
+
+    def _fill_room(self, row: int) -> None:
+        gpu = self._samples[row]
+        for column in range(self._roomed.get(row, 0), len(self.parts)):
+            part = self.parts.all[column]
+            self.room[row, column] = room(gpu, part.kind, part.demand)
+        self._roomed[row] = len(self.parts)
+
+    def _open(self, row: int) -> None:
+        gpu = self._samples[row]
+        for column in range(self._opened.get(row, 0), len(self.parts)):
+            if self.room[row, column]:
+                self._open_part(row, column, gpu, self.parts.all[column])
+        self._opened[row] = len(self.parts)
+
+    def _open_part(self, row: int, column: int, gpu: GpuOccupancy, part: Part) -> None:
+        found = first_fit(gpu, part.kind, part.demand)
+        assert found is not None, "opened a row without room"
+        after = self.after[row, column] = self.after_spot(gpu, *found)
+        extra = surplus(found[0], part.kind)
+        self.surplus[row, column] = extra * (self.free[row] - self.free[after])
+        for policy, lead in self.lead.items():
+            lead[row, column] = packed_key(policy, KEYS[policy].gpu(gpu, *found))
+
+    # --- ladders ---
+
+    def _ladder(self, gpu: GpuOccupancy) -> SlotCountStates | None:
+        supply = gpu.supply
+        if supply.same_size or supply.available or supply.instances:
+            return None
+        key = gpu.board.number, bool(supply.passthrough_blocked)
+        if key not in self._ladders:
+            if not counts_slots_only(gpu):
+                return None
+            self._ladders[key] = self._raise_ladder(gpu)
+        return self._ladders[key]
+
+    def _raise_ladder(self, gpu: GpuOccupancy) -> SlotCountStates:
+        goes_whole = gpu.board.makes_whole and not gpu.supply.passthrough_blocked
+        first = self._add(gpu.board.units + 2)
+        ladder = SlotCountStates(gpu.board, first, goes_whole=goes_whole)
+        self.units[first : ladder.end] = ladder.free()
+        self.free[first : ladder.end] = MILLI * ladder.free() / max(1, gpu.board.units)
+        for column, part in enumerate(self.parts.all):
+            self._fill_ladder(ladder, column, part)
+        return ladder
+
+    def _fill_ladder(self, ladder: SlotCountStates, column: int, part: Part) -> None:
+        rows = slice(ladder.first, ladder.end)
+        room, after, extra = ladder.fill(part)
+        self.room[rows, column], self.after[rows, column] = room, after
+        self.surplus[rows, column] = extra * (self.free[rows] - self.free[after])
+        for policy, lead in self.lead.items():
+            lead[rows, column] = np.where(self.room[rows, column] > 0, ladder.lead(policy), np.inf)
+
+    # --- growth ---
+
+    def _widen(self) -> None:
+        """A column more: ladders at once, other rows' room one by one."""
+        self._grow()
+        column = len(self.parts) - 1
+        for ladder in self._ladders.values():
+            self._fill_ladder(ladder, column, self.parts.all[column])
+        for row in self._samples:
+            self._fill_room(row)
+
+    def _grow(self) -> None:
+        shape = self.rows, len(self.parts)
+        self.room = grown(self.room, shape)
+        self.after = grown(self.after, shape)
+        self.surplus = grown(self.surplus, shape)
+        self.free = grown(self.free, shape[:1])
+        self.units = grown(self.units, shape[:1])
+        self.lead = {policy: grown(lead, shape, np.inf) for policy, lead in self.lead.items()}

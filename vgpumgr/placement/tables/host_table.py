@@ -1,0 +1,271 @@
+"""The table of hosts: free resources and GPU states as rows, host classes, and host filters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from vgpumgr.model.supply import GpuSupply, HostSupply, NumaSupply
+from vgpumgr.placement.fit.host_rules import refuse_always, refuse_company
+from vgpumgr.placement.resources.demand import Demand
+from vgpumgr.placement.resources.gpu_state import BoardBook
+from vgpumgr.placement.resources.host_state import HostState, NodeState
+from vgpumgr.placement.tables.gpu_states import StateTable
+from vgpumgr.placement.tables.request_types import Flags, Ints
+
+
+class HostClasses:
+    """``group[host]`` is a small number, equal for hosts whose digests are."""
+
+    def __init__(self, digests: Sequence[int]) -> None:
+        self._number: dict[int, int] = {}
+        self._hosts: Counter[int] = Counter()
+        self._spare: list[int] = []
+        self.digests = list(digests)
+        self.group: Ints = np.array([self._join(digest) for digest in digests], np.int64)
+
+    def put(self, host: int, digest: int) -> None:
+        """The host has changed to this digest."""
+        self._leave(self.digests[host])
+        self.digests[host] = digest
+        self.group[host] = self._join(digest)
+
+    def reorder(self, order: Ints) -> None:
+        """Put the hosts in another order."""
+        self.digests = [self.digests[number] for number in order.tolist()]
+        self.group = self.group[order]
+
+    def examples(self) -> Ints:
+        """By group a host of it, -1 for groups that are empty."""
+        found = np.full(len(self._number) + len(self._spare), -1)
+        found[self.group] = np.arange(len(self.group))
+        return found
+
+    def _join(self, digest: int) -> int:
+        self._hosts[digest] += 1
+        number = self._number.get(digest)
+        if number is None:
+            number = self._spare.pop() if self._spare else len(self._number)
+            self._number[digest] = number
+        return number
+
+    def _leave(self, digest: int) -> None:
+        self._hosts[digest] -= 1
+        if not self._hosts[digest]:
+            del self._hosts[digest]
+            self._spare.append(self._number.pop(digest))
+
+
+LOOSE, NOWHERE = -1, -2
+"""In ``node_of``: a GPU whose node is not known, and none, or one on no node of the host's."""
+
+
+class HostRows:
+    """One entry per host. ``rows`` [hosts × GPUs] are rows of the table, 0 where there is no GPU.
+
+    ``intricate`` hosts have NUMA nodes or NVSwitch partitions. ``node_memory`` and ``node_cpus``
+    [hosts × nodes] are what nodes have left, -1 where there is no such node; ``node_of``
+    [hosts × GPUs] is each GPU's node, as a position among its host's, LOOSE where it is not known.
+    ``most_cpu`` and ``width`` are the vCPUs and the GPUs of the largest host.
+    """
+
+    def __init__(self, hosts: Sequence[HostState], table: StateTable) -> None:
+        self.states = hosts
+        self._table = table
+        self._fresh: dict[Hashable, int] = {}
+        count = len(hosts)
+        self.width = max((len(host.supply.gpus) for host in hosts), default=0) or 1
+        self.cpu = np.array([host.free_vcpus for host in hosts], np.int64)
+        self.memory = np.array([host.memory_mib for host in hosts], np.int64)
+        self.rows = np.zeros((count, self.width), np.int64)
+        self.most_cpu = max([1, *(max(host.supply.vcpus, host.free_vcpus) for host in hosts)])
+        for number, host in enumerate(hosts):
+            gpus = host.supply.gpus
+            self.rows[number, : len(gpus)] = [self._first_row(gpu) for gpu in gpus]
+        self.units = table.units[self.rows].sum(axis=1)
+        most = max((len(host.supply.numa) for host in hosts), default=0)
+        self.node_memory = np.full((count, most), -1, np.int64)
+        self.node_cpus = np.full((count, most), -1, np.int64)
+        self.node_of = np.full((count, self.width if most else 0), NOWHERE, np.int8)
+        for number in range(count if most else 0):
+            self._place_gpus(number)
+            self._read_nodes(number)
+        self.intricate = np.array([_intricate(host.supply) for host in hosts], np.bool_)
+        self.alike = HostClasses([self._digest(number) for number in range(count)])
+
+    def reorder(self, order: Ints) -> None:
+        """Put the hosts in another order: their numbers until now, from the first on."""
+        self.states = [self.states[number] for number in order.tolist()]
+        self.cpu, self.memory = self.cpu[order], self.memory[order]
+        self.rows, self.units = self.rows[order], self.units[order]
+        self.intricate = self.intricate[order]
+        self.node_memory, self.node_cpus = self.node_memory[order], self.node_cpus[order]
+        self.node_of = self.node_of[order]
+        self.alike.reorder(order)
+
+    def update(self, number: int) -> None:
+        """Read the host anew."""
+        host = self.states[number]
+        self.cpu[number] = host.free_vcpus
+        self.memory[number] = host.memory_mib
+        row_of = self._table.row_of
+        rows = [row_of(gpu) for gpu in host.gpus]
+        if rows:
+            self.rows[number, : len(rows)] = rows
+            self.units[number] = self._table.units[self.rows[number]].sum()
+        self._read_nodes(number)
+        self.alike.put(number, self._digest(number))
+
+    def _digest(self, number: int) -> int:
+        """Equal for hosts on which every type scores alike, as far as rules for all hosts go."""
+        nodes = self.nodes(number)
+        rows = self.rows[number]
+        seen = self.cpu[number].tobytes() + self.memory[number].tobytes()
+        if not nodes:
+            return _digest(seen + np.sort(rows).tobytes())
+        seen += rows.tobytes() + self.node_of[number].tobytes()
+        seen += self.node_memory[number].tobytes() + self.node_cpus[number].tobytes()
+        free = [pages(node) for node in nodes]
+        return _digest(seen + repr(free).encode() if any(free) else seen)
+
+    def nodes(self, number: int) -> Sequence[NodeState | NumaSupply]:
+        """Its NUMA nodes as they are now."""
+        host = self.states[number]
+        return host.nodes if host.touched else host.supply.numa
+
+    def _place_gpus(self, number: int) -> None:
+        """Where GPUs are never changes; what nodes have left does."""
+        supply = self.states[number].supply
+        at = {node.id: position for position, node in enumerate(supply.numa)}
+        for column, gpu in enumerate(supply.gpus):
+            node = gpu.numa_node
+            self.node_of[number, column] = LOOSE if node is None else at.get(node, NOWHERE)
+
+    def _read_nodes(self, number: int) -> None:
+        for position, node in enumerate(self.nodes(number)):
+            self.node_memory[number, position] = memory(node)
+            self.node_cpus[number, position] = cpus(node)
+
+    def _first_row(self, gpu: GpuSupply) -> int:
+        """Untouched GPUs with the very same offers and slots are alike: the rest of them follow."""
+        odd = gpu.usages or gpu.instances or gpu.available or gpu.free_vfs
+        if odd:
+            return self._table.row_of_supply(gpu)
+        key = (
+            id(gpu.offers), id(gpu.free_slots), gpu.model, gpu.units, gpu.same_size,
+            bool(gpu.blocked), bool(gpu.passthrough_blocked), gpu.gpu_slices,
+        )  # fmt: skip
+        row = self._fresh.get(key)
+        if row is None:
+            row = self._fresh[key] = self._table.row_of_supply(gpu)
+        return row
+
+
+def _intricate(supply: HostSupply) -> bool:
+    """Whether more than the best GPU by itself decides what is best on the host."""
+    placed = any(gpu.numa_node is not None for gpu in supply.gpus)
+    return bool(supply.numa or supply.partitions or placed)
+
+
+def _digest(seen: bytes) -> int:
+    return int.from_bytes(blake2b(seen, digest_size=12).digest())
+
+
+def host_class(supply: HostSupply) -> Hashable:
+    """Equal for hosts that the rules which nothing changes cannot tell apart, but for names."""
+    return (
+        bool(supply.blocked), supply.foreign_domains, tuple(sorted(supply.labels.items())),
+        supply.networks, supply.bridges, tuple(sorted(supply.pools)),
+        frozenset(supply.images.items()), bool(supply.gpus),
+    )  # fmt: skip
+
+
+def cpus(node: NodeState | NumaSupply) -> int:
+    """How many CPUs no VM is pinned to."""
+    return len(node.cpus if isinstance(node, NodeState) else node.free_cpus)
+
+
+def memory(node: NodeState | NumaSupply) -> int:
+    """Its free memory in MiB."""
+    return node.memory_mib if isinstance(node, NodeState) else node.free_memory_mib
+
+
+def pages(node: NodeState | NumaSupply) -> list[tuple[int, int]]:
+    """Its free huge pages by size in KiB."""
+    free = node.pages if isinstance(node, NodeState) else node.free_hugepages
+    return sorted(free.items())
+
+
+_BOARDS = BoardBook()
+"""These rules do not look at GPUs."""
+
+
+class HostFilters:
+    """Labels, networks, pools, names, and for types with such wishes the VMs that are there."""
+
+    def __init__(self, hosts: Sequence[HostState]) -> None:
+        self._hosts = hosts
+        self._number = {host.name: number for number, host in enumerate(hosts)}
+        self._classes: dict[Hashable, int] = {}
+        self._class = np.zeros(len(hosts), np.int64)
+        self._example: list[HostState] = []
+        for number in range(len(hosts)):
+            self.renew(number)
+
+    def renew(self, number: int) -> None:
+        """The host's supply is another."""
+        supply = self._hosts[number].supply
+        key = host_class(supply)
+        if key not in self._classes:
+            self._classes[key] = len(self._classes)
+            self._example.append(HostState(supply, 0, _BOARDS))
+        self._class[number] = self._classes[key]
+
+    def reorder(self, hosts: Sequence[HostState], order: Ints) -> None:
+        """Put the hosts in another order."""
+        self._hosts = hosts
+        self._number = {host.name: number for number, host in enumerate(hosts)}
+        self._class = self._class[order]
+
+    def of(self, demand: Demand) -> Flags:
+        """The hosts that these rules leave to the type."""
+        found = self.always(demand)
+        if has_affinity(demand):
+            alone = np.array(
+                [not host.touched and not host.supply.vm_labels for host in self._hosts], np.bool_
+            )
+            empty = np.flatnonzero(found & alone)
+            # What holds for one host without VMs holds for all of them.
+            if len(empty) and not self._company(int(empty[0]), demand):
+                found[empty] = False
+            for host in np.flatnonzero(found & ~alone).tolist():
+                found[host] = self._company(host, demand)
+        return found
+
+    def always(self, demand: Demand) -> Flags:
+        """The same as far as rules go which no VM that comes or goes changes."""
+        classes = np.array([refuse_always(host, demand) is None for host in self._example], bool)
+        found: Flags = classes[self._class]
+        if demand.hosts:
+            named = np.zeros(len(found), bool)
+            named[[self._number[name] for name in demand.hosts if name in self._number]] = True
+            found &= named
+        return found
+
+    def on(self, number: int, demand: Demand) -> bool:
+        """Whether these rules leave the host to the type."""
+        host = self._hosts[number]
+        named = not demand.hosts or host.name in demand.hosts
+        return named and refuse_always(host, demand) is None and self._company(number, demand)
+
+    def _company(self, number: int, demand: Demand) -> bool:
+        """Whether the VMs on the host leave it to the type."""
+        return refuse_company(self._hosts[number], demand) is None
+
+
+def has_affinity(demand: Demand) -> bool:
+    """Whether it matters to the type which VMs are on a host."""
+    return bool(demand.together_with or demand.apart_from)

@@ -1,0 +1,72 @@
+"""The test driver's description of one simulated host: what ``test:///FILE`` reads."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+
+from lxml import etree
+
+from vgpumgr import virt
+from vgpumgr.model.sim_fleet import SimHost
+
+IMAGES = "/var/lib/libvirt/images"
+
+
+def connect(host: SimHost) -> virt.Libvirt:
+    """A test-driver connection that knows the host's pools and networks, and no domain."""
+    with tempfile.NamedTemporaryFile(suffix=".xml") as file:
+        file.write(node_xml(host))
+        file.flush()
+        return virt.open_uri(f"test://{file.name}")
+
+
+def pool_path(pool: str) -> str:
+    """Where a storage pool's volumes lie."""
+    return IMAGES if pool == "default" else f"/var/lib/libvirt/{pool}"
+
+
+def node_xml(host: SimHost) -> bytes:
+    """The file's content."""
+    node = etree.Element("node")
+    cpu = etree.SubElement(node, "cpu")
+    per_node = max(1, host.cpus // host.numa_nodes)
+    for name, value in {
+        "mhz": "2400",
+        "model": "x86_64",
+        "active": str(host.cpus),
+        "nodes": str(host.numa_nodes),
+        "sockets": "1",
+        "cores": str(per_node),
+        "threads": "1",
+    }.items():
+        etree.SubElement(cpu, name).text = value
+    etree.SubElement(node, "memory").text = str(host.memory_mib * 1024)
+    for index, name in enumerate(host.networks):
+        network = _named(node, "network", name)
+        etree.SubElement(network, "bridge", name=f"virbr{index}")
+    for name in host.pools:
+        _pool(node, name)
+    return etree.tostring(node)
+
+
+def pool_files(host: SimHost) -> dict[str, str]:
+    """libvirt's own definitions of the pools, by path, as the helper reads them."""
+    pools = ((name, _pool(etree.Element("none"), name)) for name in host.pools)
+    return {
+        f"/etc/libvirt/storage/{name}.xml": etree.tostring(pool).decode() for name, pool in pools
+    }
+
+
+def _pool(node: etree._Element, name: str) -> etree._Element:
+    pool = _named(node, "pool", name)
+    pool.set("type", "dir")
+    etree.SubElement(etree.SubElement(pool, "target"), "path").text = pool_path(name)
+    return pool
+
+
+def _named(node: etree._Element, kind: str, name: str) -> etree._Element:
+    element = etree.SubElement(node, kind)
+    etree.SubElement(element, "name").text = name
+    etree.SubElement(element, "uuid").text = str(uuid.uuid4())
+    return element

@@ -1,0 +1,206 @@
+"""The domains that the libvirt of one simulated host knows, and what each holds while it runs."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from vgpumgr import virt
+from vgpumgr.domainxml.libvirt_features import without_newer
+from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, LiveMove
+from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
+from vgpumgr.sim.libvirt.admission import admit, release
+from vgpumgr.sim.libvirt.domain_needs import Needs, read_needs, validated
+from vgpumgr.sim.libvirt.volume_files import VolumeFiles
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
+
+PIECES = 4
+"""A domain moves in so many pieces: between them one can look, cancel, or pull a plug."""
+
+
+NOBODY = GuestFacts(users=0)
+"""A guest that has just booted: nobody is logged in."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A domain's part in a move, for as long as ``client`` drives it.
+
+    ``left`` are the pieces that have not gone over; ``loaded``: the receiver has begun to take the
+    devices' state.
+    """
+
+    client: str
+    move: LiveMove
+    incoming: bool
+    left: int = PIECES
+    loaded: bool = False
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class Domain:
+    """``running`` is what it was started with, ``live`` as XML; None and empty while it is off.
+
+    ``viewers`` are QEMU's ends of connections to its VNC server. ``guest`` is what its guest would
+    tell: every simulated guest has an agent, which is heard where the domain has a channel for it.
+    """
+
+    xml: str
+    needs: Needs
+    autostart: bool = False
+    persistent: bool = True
+    running: Needs | None = None
+    live: str = ""
+    paused: bool = False
+    job: Job | None = None
+    viewers: list[socket.socket] = field(default_factory=list)
+    guest: GuestFacts = NOBODY
+
+    def hang_up(self) -> None:
+        """QEMU is gone: whoever looks on sees the end."""
+        while self.viewers:
+            with suppress(OSError):
+                self.viewers.pop().shutdown(socket.SHUT_RDWR)
+
+    @property
+    def facts(self) -> DomainFacts:
+        """What libvirt shows of it: while it runs, what it runs with."""
+        return replace(
+            (self.running or self.needs).facts,
+            state=self._state,
+            autostart=self.autostart,
+            persistent=self.persistent,
+        )
+
+    @property
+    def _state(self) -> DomainState:
+        if self.running is None:
+            return DomainState.SHUTOFF
+        return DomainState.PAUSED if self.paused else DomainState.RUNNING
+
+
+# The test driver forgets at its process's end and drops what it does not know: the defined XML is
+# kept here, and read again at every start.
+
+
+DOMAIN = "domain:"
+
+
+class KnownDomains:
+    """Definitions and autostart survive a power cut."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        durable: Durable,
+        storage: VolumeFiles,
+        libvirt: Callable[[], virt.Libvirt],
+    ) -> None:
+        self._kernel = kernel
+        self._durable = durable
+        self._storage = storage
+        self._libvirt = libvirt
+        self._domains: dict[str, Domain] = {}
+        for name, text in durable.under(DOMAIN).items():
+            record = json.loads(text)
+            needs = read_needs(record["xml"])
+            self._domains[name] = Domain(record["xml"], needs, record["autostart"])
+
+    def replay(self, libvirt: virt.Libvirt) -> None:
+        """Define all domains in a fresh connection."""
+        for domain in self._domains.values():
+            libvirt.domains.define(self.told(domain.xml), validate=False)
+
+    def told(self, xml: str) -> str:
+        """What the test driver, which may be an older libvirt than the host's, is told of it."""
+        return without_newer(xml, self._kernel.host.versions.libvirt)
+
+    def named(self, key: str) -> str:
+        """The name of the domain of that UUID; ``key`` itself where none has it."""
+        found = (name for name, each in self._domains.items() if each.needs.facts.uuid == key)
+        return next(found, key)
+
+    def find(self, name: str) -> Domain | None:
+        """One domain, or None."""
+        return self._domains.get(name)
+
+    def require(self, name: str) -> Domain:
+        """One domain; NotFound when there is none."""
+        domain = self._domains.get(name)
+        if domain is None:
+            raise NotFound(f"there is no domain {name}")
+        return domain
+
+    def all(self) -> tuple[Domain, ...]:
+        """Every domain."""
+        return tuple(self._domains.values())
+
+    def receive(self, xml: str) -> Domain:
+        """A domain that waits, paused, for another host's; one of that name may be defined."""
+        needs = validated(self._kernel.host, xml)
+        name = needs.facts.name
+        domain = self._domains.get(name) or Domain(xml, needs, persistent=False)
+        doing, known = f"cannot move domain {name}", domain.needs.facts.uuid
+        if known != needs.facts.uuid:
+            why = f"operation failed: domain '{name}' already exists with uuid {known}"
+            raise Conflict(doing, why=why)
+        if domain.running:
+            why = f"operation failed: domain '{name}' is already active"
+            raise HostRefused(doing, why=why)
+        self._libvirt().domains.define(self.told(xml), validate=False)
+        self._domains[name] = domain
+        try:
+            self.power_on(domain, xml, needs)
+        except VgpumgrError:
+            self._forget_unless_kept(domain)
+            raise
+        domain.paused = True
+        return domain
+
+    def unlocked(self, name: str, doing: str) -> Domain:
+        """A domain that no move has locked."""
+        domain = self.require(name)
+        if domain.job is not None:
+            raise HostRefused(
+                f"cannot {doing} domain {name}",
+                why="Timed out during operation: cannot acquire state change lock "
+                "(held by monitor=remoteDispatchDomainMigratePerform3Params)",
+            )
+        return domain
+
+    def power_on(self, domain: Domain, xml: str, needs: Needs) -> None:
+        """Start what the XML asks for, or refuse as QEMU would."""
+        name = needs.facts.name
+        running = [each.running for each in self._domains.values() if each.running]
+        admit(self._kernel, needs, running, self._storage.exists)
+        try:
+            self._libvirt().domains.start(name)
+        except VgpumgrError:
+            release(self._kernel, name)
+            raise
+        domain.running, domain.live = needs, xml
+
+    def is_off(self, name: str) -> None:
+        """It has gone off: what it had is free."""
+        domain = self._domains[name]
+        release(self._kernel, name)
+        domain.running, domain.live, domain.paused, domain.job = None, "", False, None
+        domain.guest = NOBODY
+        domain.hang_up()
+        self._forget_unless_kept(domain)
+
+    def _forget_unless_kept(self, domain: Domain) -> None:
+        if not domain.persistent:
+            name = domain.needs.facts.name
+            self._libvirt().domains.undefine(name)
+            self._domains.pop(name, None)
+
+    def keep(self, domain: Domain) -> None:
+        """Write its definition down."""
+        record = json.dumps({"xml": domain.xml, "autostart": domain.autostart})
+        self._durable[DOMAIN + domain.needs.facts.name] = record

@@ -1,0 +1,142 @@
+"""The domains of one simulated host: libvirt's test driver, refusing what QEMU and VFIO would."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from vgpumgr import domainxml
+from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside
+from vgpumgr.model.errors import HostRefused, VgpumgrError
+from vgpumgr.sim.libvirt import domain_needs
+from vgpumgr.sim.libvirt.domain_needs import read_needs, validated
+from vgpumgr.sim.libvirt.known_domains import DOMAIN, Domain, KnownDomains
+
+
+class SimDomains(KnownDomains):
+    """Fulfils ``ports.Domains``."""
+
+    def boot(self) -> None:
+        """What libvirtd does when the host comes up: start those marked so, as far as it goes."""
+        for name, domain in list(self._domains.items()):
+            if domain.autostart:
+                with suppress(VgpumgrError):
+                    self.start(name)
+
+    def list(self) -> tuple[DomainFacts, ...]:
+        """Every domain, by name."""
+        return tuple(self._domains[name].facts for name in sorted(self._domains))
+
+    def look(self, name: str) -> DomainFacts | None:
+        """One domain, or None."""
+        domain = self._domains.get(name)
+        return domain.facts if domain else None
+
+    def xml(self, name: str) -> str:
+        """The XML as it was defined; NotFound when there is none."""
+        return self.require(name).xml
+
+    def define(self, xml: str) -> str:
+        """Define, validated by libvirt's schema and parser, and return the XML as kept."""
+        needs = validated(self._kernel.host, xml)
+        read_back = self._libvirt().domains.define(self.told(xml), validate=False)
+        if not needs.facts.uuid:
+            xml, needs = read_back, read_needs(read_back)
+        name = needs.facts.name
+        domain = self._domains.setdefault(name, Domain(xml, needs))
+        domain.xml, domain.needs, domain.persistent = xml, needs, True
+        self.keep(domain)
+        return xml
+
+    def start(self, name: str) -> None:
+        """Start with what its XML asks for, or refuse as QEMU would; running is no error."""
+        name = self.named(name)
+        domain = self.require(name)
+        if not domain.running:
+            self.power_on(domain, domain.xml, domain.needs)
+
+    def shutdown(self, name: str) -> None:
+        """Ask the guest to power off: simulated guests do so at once."""
+        name = self.named(name)
+        self.unlocked(name, "shut down")
+        self._libvirt().domains.shutdown(name)
+        self.is_off(name)
+
+    def reboot(self, name: str) -> None:
+        """Ask the guest to reboot; refused while it is off."""
+        name = self.named(name)
+        if not self.unlocked(name, "reboot").running:
+            why = "Requested operation is not valid: domain is not running"
+            raise HostRefused(f"cannot reboot domain {name}", why=why)
+
+    def destroy(self, name: str) -> None:
+        """Power off; a domain that is off is no error."""
+        name = self.named(name)
+        self.require(name)
+        self._libvirt().domains.destroy(name)
+        self.is_off(name)
+
+    def undefine(self, name: str) -> None:
+        """Forget it; an absent one is no error. A running one lives on until it is off."""
+        name = self.named(name)
+        domain = self._domains.get(name)
+        if domain is None:
+            return
+        self._libvirt().domains.undefine(name)
+        self._durable.pop(DOMAIN + name, None)
+        if domain.running:
+            domain.persistent = domain.autostart = False
+        else:
+            del self._domains[name]
+
+    def set_autostart(self, name: str, on: bool) -> None:
+        """Start with the host, or not."""
+        name = self.named(name)
+        domain = self.require(name)
+        domain.autostart = on
+        self.keep(domain)
+
+    def set_metadata(self, name: str, text: str) -> None:
+        """Our element of its metadata, or none: as defined and, while it runs, there as well."""
+        domain = self.require(name)
+
+        def changed(xml: str) -> str:
+            return domainxml.with_mark(xml, text) if text else domainxml.without_mark(xml)
+
+        if domain.persistent:
+            domain.xml = changed(domain.xml)
+            domain.needs = read_needs(domain.xml)
+            self.keep(domain)
+        if domain.running is not None:
+            domain.live = changed(domain.live)
+            domain.running = read_needs(domain.live)
+
+    def live_xml(self, name: str) -> str:
+        """What it was started with; HostRefused when it is off."""
+        live = self.require(name).live
+        if not live:
+            why = "Requested operation is not valid: domain is not running"
+            raise HostRefused(f"cannot read running domain {name}", why=why)
+        return live
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        """Nothing: nobody can take a snapshot of a simulated domain, or save it."""
+        self.require(name)
+        return KeptBeside()
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with that CPU run here? None when libvirt cannot tell."""
+        return domain_needs.cpu_fits(self._kernel.host, read_needs(xml))
+
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on; HostRefused when it is off, or part of a move."""
+        domain = self.unlocked(name, "resume")
+        if not domain.running:
+            why = "Requested operation is not valid: domain is not running"
+            raise HostRefused(f"cannot resume domain {name}", why=why)
+        domain.paused = False
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What the agent in the guest tells; None where none is heard."""
+        domain = self.require(self.named(name))
+        heard = domain.running is not None and domain.running.agent and not domain.paused
+        return domain.guest if heard else None

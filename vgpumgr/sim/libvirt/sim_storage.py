@@ -1,0 +1,122 @@
+"""The storage of one simulated host: libvirt's test driver, with files that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from vgpumgr import domainxml, virt
+from vgpumgr.domainxml.xml_tree import untrusted
+from vgpumgr.model.domain import VolumeFacts, VolumePlan
+from vgpumgr.model.errors import HostRefused
+from vgpumgr.model.host import StoragePool
+from vgpumgr.model.sim_fleet import SimHost
+from vgpumgr.sim.libvirt.driver_node import pool_path
+from vgpumgr.sim.libvirt.volume_files import Shelf, VolumeFiles
+from vgpumgr.sim.machine.durable_texts import Durable
+
+IMAGE_BYTES = 10 << 30
+
+_SEEDED = "images made"
+# What a pool is that several hosts see.
+_SHARED_KIND = "netfs"
+
+
+class SimStorage(VolumeFiles):
+    """Fulfils ``ports.Storage``. Volumes, and what was uploaded to them, survive a power cut.
+
+    ``libvirt`` gives the connection; what is only read comes from our own records.
+    """
+
+    def __init__(
+        self,
+        host: SimHost,
+        durable: Durable,
+        shared: Shelf,
+        libvirt: Callable[[], virt.Libvirt],
+    ) -> None:
+        super().__init__(host, durable, shared)
+        self._durable = durable
+        self._libvirt = libvirt
+        self._seed()
+
+    def replay(self, libvirt: virt.Libvirt) -> None:
+        """Make all volumes known to a fresh connection."""
+        for shelf in (self._own, self._shared):
+            for facts in shelf.all():
+                if facts.pool in self._host.pools and shelf is self._shelf(facts.pool):
+                    libvirt.storage.create(facts.pool, shelf.xml(facts))
+
+    def pools(self) -> tuple[StoragePool, ...]:
+        """Every storage pool."""
+        return tuple(
+            replace(pool, kind=_SHARED_KIND) if pool.name in self._host.shared_pools else pool
+            for pool in self._libvirt().storage.pools()
+        )
+
+    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+        """Create a volume; a backing file that is not there is refused, as by qemu-img."""
+        self._require_backing(pool, xml)
+        shelf = self._shelf(pool)
+        source = self._require(pool, copy_from) if copy_from else None
+        if source is not None:
+            self._introduce(source)
+        facts = self._libvirt().storage.create(pool, xml, copy_from=copy_from)
+        shelf.keep(facts, xml)
+        if source is not None and (data := shelf.data(source)):
+            shelf.write(facts, data)
+        return facts
+
+    def upload(self, pool: str, volume: str, data: bytes) -> None:
+        """Keep ``data`` as the volume's first bytes."""
+        self._require(pool, volume)
+        self._write(pool, volume, data)
+
+    def fill(self, pool: str, volume: str, length: int, data: bytes) -> None:
+        """Keep a raw volume's whole file: ``data``, then zeros up to its capacity."""
+        facts = self._require(pool, volume)
+        if facts.capacity_bytes != length:
+            why = f"it has {facts.capacity_bytes} bytes, {length} were sent"
+            raise HostRefused(f"cannot write volume {volume}", why=why)
+        self._write(pool, volume, data)
+
+    def delete(self, pool: str, volume: str) -> None:
+        """Delete; an absent volume is no error."""
+        facts = self.look(pool, volume)
+        if facts is None:
+            return
+        self._libvirt().storage.delete(pool, volume)
+        self._shelf(pool).drop(facts)
+
+    def _introduce(self, facts: VolumeFacts) -> None:
+        """The driver does not know what another host has put on shared storage."""
+        libvirt = self._libvirt()
+        if libvirt.storage.look(facts.pool, facts.name) is None:
+            libvirt.storage.create(facts.pool, self._shelf(facts.pool).xml(facts))
+
+    def _seed(self) -> None:
+        """The images that were there before anybody came: once in the host's life."""
+        if _SEEDED in self._durable or "default" not in self._host.pools:
+            return
+        for name in self._host.images:
+            plan = VolumePlan(pool="default", name=name, capacity_bytes=IMAGE_BYTES, format="qcow2")
+            facts = VolumeFacts(
+                pool=plan.pool,
+                name=name,
+                path=f"{pool_path(plan.pool)}/{name}",
+                capacity_bytes=IMAGE_BYTES,
+                format=plan.format,
+            )
+            if self._shelf(plan.pool).at(facts.path) is None:
+                self._shelf(plan.pool).keep(facts, domainxml.volume(plan))
+        self._durable[_SEEDED] = "yes"
+
+    def _require_backing(self, pool: str, xml: str) -> None:
+        doing = f"cannot create a volume in storage pool {pool}"
+        try:
+            backing = untrusted(xml, "volume").findtext("backingStore/path")
+        except ValueError as error:
+            raise HostRefused(doing, why=str(error)) from error
+        if backing and not self.exists(backing):
+            why = f"internal error: qemu-img: Could not open '{backing}': No such file or directory"
+            raise HostRefused(doing, why=why, errno_name="ENOENT")

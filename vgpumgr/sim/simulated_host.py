@@ -1,0 +1,189 @@
+"""One simulated host: its kernel, helper, domains and storage behind one lock."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from vgpumgr import virt
+from vgpumgr.helper import claims, fleets
+from vgpumgr.helper.dispatch import handle
+from vgpumgr.helper.joined_connection import joined
+from vgpumgr.model.domain import DomainState
+from vgpumgr.model.errors import HostRefused
+from vgpumgr.model.host import Installed
+from vgpumgr.model.sim_fleet import SimHost
+from vgpumgr.sim.host_faults import Faults
+from vgpumgr.sim.libvirt import driver_node
+from vgpumgr.sim.libvirt.live_moves import SimMoves
+from vgpumgr.sim.libvirt.sim_domains import SimDomains
+from vgpumgr.sim.libvirt.sim_storage import SimStorage
+from vgpumgr.sim.libvirt.vnc_consoles import VncConsoles
+from vgpumgr.sim.libvirt.volume_files import Shelf
+from vgpumgr.sim.linux.machine_setup import RESTORE
+from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.sim_system import SimSystem
+
+RESTORE_UNIT = f"/etc/systemd/system/{RESTORE}"
+
+
+class SimulatedHost:
+    """Does one call at a time. Use it only while holding ``lock``; what comes from outside the
+    host (faults, power, status) takes it by itself.
+    """
+
+    def __init__(self, host: SimHost, durable: Durable, shared: Shelf) -> None:
+        self.host = host
+        self.faults = Faults()
+        self.lock = threading.RLock()
+        self._durable = durable
+        self._shared = shared
+        self._connection: virt.Libvirt | None = None
+        self._boot()
+        # A fleet is up when its services are; only a reboot shows them starting.
+        if self.kernel.fabric is not None:
+            self.kernel.fabric.settle()
+
+    @property
+    def domains(self) -> SimDomains:
+        """Its domains."""
+        return self._domains
+
+    @property
+    def moves(self) -> SimMoves:
+        """The moves of its domains."""
+        return self._moves
+
+    @property
+    def storage(self) -> SimStorage:
+        """Its storage."""
+        return self._storage
+
+    def parts(self) -> Mapping[str, SimDomains | SimMoves | SimStorage]:
+        """What of libvirt can be called, and be told to refuse, by name."""
+        return {"domains": self.domains, "moves": self.moves, "storage": self.storage}
+
+    def networks(self) -> tuple[str, ...]:
+        """libvirt's networks."""
+        return self.host.networks
+
+    def versions(self) -> tuple[str, str]:
+        """The libvirt and QEMU it declares."""
+        return self.host.versions.libvirt, self.host.versions.qemu
+
+    def helper(self, request: str) -> str:
+        """Run the helper: one JSON text in, one out."""
+        asked = json.loads(request)
+        self.system.refuse_write = self.faults.refusal_of(asked["verb"])
+        try:
+            answer = handle(asked, self.system)
+            return json.dumps(self.faults.lies.told(asked["verb"], answer))
+        finally:
+            self.system.refuse_write = 0
+
+    def joined(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
+        """The helper's answer to a request that joins, and the connection behind it."""
+        return joined(request, self.system)
+
+    def call(self, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
+        """One call of ``domains``, ``moves``, ``storage`` or ``node`` (the connection itself)."""
+        number = self.faults.refusal_of(f"{target}.{method}")
+        if number:
+            raise HostRefused(
+                f"{target} {method} was refused on {self.host.name}",
+                why=os.strerror(number),
+                errno_name=errno.errorcode[number],
+            )
+        part = {**self.parts(), "node": self}[target]
+        return self.faults.lies.told(f"{target}.{method}", getattr(part, method)(**arguments))
+
+    def guests_without_fabric(self) -> tuple[str, ...]:
+        """Running domains whose NVSwitch GPUs are no active partition: their cuInit fails (802)."""
+        with self.lock:
+            fabric = self.kernel.fabric
+            if fabric is None:
+                return ()
+            running = (each for each in self.domains.list() if each.state is DomainState.RUNNING)
+            return tuple(each.name for each in running if not fabric.is_whole(each.devices))
+
+    def reboot(self) -> None:
+        """Power off and on: what is not durable is gone."""
+        self.close()
+        self._boot()
+        self.start_units()
+
+    def power_off(self) -> None:
+        """Cut the power: what is not durable is gone, and nothing answers."""
+        self.faults.powered = False
+        self.close()
+        self._boot()
+
+    def power_on(self) -> None:
+        """Switch it on; one that is on goes on as it is."""
+        if not self.faults.powered:
+            self.faults.powered = True
+            self.reboot()
+
+    def start_units(self) -> None:
+        """What systemd does once the kernel is up: claims are restored where a unit says so, then
+        libvirt starts what is marked.
+        """
+        if self.system.exists(RESTORE_UNIT):
+            answer = handle({"verb": "restore"}, self.system)
+            if not answer["ok"] or answer["result"]["failed"]:
+                self.kernel.setup.fail(RESTORE)
+        self._domains.boot()
+
+    def look(self) -> Installed:
+        """The helper is always there: the unit that restores at boot stands for it."""
+        there = self.system.exists(RESTORE_UNIT)
+        return Installed(
+            helper=there,
+            current=there,
+            fleets=fleets.enrolled(self.system),
+            state=self.system.exists(claims.FOLDER),
+        )
+
+    def install(self) -> None:
+        """Have claims restored at boot, as the roles set a host up."""
+        self.system.store(RESTORE_UNIT, "")
+
+    def uninstall(self) -> None:
+        """Boot as a host without the unit."""
+        if self.system.exists(RESTORE_UNIT):
+            self.system.remove(RESTORE_UNIT)
+
+    def close(self) -> None:
+        """Drop the libvirt connection, and the guests' consoles."""
+        for domain in self._domains.all():
+            domain.hang_up()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _boot(self) -> None:
+        self.kernel = Kernel(self.host, self._durable)
+        self._storage = SimStorage(self.host, self._durable, self._shared, self._libvirt)
+        self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
+        self._moves = SimMoves(self.kernel, self._domains, self._storage)
+        consoles = VncConsoles(self._domains)
+        for path, text in driver_node.pool_files(self.host).items():
+            self.kernel.tree.text(path, text)
+        self.system = SimSystem(self.kernel, self._storage.head, self._storage.pieces, consoles)
+        if self.host.kvm:
+            # Done on a real host when the helper is installed.
+            handle({"verb": "kvm_probe"}, self.system)
+
+    def _libvirt(self) -> virt.Libvirt:
+        """The test driver, taught all it forgot at the last power cut."""
+        if self._connection is None:
+            self._connection = driver_node.connect(self.host)
+            self._storage.replay(self._connection)
+            self._domains.replay(self._connection)
+        return self._connection

@@ -1,0 +1,295 @@
+"""The proxies for a simulated host's helper, domains and storage, all over one call function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgpumgr.domainxml import mark_text
+from vgpumgr.hosts.program_runner import MAX_OUTPUT_BYTES, CallCut, CompletedProgram
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.domain import (
+    DomainFacts,
+    GuestFacts,
+    KeptBeside,
+    LiveMove,
+    MoveProgress,
+    Ownership,
+    VolumeFacts,
+)
+from vgpumgr.model.errors import (
+    DeadlineExceeded,
+    HostRefused,
+    HostUnreachable,
+    OutcomeUnknown,
+    VgpumgrError,
+)
+from vgpumgr.model.formats import size_words
+from vgpumgr.model.host import Installed, StoragePool
+from vgpumgr.model.ports import Host
+from vgpumgr.sim.transport.move_client import FleetPeer, drive, no_peer
+
+# target, method, arguments, kind of the answer; may raise CallCut
+Call = Callable[[str, str, dict[str, Any], Any], Any]
+
+# Methods of libvirt that change nothing.
+READS = frozenset({"list", "look", "xml", "pools", "networks", "versions"})
+READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "download"}
+
+
+class SimRunner:
+    """Fulfils ``hosts.runner.Runner``: the one program that a simulated host runs is the helper."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def run(self, argv: Sequence[str], stdin: bytes, timeout_s: float) -> CompletedProgram:
+        """The helper's answer to ``stdin``; the deadline is the channel's."""
+        text = self._call("helper", "run", {"request": stdin.decode()}, str)
+        if len(text) > MAX_OUTPUT_BYTES:
+            raise CallCut(f"more than {MAX_OUTPUT_BYTES} bytes of output")
+        return CompletedProgram(0, str(text).encode(), "")
+
+
+def under_deadline(host: str, call: Call) -> Call:
+    """``call``, whose cut answers become errors as those of a real host's libvirt."""
+
+    def guarded(target: str, method: str, arguments: dict[str, Any], kind: Any) -> Any:
+        try:
+            return call(target, method, arguments, kind)
+        except CallCut as cut:
+            error: type[VgpumgrError] = HostUnreachable
+            if method not in READS:
+                error = OutcomeUnknown
+            elif cut.timed_out:
+                error = DeadlineExceeded
+            raise error(
+                f"{target} {method} on {host} was aborted",
+                why=cut.why,
+                next=f"vgpumgr host probe {host}",
+            ) from cut
+
+    return guarded
+
+
+@dataclass(frozen=True, slots=True)
+class SimInstallation:
+    """Fulfils ``ports.Installation``."""
+
+    call: Call
+
+    def look(self) -> Installed:
+        """What is there."""
+        found: Installed = self.call("node", "look", {}, Installed)
+        return found
+
+    def install(self) -> None:
+        """Have claims restored at boot, as the roles set a host up."""
+        self.call("node", "install", {}, None)
+
+    def remove(self) -> None:
+        """Boot as a host without the unit."""
+        self.call("node", "uninstall", {}, None)
+
+
+_FACTS = tuple[DomainFacts, ...]
+
+
+class ProxyDomains:
+    """Fulfils ``ports.Domains``."""
+
+    def __init__(self, call: Call, place: FleetPeer) -> None:
+        self._call = call
+        self._place = place
+
+    def list(self) -> _FACTS:
+        """Every domain, foreign ones included."""
+        found: _FACTS = self._call("domains", "list", {}, _FACTS)
+        return found
+
+    def look(self, name: str) -> DomainFacts | None:
+        """One domain, or None."""
+        found: DomainFacts | None = self._call(
+            "domains", "look", {"name": name}, DomainFacts | None
+        )
+        return found
+
+    def xml(self, name: str) -> str:
+        """The inactive XML."""
+        return str(self._call("domains", "xml", {"name": name}, str))
+
+    def define(self, xml: str) -> str:
+        """Define and read back."""
+        return str(self._call("domains", "define", {"xml": xml}, str))
+
+    def start(self, name: str) -> None:
+        """Start."""
+        self._do("start", name=name)
+
+    def shutdown(self, name: str) -> None:
+        """Ask the guest to power off."""
+        self._do("shutdown", name=name)
+
+    def reboot(self, name: str) -> None:
+        """Ask the guest to reboot."""
+        self._do("reboot", name=name)
+
+    def destroy(self, name: str) -> None:
+        """Power off."""
+        self._do("destroy", name=name)
+
+    def undefine(self, name: str) -> None:
+        """Forget it."""
+        self._do("undefine", name=name)
+
+    def set_autostart(self, name: str, on: bool) -> None:
+        """Start with the host, or not."""
+        self._do("set_autostart", name=name, on=on)
+
+    def live_xml(self, name: str) -> str:
+        """The running domain's XML."""
+        return str(self._call("domains", "live_xml", {"name": name}, str))
+
+    def set_ownership(self, name: str, mark: Ownership | None) -> None:
+        """Put our mark into its metadata, or take it out."""
+        self._do("set_metadata", name=name, text="" if mark is None else mark_text(mark))
+
+    def kept_beside(self, name: str) -> KeptBeside:
+        """Snapshots and saved memory."""
+        found: KeptBeside = self._call("domains", "kept_beside", {"name": name}, KeptBeside)
+        return found
+
+    def cpu_fits(self, xml: str) -> bool | None:
+        """Can a guest with that CPU run here?"""
+        found: bool | None = self._call("domains", "cpu_fits", {"xml": xml}, None)
+        return found
+
+    def migrate(self, move: LiveMove, target: Host) -> None:
+        """Move a running domain to another host of the same fleet."""
+        peer = target.domains
+        if not isinstance(peer, ProxyDomains):
+            raise no_peer(self._place, target)
+        drive(self._place, peer._place, move)
+
+    def cancel_migration(self, name: str) -> None:
+        """End a move that is under way."""
+        self._call("moves", "cancel", {"name": name}, None)
+
+    def migration_progress(self, name: str) -> MoveProgress | None:
+        """How far the move is."""
+        found: MoveProgress | None = self._call(
+            "moves", "progress", {"name": name}, MoveProgress | None
+        )
+        return found
+
+    def resume(self, name: str) -> None:
+        """Let a paused domain go on."""
+        self._do("resume", name=name)
+
+    def guest(self, name: str) -> GuestFacts | None:
+        """What its agent tells."""
+        found: GuestFacts | None = self._call("domains", "guest", {"name": name}, GuestFacts | None)
+        return found
+
+    def _do(self, method: str, **arguments: Any) -> None:
+        self._call("domains", method, arguments, None)
+
+
+_POOLS = tuple[StoragePool, ...]
+_VOLUMES = tuple[VolumeFacts, ...]
+# Simulated hosts keep what lies on their disks in memory.
+_MOST_DATA_BYTES = 64 << 20
+
+
+class ProxyStorage:
+    """Fulfils ``ports.Storage``."""
+
+    def __init__(self, call: Call, place: FleetPeer) -> None:
+        self._call = call
+        self._place = place
+
+    def pools(self) -> _POOLS:
+        """Every storage pool."""
+        found: _POOLS = self._call("storage", "pools", {}, _POOLS)
+        return found
+
+    def look(self, pool: str, volume: str) -> VolumeFacts | None:
+        """One volume, or None."""
+        arguments = {"pool": pool, "volume": volume}
+        found: VolumeFacts | None = self._call("storage", "look", arguments, VolumeFacts | None)
+        return found
+
+    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+        """Create a volume."""
+        arguments = {"pool": pool, "xml": xml, "copy_from": copy_from}
+        made: VolumeFacts = self._call("storage", "create", arguments, VolumeFacts)
+        return made
+
+    def upload(self, pool: str, volume: str, data: bytes) -> None:
+        """Write into a volume."""
+        self._call("storage", "upload", {"pool": pool, "volume": volume, "data": data}, None)
+
+    def volumes(self, pool: str) -> _VOLUMES:
+        """Every volume of a pool."""
+        found: _VOLUMES = self._call("storage", "volumes", {"pool": pool}, _VOLUMES)
+        return found
+
+    def fill(self, pool: str, volume: str, length: int, pieces: Iterable[bytes | int]) -> None:
+        """Write a volume's whole file; it goes in one piece, without the zeros at its end."""
+        data, holes = bytearray(), 0
+        for piece in pieces:
+            if isinstance(piece, int):
+                holes += piece
+                continue
+            if len(data) + holes + len(piece) > _MOST_DATA_BYTES:
+                raise HostRefused(
+                    f"volume {volume} is too large for a simulated host",
+                    why=f"it keeps {size_words(_MOST_DATA_BYTES)} of a volume's data at most",
+                    next="use a smaller file for trials",
+                )
+            data += bytes(holes) + piece
+            holes = 0
+        arguments = {"pool": pool, "volume": volume, "length": length, "data": bytes(data)}
+        self._call("storage", "fill", arguments, None)
+
+    def delete(self, pool: str, volume: str) -> None:
+        """Delete a volume."""
+        self._call("storage", "delete", {"pool": pool, "volume": volume}, None)
+
+    def xml(self, pool: str, volume: str) -> str:
+        """The volume's XML."""
+        return str(self._call("storage", "xml", {"pool": pool, "volume": volume}, str))
+
+    def copy_to(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
+        """A volume's file into its namesake's: simulated ones are small, and go in one piece."""
+        peer = target.storage
+        if not isinstance(peer, ProxyStorage):
+            raise no_peer(self._place, target)
+        named = {"pool": pool, "volume": volume}
+        content = to_plain(self._call("storage", "download", named, None))
+        peer._call("storage", "receive", {**named, "content": content}, None)
+        seen(content["length"])
+
+
+_NAMES = tuple[str, ...]
+_VERSIONS = tuple[str, str]
+
+
+class ProxyLibvirt:
+    """Domains, storage and the rest of a connection."""
+
+    def __init__(self, call: Call, place: FleetPeer) -> None:
+        self._call = call
+        self.domains = ProxyDomains(call, place)
+        self.storage = ProxyStorage(call, place)
+
+    def networks(self) -> _NAMES:
+        """The names of libvirt's networks."""
+        found: _NAMES = self._call("node", "networks", {}, _NAMES)
+        return found
+
+    def versions(self) -> _VERSIONS:
+        """Versions of libvirt and QEMU."""
+        found: _VERSIONS = self._call("node", "versions", {}, _VERSIONS)
+        return found

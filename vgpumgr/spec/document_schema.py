@@ -1,0 +1,415 @@
+"""JSON Schema (draft 2020-12) of the documents, with the meaning of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vgpumgr.model.errors import UsageError
+from vgpumgr.spec.fields import Key
+from vgpumgr.spec.host_key_descriptions import HOST_KEYS
+from vgpumgr.spec.load import KINDS
+from vgpumgr.spec.problems import did_you_mean
+
+# The keys of hosts and fleets are in host_key_descriptions.py. tools/list_keys.py writes the pages
+# docs/vm.md, layout.md, pool.md, host.md and fleet.md from both. A new key needs an entry in one of
+# them; a test says so.
+
+
+_VERSION = Key("The version of the format.", "apiVersion: vgpumgr/v1")
+_MACHINE = {
+    "vcpus": Key("The number of vCPUs.", "vcpus: 8", "vCPUs"),
+    "memory": Key("The memory of the VM.", "memory: 16GiB"),
+    "networks": Key(
+        "The VM's NICs, each on a bridge or on a libvirt network.", "networks: [{bridge: br0}]"
+    ),
+    "cloud_init": Key(
+        "A NoCloud seed, made for each VM and attached as a disk.",
+        'cloud_init: {user_data: "#cloud-config\\n"}',
+    ),
+    "firmware": Key("The firmware that boots the VM.", "firmware: bios"),
+    "display": Key("A screen shown by the first vGPU, for `vm connect`.", "display: true"),
+    "console": Key(
+        "An emulated screen for `vm connect`, where no vGPU shows one.", "console: true"
+    ),
+    "agent": Key("A channel for `qemu-guest-agent`, which the image must contain.", "agent: true"),
+    "affinity": Key(
+        "The hosts that the VM may run on, and the VMs that share them.",
+        "affinity: {hosts: [gpu-a, gpu-b]}",
+    ),
+    "policy": Key(
+        "The order in which GPUs that fit are preferred; left out, the setting `policy` applies.",
+        "policy: depth-first",
+    ),
+    "labels": Key(
+        "Labels of the VM, for `-l` and for the affinity of other VMs.", "labels: {team: design}"
+    ),
+    "tenant": Key("The tenant whose quota the VM counts against.", "tenant: research"),
+}
+
+_VM = {
+    "apiVersion": _VERSION,
+    "kind": Key("The kind of the document.", "kind: VM"),
+    "name": Key(
+        "The VM's name: at most 63 small letters, digits and hyphens.", "name: workstation"
+    ),
+    **_MACHINE,
+    "gpus": Key(
+        "The GPU parts of the VM; an empty list is a VM without a GPU.",
+        "gpus: [{profile: A40-8Q}]",
+    ),
+    "disks": Key("The VM's disks, in the order of their device names.", "disks: [{size: 20GiB}]"),
+    "replicas": Key(
+        "The number of identical VMs, named NAME-01, NAME-02 and so on.", "replicas: 40", "VMs"
+    ),
+    "autostart": Key("Whether the VM starts when its host boots.", "autostart: true"),
+    "pin_cpus": Key(
+        "Whether each vCPU is pinned to a CPU that no other VM is pinned to.", "pin_cpus: true"
+    ),
+    "numa": Key(
+        "Whether vCPUs, memory and GPU share one NUMA node: where possible (`prefer`), always "
+        "(`require`), or not considered (`none`).",
+        "numa: require",
+    ),
+    "hugepages": Key(
+        "The size of the huge pages (2MiB or 1GiB) that back the memory.", "hugepages: 1GiB"
+    ),
+    "queue": Key(
+        "Whether the VM may wait while nothing has room for it, and on which terms.", "queue: true"
+    ),
+}
+
+_GPU = {
+    "profile": Key(
+        "A vGPU type, a MIG profile, the profile of a VF, or `passthrough` for a whole GPU.",
+        "gpus: [{profile: 1g.10gb}]",
+    ),
+    "memory": Key(
+        "The least GPU memory, instead of a profile: placement takes the smallest part that has "
+        "it.",
+        "gpus: [{memory: 8GiB}]",
+    ),
+    "framework": Key(
+        "The framework that gives the VM its GPU; `any` leaves the choice to placement.",
+        "gpus: [{memory: 8GiB, framework: mdev}]",
+    ),
+    "frame_rate_limiter": Key(
+        "Whether the vGPU's frame rate is limited; left out, the driver's default applies.",
+        "gpus: [{profile: L40S-16Q, frame_rate_limiter: false}]",
+    ),
+    "count": Key(
+        "The number of GPU parts of this profile or size.",
+        "gpus: [{profile: A40-8Q, count: 2}]",
+        "GPU parts",
+    ),
+    "model": Key(
+        "The board, or a list of boards, that the part may be on.",
+        "gpus: [{profile: passthrough, model: H100-PCIE-80GB}]",
+    ),
+}
+
+_DISK = {
+    "size": Key(
+        "The size of the disk; a copy or an overlay without it is as large as its image.",
+        "disks: [{size: 20GiB}]",
+    ),
+    "pool": Key("The storage pool of the disk.", "disks: [{size: 2TiB, pool: fast}]"),
+    "mode": Key(
+        "A new empty disk (`fresh`), a copy of an image, or an overlay on top of one.",
+        "disks: [{mode: copy, image: cad@12}]",
+    ),
+    "image": Key(
+        "An image with its version, like cad@12, or a volume of the storage pool.",
+        "disks: [{mode: overlay, image: debian-12.qcow2}]",
+    ),
+    "image_format": Key(
+        "The format of a volume that is used as image; of an image in the ledger it is known.",
+        "disks: [{mode: copy, image: golden.img, image_format: raw}]",
+    ),
+    "format": Key(
+        "The format of the disk; an overlay is always qcow2.",
+        "disks: [{size: 20GiB, format: raw}]",
+    ),
+}
+
+_NIC = {
+    "bridge": Key("A bridge of the host.", "networks: [{bridge: br0}]"),
+    "network": Key("A libvirt network of the host.", "networks: [{network: default}]"),
+}
+
+_CLOUD_INIT = {
+    "user_data": Key("The user data, as text.", 'cloud_init: {user_data: "#cloud-config\\n"}'),
+    "network_config": Key(
+        "The network configuration, as text.", 'cloud_init: {network_config: "version: 2\\n"}'
+    ),
+    "pool": Key("The storage pool of the seed.", "cloud_init: {pool: fast}"),
+    "template": Key(
+        "Whether `{{ name }}` and the like are filled in for each VM.",
+        'cloud_init: {template: true, user_data: "hostname: {{ name }}"}',
+    ),
+}
+
+_AFFINITY = {
+    "hosts": Key("The hosts that are allowed, by name.", "affinity: {hosts: [gpu-a, gpu-b]}"),
+    "host_labels": Key(
+        "Labels that an allowed host must have, all of them.",
+        "affinity: {host_labels: {site: berlin}}",
+    ),
+    "together_with": Key(
+        "Labels of a VM that must be on the same host.", "affinity: {together_with: {app: cad}}"
+    ),
+    "apart_from": Key(
+        "Labels of VMs that must not be on the same host.",
+        "affinity: {apart_from: {role: training}}",
+    ),
+}
+
+_QUEUE = {
+    "priority": Key(
+        "The priority among VMs that wait: `high` is 100, `normal` 0, `low` -100; a higher number "
+        "comes first.",
+        "queue: {priority: high}",
+    ),
+    "spot": Key(
+        "Whether the VM is preemptible: stopped when a VM that is not needs its room, and queued "
+        "again.",
+        "queue: {spot: true}",
+    ),
+    "runtime": Key(
+        "The longest time that the VM runs, so that other VMs can be planned after it.",
+        "queue: {runtime: 4h}",
+    ),
+    "after": Key(
+        "The VMs that must have ended before this one starts.", "queue: {after: [prepare]}"
+    ),
+    "together": Key("Whether all replicas start together or none does.", "queue: {together: true}"),
+    "await_hosts": Key(
+        "Whether the VM waits for hosts to be added, where no host of the fleet could hold it.",
+        "queue: {await_hosts: true}",
+    ),
+}
+
+_LAYOUT = {
+    "apiVersion": _VERSION,
+    "kind": Key("The kind of the document.", "kind: Layout"),
+    "name": Key(
+        "The layout's name: at most 63 small letters, digits and hyphens.", "name: training"
+    ),
+    "hosts": Key("The hosts whose GPUs are partitioned, by name.", "hosts: [gpu-a, gpu-b]"),
+    "host_labels": Key(
+        "Labels of the hosts whose GPUs are partitioned, instead of their names.",
+        "host_labels: {use: training}",
+    ),
+    "gpus": Key("Rules for GPUs; the first rule that matches a GPU applies.", "gpus: [{vfs: max}]"),
+}
+
+_RULE = {
+    "model": Key(
+        "The board, or a list of boards, that the rule matches; without `devices` too, every GPU.",
+        "gpus: [{model: [A40, L40S], vfs: max}]",
+    ),
+    "devices": Key(
+        "The PCI addresses of the GPUs that the rule matches.",
+        'gpus: [{devices: ["0000:41:00.0"], mig: false}]',
+    ),
+    "mig": Key("Whether MIG mode is on.", "gpus: [{model: A100-PCIE-80GB, mig: true}]"),
+    "vfs": Key(
+        "The number of virtual functions: 0 for none, `max` for all that the GPU can have.",
+        "gpus: [{model: A40, vfs: max}]",
+        "VFs",
+    ),
+    "mixed_size": Key(
+        "Whether one GPU holds vGPUs of different sizes.",
+        "gpus: [{model: L40S, vfs: max, mixed_size: true}]",
+    ),
+    "instances": Key(
+        "The GPU instances that exist at all times.",
+        "gpus: [{model: A100-PCIE-80GB, mig: true, instances: [{profile: 3g.40gb}]}]",
+    ),
+    "scheduler": Key(
+        "The policy by which time-sliced vGPUs share the GPU.",
+        "gpus: [{model: A40, vfs: max, scheduler: equal-share}]",
+    ),
+}
+
+_INSTANCE = {
+    "profile": Key(
+        "The MIG profile of the GPU instance.",
+        "gpus: [{model: A100-PCIE-80GB, instances: [{profile: 3g.40gb}]}]",
+    ),
+    "count": Key(
+        "The number of GPU instances of this profile.",
+        "gpus: [{model: A100-PCIE-80GB, instances: [{profile: 1g.10gb, count: 4}]}]",
+        "GPU instances",
+    ),
+    "start": Key(
+        "The first memory slice of the instance; left out, the driver chooses.",
+        "gpus: [{model: A100-PCIE-80GB, instances: [{profile: 3g.40gb, start: 4}]}]",
+        "memory slice",
+    ),
+    "compute": Key(
+        "The profiles of the compute instances made inside; none, where a vGPU brings its own.",
+        "gpus: [{model: A100-PCIE-80GB, instances: [{profile: 3g.40gb, compute: [1c.3g.40gb]}]}]",
+    ),
+}
+
+_POOL = {
+    "apiVersion": _VERSION,
+    "kind": Key("The kind of the document.", "kind: Pool"),
+    "name": Key("The pool's name: at most 63 small letters, digits and hyphens.", "name: cad"),
+    **_MACHINE,
+    "gpus": Key("The GPU parts of each desktop.", "gpus: [{profile: T4-4Q}]"),
+    "disks": Key("More disks of each desktop, after the first.", "disks: [{size: 20GiB}]"),
+    "image": Key(
+        "The image, with its version, that the first disk is an overlay of.", "image: cad@12"
+    ),
+    "image_size": Key(
+        "The size of the first disk; left out, it is as large as its image.", "image_size: 60GiB"
+    ),
+    "storage_pool": Key("The storage pool of the first disk.", "storage_pool: fast"),
+    "names": Key(
+        "The pattern of the desktops' names; left out, the pool's name and two digits.",
+        "names: 'cad-{n:3}'",
+    ),
+    "assignment": Key(
+        "Whether a desktop is recreated after each user (`floating`) or stays with its first user "
+        "(`dedicated`).",
+        "assignment: dedicated",
+    ),
+    "entitlement": Key(
+        "The users and groups who may have a desktop.", "entitlement: {groups: [engineers]}"
+    ),
+    "min": Key("The least number of desktops.", "min: 2", "desktops"),
+    "spare": Key("The number of ready desktops that no user has yet.", "spare: 3", "desktops"),
+    "max": Key("The largest number of desktops.", "max: 60", "desktops"),
+    "time_zone": Key("The time zone of the hours in `schedules`.", "time_zone: Europe/Vienna"),
+    "schedules": Key(
+        "Hours at which other values of `min` and `spare` apply.",
+        'schedules: [{days: [mon-fri], from: "7:00", to: "18:00", min: 20, spare: 5}]',
+    ),
+    "priority": Key(
+        "The priority between two pools that need the same GPU: `high` is 100, `normal` 0, `low` "
+        "-100; a higher number comes first.",
+        "priority: high",
+    ),
+    "update": Key("The way in which a new image reaches the desktops.", "update: {when: at-once}"),
+    "idle_timeout": Key(
+        "The time without activity after which a session is disconnected.", "idle_timeout: 2h"
+    ),
+    "disconnect_timeout": Key(
+        "The time after which a disconnected session ends.", "disconnect_timeout: 30m"
+    ),
+    "autoheal": Key(
+        "The times at which a broken desktop is recreated; `false`, never.", "autoheal: false"
+    ),
+    "scale_in": Key(
+        "Whether a desktop that is not needed is deleted, or shelved: off, with its disks and "
+        "without its GPU.",
+        "scale_in: shelve",
+    ),
+    "prewarm": Key(
+        "The time before a schedule or booking begins at which its desktops are started.",
+        "prewarm: 30m",
+    ),
+    "shrink_after": Key(
+        "The time without a user after which a desktop above the target may be removed.",
+        "shrink_after: 1h",
+    ),
+}
+
+_ENTITLEMENT = {
+    "users": Key("The users who may have a desktop.", "entitlement: {users: [ada]}"),
+    "groups": Key(
+        "The groups whose users may have a desktop.", "entitlement: {groups: [engineers]}"
+    ),
+    "per_user": Key(
+        "The largest number of desktops that one user has at a time.",
+        "entitlement: {users: [ada], per_user: 2}",
+        "desktops",
+    ),
+}
+
+_HOURS = 'schedules: [{days: [mon-fri, sun], from: "7:00", to: "18:00", min: 20, spare: 5}]'
+_SCHEDULE = {
+    "days": Key("Days of the week, one by one or as a range.", _HOURS),
+    "from": Key("The time of day at which the hours begin.", _HOURS),
+    "to": Key("The time of day at which the hours end; before `from`, on the next day.", _HOURS),
+    "min": Key("The least number of desktops in these hours.", _HOURS, "desktops"),
+    "spare": Key(
+        "The number of ready desktops that no user has yet, in these hours.", _HOURS, "desktops"
+    ),
+}
+
+_UPDATE = {
+    "when": Key(
+        "Whether a desktop in use is updated when its user logs off, or its user is logged off.",
+        "update: {when: at-once}",
+    ),
+    "step": Key("The number of desktops updated at a time.", "update: {step: 10}", "desktops"),
+    "min_ready": Key(
+        "The number of desktops that stay ready during an update; left out, half of the spares.",
+        "update: {min_ready: 4}",
+        "desktops",
+    ),
+    "soak": Key(
+        "The time that the first desktop with the new image must stay ready.",
+        "update: {soak: 10m}",
+    ),
+    "max_failures": Key(
+        "The number of desktops that fail to become ready at which the update stops.",
+        "update: {max_failures: 3}",
+        "desktops",
+    ),
+    "rollback": Key(
+        "Whether a stopped update returns the desktops to the old image.",
+        "update: {rollback: false}",
+    ),
+}
+
+_AUTOHEAL = {
+    "after": Key(
+        "The time before the first attempt; it doubles with each further one.",
+        "autoheal: {after: 2m}",
+    ),
+    "attempts": Key(
+        "The number of attempts in a row; 0 for none.", "autoheal: {attempts: 3}", "attempts"
+    ),
+}
+
+WORKLOAD_KEYS: Mapping[str, Mapping[str, Key]] = {
+    "VM": _VM,
+    "GpuModel": _GPU,
+    "DiskModel": _DISK,
+    "NicModel": _NIC,
+    "CloudInitModel": _CLOUD_INIT,
+    "AffinityModel": _AFFINITY,
+    "QueueModel": _QUEUE,
+    "Layout": _LAYOUT,
+    "RuleModel": _RULE,
+    "InstanceModel": _INSTANCE,
+    "Pool": _POOL,
+    "EntitlementModel": _ENTITLEMENT,
+    "ScheduleModel": _SCHEDULE,
+    "UpdateModel": _UPDATE,
+    "AutohealModel": _AUTOHEAL,
+}
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+KEYS: Mapping[str, Mapping[str, Key]] = {**WORKLOAD_KEYS, **HOST_KEYS}
+"""Every key, by the name that its model has in the schema, then by its own."""
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """The schema of ``VM``, ``Host``, ``Layout``, ``Pool`` or ``Fleet``, every key with its
+    sentence; UsageError for another kind.
+    """
+    if kind not in KINDS:
+        why = f"known are {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
+        raise UsageError(f"no schema for kind {kind}", why=why)
+    schema = {"$schema": DIALECT, **KINDS[kind].model_json_schema(), "title": kind}
+    for name, model in ((kind, schema), *schema.get("$defs", {}).items()):
+        for key, told in KEYS.get(name, {}).items():
+            model["properties"][key]["description"] = told.sentence
+    return schema

@@ -1,0 +1,338 @@
+"""``kind: VM``, with its ``gpus:`` and ``queue:``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from vgpumgr import catalog
+from vgpumgr.model.formats import TEMPLATE_NAMES, fill_template, parse_bytes, parse_mib
+from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.vm import (
+    PRIORITIES,
+    Affinity,
+    CloudInit,
+    DiskMode,
+    DiskSpec,
+    GpuRequest,
+    NicSpec,
+    NumaPolicy,
+    PlacementPolicy,
+    Terms,
+    VmSpec,
+)
+from vgpumgr.spec.fields import (
+    MAX_REPLICAS,
+    Bridge,
+    DiskSize,
+    Duration,
+    Hugepages,
+    Labels,
+    Line,
+    Memory,
+    Name,
+    ObjectName,
+    Strict,
+    Text,
+    refuse,
+    replica_names,
+    seconds,
+)
+
+MAX_GPUS = 16
+_ANY = "any"
+# A whole GPU and a plain VF are no vGPU: they have neither a display nor a limiter of the host's.
+_NO_VGPU = {"passthrough", "pci-vf"}
+
+
+def _known_profile(name: str, info: ValidationInfo) -> str:
+    profile = catalog.normalise(name)
+    learned: frozenset[str] = (info.context or {}).get("profiles", frozenset())
+    if profile not in catalog.profiles() and profile not in learned:
+        raise PydanticCustomError("unknown_profile", "unknown profile")
+    return profile
+
+
+class GpuModel(Strict):
+    """GPU parts of one profile or of one size, optionally only on one board."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["profile"]}, {"required": ["memory"]}]}
+    )
+
+    profile: Annotated[Line, AfterValidator(_known_profile)] | None = None
+    memory: Memory | None = None
+    framework: Literal["any", "passthrough", "mdev", "vfio-vf", "pci-vf"] = "any"
+    frame_rate_limiter: bool | None = None
+    count: int = Field(default=1, ge=1, le=MAX_GPUS)
+    model: Line | Annotated[list[Line], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GpuModel:
+        if (self.profile is None) == (self.memory is None):
+            refuse("needs exactly one of profile and memory")
+        implied = self._implied_framework()
+        if implied and self.framework not in {implied, _ANY}:
+            refuse(f"profile {self.profile} is always {implied}: leave it out", "framework")
+        if self.frame_rate_limiter is not None and not self.may_be_vgpu():
+            refuse("only a vGPU has one: leave it out", "frame_rate_limiter")
+        return self
+
+    def may_be_vgpu(self) -> bool:
+        """Whether it is a vGPU, or could become one by placement's choice."""
+        return (self._implied_framework() or self.framework) not in _NO_VGPU
+
+    def _implied_framework(self) -> str:
+        """The framework that the profile's name alone decides, else nothing."""
+        if self.profile == PASSTHROUGH_PROFILE:
+            return "passthrough"
+        if self.profile and catalog.parse_vf_profile(self.profile):
+            return "pci-vf"
+        return ""
+
+    def value(self) -> GpuRequest:
+        """The request in the model's words."""
+        named = [self.model] if isinstance(self.model, str) else self.model or []
+        models = tuple(dict.fromkeys(named))
+        return GpuRequest(
+            profile=self.profile or "",
+            count=self.count,
+            model=models[0] if len(models) == 1 else None,
+            models=models if len(models) > 1 else (),
+            memory_mib=parse_mib(self.memory) if self.memory else None,
+            framework=None if self.framework == _ANY else self.framework,
+            frame_rate_limiter=self.frame_rate_limiter,
+        )
+
+
+def check_gpus(gpus: Sequence[GpuModel], *, display: bool) -> None:
+    """Refuse more GPU parts than a VM takes, and a display that none of them could have."""
+    if sum(each.count for each in gpus) > MAX_GPUS:
+        refuse(f"a VM takes at most {MAX_GPUS} GPUs in all", "gpus")
+    if display and not any(each.may_be_vgpu() for each in gpus):
+        refuse("needs at least one vGPU: a display is a vGPU's, not a whole GPU's", "display")
+
+
+_HIGHEST = 1000
+
+
+def _number(value: object) -> object:
+    """``high`` → 100; a number is one."""
+    if isinstance(value, str) and value in PRIORITIES:
+        return PRIORITIES[value]
+    if isinstance(value, bool) or not isinstance(value, int):
+        refuse(f"must be {', '.join(PRIORITIES)} or a whole number")
+    return value
+
+
+Priority = Annotated[
+    int,
+    BeforeValidator(_number, json_schema_input_type=Literal["high", "normal", "low"] | int),
+    Field(ge=-_HIGHEST, le=_HIGHEST),
+]
+
+
+class QueueModel(Strict):
+    """The terms on which a VM waits and runs."""
+
+    priority: Priority = 0
+    spot: bool = False
+    runtime: Duration | None = None
+    after: list[Name] = Field(default=[], max_length=64)
+    together: bool = False
+    await_hosts: bool = False
+
+    def value(self, document: str) -> Terms:
+        """The terms in the model's words; replicas of one ``document`` start together."""
+        return Terms(
+            priority=self.priority,
+            spot=self.spot,
+            runtime_s=float(seconds(self.runtime)) if self.runtime else None,
+            after=tuple(dict.fromkeys(self.after)),
+            together=document if self.together else "",
+            await_hosts=self.await_hosts,
+        )
+
+
+def _said(value: object) -> object:
+    """``true`` is a mapping with nothing in it, ``false`` none at all."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
+
+
+QueueField = Annotated[
+    QueueModel | None, BeforeValidator(_said, json_schema_input_type=bool | QueueModel)
+]
+
+
+class DiskModel(Strict):
+    """One disk: fresh, or from an image of the storage pool."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"mode": {"enum": ["copy", "overlay"]}}, "required": ["mode"]},
+            "then": {"required": ["image"]},
+            "else": {"required": ["size"], "properties": {"image": {"type": "null"}}},
+        }
+    )
+
+    size: DiskSize | None = None
+    pool: ObjectName = "default"
+    mode: Literal["fresh", "copy", "overlay"] = "fresh"
+    image: ObjectName | None = None
+    image_format: Literal["qcow2", "raw"] = "qcow2"
+    format: Literal["qcow2", "raw"] = "qcow2"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DiskModel:
+        if self.mode == "fresh":
+            if self.image is not None:
+                refuse("a fresh disk has no image: add mode: copy or mode: overlay", "image")
+            if self.size is None:
+                refuse("a fresh disk needs a size, like 20GiB")
+        elif self.image is None:
+            refuse(f"mode: {self.mode} needs an image: like cad@12, or a volume of the pool")
+        if self.mode == "overlay" and self.format != "qcow2":
+            refuse("an overlay is always qcow2", "format")
+        return self
+
+    def value(self) -> DiskSpec:
+        """The disk in the model's words."""
+        return DiskSpec(
+            pool=self.pool,
+            size_bytes=parse_bytes(self.size) if self.size else 0,
+            mode=DiskMode(self.mode),
+            image=self.image,
+            image_format=self.image_format,
+            format=self.format,
+        )
+
+
+class NicModel(Strict):
+    """A NIC on a host bridge or on a libvirt network."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["bridge"]}, {"required": ["network"]}]}
+    )
+
+    bridge: Bridge | None = None
+    network: ObjectName | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> NicModel:
+        if (self.bridge is None) == (self.network is None):
+            refuse("needs exactly one of bridge and network")
+        return self
+
+
+class CloudInitModel(Strict):
+    """Files of a NoCloud seed, as text; with ``template`` they may have ``{{ name }}`` in them."""
+
+    user_data: Text | None = None
+    network_config: Text | None = None
+    pool: ObjectName = "default"
+    template: bool = False
+
+    @model_validator(mode="after")
+    def _known_names(self) -> CloudInitModel:
+        for key in ("user_data", "network_config") if self.template else ():
+            try:
+                fill_template(getattr(self, key) or "", dict.fromkeys(TEMPLATE_NAMES, ""))
+            except ValueError as error:
+                refuse(str(error), key)
+        return self
+
+
+class AffinityModel(Strict):
+    """Where the VM may run; label maps match when every pair is present."""
+
+    hosts: list[Name] = Field(default=[], max_length=1000)
+    host_labels: Labels = Field(default={})
+    together_with: Labels = Field(default={})
+    apart_from: Labels = Field(default={})
+
+
+class VmModel(Strict):
+    """A VM, or ``replicas`` alike."""
+
+    api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
+    kind: Literal["VM"]
+    name: Name
+    replicas: int | None = Field(default=None, ge=1, le=MAX_REPLICAS)
+    gpus: list[GpuModel] = Field(default=[], max_length=MAX_GPUS)
+    vcpus: int = Field(default=2, ge=1, le=512)
+    memory: Memory = "4GiB"
+    disks: list[DiskModel] = Field(default=[], max_length=16)
+    networks: list[NicModel] = Field(default=[], max_length=16)
+    cloud_init: CloudInitModel | None = None
+    firmware: Literal["uefi", "bios"] = "uefi"
+    display: bool = False
+    console: bool = False
+    agent: bool = False
+    autostart: bool = False
+    pin_cpus: bool = False
+    numa: Literal["none", "prefer", "require"] = "prefer"
+    hugepages: Hugepages | None = None
+    affinity: AffinityModel = AffinityModel()
+    policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
+    labels: Labels = Field(default={})
+    tenant: Name = "default"
+    queue: QueueField = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> VmModel:
+        check_gpus(self.gpus, display=self.display)
+        if self.queue and not {self.name, *self.names()}.isdisjoint(self.queue.after):
+            refuse("a VM cannot wait for its own end", "queue", "after")
+        if self.hugepages and parse_bytes(self.memory) % parse_bytes(self.hugepages):
+            refuse(f"memory {self.memory} is not a whole number of these pages", "hugepages")
+        return self
+
+    def names(self) -> list[str]:
+        """Names of all VMs that this document asks for."""
+        return [self.name] if self.replicas is None else replica_names(self.name, self.replicas)
+
+    def value(self) -> VmSpec:
+        """The VM in the model's words, under the document's own name."""
+        nics = tuple(NicSpec(bridge=each.bridge, network=each.network) for each in self.networks)
+        return VmSpec(
+            name=self.name,
+            vcpus=self.vcpus,
+            memory_mib=parse_mib(self.memory),
+            gpus=tuple(each.value() for each in self.gpus),
+            disks=tuple(each.value() for each in self.disks),
+            nics=nics,
+            cloud_init=CloudInit(**self.cloud_init.model_dump()) if self.cloud_init else None,
+            firmware=self.firmware,
+            display=self.display,
+            console=self.console,
+            agent=self.agent,
+            autostart=self.autostart,
+            pin_cpus=self.pin_cpus,
+            numa=NumaPolicy(self.numa),
+            hugepage_kib=parse_bytes(self.hugepages) // 1024 if self.hugepages else None,
+            affinity=self._affinity(),
+            policy=PlacementPolicy(self.policy) if self.policy else None,
+            labels=dict(self.labels),
+            tenant=self.tenant,
+            queue=self.queue.value(self.name) if self.queue else None,
+        )
+
+    def _affinity(self) -> Affinity:
+        return Affinity(
+            hosts=tuple(self.affinity.hosts),
+            host_labels=dict(self.affinity.host_labels),
+            together_with=dict(self.affinity.together_with),
+            apart_from=dict(self.affinity.apart_from),
+        )

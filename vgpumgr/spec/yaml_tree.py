@@ -1,0 +1,200 @@
+"""YAML to plain data with the place of every key and value.
+
+A small builder over the parser's events instead of the loader of PyYAML: aliases, tags, deep
+nesting, duplicate keys and control characters are refused before anything is made of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from vgpumgr.spec.problems import FileMark, Path, SpecFindings, shown
+
+MAX_DEPTH = 32
+MAX_DOCUMENTS = 10_000
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# Numbers and words are what YAML 1.1 and 1.2 read alike; all else (08, 1e3, yes, 12:30) is text.
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{0,18}([eE][-+][0-9]{1,2})?")
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+# What neither XML nor a terminal takes: controls other than tab and newline, surrogates, U+FFFE.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+START = FileMark(1, 1)
+
+
+@dataclass(slots=True)
+class YamlTree:
+    """One YAML document: its data, and where each key and each value of a path stands."""
+
+    data: Any = None
+    start: FileMark = START
+    keys: dict[Path, FileMark] = field(default_factory=dict)
+    values: dict[Path, FileMark] = field(default_factory=dict)
+
+    def value_mark(self, path: Path) -> FileMark:
+        """Where the value stands, or the nearest thing around it."""
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path, self.start)
+
+    def key_mark(self, path: Path) -> FileMark:
+        """Where the key stands, or the nearest thing around it."""
+        return self.keys.get(path) or self.value_mark(path)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection being filled; ``key`` is the pending key of a mapping."""
+
+    data: dict[str, Any] | list[Any]
+    path: Path
+    key: str | None = None
+
+
+class _RefusedYaml(Exception):
+    """The file is not read any further; never leaves this module."""
+
+
+def trees(text: str, findings: SpecFindings) -> list[YamlTree]:
+    """The documents of ``text``; what is refused goes to ``findings``."""
+    found: list[YamlTree] = []
+    try:
+        _read(text, findings, found)
+    except _RefusedYaml:
+        pass
+    except yaml.YAMLError as error:
+        findings.add(_mark_of(error, text), f"not valid YAML: {_reason(error)}")
+    return found
+
+
+def _read(text: str, findings: SpecFindings, found: list[YamlTree]) -> None:
+    events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            if len(found) >= MAX_DOCUMENTS:
+                findings.add(_mark(event), f"more than {MAX_DOCUMENTS} documents")
+                raise _RefusedYaml
+            tree = _Builder(findings).build(events)
+            if tree.data is not None:
+                found.append(tree)
+
+
+class _Builder:
+    """Makes one document's tree of the events up to its end."""
+
+    def __init__(self, findings: SpecFindings) -> None:
+        self.tree = YamlTree()
+        self.findings = findings
+        self.stack: list[_Open] = []
+
+    def build(self, events: Iterator[yaml.Event]) -> YamlTree:
+        """Take the document's events; _Refused after a finding that ends the reading."""
+        for event in events:
+            if isinstance(event, yaml.DocumentEndEvent):
+                break
+            self._take(event)
+        return self.tree
+
+    def _take(self, event: yaml.Event) -> None:
+        match event:
+            case yaml.ScalarEvent():
+                self._scalar(event)
+            case yaml.MappingStartEvent():
+                self._open(event, {})
+            case yaml.SequenceStartEvent():
+                self._open(event, [])
+            case yaml.AliasEvent():
+                self._refuse(event, "aliases (*name) are not accepted: write the value out")
+            case _:
+                self.stack.pop()
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        self._check_tag(event)
+        if _FORBIDDEN.search(event.value):
+            self.findings.add(_mark(event), f"control characters in {shown(event.value)}")
+        top = self.stack[-1] if self.stack else None
+        if top and isinstance(top.data, dict) and top.key is None:
+            self._key(top, event)
+        else:
+            self._put(_resolve(event), _mark(event))
+
+    def _key(self, top: _Open, event: yaml.ScalarEvent) -> None:
+        path = (*top.path, event.value)
+        first = self.tree.keys.setdefault(path, _mark(event))
+        if first != _mark(event):
+            message = f"duplicate key, first on line {first.line}"
+            self.findings.add(_mark(event), message, path)
+        top.key = event.value
+
+    def _open(self, event: yaml.CollectionStartEvent, data: dict[str, Any] | list[Any]) -> None:
+        self._check_tag(event)
+        top = self.stack[-1] if self.stack else None
+        if top and isinstance(top.data, dict) and top.key is None:
+            self._refuse(event, "a key must be plain text")
+        if len(self.stack) >= MAX_DEPTH:
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+        self.stack.append(_Open(data, self._put(data, _mark(event))))
+
+    def _put(self, value: Any, mark: FileMark) -> Path:
+        """Hang the value where it belongs, and say at which path that is."""
+        if not self.stack:
+            self.tree.data, self.tree.start = value, mark
+            self.tree.values[()] = mark
+            return ()
+        top = self.stack[-1]
+        if isinstance(top.data, list):
+            path: Path = (*top.path, len(top.data))
+            top.data.append(value)
+        else:
+            key = str(top.key)
+            path, top.data[key], top.key = (*top.path, key), value, None
+        self.tree.values[path] = mark
+        return path
+
+    def _check_tag(self, event: yaml.NodeEvent) -> None:
+        if getattr(event, "tag", None) not in {None, "!"}:
+            self._refuse(event, "tags (!name) are not accepted")
+
+    def _refuse(self, event: yaml.Event, message: str) -> None:
+        self.findings.add(_mark(event), message)
+        raise _RefusedYaml
+
+
+def _resolve(event: yaml.ScalarEvent) -> Any:
+    text: str = event.value
+    if not event.implicit[0]:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _mark(event: yaml.Event) -> FileMark:
+    place = event.start_mark
+    return FileMark(place.line + 1, place.column + 1) if place else START
+
+
+def _mark_of(error: yaml.YAMLError, text: str) -> FileMark:
+    place = getattr(error, "problem_mark", None)
+    if place is not None:
+        return FileMark(place.line + 1, place.column + 1)
+    before = text[: getattr(error, "position", 0)]
+    return FileMark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _reason(error: yaml.YAMLError) -> str:
+    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)

@@ -1,0 +1,1 @@
+"""Administration of a whole ledger: opening, migration, backup, restore, check."""

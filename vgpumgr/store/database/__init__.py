@@ -1,0 +1,1 @@
+"""The ledger's database: connections, commits, locks, faults of SQLite or PostgreSQL."""

@@ -1,0 +1,139 @@
+"""Commits: retries after a collision, and the group commit of many threads.
+
+A commit costs a disk sync, whatever it holds. While the writer syncs, requests of other
+threads gather; the next transaction takes all of them.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import wraps
+from queue import Empty, SimpleQueue
+from typing import Generic, ParamSpec, TypeVar
+
+from vgpumgr.model.errors import DatabaseFault
+from vgpumgr.store.database.faults import TryAgain
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MOST = 8
+_FIRST_S = 0.02
+_LONGEST_S = 1.0
+
+
+def retried(work: Callable[P, T]) -> Callable[P, T]:
+    """Call ``work``, which is one transaction, up to MOST times: about 3 s of waiting in all."""
+
+    @wraps(work)
+    def again(*args: P.args, **named: P.kwargs) -> T:
+        for number in range(MOST - 1):
+            try:
+                return work(*args, **named)
+            except TryAgain:
+                # Jittered, so that two who collided do not meet again.
+                time.sleep(random.uniform(0.5, 1.0) * min(_FIRST_S * 2**number, _LONGEST_S))  # noqa: S311
+        return work(*args, **named)
+
+    return again
+
+
+Work = TypeVar("Work")
+
+# Bounds the time that the database's write lock is held.
+MOST_PER_COMMIT = 512
+# How long a commit waits for company, where the one before it had some.
+PATIENCE_S = 0.002
+
+
+class _PendingCommit(Generic[Work]):
+    """One caller's work and its end."""
+
+    __slots__ = ("ended", "error", "work")
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.error: Exception | None = None
+        self.ended = threading.Lock()
+        self.ended.acquire()
+
+
+class GroupWriter(Generic[Work]):
+    """Commits the work of many threads together; ``commit`` makes a batch durable or raises.
+
+    When a batch fails, its members are committed one by one, so that each caller meets only its
+    own error; a database that fails (full, locked, gone) fails all of them at once.
+    """
+
+    def __init__(self, commit: Callable[[Sequence[Work]], None]) -> None:
+        self._commit = commit
+        self._queue: SimpleQueue[_PendingCommit[Work] | None] = SimpleQueue()
+        self._shared = False
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Work) -> None:
+        """Return when ``work`` is durable, or raise what its commit raised."""
+        ticket = _PendingCommit(work)
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+                self._thread.start()
+            self._queue.put(ticket)
+        ticket.ended.acquire()
+        if ticket.error is not None:
+            raise ticket.error
+
+    def close(self) -> None:
+        """Commit what waits and end the thread; a later submit starts a new one."""
+        with self._starting:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._queue.put(None)
+                thread.join()
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            batch = [first]
+            last = self._gather(batch)
+            self._write(batch)
+            if last:
+                return
+
+    def _gather(self, batch: list[_PendingCommit[Work]]) -> bool:
+        """Take what waits; True when the writer is asked to end after this batch.
+
+        Where several share commits, a little patience fills the next one: a commit costs more
+        than it delays.
+        """
+        until = time.monotonic() + (PATIENCE_S if self._shared else 0.0)
+        while len(batch) < MOST_PER_COMMIT:
+            try:
+                ticket = self._queue.get(timeout=max(0.0, until - time.monotonic()))
+            except Empty:
+                break
+            if ticket is None:
+                return True
+            batch.append(ticket)
+        self._shared = len(batch) > 1
+        return False
+
+    def _write(self, batch: Sequence[_PendingCommit[Work]]) -> None:
+        error = self._attempt(batch)
+        if error is not None and len(batch) > 1 and not isinstance(error, DatabaseFault):
+            for ticket in batch:
+                self._write([ticket])
+            return
+        for ticket in batch:
+            ticket.error = error
+            ticket.ended.release()
+
+    def _attempt(self, batch: Sequence[_PendingCommit[Work]]) -> Exception | None:
+        try:
+            self._commit([ticket.work for ticket in batch])
+        except Exception as error:
+            return error  # raised again in its caller
+        return None

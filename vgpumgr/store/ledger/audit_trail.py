@@ -1,0 +1,263 @@
+"""The audit trail: records that are written in the transaction of the change they tell of.
+
+A change of many rows is recorded by the database itself, from the rows as they are just
+before it (``INSERT … SELECT``): a statement that changes nothing leaves no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Float,
+    Insert,
+    Integer,
+    Text,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+)
+from sqlalchemy.sql import ColumnElement
+
+from vgpumgr.model.codec import dump, load_list, printable
+from vgpumgr.model.history import AuditRecord
+from vgpumgr.model.layout import LayoutRecord
+from vgpumgr.model.operation import LAYOUT, OF_HOSTS, OF_IMAGES, Reservation
+from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.store.ledger.rows import decodes
+from vgpumgr.store.schema import allocation, audit, gpu, layout, operation, step, task, vm
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Who changes the ledger (``user@controller``), and when (Unix seconds)."""
+
+    by: str
+    at: float
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What the statements below are executed with, beside their own parameters."""
+        return {"in_by": printable(self.by), "in_at": self.at}
+
+
+_NOTHING = {
+    column.name: None if column.nullable else "[]" if column.name == "units" else ""
+    for column in audit.columns
+    if column.name not in {"seq", "at", "by"}
+}
+
+
+_WRITE = insert(audit)
+
+
+def write(connection: Connection, stamp: Stamp, records: Iterable[Mapping[str, object]]) -> None:
+    """Write records: fields of :class:`AuditRecord` by name, ``event`` at least."""
+    rows = [_row(stamp, each) for each in records]
+    if rows:
+        connection.execute(_WRITE, rows)
+
+
+def _row(stamp: Stamp, record: Mapping[str, object]) -> dict[str, object]:
+    row = {**_NOTHING, **record, "at": stamp.at, "by": printable(stamp.by)}
+    row["detail"] = printable(str(row["detail"]))
+    return row
+
+
+def of_vms(event: str, *where: ColumnElement[bool]) -> Insert:
+    """The record of every VM that a task (``in_task``) is about to change."""
+    columns = {"vm": vm.c.name, "host": vm.c.host, **_generations(vm.c.generation)}
+    return _from(event, {**_BY_TASK, **columns}, *where)
+
+
+def of_allocations(event: str, *where: ColumnElement[bool], by_task: bool = True) -> Insert:
+    """The record of every allocation that is about to change, by a task (``in_task``) or not."""
+    columns = {
+        "vm": allocation.c.vm,
+        "host": allocation.c.host,
+        "gpu": allocation.c.gpu,
+        "allocation": allocation.c.id,
+        "profile": allocation.c.profile,
+        "device": allocation.c.device,
+        "units": allocation.c.slots,
+        **_generations(allocation.c.generation),
+    }
+    return _from(event, {**(_BY_TASK if by_task else {}), **columns}, *where)
+
+
+_OF_NO_VM = or_(*(task.c.verb == verb for verb in sorted({LAYOUT, *OF_HOSTS, *OF_IMAGES})))
+
+
+def of_tasks(event: str, *where: ColumnElement[bool]) -> Insert:
+    """The record of every task that is about to end, with its error (``to_error``)."""
+    layout = task.c.verb == LAYOUT
+    columns = {
+        "operation": task.c.operation,
+        "task": task.c.id,
+        "vm": case((_OF_NO_VM, ""), else_=task.c.vm),
+        "host": task.c.host,
+        "gpu": case((layout, task.c.vm_id), else_=""),
+        "detail": task.c.verb + case((_ERROR == "", ""), else_=": " + _ERROR),
+    }
+    return _from(event, columns, *where)
+
+
+def of_steps(event: str, *where: ColumnElement[bool]) -> Insert:
+    """The record of every step that is about to end."""
+    on = case((step.c.host == "", task.c.host), else_=step.c.host)
+    columns = {
+        "operation": task.c.operation,
+        "task": task.c.id,
+        "vm": case((_OF_NO_VM, ""), else_=task.c.vm),
+        "host": on,
+        "gpu": case((task.c.verb == LAYOUT, task.c.vm_id), else_=""),
+        "detail": step.c.kind,
+    }
+    return _from(event, columns, step.c.task == task.c.id, *where)
+
+
+def of_operations(event: str, *where: ColumnElement[bool]) -> Insert:
+    """The record of every operation that is about to change its state."""
+    return _from(event, {"operation": operation.c.id, "detail": operation.c.kind}, *where)
+
+
+def of_layouts(event: str, *where: ColumnElement[bool]) -> Insert:
+    """The record of every layout that a task (``in_task``) is about to change."""
+    columns = {"host": layout.c.host, "gpu": layout.c.gpu, "detail": layout.c.layout}
+    return _from(event, {**_BY_TASK, **columns}, *where)
+
+
+def of_gpus(event: str, *where: ColumnElement[bool]) -> Insert:
+    """The record of every GPU whose state and generation are about to change."""
+    columns = {
+        "host": gpu.c.host,
+        "gpu": gpu.c.id,
+        "device": gpu.c.device,
+        "before": gpu.c.generation,
+        "after": gpu.c.generation + 1,
+    }
+    return _from(event, columns, *where)
+
+
+_ERROR: ColumnElement[str] = bindparam("to_error", type_=Text)
+_TASK: ColumnElement[str] = bindparam("in_task", type_=Text)
+_BY_TASK: dict[str, ColumnElement[Any]] = {
+    "task": _TASK,
+    "operation": func.coalesce(
+        select(task.c.operation).where(task.c.id == _TASK).scalar_subquery(), ""
+    ),
+}
+_WHO: dict[str, ColumnElement[Any]] = {
+    "at": bindparam("in_at", type_=Float(53)),
+    "by": bindparam("in_by", type_=Text),
+}
+
+
+def _generations(column: ColumnElement[Any]) -> dict[str, ColumnElement[Any]]:
+    return {"before": column, "after": column}
+
+
+def _from(
+    event: str, columns: Mapping[str, ColumnElement[Any]], *where: ColumnElement[bool]
+) -> Insert:
+    nothing = {
+        name: literal(value, Integer if name in {"before", "after"} else Text)
+        for name, value in _NOTHING.items()
+    }
+    values = {**nothing, **_WHO, "event": literal(event, Text), **columns}
+    return insert(audit).from_select(list(values), select(*values.values()).where(*where))
+
+
+def list_audit(
+    connection: Connection,
+    *,
+    vm: str = "",
+    host: str = "",
+    operation: str = "",
+    event: str = "",
+    by: str = "",
+    since: float | None = None,
+    limit: int | None = None,
+) -> tuple[AuditRecord, ...]:
+    """The trail, newest first; ``operation``, ``event`` and ``by`` match by their beginning."""
+    query = select(audit).order_by(audit.c.seq.desc()).limit(limit)
+    if vm:
+        query = query.where(audit.c.vm == vm)
+    if host:
+        query = query.where(audit.c.host == host)
+    if operation:
+        query = query.where(audit.c.operation.startswith(operation, autoescape=True))
+    if event:
+        query = query.where(audit.c.event.startswith(event, autoescape=True))
+    if by:
+        query = query.where(audit.c.by.startswith(by, autoescape=True))
+    if since is not None:
+        query = query.where(audit.c.at >= since)
+    return tuple(record_of(row) for row in connection.execute(query))
+
+
+@decodes(audit)
+def record_of(row: Any) -> AuditRecord:
+    """The record of a whole row."""
+    values = dict(row._mapping)
+    return AuditRecord(**{**values, "units": tuple(load_list(values["units"]))})
+
+
+Row = dict[str, Any]
+
+
+def start_records(start: Reservation, changes: Sequence[Row]) -> Iterator[Row]:
+    """The operation, then each VM that is new or changed, what they take, and each layout."""
+    id_ = start.operation.id
+    tasks = {task.vm_id if task.verb == LAYOUT else task.vm: task.id for task in start.tasks}
+    if not start.continued:
+        yield {"event": "operation.begun", "operation": id_, "detail": start.operation.kind}
+    for row in (
+        *(vm_record(each) for each in start.vms),
+        *changes,
+        *(allocation_record(each) for each in start.allocations),
+        *(_layout(each) for each in start.layouts),
+    ):
+        yield {**row, "operation": id_, "task": tasks.get(row.get("vm") or row["gpu"], "")}
+
+
+def vm_record(record: VmRecord) -> Row:
+    """A VM that is new in the ledger."""
+    return {
+        "event": f"vm.{record.state}",
+        "vm": record.name,
+        "host": record.host,
+        "after": record.generation,
+        "detail": f"to {'run' if record.running else 'be off'}",
+    }
+
+
+def allocation_record(held: Allocation) -> Row:
+    """An allocation that is new in the ledger."""
+    return {
+        "event": f"allocation.{held.state}",
+        "vm": held.vm,
+        "host": held.host,
+        "gpu": held.gpu,
+        "allocation": held.id,
+        "profile": held.profile,
+        "device": held.device,
+        "units": dump(held.slots),
+        "after": held.generation,
+    }
+
+
+def _layout(record: LayoutRecord) -> Row:
+    return {
+        "event": f"layout.{'settled' if record.settled else 'reserved'}",
+        "host": record.host,
+        "gpu": record.gpu,
+        "detail": record.layout,
+    }

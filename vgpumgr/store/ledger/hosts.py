@@ -1,0 +1,316 @@
+"""Hosts in the ledger: enrolment, changes, removal, and the schedule of reconcile cycles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql import ColumnElement
+
+from vgpumgr.model.codec import decoded, dump, printable
+from vgpumgr.model.errors import Conflict, StaleGeneration
+from vgpumgr.model.gpu import GpuState
+from vgpumgr.model.host import HostRecord, Membership
+from vgpumgr.model.operation import Reservation
+from vgpumgr.store.ledger.audit_trail import Stamp, of_gpus, write
+from vgpumgr.store.ledger.images import forget_host
+from vgpumgr.store.ledger.probe_facts import in_range, without_detail
+from vgpumgr.store.ledger.rows import decodes, not_found
+from vgpumgr.store.ledger.state_changes import StateChange
+from vgpumgr.store.ledger.vms import place
+from vgpumgr.store.schema import allocation, gpu, host, task, vm
+
+# What has a column of its own, or is what a look found; all else is what an operator sets.
+_COLUMNS = frozenset({"name", "address", "generation", "facts", "observed_at", "last_error"})
+_OUT_OF_RANGE = "what was kept of its last look is out of range"
+_SETTINGS = tuple(each.name for each in fields(HostRecord) if each.name not in _COLUMNS)
+
+
+def settings(record: HostRecord) -> str:
+    """What an operator sets on a host, as its row has it."""
+    return dump({name: getattr(record, name) for name in _SETTINGS})
+
+
+@decodes(host)
+def from_row(row: Any) -> HostRecord:
+    """The value of a row of ``host``."""
+    columns = {
+        "name": row.name,
+        "address": row.address,
+        "generation": row.generation,
+        "facts": json.loads(row.facts) if row.facts is not None else None,
+        "observed_at": row.observed_at,
+        "last_error": row.last_error,
+    }
+    if row.facts is not None and not in_range(row.facts, columns["facts"]):
+        columns |= {"facts": None, "last_error": row.last_error or _OUT_OF_RANGE}
+    return decoded(HostRecord, {**json.loads(row.settings), **columns})
+
+
+# What a look writes, and what is compared otherwise.
+_OBSERVED = frozenset({"name", "generation", "facts", "observed_at", "last_error", "membership"})
+# A fence is a command, which may carry a password: the trail says no more than that it changed.
+_SECRET = frozenset({"fence"})
+
+
+def changed_event(before: HostRecord, after: HostRecord) -> str:
+    """``host.cordoned`` or ``host.uncordoned`` where that changed, else ``host.changed``."""
+    if before.cordoned == after.cordoned:
+        return "host.changed"
+    return "host.cordoned" if after.cordoned else "host.uncordoned"
+
+
+def changed_words(before: HostRecord, after: HostRecord) -> str:
+    """``cordoned; host_key: SHA256:a → SHA256:b``."""
+    return "; ".join(_differences(before, after))
+
+
+def _differences(before: HostRecord, after: HostRecord) -> Iterator[str]:
+    for name in (field.name for field in fields(HostRecord) if field.name not in _OBSERVED):
+        old, new = getattr(before, name), getattr(after, name)
+        if old == new:
+            continue
+        if isinstance(new, bool):
+            yield name if new else f"not {name}"
+        elif name in _SECRET:
+            yield f"{name} {'removed' if new is None else 'set' if old is None else 'changed'}"
+        else:
+            yield f"{name}: {_text(old)} → {_text(new)}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={value[key]}" for key in sorted(value)) or "none"
+    return "none" if value in (None, "") else str(value)
+
+
+def refuse_used(connection: Connection, name: str) -> None:
+    """Conflict while a VM or an allocation is on the host, or a VM on its way there."""
+    vms = _count(connection, vm, name, vm.c.deleted_at.is_(None)) + _coming(connection, name)
+    held = _count(connection, allocation, name, allocation.c.released_at.is_(None))
+    if vms or held:
+        raise Conflict(
+            f"host {name} is in use",
+            why=f"{vms} VMs and {held} allocations are on it",
+            next=f"vgpumgr vm list, then delete those on {name}",
+        )
+
+
+def _coming(connection: Connection, name: str) -> int:
+    """The VMs that are moving to the host."""
+    moving = select(vm.c.moving_to).where(vm.c.deleted_at.is_(None), vm.c.moving_to.is_not(None))
+    places = (place(text) for text in connection.execute(moving).scalars())
+    return sum(each is not None and each.host == name for each in places)
+
+
+def _count(connection: Connection, table: Any, name: str, open_: Any) -> int:
+    query = select(func.count()).select_from(table).where(table.c.host == name, open_)
+    return int(connection.execute(query).scalar_one())
+
+
+_OPEN = host.c.removed_at.is_(None)
+_EVERY = select(host).where(_OPEN).order_by(host.c.name)
+_NAMED = select(host).where(_OPEN, host.c.name == bindparam("in_host"))
+
+
+def list_hosts(connection: Connection) -> tuple[HostRecord, ...]:
+    """Every enrolled host, by name."""
+    return tuple(from_row(row) for row in connection.execute(_EVERY))
+
+
+def get_host(connection: Connection, name: str) -> HostRecord:
+    """One host; NotFound suggests near names."""
+    row = connection.execute(_NAMED, {"in_host": name}).one_or_none()
+    if row is None:
+        names = connection.execute(select(host.c.name).where(_OPEN)).scalars()
+        raise not_found("host", name, names)
+    return from_row(row)
+
+
+def add_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
+    """Enrol; Conflict when the name or address is taken."""
+    _refuse_taken(connection, record)
+    try:
+        connection.execute(
+            insert(host).values(
+                name=record.name,
+                address=record.address,
+                settings=settings(record),
+                generation=record.generation,
+                facts=dump(without_detail(record.facts)) if record.facts is not None else None,
+                supply="",
+                observed_at=record.observed_at,
+                last_error=printable(record.last_error),
+            )
+        )
+    except IntegrityError as error:
+        raise Conflict(
+            f"host {record.name} or its address was enrolled meanwhile",
+            next="vgpumgr host list",
+        ) from error
+    detail = changed_words(HostRecord(name=record.name, address=""), record)
+    joining = record.membership is Membership.JOINING
+    event = "host.joining" if joining else "host.added"
+    record_host_event(connection, stamp, event, record, None, record.generation, detail)
+
+
+def record_host_event(
+    connection: Connection,
+    stamp: Stamp,
+    event: str,
+    record: HostRecord,
+    before: int | None,
+    after: int | None,
+    detail: str = "",
+) -> None:
+    """Write what became of a host into the trail; ``before`` and ``after`` are generations."""
+    told = {"event": event, "host": record.name, "before": before, "after": after}
+    write(connection, stamp, [{**told, "detail": detail}])
+
+
+def _refuse_taken(connection: Connection, record: HostRecord) -> None:
+    taken = (host.c.name == record.name) | (host.c.address == record.address)
+    for row in connection.execute(select(host.c.name, host.c.address).where(_OPEN, taken)):
+        if row.name == record.name:
+            raise Conflict(
+                f"host {row.name} is already enrolled",
+                why=f"its address is {row.address}",
+                next=f"vgpumgr host show {row.name}, or choose another name",
+            )
+        raise Conflict(
+            f"{record.address} is already enrolled",
+            why=f"as host {row.name}",
+            next=f"vgpumgr host show {row.name}",
+        )
+
+
+def update_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
+    """Write what an operator sets, if the row is still at ``record.generation``; raise it.
+
+    What was observed stays. NotFound, StaleGeneration, or Conflict when the address is taken.
+    """
+    current = get_host(connection, record.name)
+    try:
+        changed = connection.execute(
+            update(host)
+            .where(_OPEN, host.c.name == record.name, host.c.generation == record.generation)
+            .values(
+                address=record.address,
+                settings=settings(record),
+                generation=record.generation + 1,
+            )
+        )
+    except IntegrityError as error:
+        raise Conflict(f"{record.address} is already enrolled", next="vgpumgr host list") from error
+    if changed.rowcount != 1:
+        raise StaleGeneration(
+            f"host {record.name} changed since it was read",
+            why=f"generation {current.generation} now, {record.generation} when read",
+            next="the same command again",
+        )
+    read = record.generation
+    what = changed_words(current, record)
+    record_host_event(
+        connection, stamp, changed_event(current, record), record, read, read + 1, what
+    )
+
+
+def remove_host(connection: Connection, name: str, stamp: Stamp) -> None:
+    """Close the host's row; Conflict while a VM or an allocation is on it."""
+    record = get_host(connection, name)
+    refuse_used(connection, name)
+    connection.execute(update(host).where(_OPEN, host.c.name == name).values(removed_at=stamp.at))
+    record_host_event(connection, stamp, "host.removed", record, record.generation, None)
+    there = (gpu.c.host == name, gpu.c.state != GpuState.MISSING.value)
+    gone = update(gpu).values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
+    StateChange(gone.where(*there), of_gpus("gpu.missing", *there)).run(connection, stamp.values)
+    forget_host(connection, name, stamp)
+
+
+def observation_failed(connection: Connection, name: str, error: str) -> None:
+    """Remember why a probe failed; NotFound for a host that is not enrolled."""
+    changed = connection.execute(
+        update(host).where(_OPEN, host.c.name == name).values(last_error=printable(error))
+    )
+    if changed.rowcount != 1:
+        get_host(connection, name)
+
+
+def begin_membership(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+    """Add the hosts that join, mark those that leave; Conflict where they cannot."""
+    for record in start.joining:
+        add_host(connection, replace(record, membership=Membership.JOINING), stamp)
+    for name in start.leaving:
+        refuse_used(connection, name)
+        _mark(connection, name, Membership.LEAVING, "host.leaving", stamp)
+        # Whoever has planned something for its GPUs plans again.
+        raised = update(gpu).where(gpu.c.host == name).values(generation=gpu.c.generation + 1)
+        connection.execute(raised)
+
+
+def end_membership(connection: Connection, task_id: str, *, enrolled: bool, stamp: Stamp) -> None:
+    """The host that a task is about is in the fleet, or out of it; saying it twice is no error."""
+    name = connection.execute(select(task.c.host).where(task.c.id == task_id)).scalar_one()
+    known = connection.execute(select(host.c.id).where(_OPEN, host.c.name == name)).first()
+    before = get_host(connection, name).membership if known else Membership.MEMBER
+    if before is Membership.MEMBER:
+        return
+    if enrolled:
+        event = "host.added" if before is Membership.JOINING else "host.stayed"
+        _mark(connection, name, Membership.MEMBER, event, stamp)
+    else:
+        remove_host(connection, name, stamp)
+
+
+def _mark(
+    connection: Connection, name: str, membership: Membership, event: str, stamp: Stamp
+) -> None:
+    record = get_host(connection, name)
+    after = replace(record, membership=membership, generation=record.generation + 1)
+    values = {"settings": settings(after), "generation": after.generation}
+    connection.execute(update(host).where(_OPEN, host.c.name == name).values(**values))
+    record_host_event(connection, stamp, event, after, record.generation, after.generation)
+
+
+# No look is put off for longer: what is due later was written under a clock that was wrong.
+MOST_AHEAD_S = 3600.0
+
+_ENROLLED = host.c.removed_at.is_(None)
+
+
+def any_due(connection: Connection, now: float) -> bool:
+    """Is a host due? Asked before a write is begun, which SQLite lets only one have."""
+    query = select(host.c.id).where(_ENROLLED, _due(now)).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def take_host(connection: Connection, now: float, until: float) -> str | None:
+    """The host whose look is due longest; its next one is due at ``until`` from now on.
+
+    One that another controller takes at this moment is passed over.
+    """
+    longest = (
+        select(host.c.id)
+        .where(_ENROLLED, _due(now))
+        .order_by(host.c.due_at.asc().nulls_first(), host.c.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .scalar_subquery()
+    )
+    taken = update(host).where(host.c.id == longest).values(due_at=until).returning(host.c.name)
+    return connection.execute(taken).scalar_one_or_none()
+
+
+def host_due(connection: Connection, name: str, at: float) -> None:
+    """Its next look is due at ``at`` (Unix seconds); NotFound for a host that is not enrolled."""
+    due = update(host).where(_ENROLLED, host.c.name == name).values(due_at=at)
+    if connection.execute(due).rowcount != 1:
+        get_host(connection, name)
+
+
+def _due(now: float) -> ColumnElement[bool]:
+    return or_(host.c.due_at.is_(None), host.c.due_at <= now, host.c.due_at > now + MOST_AHEAD_S)

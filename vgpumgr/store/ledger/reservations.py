@@ -1,0 +1,232 @@
+"""Reservations in the ledger: the start of an operation, with the units it takes.
+
+The database is the referee: whatever the caller planned, a unit that has an owner
+cannot be inserted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql import ColumnElement
+
+from vgpumgr.model.codec import dump
+from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
+from vgpumgr.model.history import RequestOutcome, RequestRecord
+from vgpumgr.model.operation import Reservation
+from vgpumgr.model.vm import Allocation
+from vgpumgr.store.database.redaction import withheld
+from vgpumgr.store.ledger.audit_trail import Stamp, start_records, write
+from vgpumgr.store.ledger.desktops import take_all
+from vgpumgr.store.ledger.freeze import refuse_frozen
+from vgpumgr.store.ledger.hosts import begin_membership
+from vgpumgr.store.ledger.images import begin as begin_images
+from vgpumgr.store.ledger.layouts import replace_layouts
+from vgpumgr.store.ledger.operations import operation_row, step_row, task_row
+from vgpumgr.store.ledger.queue import enter_queue, move_entries
+from vgpumgr.store.ledger.quotas import within_quotas
+from vgpumgr.store.ledger.vms import allocation_row, change_vms, vm_row
+from vgpumgr.store.schema import (
+    MEMORY,
+    VF,
+    allocation,
+    gpu,
+    host,
+    operation,
+    request,
+    step,
+    task,
+    unit,
+    vm,
+)
+
+AGAIN = "the same command again: it makes a new plan"
+
+_UNITS = select(gpu.c.id, gpu.c.units).where(gpu.c.id.in_(bindparam("in_gpus", expanding=True)))
+
+
+def check_slots(connection: Connection, allocations: Sequence[Allocation]) -> None:
+    """Every allocation takes units that its GPU has: without, nobody would referee it."""
+    wanted = sorted({each.gpu for each in allocations})
+    rows = connection.execute(_UNITS, {"in_gpus": wanted})
+    units = {row.id: row.units for row in rows}
+    for each in allocations:
+        if not each.slots:
+            raise LedgerError(f"the allocation of {each.gpu} to {each.vm} names no units")
+        count = units.get(each.gpu, 0)
+        if not 0 <= min(each.slots) <= max(each.slots) < count:
+            raise StaleGeneration(
+                f"{each.gpu} has no units {each.slots} for {each.vm}",
+                why=f"it has {count}",
+                next=AGAIN,
+            )
+
+
+def insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
+    """Take units; StaleGeneration where one of them, or a device, has an owner."""
+    if not allocations:
+        return
+    units = (unit_row for each in allocations for unit_row in _units(each))
+    try:
+        connection.execute(insert(allocation), [allocation_row(each) for each in allocations])
+        connection.execute(insert(unit), list(units))
+    except IntegrityError as error:
+        raise StaleGeneration(
+            "a unit or device was taken since the plan was made",
+            why=f"on one of {some(each.gpu for each in allocations)} ({error.orig})",
+            next=AGAIN,
+        ) from error
+
+
+def _units(taken: Allocation) -> Iterator[dict[str, Any]]:
+    """One row per memory slot, and one for the virtual function."""
+    for slot in taken.slots:
+        yield {"gpu_id": taken.gpu, "kind": MEMORY, "slot": slot, "allocation_id": taken.id}
+    if taken.vf is not None:
+        yield {"gpu_id": taken.gpu, "kind": VF, "slot": taken.vf, "allocation_id": taken.id}
+
+
+def some(names: Iterable[str], most: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    every = sorted(set(names))
+    rest = len(every) - most
+    return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+Row = dict[str, Any]
+
+
+def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+    """Write everything, or raise: StaleGeneration (plan again), Conflict (a name is taken),
+    QuotaExceeded, or Frozen.
+    """
+    refuse_frozen(connection, start)
+    _raise_generations(connection, _GPUS, start.gpu_generations)
+    _raise_generations(connection, _HOSTS, start.host_generations)
+    check_slots(connection, start.allocations)
+    vms = [vm_row(each) for each in start.vms]
+    with within_quotas(connection, start):
+        _insert_vms(connection, vms)
+        changes = change_vms(connection, start.changed_vms)
+        insert_allocations(connection, start.allocations)
+    replace_layouts(connection, start.layouts, start.gpu_generations)
+    begin_membership(connection, start, stamp)
+    begin_images(connection, start, stamp)
+    enter_queue(connection, start.queued, stamp)
+    move_entries(connection, start.queue, stamp)
+    take_all(connection, start.desktops, stamp)
+    _insert_journal(connection, start, stamp)
+    if not start.continued:  # what was asked for was asked for once
+        _keep_requests(connection, vms, start.operation.started_at)
+    write(connection, stamp, start_records(start, changes))
+
+
+def refuse(connection: Connection, refused: Sequence[RequestRecord]) -> None:
+    """Keep refused requests for history."""
+    rows = [
+        {
+            "at": each.at,
+            "vm": each.vm,
+            "outcome": RequestOutcome.REFUSED.value,
+            "spec": withheld(dump(each.spec)),
+            "reasons": dump(each.explanation),
+        }
+        for each in refused
+    ]
+    _insert(connection, request, rows)
+
+
+def _insert(connection: Connection, table: Table, rows: list[Row]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+class _Compared:
+    """The statements that compare the generation of a row with the one read, and raise it."""
+
+    def __init__(self, table: Table, is_it: ColumnElement[bool]) -> None:
+        self.table = table.name
+        self.now = select(table.c.generation).where(is_it)
+        self.raise_ = (
+            update(table)
+            .where(is_it, table.c.generation == bindparam("read"))
+            .values(generation=table.c.generation + 1)
+        )
+
+
+_GPUS = _Compared(gpu, gpu.c.id == bindparam("key"))
+_HOSTS = _Compared(host, (host.c.name == bindparam("key")) & host.c.removed_at.is_(None))
+
+
+def _raise_generations(
+    connection: Connection, compared: _Compared, read: Mapping[str, int]
+) -> None:
+    """Compare and raise; in one order everywhere, so that two planners never deadlock."""
+    for key, generation in sorted(read.items()):
+        raised = {"key": key, "read": generation}
+        if connection.execute(compared.raise_, raised).rowcount != 1:
+            now = connection.execute(compared.now, {"key": key}).scalar()
+            raise StaleGeneration(
+                f"{compared.table} {key} changed since it was read",
+                why=f"generation {'gone' if now is None else now}, {generation} when planned",
+                next=AGAIN,
+            )
+
+
+def _insert_vms(connection: Connection, rows: list[Row]) -> None:
+    try:
+        _insert(connection, vm, rows)
+    except IntegrityError as error:
+        raise Conflict(
+            "a VM of that name exists",
+            why=f"one of {some(str(row['name']) for row in rows)} was created since the plan, "
+            "or is named twice",
+            next="vgpumgr vm list",
+        ) from error
+
+
+def _insert_journal(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+    begun = replace(start.operation, by=start.operation.by or stamp.by)
+    first = _tasks_of(connection, start.operation.id) if start.continued else 0
+    tasks = [task_row(each, position) for position, each in enumerate(start.tasks, first)]
+    steps = [step_row(each, task_.id) for task_ in start.tasks for each in task_.steps]
+    try:
+        if not start.continued:
+            connection.execute(insert(operation), operation_row(begun))
+        _insert(connection, task, tasks)
+        _insert(connection, step, steps)
+    except IntegrityError as error:
+        raise LedgerError(
+            f"operation {start.operation.id} cannot be written",
+            why=f"its id or one of its tasks' is not new ({error.orig})",
+            next="vgpumgr operation list",
+        ) from error
+
+
+def _tasks_of(connection: Connection, operation_id: str) -> int:
+    """How many an open operation has; StaleGeneration for one that has ended."""
+    is_it = operation.c.id == operation_id
+    row = connection.execute(select(operation.c.ended_at).where(is_it).with_for_update()).one()
+    if row.ended_at is not None:
+        raise StaleGeneration(f"operation {operation_id[:8]} has ended", next=AGAIN)
+    count = select(func.count()).select_from(task).where(task.c.operation == operation_id)
+    return int(connection.execute(count).scalar_one())
+
+
+def _keep_requests(connection: Connection, vms: list[Row], at: float) -> None:
+    rows = [
+        {
+            "at": at,
+            "vm": each["name"],
+            "outcome": RequestOutcome.PLACED.value,
+            "spec": withheld(str(each["spec"])),
+            "reasons": "[]",
+            "vm_id": each["id"],
+        }
+        for each in vms
+    ]
+    _insert(connection, request, rows)

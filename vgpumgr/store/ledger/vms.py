@@ -1,0 +1,273 @@
+"""VMs and allocations in the ledger: lists, look-ups, and changes of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, or_, select, update
+
+from vgpumgr.model.codec import dump, load, load_list
+from vgpumgr.model.errors import NotFound, StaleGeneration
+from vgpumgr.model.vm import (
+    Allocation,
+    AllocationState,
+    InstancePart,
+    VmPlace,
+    VmRecord,
+    VmSpec,
+    VmState,
+)
+from vgpumgr.store.database.redaction import owe
+from vgpumgr.store.ledger.rows import decodes, not_found
+from vgpumgr.store.schema import allocation, queue, vm
+
+_EVERY_VM = select(
+    vm.c.id,
+    vm.c.spec,
+    vm.c.host,
+    vm.c.state,
+    vm.c.running,
+    vm.c.generation,
+    vm.c.numa_node,
+    vm.c.cpus,
+    vm.c.volumes,
+    vm.c.created_at,
+    vm.c.moving_to,
+    vm.c.definition,
+)
+_VM = _EVERY_VM.where(vm.c.deleted_at.is_(None))
+OPEN_VMS = _VM.order_by(vm.c.name)
+_NAMED = _VM.where(vm.c.name == bindparam("in_vm"))
+_WAITS = select(queue.c.id).where(queue.c.closed_at.is_(None), queue.c.name == bindparam("in_vm"))
+
+
+def list_vms(
+    connection: Connection, host: str | None = None, ids: Collection[str] = ()
+) -> tuple[VmRecord, ...]:
+    """VMs that are not deleted, by name; with ``host`` those that are there or move there, and
+    those of these ids.
+    """
+    if host is None:
+        return tuple(vm_of(row) for row in connection.execute(OPEN_VMS))
+    wanted = or_(vm.c.host == host, vm.c.moving_to.is_not(None), vm.c.id.in_(sorted(ids)))
+    found = (vm_of(row) for row in connection.execute(OPEN_VMS.where(wanted)))
+    return tuple(each for each in found if host in _hosts(each) or each.id in ids)
+
+
+def _hosts(record: VmRecord) -> tuple[str, ...]:
+    return (record.host, record.moving_to.host) if record.moving_to else (record.host,)
+
+
+def get_vm(connection: Connection, name: str) -> VmRecord:
+    """One VM; NotFound says where it waits, or suggests near names."""
+    row = connection.execute(_NAMED, {"in_vm": name}).one_or_none()
+    if row is None:
+        if connection.execute(_WAITS, {"in_vm": name}).first() is not None:
+            raise NotFound(
+                f"there is no VM {name} yet",
+                why="it waits in the queue for room",
+                next=f"vgpumgr queue show {name}; vgpumgr queue cancel {name} ends that",
+            )
+        names = connection.execute(select(vm.c.name).where(vm.c.deleted_at.is_(None))).scalars()
+        raise not_found("vm", name, names)
+    return vm_of(row)
+
+
+def vms_ever(connection: Connection, ids: Collection[str]) -> tuple[VmRecord, ...]:
+    """The VMs of these ids, deleted ones too."""
+    found = connection.execute(_EVERY_VM.where(vm.c.id.in_(sorted(ids))).order_by(vm.c.name))
+    return tuple(vm_of(row) for row in found)
+
+
+@decodes(vm)
+def vm_of(row: Any) -> VmRecord:
+    """The VM of a row of ``OPEN_VMS``."""
+    id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at, *rest = row
+    to, definition = rest
+    return VmRecord(
+        id=id_,
+        spec=load(VmSpec, spec),
+        host=host,
+        state=VmState(state),
+        running=running,
+        generation=generation,
+        numa_node=numa_node,
+        cpus=tuple(load_list(cpus)),
+        volumes=tuple((pool, name) for pool, name in load_list(volumes)),
+        created_at=created_at,
+        moving_to=place(to),
+        definition=definition,
+    )
+
+
+def place(text: str | None) -> VmPlace | None:
+    """Where a VM is moving; None while it stays."""
+    return None if text is None else load(VmPlace, text)
+
+
+def vm_row(record: VmRecord) -> dict[str, object]:
+    """The row of a VM that is not deleted."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "host": record.host,
+        "state": record.state.value,
+        "running": record.running,
+        "generation": record.generation,
+        "spec": dump(record.spec),
+        "numa_node": record.numa_node,
+        "cpus": dump(record.cpus),
+        "volumes": dump(record.volumes),
+        "created_at": record.created_at,
+        "moving_to": dump(record.moving_to) if record.moving_to is not None else None,
+        "definition": record.definition,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extra:
+    """What few allocations have, in one column."""
+
+    vf: int | None = None
+    instance: InstancePart | None = None
+    placement_id: int | None = None
+    frame_rate_limiter: bool | None = None
+    partition: int | None = None
+    memory_mib: int | None = None
+
+
+_EVER = select(allocation).order_by(allocation.c.created_at, allocation.c.id)
+HELD = _EVER.where(allocation.c.released_at.is_(None))
+
+
+def list_allocations(
+    connection: Connection, host: str | None = None, vm_ids: Collection[str] = (), *, released: bool
+) -> tuple[Allocation, ...]:
+    """Allocations that hold units, oldest first; with ``released`` the closed ones too. With
+    ``host`` those there, and those of these VMs.
+    """
+    query = _EVER if released else HELD
+    if host is not None:
+        of_these = allocation.c.vm_id.in_(sorted(vm_ids))
+        query = query.where(or_(allocation.c.host == host, of_these))
+    return tuple(allocation_of(row) for row in connection.execute(query))
+
+
+@decodes(allocation)
+def allocation_of(row: Any) -> Allocation:
+    """The allocation of a whole row."""
+    extra = load(_Extra, row.extra)
+    return Allocation(
+        id=row.id,
+        vm_id=row.vm_id,
+        vm=row.vm,
+        host=row.host,
+        gpu=row.gpu,
+        profile=row.profile,
+        framework=row.framework,
+        device=row.device,
+        slots=tuple(load_list(row.slots)),
+        type_id=row.type_id,
+        parent=row.parent,
+        companions=tuple(load_list(row.companions)),
+        vf=extra.vf,
+        instance=extra.instance,
+        placement_id=extra.placement_id,
+        frame_rate_limiter=extra.frame_rate_limiter,
+        partition=extra.partition,
+        memory_mib=extra.memory_mib,
+        state=AllocationState(row.state),
+        generation=row.generation,
+        created_at=row.created_at,
+    )
+
+
+def allocation_row(record: Allocation) -> dict[str, object]:
+    """The row of an allocation that holds its units."""
+    return {
+        "id": record.id,
+        "vm_id": record.vm_id,
+        "vm": record.vm,
+        "host": record.host,
+        "gpu": record.gpu,
+        "profile": record.profile,
+        "framework": record.framework,
+        "device": record.device,
+        "slots": dump(record.slots),
+        "type_id": record.type_id,
+        "parent": record.parent,
+        "companions": dump(record.companions),
+        "state": record.state.value,
+        "generation": record.generation,
+        "created_at": record.created_at,
+        "extra": dump({name: value for name, value in _extra(record) if value is not None}),
+    }
+
+
+def _extra(record: Allocation) -> list[tuple[str, object]]:
+    return [(field.name, getattr(record, field.name)) for field in fields(_Extra)]
+
+
+Row = dict[str, Any]
+
+_IT = vm.c.id == bindparam("in_vm")
+_THERE = select(vm).where(_IT, vm.c.deleted_at.is_(None)).with_for_update()
+_CHANGE = update(vm).where(_IT)
+
+
+def change_vms(connection: Connection, changed: Sequence[VmRecord]) -> list[Row]:
+    """Write changed records where nobody else changed them since they were read; what the trail
+    tells of each.
+
+    A record with a new spec carries the generation after the one it was made from (its domain's
+    metadata names it); one whose spec is as it was carries the one it was read with. Both leave
+    the row one generation higher.
+    """
+    return [_change(connection, record) for record in changed]
+
+
+def _change(connection: Connection, record: VmRecord) -> Row:
+    row = connection.execute(_THERE, {"in_vm": record.id}).one_or_none()
+    values = vm_row(record)
+    spec = _as_today(row) if row is not None else ""
+    same_spec = spec == values["spec"]
+    read_at = record.generation if same_spec else record.generation - 1
+    if row is None or row.generation != read_at:
+        raise StaleGeneration(
+            f"VM {record.name} changed since it was read",
+            why="it was deleted" if row is None else f"it is at generation {row.generation}",
+            next="the same command again: it makes a new plan",
+        )
+    values["generation"] = row.generation + 1
+    connection.execute(_CHANGE, {"in_vm": record.id, **values})
+    if record.spec.cloud_init is not None:
+        owe(connection)
+    return {
+        "event": f"vm.{record.state}" if record.state.value != row.state else "vm.changed",
+        "vm": record.name,
+        "host": record.host,
+        "before": row.generation,
+        "after": row.generation + 1,
+        "detail": "; ".join(_words(row, spec, values)),
+    }
+
+
+@decodes(vm)
+def _as_today(row: Any) -> str:
+    """The spec as it would be written now: an older vgpumgr left out what it did not know."""
+    return dump(load(VmSpec, row.spec))
+
+
+def _words(row: Any, spec: str, values: Row) -> Iterator[str]:
+    """What changed: fields of the spec by name, and the place."""
+    before, after = json.loads(spec), json.loads(values["spec"])
+    fields = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    if fields:
+        yield f"changed: {', '.join(fields)}"
+    if row.host != values["host"]:
+        yield f"from {row.host}"
+    if values["moving_to"] and not row.moving_to:
+        yield f"to {json.loads(values['moving_to'])['host']}"

@@ -1,0 +1,177 @@
+"""Tables of VMs: requests, allocations, moves at logoff, console tickets, quotas, the queue."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table, Text
+
+from vgpumgr.store.schema.columns import end, integer, metadata, optional, text, time
+from vgpumgr.store.schema.host_tables import gpu
+
+# What an allocation takes from a GPU: memory slots, and the number of a virtual function.
+MEMORY = "memory"
+VF = "vf"
+
+vm = Table(
+    "vm",
+    metadata,
+    Column("id", Text, primary_key=True),
+    text("name"),
+    text("host"),
+    text("state"),
+    Column("running", Boolean, nullable=False),
+    integer("generation"),
+    text("spec"),
+    Column("numa_node", Integer),
+    text("cpus"),
+    text("volumes"),
+    time("created_at"),
+    end("deleted_at"),
+    optional("moving_to"),
+    text("definition", server_default=""),
+)
+Index(
+    "vm_name_once",
+    vm.c.name,
+    unique=True,
+    sqlite_where=vm.c.deleted_at.is_(None),
+    postgresql_where=vm.c.deleted_at.is_(None),
+)
+
+allocation = Table(
+    "allocation",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("vm_id", Text, ForeignKey(vm.c.id), nullable=False, index=True),
+    text("vm"),
+    text("host"),
+    Column("gpu", Text, ForeignKey(gpu.c.id), nullable=False),
+    text("profile"),
+    text("framework"),
+    text("device"),
+    text("slots"),
+    text("type_id"),
+    text("parent"),
+    text("companions"),
+    text("state"),
+    integer("generation"),
+    time("created_at"),
+    end("released_at"),
+    text("extra", server_default="{}"),
+)
+Index(
+    "allocation_device_once",
+    allocation.c.host,
+    allocation.c.device,
+    unique=True,
+    sqlite_where=allocation.c.released_at.is_(None),
+    postgresql_where=allocation.c.released_at.is_(None),
+)
+
+# The referee: a unit has one row, so it has one owner.
+unit = Table(
+    "unit",
+    metadata,
+    Column("gpu_id", Text, ForeignKey(gpu.c.id), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("slot", Integer, primary_key=True, autoincrement=False),
+    Column("allocation_id", Text, ForeignKey(allocation.c.id), nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+
+request = Table(
+    "request",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    time("at"),
+    text("vm"),
+    text("outcome"),
+    text("spec"),
+    text("reasons"),
+    Column("vm_id", Text, ForeignKey(vm.c.id)),
+)
+
+
+logoff_move = Table(
+    "logoff_move",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("vm_id", Text, ForeignKey(vm.c.id), nullable=False),
+    text("vm"),
+    text("user_name"),
+    text("host"),
+    text("leaves"),
+    text("takes"),
+    text("why"),
+    time("asked_at"),
+    end("closed_at"),
+    text("outcome"),
+)
+Index(
+    "logoff_move_once",
+    logoff_move.c.vm_id,
+    unique=True,
+    sqlite_where=logoff_move.c.closed_at.is_(None),
+    postgresql_where=logoff_move.c.closed_at.is_(None),
+)
+
+
+ticket = Table(
+    "ticket",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("vm_id", Text, ForeignKey(vm.c.id), nullable=False),
+    text("vm"),
+    text("user"),
+    text("machine"),
+    text("key"),
+    text("state"),
+    time("asked_at"),
+    text("address"),
+    text("answer"),
+    end("opened_at"),
+    end("connected_at"),
+    end("closed_at"),
+    text("code"),
+    text("why"),
+    text("next"),
+    text("uids", server_default=""),
+)
+Index(
+    "ticket_open",
+    ticket.c.asked_at,
+    sqlite_where=ticket.c.closed_at.is_(None),
+    postgresql_where=ticket.c.closed_at.is_(None),
+)
+
+
+# The generation is raised by whoever takes more: the row's lock is what two takers meet at.
+quota = Table(
+    "quota",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    text("limits"),
+    integer("generation"),
+)
+
+queue = Table(
+    "queue",
+    metadata,
+    Column("id", Text, primary_key=True),
+    text("name"),
+    text("spec"),
+    text("state"),
+    time("since"),
+    end("started_at"),
+    end("closed_at"),
+    Column("vm_id", Text, ForeignKey(vm.c.id), index=True),
+    integer("preempted"),
+    text("why"),
+    integer("generation"),
+)
+Index(
+    "queue_name_once",
+    queue.c.name,
+    unique=True,
+    sqlite_where=queue.c.closed_at.is_(None),
+    postgresql_where=queue.c.closed_at.is_(None),
+)

@@ -1,0 +1,182 @@
+"""Storage by intent (``model.ports.Storage``): pools, volumes, copies to another connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import libvirt
+from lxml import etree
+
+from vgpumgr.domainxml.xml_tree import untrusted
+from vgpumgr.model.domain import VolumeFacts
+from vgpumgr.model.errors import HostRefused, NotFound, OutcomeUnknown
+from vgpumgr.model.host import StoragePool
+from vgpumgr.virt import volume_copies
+from vgpumgr.virt.libvirt_errors import calling, is_absent
+
+
+def pool_target(xml: str) -> tuple[str, str]:
+    """A pool's type and target path (empty for a pool without a directory)."""
+    root = _root(xml, "pool")
+    return root.get("type", ""), root.findtext("target/path") or ""
+
+
+def volume_format(xml: str) -> tuple[str, str | None]:
+    """A volume's declared format (``raw`` where the pool has no formats) and backing path."""
+    root = _root(xml, "volume")
+    found = root.find("target/format")
+    kind = "raw" if found is None else found.get("type", "raw")
+    return kind, root.findtext("backingStore/path")
+
+
+def _root(xml: str, kind: str) -> etree._Element:
+    try:
+        return untrusted(xml, kind)
+    except ValueError as error:
+        raise OutcomeUnknown(f"a storage {kind} cannot be understood", why=str(error)) from error
+
+
+class LibvirtStorage:
+    """The storage of one connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def pools(self) -> tuple[StoragePool, ...]:
+        """Every storage pool by name, inactive ones included."""
+        with calling(self._connection, "list storage pools"):
+            found = [_pool_facts(each) for each in self._connection.listAllStoragePools(0)]
+        return tuple(sorted(found, key=lambda facts: facts.name))
+
+    def look(self, pool: str, volume: str) -> VolumeFacts | None:
+        """One volume, or None when the pool surely has none of that name.
+
+        Raises NotFound when the pool does not exist, HostRefused when it is not active.
+        """
+        with calling(self._connection, f"look at volume {volume} of storage pool {pool}"):
+            found = _find(self._pool(pool), volume)
+            return None if found is None else _volume_facts(pool, found)
+
+    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+        """Create a volume from XML; with ``copy_from`` its data comes from that volume."""
+        with calling(self._connection, f"create a volume in storage pool {pool}", changes=True):
+            home = self._pool(pool)
+            if copy_from is None:
+                made = home.createXML(xml, 0)
+            else:
+                made = home.createXMLFrom(xml, _require(home, pool, copy_from), 0)
+            return _volume_facts(pool, made)
+
+    def upload(self, pool: str, volume: str, data: bytes) -> None:
+        """Write ``data`` at the volume's beginning."""
+        doing = f"write volume {volume} of storage pool {pool}"
+        with calling(self._connection, doing, changes=True):
+            target = _require(self._pool(pool), pool, volume)
+            with volume_copies.stream(self._connection) as stream:
+                target.upload(stream, 0, len(data), 0)
+                for start in range(0, len(data), volume_copies.CHUNK_BYTES):
+                    volume_copies.send(stream, data[start : start + volume_copies.CHUNK_BYTES])
+
+    def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
+        """Every volume of a pool as its files are now, by name."""
+        with calling(self._connection, f"list the volumes of storage pool {pool}"):
+            home = self._pool(pool)
+            home.refresh(0)
+            found = [_volume_facts(pool, each) for each in home.listAllVolumes(0)]
+        return tuple(sorted(found, key=lambda facts: facts.name))
+
+    def fill(self, pool: str, volume: str, length: int, pieces: Iterable[bytes | int]) -> None:
+        """Write the whole file of a raw volume, piece by piece: data, or the length of a hole."""
+        doing = f"write volume {volume} of storage pool {pool}"
+        with calling(self._connection, doing, changes=True):
+            target = _require(self._pool(pool), pool, volume)
+            volume_copies.fill((self._connection, target), length, pieces)
+
+    def delete(self, pool: str, volume: str) -> None:
+        """Delete; an absent volume is no error."""
+        doing = f"delete volume {volume} of storage pool {pool}"
+        with calling(self._connection, doing, changes=True):
+            found = _find(self._pool(pool), volume)
+            if found is not None:
+                found.delete(0)
+
+    def xml(self, pool: str, volume: str) -> str:
+        """The volume's XML; NotFound when there is none."""
+        with calling(self._connection, f"read volume {volume} of storage pool {pool}"):
+            return str(_require(self._pool(pool), pool, volume).XMLDesc(0))
+
+    def copy_to(
+        self, pool: str, volume: str, target: LibvirtStorage, seen: volume_copies.OnBytesCopied
+    ) -> None:
+        """The file behind a volume into its namesake's on another connection's host.
+
+        Formats are not compared: libvirt guesses them anew from what half a copy looks like.
+        """
+        doing = f"copy volume {volume} of storage pool {pool}"
+        here, there = self._connection, target._connection
+        with calling(here, doing, there, changes=True):
+            source = _require(self._pool(pool), pool, volume)
+            copy = _require(target._pool(pool), pool, volume)
+            volume_copies.copy((here, source), (there, copy), seen)
+
+    def _pool(self, name: str) -> Any:
+        try:
+            pool = self._connection.storagePoolLookupByName(name)
+        except libvirt.libvirtError as error:
+            if is_absent(error):
+                raise NotFound(
+                    f"there is no storage pool {name}", next="virsh pool-list --all"
+                ) from (error)
+            raise
+        if not pool.isActive():
+            raise HostRefused(f"storage pool {name} is not active", next=f"virsh pool-start {name}")
+        return pool
+
+
+def _find(pool: Any, name: str) -> Any:
+    """The volume, looked for once more after a refresh: files may have come by other ways."""
+    for refresh in (False, True):
+        if refresh:
+            pool.refresh(0)
+        try:
+            return pool.storageVolLookupByName(name)
+        except libvirt.libvirtError as error:
+            if not is_absent(error):
+                raise
+    return None
+
+
+def _require(pool: Any, pool_name: str, name: str) -> Any:
+    found = _find(pool, name)
+    if found is None:
+        raise NotFound(
+            f"there is no volume {name} in storage pool {pool_name}",
+            next=f"virsh vol-list {pool_name}",
+        )
+    return found
+
+
+def _pool_facts(pool: Any) -> StoragePool:
+    _, capacity, _, available = pool.info()
+    kind, path = pool_target(pool.XMLDesc(0))
+    return StoragePool(
+        name=pool.name(),
+        kind=kind,
+        path=path,
+        capacity_bytes=capacity,
+        available_bytes=available,
+        active=bool(pool.isActive()),
+    )
+
+
+def _volume_facts(pool: str, volume: Any) -> VolumeFacts:
+    format_name, backing = volume_format(volume.XMLDesc(0))
+    return VolumeFacts(
+        pool=pool,
+        name=volume.name(),
+        path=volume.path(),
+        capacity_bytes=volume.info()[1],
+        format=format_name,
+        backing_path=backing,
+    )

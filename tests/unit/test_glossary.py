@@ -47,9 +47,10 @@ def test_what_the_glossary_rules_out_is_banned() -> None:
     assert [each for each in ruled_out if not any(one.search(each) for one in patterns)] == []
 
 
-def test_no_word_is_banned_twice() -> None:
+def test_no_word_is_banned_twice_and_each_has_a_real_count() -> None:
     patterns = [word.pattern for word in banned_words()]
     assert len(patterns) == len(set(patterns))
+    assert [word.pattern for word in banned_words() if word.at_most > 300] == []
 
 
 def test_the_commands_of_the_cli_are_in_the_glossary() -> None:

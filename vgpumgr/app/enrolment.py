@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vgpumgr.app.composition import App, is_simulated
-from vgpumgr.engine.hosts.host_membership import refuse_known
 from vgpumgr.helper import VERSION
 from vgpumgr.model.errors import NotPermitted, UsageError, VgpumgrError
 from vgpumgr.model.host import HostRecord
@@ -23,6 +22,7 @@ def enrol(
     raises to refuse.
     """
     if not is_simulated(record):
+        from vgpumgr.engine.hosts.host_membership import refuse_known
         from vgpumgr.hosts import real_hosts as reach
 
         refuse_known(app.writable_ledger, record)

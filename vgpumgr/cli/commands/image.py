@@ -22,7 +22,6 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.views.ages import age
-from vgpumgr.engine.images.image_copies import pools_of, users
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import InUse, PartlyDone, UsageError
 from vgpumgr.model.formats import size_words
@@ -38,6 +37,8 @@ def image_item(
     image: ImageRecord, vms: Collection[VmRecord], pools: Collection[PoolRecord]
 ) -> dict[str, Any]:
     """One image. ``copies`` say by host where it lies, and which VMs use it there."""
+    from vgpumgr.engine.images.image_copies import pools_of, users
+
     return {
         "name": image.reference,
         "image": image.name,

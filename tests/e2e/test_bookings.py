@@ -36,7 +36,7 @@ def test_what_is_booked_is_kept_listed_and_let_go(cli: Cli) -> None:
     assert "3 desktops of pool cad for class" in cli.ok(*words(3, now)).err
     [booked] = cli.items("booking", "list")
     assert (booked["state"], booked["pool"], booked["in_use"]) == ("holds", "cad", 0)
-    why = "room for 3 × T4-4Q is reserved for bookings of pool cad"
+    why = "capacity for 3 × T4-4Q is reserved for bookings of pool cad"
     cli.ok("apply", "-f", cli.documents(vm("one", "T4-4Q"), name="one.yaml"))
     two = cli.documents(vm("two", "T4-4Q"), name="two.yaml")
     assert why in cli.fails(5, "apply", "-f", two).err
@@ -91,13 +91,14 @@ def test_a_booking_that_can_no_longer_be_kept_is_named(cli: Cli) -> None:
     [booked] = cli.items("booking", "list")
     assert booked["state"] == "to come"
     file = cli.documents(vm("whole", "T4-16Q"), name="whole.yaml")
-    said = f"booking {booked['name']} (4 × T4-4Q for class, pool cad) cannot be kept: 4 are missing"
+    name = booked["name"]
+    said = f"booking {name} (4 × T4-4Q for class, pool cad) cannot be honoured: 4 are missing"
     assert said in cli.ok("plan", "-f", file).out
     assert cli.ok("plan", "-f", file, "-o", "json").json["notes"] == [said]
     assert said in cli.ok("apply", "-f", file).out
     [booked] = cli.items("booking", "list")
     assert booked["missing"] == 4
-    assert "cannot be kept: 4 of 4 are missing" in cli.ok("booking", "list").out
+    assert "cannot be honoured: 4 of 4 are missing" in cli.ok("booking", "list").out
     cli.ok("vm", "delete", "whole", "--force", "-y")
     [booked] = cli.items("booking", "list")
     assert (booked["state"], booked["missing"]) == ("to come", 0)
@@ -107,7 +108,7 @@ def test_who_ends_in_time_takes_nothing_of_a_booking(cli: Cli) -> None:
     cli.ok(*words(4, window(timedelta(days=1), timedelta(hours=1))))
     short = vm("short", "T4-16Q", queue={"runtime": "2h"})
     planned = cli.ok("plan", "-f", cli.documents(short, name="short.yaml"))
-    assert "cannot be kept" not in planned.out
+    assert "cannot be honoured" not in planned.out
     cli.ok("apply", "-f", cli.documents(short, name="short.yaml"))
     assert cli.items("booking", "list")[0]["missing"] == 0
 

@@ -68,7 +68,7 @@ def test_names_complete_by_kind(cli: Cli, typed: tuple[str, ...], names: set[str
 
 @pytest.mark.parametrize("noun", ["operation", "gpu"])
 def test_what_has_no_name_completes_by_its_id(cli: Cli, noun: str) -> None:
-    known = {each["id"] for each in cli.items(noun, "list")}
+    known = {each["name"] for each in cli.items(noun, "list")}
     assert completed(cli, "bash", noun, "show", "") == known
 
 

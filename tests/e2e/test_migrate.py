@@ -247,7 +247,7 @@ def test_ctrl_c_leaves_it_running_where_it_was(made: Cli) -> None:
     process = made.process("vm", "migrate", "desk", "--to", "h2")
     assert process.stderr is not None
     line = ""
-    while "make T4-8Q" not in line:
+    while "create T4-8Q" not in line:
         line = process.stderr.readline()
         assert line, "it ended without a word"
     ran = interrupt(process)

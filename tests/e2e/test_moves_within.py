@@ -64,7 +64,7 @@ def test_a_quota_that_is_used_up_keeps_nobody_from_a_move(cli: Cli) -> None:
 
 def test_running_it_is_not_moved_without_the_word(cli: Cli) -> None:
     refused = cli.fails(5, "defrag", "plan", *ONE)
-    assert "--allow-cold: 1 move would do" in refused.err
+    assert "--allow-cold: 1 move would be enough" in refused.err
 
 
 def test_a_vm_that_is_off_moves_and_stays_off(cli: Cli) -> None:

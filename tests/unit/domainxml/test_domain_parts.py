@@ -51,8 +51,8 @@ WHOLE = """
 def test_every_part_is_read() -> None:
     found = parts(WHOLE)
     assert found.settings == {
-        "memory": "2GiB (1GiB given)",
-        "vcpus": "4 (2 given)",
+        "memory": "2GiB (1GiB in use)",
+        "vcpus": "4 (2 in use)",
         "firmware": "uefi",
         "huge pages": "1048576KiB",
         "NUMA node": "1",

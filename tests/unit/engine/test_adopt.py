@@ -202,7 +202,7 @@ CANNOT: dict[str, tuple[Callable[[Hands], str], str]] = {
     ),
     "a device that is not there": (
         lambda made: domain("desk", mdev_hostdev(MDEV)),
-        f"mdev {MDEV} is not there",
+        f"mdev {MDEV} does not exist",
     ),
     "managed": (
         lambda made: domain("desk", pci_hostdev(made.world.gpu().device, managed="yes")),

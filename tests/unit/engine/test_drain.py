@@ -139,7 +139,7 @@ def test_a_full_fleet_says_so(bench: Bench) -> None:
     bench.change("h1", cordoned=False)
     drained = bench.drain()
     assert (len(drained.outcome.done), len(drained.staying)) == (1, 1)
-    assert "make room" in drained.staying[0].next
+    assert "free capacity" in drained.staying[0].next
 
 
 def test_the_next_best_host_is_taken_where_the_best_refuses(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_an_unknown_host_or_the_same_one(world: World) -> None:
 def test_affinity_holds_for_moves_too(tmp_path: Path) -> None:
     world = two_hosts(tmp_path)
     make(world, desk(affinity=Affinity(hosts=("h1",))))
-    assert "may run on h1 alone" in refused(world, Conflict)
+    assert "an affinity that allows only h1" in refused(world, Conflict)
     world.close()
 
 

@@ -194,7 +194,10 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true", help="count what two requests enter")
     parser.add_argument("--check", action="store_true", help="exit 1 where a limit is broken")
     asked = parser.parse_args()
-    figures, limits = measure(read(asked.tree, PRODUCT)), dict(LIMITS)
+    code = read(asked.tree, PRODUCT)
+    if not code.sources:
+        parser.error(f"no {PRODUCT}/ with Python files in {asked.tree}")
+    figures, limits = measure(code), dict(LIMITS)
     if asked.profile:
         limits |= PROFILE_LIMITS
         figures["profile"] = profile(asked.tree)

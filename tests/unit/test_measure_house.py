@@ -178,3 +178,8 @@ def test_check_is_what_makes_a_broken_limit_fail(
     tree(tmp_path, {"a.py": "x = 1"})  # a file under 40 lines
     argv = [sys.executable, "-m", "tools.measure_house", str(tmp_path), *check]
     assert subprocess.run(argv, cwd=ROOT, capture_output=True).returncode == code
+
+
+def test_a_folder_without_the_product_is_an_error_not_a_good_house(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "tools.measure_house", str(tmp_path), "--check"]
+    assert subprocess.run(argv, cwd=ROOT, capture_output=True).returncode == 2

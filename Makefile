@@ -76,9 +76,10 @@ bench-placement-orders: setup ## orders placed as a whole, beside CP-SAT; benchm
 bench-placement-speed: setup ## decisions of every rule on 100 to 50,000 hosts, beside two rivals; build/placement
 	$(PY) -m benchmarks.placement.speed --json build/placement/speed.json $(ARGS)
 
-release-check: ## the README's two commands in a bare Debian 12 and a bare Debian 13, as root; a quarter of an hour
+release-check: setup ## what is too long for every change, about three hours, as root: bare Debian 12 and 13, all kill points, guards, races, soak, hostile hosts
 	@tools/setup.sh release
 	@for release in 12 13; do tools/bare-check.sh $$release demo test || exit 1; done
+	@$(MAKE) faults guards race soak hostile
 
 golden: setup ## rewrite golden files; review the diff
 	VGPUMGR_REWRITE_GOLDEN=1 .venv/bin/pytest tests/golden tests/unit -q -k golden

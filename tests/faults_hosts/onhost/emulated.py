@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from vgpumgr.helper import __main__, system
+from vgpumgr.helper import __main__ as program
 from vgpumgr.helper.system import System
 
 DEVICES = Path("/sys/bus/mdev/devices")
@@ -109,5 +109,5 @@ def _held(group: Path) -> Iterator[None]:
 
 def main() -> int:
     """The helper's program over this system."""
-    system.System = Emulated  # type: ignore[misc, attr-defined]
-    return __main__.main()
+    program.System = Emulated  # type: ignore[misc, attr-defined]
+    return program.main()

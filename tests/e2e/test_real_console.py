@@ -66,7 +66,7 @@ def running(host: Host, *, graphics: bool = True) -> Iterator[None]:
         firmware="bios",
         accelerator="tcg",
         graphics=graphics,
-        agent=True,
+        optional_devices=("agent",),
     )
     host.domains.define(domainxml.render(plan, Versions(libvirt=libvirt)))
     host.domains.start(DESK)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from vgpumgr.domainxml import optional_devices
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.formats import exact_size
@@ -14,7 +15,6 @@ from vgpumgr.model.formats import exact_size
 # Devices beside disks, NICs and hostdevs that libvirt never adds by itself.
 _OTHERS = ("graphics", "filesystem", "redirdev", "shmem", "smartcard", "tpm", "vsock")
 _SOURCES = ("file", "dev", "volume", "name", "dir")
-_AGENT = "devices/channel/target[@name='org.qemu.guest_agent.0']"
 _QEMU_ARGUMENTS = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
 
 
@@ -59,11 +59,6 @@ def firmware(domain: etree._Element) -> str:
     return "uefi" if chosen or loaded else "bios"
 
 
-def has_agent(domain: etree._Element) -> bool:
-    """Is there a channel for a guest agent?"""
-    return domain.find(_AGENT) is not None
-
-
 def _tuning(domain: etree._Element) -> Iterator[tuple[str, str]]:
     if domain.find("memoryBacking/hugepages") is not None:
         page = domain.find("memoryBacking/hugepages/page")
@@ -73,8 +68,8 @@ def _tuning(domain: etree._Element) -> Iterator[tuple[str, str]]:
     if pins := list(_pins(domain)):
         text = ", ".join(f"{pin.get('vcpu')} on {pin.get('cpuset')}" for pin in pins)
         yield "CPU pinning", text
-    if has_agent(domain):
-        yield "agent", "yes"
+    for key in optional_devices.found(domain):
+        yield key, "yes"
     if (arguments := domain.find(_QEMU_ARGUMENTS)) is not None:
         yield "QEMU arguments", " ".join(str(each.get("value", "")) for each in arguments)
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from vgpumgr.domainxml import optional_devices
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
-from vgpumgr.domainxml.domain_parts import firmware, has_agent
+from vgpumgr.domainxml.domain_parts import firmware
 from vgpumgr.domainxml.ownership import mark_text, with_mark
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import Ownership
@@ -40,9 +41,9 @@ class Described:
     it comes from as long as there is some.
 
     ``nics`` has None for one that a spec cannot say. ``console``: a VNC server shows its screen;
-    ``password``: it has one, which libvirt does not show. ``agent``: it has a channel for a guest
-    agent. ``default_pages``: huge pages of whatever size is the host's default. ``arguments``: it
-    gives QEMU arguments of its own.
+    ``password``: it has one, which libvirt does not show. ``optional_devices`` are the switches of
+    a spec whose device it has. ``default_pages``: huge pages of whatever size is the host's own
+    default. ``arguments``: it gives QEMU arguments of its own.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Described:
     default_pages: bool = False
     console: bool = False
     password: bool = False
-    agent: bool = False
+    optional_devices: tuple[str, ...] = ()
     arguments: bool = False
 
 
@@ -82,7 +83,7 @@ def described(xml: str) -> Described:
         default_pages=_has_default_pages(domain),
         console=domain.find("devices/graphics[@type='vnc']") is not None,
         password=domain.find("devices/graphics[@passwd]") is not None,
-        agent=has_agent(domain),
+        optional_devices=optional_devices.found(domain),
         arguments=domain.find(_QEMU_ARGUMENTS) is not None,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
-from vgpumgr.domainxml import domain_numa, ownership
+from vgpumgr.domainxml import domain_numa, optional_devices, ownership
 from vgpumgr.domainxml.libvirt_features import knows
 from vgpumgr.domainxml.xml_tree import XmlTree, template
 from vgpumgr.model.domain import (
@@ -248,8 +248,7 @@ def _devices(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
         tree.drop("devices/watchdog")
     if plan.graphics:
         _graphics(tree, shown_by_gpu=any(shows(p, libvirt) for p in plan.hostdevs))
-    if plan.agent:
-        tree.append("devices", template("domain/agent"))
+    optional_devices.add(tree, plan.optional_devices, libvirt)
 
 
 def _graphics(tree: XmlTree, *, shown_by_gpu: bool) -> None:

@@ -140,7 +140,8 @@ class NumaSeat:
 class DomainPlan:
     """All that a domain's XML is made from. Memory in MiB.
 
-    ``accelerator`` is ``kvm`` or ``tcg``. ``cpus`` are the host CPUs to pin to, one per vCPU, or
+    ``accelerator`` is ``kvm`` or ``tcg``. ``optional_devices`` are the spec's switches that are on
+    and are a device each (``agent``). ``cpus`` are the host CPUs to pin to, one per vCPU, or
     empty; ``seat`` is where it lies on the host's NUMA nodes, None: anywhere. ``mmio64_mib`` > 0
     asks for a PCI window large enough for the GPU's BARs (NVIDIA AI Enterprise 6.x, MMIO table).
     """
@@ -155,7 +156,7 @@ class DomainPlan:
     nics: tuple[DomainNic, ...] = ()
     hostdevs: tuple[Hostdev, ...] = ()
     graphics: bool = False
-    agent: bool = False
+    optional_devices: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
     seat: NumaSeat | None = None
     hugepage_kib: int | None = None

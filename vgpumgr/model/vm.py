@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 0, "low": -100}
@@ -173,6 +173,21 @@ class Affinity:
     apart_from: Mapping[str, str] = field(default_factory=dict)
 
 
+class ChangeReach(StrEnum):
+    """How far a change of one field of a VM's spec reaches."""
+
+    LEDGER = "ledger"  # the ledger and placement alone
+    FLAG = "flag"  # a flag of libvirt's beside the definition
+    DEFINITION = "definition"  # the domain's definition, which takes effect at the next start
+    NEW_VM = "new VM"  # nothing that is there: only a new VM can have it
+
+
+_LEDGER = {"reach": ChangeReach.LEDGER}
+_FLAG = {"reach": ChangeReach.FLAG}
+_DEFINITION = {"reach": ChangeReach.DEFINITION}
+_NEW_VM = {"reach": ChangeReach.NEW_VM}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmSpec:
     """One VM as asked for. Memory in MiB; ``hugepage_kib`` None = ordinary pages. With ``queue`` it
@@ -182,26 +197,38 @@ class VmSpec:
     ``agent``: a guest agent answers in it, over a channel of its own.
     """
 
-    name: str
-    vcpus: int
-    memory_mib: int
-    gpus: tuple[GpuRequest, ...] = ()
-    disks: tuple[DiskSpec, ...] = ()
-    nics: tuple[NicSpec, ...] = ()
-    cloud_init: CloudInit | None = None
-    firmware: str = "uefi"
-    display: bool = False
-    console: bool = False
-    agent: bool = False
-    autostart: bool = False
-    pin_cpus: bool = False
-    numa: NumaPolicy = NumaPolicy.PREFER
-    hugepage_kib: int | None = None
-    affinity: Affinity = field(default_factory=Affinity)
-    policy: PlacementPolicy | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    tenant: str = "default"
-    queue: Terms | None = None
+    name: str = field(metadata=_NEW_VM)
+    vcpus: int = field(metadata=_DEFINITION)
+    memory_mib: int = field(metadata=_DEFINITION)
+    gpus: tuple[GpuRequest, ...] = field(default=(), metadata=_NEW_VM)
+    disks: tuple[DiskSpec, ...] = field(default=(), metadata=_NEW_VM)
+    nics: tuple[NicSpec, ...] = field(default=(), metadata=_DEFINITION)
+    cloud_init: CloudInit | None = field(default=None, metadata=_NEW_VM)
+    firmware: str = field(default="uefi", metadata=_DEFINITION)
+    display: bool = field(default=False, metadata=_DEFINITION)
+    console: bool = field(default=False, metadata=_DEFINITION)
+    agent: bool = field(default=False, metadata=_DEFINITION)
+    autostart: bool = field(default=False, metadata=_FLAG)
+    pin_cpus: bool = field(default=False, metadata=_NEW_VM)
+    numa: NumaPolicy = field(default=NumaPolicy.PREFER, metadata=_NEW_VM)
+    hugepage_kib: int | None = field(default=None, metadata=_NEW_VM)
+    affinity: Affinity = field(default_factory=Affinity, metadata=_LEDGER)
+    policy: PlacementPolicy | None = field(default=None, metadata=_LEDGER)
+    labels: Mapping[str, str] = field(default_factory=dict, metadata=_LEDGER)
+    tenant: str = field(default="default", metadata=_LEDGER)
+    queue: Terms | None = field(default=None, metadata=_LEDGER)
+
+
+def change_reach(field_name: str) -> ChangeReach:
+    """How far a change of that field of :class:`VmSpec` reaches."""
+    return _REACHES[field_name]
+
+
+_REACHES: Mapping[str, ChangeReach] = {
+    each.name: each.metadata.get("reach", ChangeReach.NEW_VM) for each in fields(VmSpec)
+}
+SWITCHES = tuple(each.name for each in fields(VmSpec) if each.type == "bool")
+"""The fields of VmSpec that are true or false: a file's key has the same name."""
 
 
 class VmState(StrEnum):

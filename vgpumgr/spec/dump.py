@@ -12,10 +12,11 @@ from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec,
 from vgpumgr.spec.fields import API_VERSION, duration
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
-_SAME = (
-    *("firmware", "display", "console", "agent", "autostart", "pin_cpus", "numa", "policy"),
-    *("labels", "tenant"),
-)
+# Fields of VmSpec that a document has in other words; all others it has as they are.
+_OTHER_WORDS = {
+    *("name", "vcpus", "memory_mib", "gpus", "disks", "nics", "hugepage_kib"),
+    *("affinity", "cloud_init", "queue"),
+}
 
 
 def vm_document(spec: VmSpec) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
     if spec.queue is not None:
         document["queue"] = _queue(spec.queue)
     rest = _given(spec, VmSpec(name="", vcpus=0, memory_mib=0))
-    return document | {key: rest[key] for key in _SAME if key in rest}
+    return document | {key: value for key, value in rest.items() if key not in _OTHER_WORDS}
 
 
 def _queue(terms: Terms) -> dict[str, Any] | bool:

@@ -31,10 +31,7 @@ from vgpumgr.model.vm import NAME, DiskMode, DiskSpec, VmSpec
 from vgpumgr.spec.fields import (
     DiskSize,
     Duration,
-    Labels,
     Line,
-    Memory,
-    Name,
     ObjectName,
     Strict,
     refuse,
@@ -42,11 +39,9 @@ from vgpumgr.spec.fields import (
 )
 from vgpumgr.spec.vm_document import (
     MAX_GPUS,
-    AffinityModel,
-    CloudInitModel,
     DiskModel,
     GpuModel,
-    NicModel,
+    MachineModel,
     Priority,
     VmModel,
     check_gpus,
@@ -228,33 +223,19 @@ AutohealField = Annotated[
 _MAX_NAME = 63
 
 
-class PoolModel(Strict):
+class PoolModel(MachineModel):
     """Identical desktops, for users who come and go.
 
     The first disk is an overlay of ``image``, of ``image_size`` or the image's own; ``disks`` are
     more of them.
     """
 
-    api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
     kind: Literal["Pool"]
-    name: Name
     image: Image
     image_size: DiskSize | None = None
     storage_pool: ObjectName = "default"
     gpus: list[GpuModel] = Field(min_length=1, max_length=MAX_GPUS)
-    vcpus: int = Field(default=2, ge=1, le=512)
-    memory: Memory = "4GiB"
     disks: list[DiskModel] = Field(default=[], max_length=15)
-    networks: list[NicModel] = Field(default=[], max_length=16)
-    cloud_init: CloudInitModel | None = None
-    firmware: Literal["uefi", "bios"] = "uefi"
-    display: bool = False
-    console: bool = False
-    agent: bool = False
-    affinity: AffinityModel = AffinityModel()
-    policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
-    labels: Labels = Field(default={})
-    tenant: Name = "default"
     names: NamePattern | None = None
     assignment: Literal["floating", "dedicated"] = "floating"
     entitlement: EntitlementModel
@@ -321,8 +302,8 @@ class PoolModel(Strict):
 
     def _desktop(self) -> VmSpec:
         """A desktop is a VM like any other."""
-        alike = set(type(self).model_fields) & set(VmModel.model_fields)
-        fields = {each: getattr(self, each) for each in alike - {"api_version", "kind", "disks"}}
+        alike = MachineModel.model_fields.keys() - {"api_version", "kind", "disks"}
+        fields = {each: getattr(self, each) for each in alike}
         system = DiskSpec(
             pool=self.storage_pool,
             size_bytes=parse_bytes(self.image_size) if self.image_size else 0,

@@ -20,6 +20,7 @@ from vgpumgr.model.formats import TEMPLATE_NAMES, fill_template, parse_bytes, pa
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.vm import (
     PRIORITIES,
+    SWITCHES,
     Affinity,
     CloudInit,
     DiskMode,
@@ -263,13 +264,12 @@ class AffinityModel(Strict):
     apart_from: Labels = Field(default={})
 
 
-class VmModel(Strict):
-    """A VM, or ``replicas`` alike."""
+class MachineModel(Strict):
+    """What a VM and a desktop of a pool have in common."""
 
     api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
-    kind: Literal["VM"]
+    kind: str
     name: Name
-    replicas: int | None = Field(default=None, ge=1, le=MAX_REPLICAS)
     gpus: list[GpuModel] = Field(default=[], max_length=MAX_GPUS)
     vcpus: int = Field(default=2, ge=1, le=512)
     memory: Memory = "4GiB"
@@ -280,14 +280,21 @@ class VmModel(Strict):
     display: bool = False
     console: bool = False
     agent: bool = False
-    autostart: bool = False
-    pin_cpus: bool = False
-    numa: Literal["none", "prefer", "require"] = "prefer"
-    hugepages: Hugepages | None = None
     affinity: AffinityModel = AffinityModel()
     policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
     labels: Labels = Field(default={})
     tenant: Name = "default"
+
+
+class VmModel(MachineModel):
+    """A VM, or ``replicas`` alike."""
+
+    kind: Literal["VM"]
+    replicas: int | None = Field(default=None, ge=1, le=MAX_REPLICAS)
+    autostart: bool = False
+    pin_cpus: bool = False
+    numa: Literal["none", "prefer", "require"] = "prefer"
+    hugepages: Hugepages | None = None
     queue: QueueField = None
 
     @model_validator(mode="after")
@@ -315,11 +322,6 @@ class VmModel(Strict):
             nics=nics,
             cloud_init=CloudInit(**self.cloud_init.model_dump()) if self.cloud_init else None,
             firmware=self.firmware,
-            display=self.display,
-            console=self.console,
-            agent=self.agent,
-            autostart=self.autostart,
-            pin_cpus=self.pin_cpus,
             numa=NumaPolicy(self.numa),
             hugepage_kib=parse_bytes(self.hugepages) // 1024 if self.hugepages else None,
             affinity=self._affinity(),
@@ -327,6 +329,7 @@ class VmModel(Strict):
             labels=dict(self.labels),
             tenant=self.tenant,
             queue=self.queue.value(self.name) if self.queue else None,
+            **{switch: getattr(self, switch) for switch in SWITCHES},
         )
 
     def _affinity(self) -> Affinity:

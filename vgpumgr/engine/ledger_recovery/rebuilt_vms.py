@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import PurePosixPath
+from typing import Any
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
@@ -20,6 +21,7 @@ from vgpumgr.model.ledger_state import Remembered
 from vgpumgr.model.ports import Host
 from vgpumgr.model.vm import (
     Allocation,
+    ChangeReach,
     CloudInit,
     DiskMode,
     DiskSpec,
@@ -27,6 +29,7 @@ from vgpumgr.model.vm import (
     VmRecord,
     VmSpec,
     VmState,
+    change_reach,
 )
 
 
@@ -77,26 +80,27 @@ def new_vm(domain: DomainFacts, found: Found, host: str, now: float) -> VmRecord
     return _with_volumes(record, found.disks)
 
 
+# What a change in place writes into a domain; and huge pages, which have a default on each host.
+_SHOWN = (
+    *(
+        each.name
+        for each in fields(VmSpec)
+        if change_reach(each.name) in {ChangeReach.DEFINITION, ChangeReach.FLAG}
+    ),
+    "hugepage_kib",
+)
+
+
 def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRecord:
     """A VM that was changed or moved meanwhile: what its domain shows, on top of what is known."""
     mark = domain.ownership
     assert mark is not None
     spec, cpus, node = _described(domain, xml, old.spec.hugepage_kib)
-    shown = replace(
-        old.spec,
-        vcpus=spec.vcpus,
-        memory_mib=spec.memory_mib,
-        firmware=spec.firmware,
-        display=spec.display,
-        console=spec.console,
-        agent=spec.agent,
-        autostart=spec.autostart,
-        hugepage_kib=spec.hugepage_kib,
-        nics=spec.nics or old.spec.nics,
-    )
+    shown: dict[str, Any] = {name: getattr(spec, name) for name in _SHOWN}
+    shown["nics"] = spec.nics or old.spec.nics
     return replace(
         old,
-        spec=shown,
+        spec=replace(old.spec, **shown),
         host=host,
         generation=mark.generation,
         numa_node=old.numa_node if node is None and host == old.host else node,
@@ -138,11 +142,11 @@ def _described(
     if not isinstance(spec, VmSpec):
         raise NotRead("; ".join(spec))
     mark = domain.ownership
-    # An adopted VM's console and agent are in the definition that it keeps, as its disks are.
+    # An adopted VM's console and the like are in the definition that it keeps, as its disks are.
     made = mark is not None and domain.uuid == mark.vm_id
     console = made and described.console and not spec.display
-    agent = made and described.agent
-    spec = replace(spec, autostart=domain.autostart, console=console, agent=agent)
+    devices: dict[str, Any] = dict.fromkeys(described.optional_devices, made)
+    spec = replace(spec, autostart=domain.autostart, console=console, **devices)
     node = described.preferred_node if described.numa_node is None else described.numa_node
     return spec, described.pins, node
 

@@ -9,7 +9,16 @@ from typing import Any
 from vgpumgr.model.apply_plan import Action
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.formats import exact_size
-from vgpumgr.model.vm import DiskMode, DiskSpec, GpuRequest, NicSpec, VmSpec, terms_text
+from vgpumgr.model.vm import (
+    ChangeReach,
+    DiskMode,
+    DiskSpec,
+    GpuRequest,
+    NicSpec,
+    VmSpec,
+    change_reach,
+    terms_text,
+)
 
 _KEYS = {"memory_mib": "memory", "nics": "networks", "hugepage_kib": "hugepages"}
 # Too long for a line: said to differ, not shown.
@@ -68,38 +77,38 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 }
 
 
-# Known only to the ledger and the placement core.
-_BOOKKEEPING = frozenset({"labels", "tenant", "policy", "affinity", "queue"})
-# Written into the domain's definition; a running domain takes them at its next start.
-_DEFINITION = frozenset({"vcpus", "memory_mib", "nics", "firmware", "display", "console", "agent"})
-# libvirt's own flag beside the definition.
-_FLAGS = frozenset({"autostart"})
-_CHANGEABLE = _BOOKKEEPING | _DEFINITION | _FLAGS
-
 MOST_NAMED = 5
 
 
 def changed_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
     """A line per changed field: ``memory: 4GiB → 8GiB``; says which ones only a new VM can have."""
     return tuple(
-        f"{change(name, before, after)}{'' if name in _CHANGEABLE else ' (needs a new VM)'}"
+        f"{change(name, before, after)}{' (needs a new VM)' if _is_stuck(name) else ''}"
         for name, before, after in _differences(old, new)
     )
 
 
 def needs_restart(old: VmSpec, new: VmSpec) -> bool:
     """Does the change reach a running domain only through a stop and a start?"""
-    return any(name in _DEFINITION for name, _, _ in _differences(old, new))
+    return ChangeReach.DEFINITION in _reaches(old, new)
 
 
 def stuck_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
     """The fields that differ and that only a new VM can have."""
-    return tuple(name for name, _, _ in _differences(old, new) if name not in _CHANGEABLE)
+    return tuple(name for name, _, _ in _differences(old, new) if _is_stuck(name))
 
 
 def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
     """Does the change leave the host alone?"""
-    return all(name in _BOOKKEEPING for name, _, _ in _differences(old, new))
+    return _reaches(old, new) <= {ChangeReach.LEDGER}
+
+
+def _is_stuck(name: str) -> bool:
+    return change_reach(name) is ChangeReach.NEW_VM
+
+
+def _reaches(old: VmSpec, new: VmSpec) -> set[ChangeReach]:
+    return {change_reach(name) for name, _, _ in _differences(old, new)}
 
 
 def refuse_impossible(action: Action) -> None:

@@ -41,7 +41,7 @@ def plan(session: Session, spec: PoolSpec) -> Wish:
     warnings = (*_beyond_quota(view, spec, spec.size.max), *_nowhere(view, spec))
     if before is None:
         return Wish(pool=spec.name, new=True, warnings=warnings)
-    return Wish(pool=spec.name, changes=tuple(_changes(before.spec, spec)), warnings=warnings)
+    return Wish(pool=spec.name, changes=tuple(changes(before.spec, spec)), warnings=warnings)
 
 
 def put(session: Session, spec: PoolSpec) -> Wish:
@@ -142,7 +142,8 @@ def _beyond_quota(view: LedgerView, spec: PoolSpec, count: int) -> list[str]:
     ]
 
 
-def _changes(old: PoolSpec, new: PoolSpec) -> list[str]:
+def changes(old: PoolSpec, new: PoolSpec) -> list[str]:
+    """A line for each part of the file that differs."""
     changed = [
         each.name for each in fields(new) if getattr(old, each.name) != getattr(new, each.name)
     ]

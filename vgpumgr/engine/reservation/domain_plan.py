@@ -5,12 +5,14 @@ VM.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import fields
 from hashlib import sha256
 from itertools import accumulate
 
 from vgpumgr import domainxml, gpu
 from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
+from vgpumgr.domainxml.optional_devices import KEYS as OPTIONAL_DEVICES
 from vgpumgr.engine.reservation.vm_volumes import Site, attached, volume_path
 from vgpumgr.model.domain import (
     DomainDisk,
@@ -24,12 +26,22 @@ from vgpumgr.model.domain import (
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.host import HostFacts, NumaNode
-from vgpumgr.model.vm import Allocation, NumaPolicy, VmRecord, VmSpec
+from vgpumgr.model.vm import (
+    Allocation,
+    ChangeReach,
+    NumaPolicy,
+    VmRecord,
+    VmSpec,
+    change_reach,
+)
 
-# What only the definition of an adopted VM says: a spec changes none of it.
-FIXED = (
-    *("nics", "firmware", "display", "console", "agent", "hugepage_kib", "pin_cpus", "numa"),
-    *("disks", "cloud_init"),
+# Of an adopted VM a spec changes these; its definition alone says all else, but for its GPUs.
+_ADOPTED_CHANGES = frozenset({"name", "vcpus", "memory_mib", "gpus"})
+_DEFINED = frozenset({ChangeReach.DEFINITION, ChangeReach.NEW_VM})
+FIXED = tuple(
+    each.name
+    for each in fields(VmSpec)
+    if change_reach(each.name) in _DEFINED and each.name not in _ADOPTED_CHANGES
 )
 
 
@@ -217,7 +229,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) ->
         ),
         hostdevs=_hostdevs(spec, allocations),
         graphics=spec.display or spec.console,
-        agent=spec.agent,
+        optional_devices=tuple(key for key in OPTIONAL_DEVICES if getattr(spec, key)),
         cpus=vm.cpus,
         seat=numa_seat(vm, allocations, site),
         hugepage_kib=spec.hugepage_kib,

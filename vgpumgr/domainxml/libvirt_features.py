@@ -14,6 +14,7 @@ from vgpumgr.domainxml.xml_tree import untrusted
 # Element or value → first libvirt release with it (libvirt's formatdomain documentation).
 _SINCE = {
     "cpu mode=maximum": (7, 1, 0),
+    "audio backend": (7, 2, 0),
     "os/firmware/feature": (7, 2, 0),
     "cpu/maxphysaddr": (8, 7, 0),
     "watchdog itco": (9, 1, 0),

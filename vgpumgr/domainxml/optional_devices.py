@@ -26,6 +26,7 @@ class OptionalDevice:
 
 _DEVICES = (
     OptionalDevice(key="agent", path="devices/channel/target[@name='org.qemu.guest_agent.0']"),
+    OptionalDevice(key="audio", path="devices/sound", since={"audio": "audio backend"}),
 )
 KEYS = tuple(each.key for each in _DEVICES)
 """The switches of VmSpec that are a device each."""

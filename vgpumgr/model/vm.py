@@ -194,7 +194,7 @@ class VmSpec:
     waits where there is no room for it, and ends when its guest powers off.
 
     ``display`` is a screen that its first vGPU shows, ``console`` one of an emulated adapter.
-    ``agent``: a guest agent answers in it, over a channel of its own.
+    ``agent``: a guest agent answers in it, over a channel of its own. ``audio``: a sound card.
     """
 
     name: str = field(metadata=_NEW_VM)
@@ -208,6 +208,7 @@ class VmSpec:
     display: bool = field(default=False, metadata=_DEFINITION)
     console: bool = field(default=False, metadata=_DEFINITION)
     agent: bool = field(default=False, metadata=_DEFINITION)
+    audio: bool = field(default=False, metadata=_DEFINITION)
     autostart: bool = field(default=False, metadata=_FLAG)
     pin_cpus: bool = field(default=False, metadata=_NEW_VM)
     numa: NumaPolicy = field(default=NumaPolicy.PREFER, metadata=_NEW_VM)

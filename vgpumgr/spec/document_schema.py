@@ -33,6 +33,7 @@ _MACHINE = {
         "An emulated screen for `vm connect`, where no vGPU shows one.", "console: true"
     ),
     "agent": Key("A channel for `qemu-guest-agent`, which the image must contain.", "agent: true"),
+    "audio": Key("A sound card, which a viewer of the VM's screen can play.", "audio: true"),
     "affinity": Key(
         "The hosts that the VM may run on, and the VMs that share them.",
         "affinity: {hosts: [gpu-a, gpu-b]}",

@@ -280,6 +280,7 @@ class MachineModel(Strict):
     display: bool = False
     console: bool = False
     agent: bool = False
+    audio: bool = False
     affinity: AffinityModel = AffinityModel()
     policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
     labels: Labels = Field(default={})

@@ -44,6 +44,7 @@ PLAN = DomainPlan(
         PciHostdev(address="0000:41:00.0"),
     ),
     graphics=True,
+    optional_devices=("agent", "audio"),
     ownership=Ownership(fleet="f", vm="desk-01", vm_id="v", generation=1, allocations=("a",)),
     labels={"team": "cad"},
 )

@@ -33,9 +33,16 @@ KEYS = tuple(each.key for each in _DEVICES)
 
 
 def add(tree: XmlTree, keys: Iterable[str], libvirt: str) -> None:
-    """Add the devices of these keys to a domain, as far as that libvirt knows them."""
+    """Add the devices of these keys to a domain, as far as that libvirt knows them.
+
+    Raises:
+        ValueError: a key is none of :data:`KEYS`.
+    """
+    wanted = set(keys)
+    if unknown := wanted.difference(KEYS):
+        raise ValueError(f"not optional devices: {sorted(unknown)}")
     for device in _DEVICES:
-        if device.key in keys:
+        if device.key in wanted:
             for element in template(f"domain/{device.key}").root:
                 feature = device.since.get(str(element.tag), "")
                 if not feature or knows(libvirt, feature):

@@ -104,7 +104,7 @@ def test_the_rest_of_a_file_is_placed_beside_the_one_that_is_explained(cli: Cli)
     """What `apply` prints as next explains the VM that it refused, not that VM alone."""
     wanted = cli.documents(vm("s", "A40-8Q", replicas=7))
     hint = cli.fails(5, "apply", "-f", wanted, "-o", "json").error["next"]
-    command = hint.partition("   (")[0]
+    command = hint.partition("; or ")[0]
     assert command == f"vgpumgr explain -f {wanted} --vm s-07"
     (found,) = cli.fails(5, *command.split()[1:], "-o", "json").json["items"]
     assert (found["vm"], found["host"]) == ("s-07", None)

@@ -54,6 +54,15 @@ def test_a_vm_beside_refusing_gpus_is_made_elsewhere_in_the_same_operation(cli: 
     assert {(each["host"], each["vm"]) for each in told} == {("f", "one")}, "then f was left alone"
 
 
+def test_explain_says_that_a_host_in_back_off_is_the_last_choice(cli: Cli) -> None:
+    refusing(cli)
+    apply_one(cli, "one")
+    whole = cli.documents(vm("two", "T4-16Q"), name="two.yaml")
+    assert "two: fits: would go to f, the last choice: see below" in cli("explain", "-f", whole).out
+    small = cli.documents(vm("three", "T4-4Q"), name="three.yaml")
+    assert "three: fits: would go to g\n" in cli("explain", "-f", small).out
+
+
 def test_a_waiting_vm_starts_elsewhere_and_where_nobody_takes_it_says_who_refused(cli: Cli) -> None:
     cli.ok("apply", "-f", cli.documents(vm("full", "T4-16Q", affinity={"hosts": ["g"]})))
     whole = cli.documents(*(vm(f"f{n}", "T4-16Q") for n in (1, 2)), name="whole.yaml")

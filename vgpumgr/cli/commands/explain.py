@@ -42,10 +42,18 @@ def explanation_item(found: Explanation) -> dict[str, Any]:
 
 def explanation_text(found: Explanation) -> str:
     """One line, then the first rule that failed per GPU, then the cheapest changes."""
-    verdict = f"fits: would go to {found.host}" if found.host else "fits nowhere"
+    verdict = (
+        f"fits: would go to {found.host}{_last_choice(found)}" if found.host else "fits nowhere"
+    )
     head = f"{found.vm} {found.standing}" if found.standing else f"{found.vm}: {verdict}"
     rows = [[f"  {where}", *rest] for where, *rest in reason_rows(found.reasons)]
     return "\n".join([head, *([table(rows)] if rows else []), *_help(found)])
+
+
+def _last_choice(found: Explanation) -> str:
+    """What is said of a host all of whose GPUs are in back-off, which a plan chooses last."""
+    of_host = [each.code for each in found.reasons if each.host == found.host]
+    return "" if FITS in of_host or not of_host else ", the last choice: see below"
 
 
 def _help(found: Explanation) -> list[str]:

@@ -99,19 +99,15 @@ def no_placement(
     texts = [_text(group) for group in groups[:most]]
     rest = len(first.reasons) - sum(len(group.reasons) for group in groups[:most])
     lines = [*texts, *([f"and {rest} more GPUs or hosts"] if rest > 0 else [])]
+    lines += [f"it fits {change.words}" for change in helps[:1]]
     others = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
     unread = bool(first.reasons) and all(_unread(reason) for reason in first.reasons)
     kind = HostUnreachable if unread else NoPlacement
     return kind(
         f"{first.request.name}{others} cannot be placed",
         why="; ".join(lines) or "no host is enrolled",
-        next="vgpumgr doctor" if unread else _next(first, helps),
+        next="vgpumgr doctor" if unread else f"vgpumgr explain -f FILE --vm {first.request.name}",
     )
-
-
-def _next(refused: NotPlaced, helps: Sequence[Change]) -> str:
-    explain = f"vgpumgr explain -f FILE --vm {refused.request.name}"
-    return explain + (f"   (it fits {helps[0].words})" if helps else "")
 
 
 def _nearest(reasons: Sequence[Reason]) -> list[ReasonGroup]:

@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile hw-test clean
+.PHONY: help setup demo demo-down quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,9 @@ demo: setup ## discover a simulated fleet, place, create, run, show the map
 
 demo-down: ## stop the demo's simulated fleet and forget it
 	@VGPUMGR_DEMO_DIR=$(CURDIR)/$(DEMO) examples/demo/down.sh
+
+quick: setup ## the inner loop, 20 s: ruff and the unit tests that matter for what has changed; ARGS="--base HEAD"
+	@$(PY) -m tools.quick $(ARGS)
 
 test: setup ## unit, contract and golden tests, the main line end to end; real libvirt and SSH where root
 	@tools/setup.sh test

@@ -2,10 +2,9 @@
 
 ``python -m tools.mutate --first 0 --count 60`` draws mutations in an order that the commit's hash
 decides, so that a run can stop and go on: ``--first 6`` begins where ``--count 6`` ended. They are
-made in a copy of the commit, a git worktree of its own. Tests that reach the mutated module by
-imports run nearest first: those that import it, then those that import what imports it, and so on,
-twice; then the others of its room, up to 30 files. They stop at the first that fails, and a failure
-counts only if that test passes without the mutation.
+made in a copy of the commit, a git worktree of its own. The unit tests that matter for the mutated
+module (tools/test_selection.py) run until the first fails, and a failure counts only if that test
+passes without the mutation.
 
 Prints JSON on standard output, also when interrupted: which mutations were ``caught`` (and by
 what), which ``survived``, and which were ``timed_out``: no test had failed when time was up.
@@ -24,7 +23,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,11 +30,10 @@ from pathlib import Path
 from textwrap import shorten
 
 from tools.source_tree import Source, SourceTree, read
+from tools.test_selection import Selection
 
 ROOT = Path(__file__).parents[1]
-PRODUCT, TESTS = "vgpumgr", "tests/unit"
-DEPTH = 2
-MAX_TEST_FILES = 30
+PRODUCT = "vgpumgr"
 MAX_UNFIT = 10
 TEST_TIMEOUT_S = 60
 
@@ -133,40 +130,11 @@ def _is_text(node: ast.expr) -> bool:
 
 def drawn(code: SourceTree, seed: str) -> list[Mutation]:
     """All mutations of the product in the order that the seed decides."""
-    files = [source for name, source in sorted(code.sources.items()) if _in(PRODUCT, source)]
+    product = sorted(name for name in code.sources if name.split(".")[0] == PRODUCT)
+    files = [code.sources[name] for name in product]
     found = [mutation for source in files for mutation in mutations(source)]
     random.Random(seed).shuffle(found)
     return found
-
-
-def _in(folder: str, source: Source) -> bool:
-    return source.path.startswith(f"{folder}/")
-
-
-def matching_tests(code: SourceTree, module: str) -> list[str]:
-    """Paths of the unit tests that reach the module by imports, nearest first; then its room's."""
-    importers: dict[str, set[str]] = defaultdict(set)
-    for source, target in code.edges():
-        importers[target].add(source)
-    room, stem = module.split(".")[1], module.rpartition(".")[2]
-    tests: list[str] = []
-    nearest, seen = {module}, {module}
-    for _ in range(DEPTH + 1):
-        nearest = {each for name in nearest for each in importers[name]} - seen
-        seen |= nearest
-        found = [code.sources[name].path for name in nearest if _is_test(code.sources[name])]
-        tests += sorted(found, key=lambda path: (not _in_room(path, room), stem not in path, path))
-    beside = [each.path for each in code.sources.values() if _is_test(each)]
-    tests += [path for path in sorted(beside) if _in_room(path, room) and path not in tests]
-    return tests[:MAX_TEST_FILES] or [TESTS]
-
-
-def _in_room(path: str, room: str) -> bool:
-    return path.startswith(f"{TESTS}/{room}/")
-
-
-def _is_test(source: Source) -> bool:
-    return _in(TESTS, source) and Path(source.path).name.startswith("test_")
 
 
 @contextmanager
@@ -192,12 +160,12 @@ class Trial:
     """Mutants of the checkout in ``tree``, each given ``limit_s`` seconds."""
 
     tree: Path
-    code: SourceTree
+    tests: Selection
     limit_s: float
 
     def outcome(self, mutation: Mutation) -> tuple[str, str]:
         """``caught``, ``survived`` or ``timed_out``; and by which test, or of how many files."""
-        tests, unfit = matching_tests(self.code, mutation.module), list[str]()
+        tests, unfit = self.tests.tests_for(mutation.module), list[str]()
         while tests and len(unfit) < MAX_UNFIT:
             with self._mutated(mutation):
                 failed = self._first_failure(tests, unfit)
@@ -213,7 +181,7 @@ class Trial:
 
     @contextmanager
     def _mutated(self, mutation: Mutation) -> Iterator[None]:
-        file, text = self.tree / mutation.path, self.code.sources[mutation.module].text
+        file, text = self.tree / mutation.path, self.tests.code.sources[mutation.module].text
         file.write_text(mutation.applied(text))
         try:
             yield
@@ -255,8 +223,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes: dict[str, list[dict[str, str]]] = {"caught": [], "survived": [], "timed_out": []}
     with copied(commit) as tree:
-        trial = Trial(tree, read(tree, PRODUCT, "tests"), asked.limit)
-        chosen = drawn(trial.code, commit)[asked.first : asked.first + asked.count]
+        code = read(tree, PRODUCT, "tests")
+        trial = Trial(tree, Selection(code), asked.limit)
+        chosen = drawn(code, commit)[asked.first : asked.first + asked.count]
         with suppress(KeyboardInterrupt):
             for number, mutation in enumerate(chosen, asked.first):
                 if asked.list:

@@ -47,11 +47,11 @@ class InProcessHosts:
 
             yield call
 
-    def _program(self, name: str, _argv: Sequence[str]) -> joined_helper.JoinedProgram:
+    def _program(self, name: str, _argv: Sequence[str]) -> joined_helper.SocketProgram:
         self.fleet.reach(name)
         near, far = socket.socketpair()
         threading.Thread(target=self._joined, args=(name, far), daemon=True).start()
-        return joined_helper.JoinedProgram(near)
+        return joined_helper.SocketProgram(near)
 
     def _joined(self, name: str, far: socket.socket) -> None:
         with far, far.makefile("rb") as asked, suppress(OSError):

@@ -37,7 +37,7 @@ def _pump(asked: BinaryIO, console: socket.socket) -> None:
         console.shutdown(socket.SHUT_RDWR)
 
 
-class JoinedProgram:
+class SocketProgram:
     """The caller's end: fulfils ``hosts.helper.joining.Program`` over a socket."""
 
     def __init__(self, connection: socket.socket) -> None:

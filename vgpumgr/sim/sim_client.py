@@ -75,9 +75,9 @@ class SimHosts:
 
             yield call
 
-    def _program(self, name: str, _argv: Sequence[str]) -> joined_helper.JoinedProgram:
+    def _program(self, name: str, _argv: Sequence[str]) -> joined_helper.SocketProgram:
         try:
-            return joined_helper.JoinedProgram(self._channel.program(name))
+            return joined_helper.SocketProgram(self._channel.program(name))
         except CallCut as cut:
             kind = DeadlineExceeded if cut.timed_out else HostUnreachable
             raise kind(f"{name} denies access to everybody", why=cut.why) from cut
@@ -99,7 +99,7 @@ class Opened:
         self,
         call: FleetCall,
         connect: Connect,
-        program: Callable[[str, Sequence[str]], joined_helper.JoinedProgram],
+        program: Callable[[str, Sequence[str]], joined_helper.SocketProgram],
         identity: Identity,
         timeout_s: float,
         renew: Identity | None = None,

@@ -26,7 +26,7 @@ class Scene:
         mine, (near, self.far) = PasswordHalf(), socket.socketpair()
         vnc_consoles.serve_vnc(self.far, "desk")
         self.door: ConsoleProxy = LoopbackProxies(10.0).open(
-            joined_helper.JoinedProgram(near), mine.public
+            joined_helper.SocketProgram(near), mine.public
         )
         self.password = mine.password(self.door.answer)
 
@@ -123,17 +123,17 @@ def test_the_end_of_the_console_is_seen_before_anybody_comes(scene: Scene) -> No
 def test_a_console_that_says_nothing_is_not_waited_for() -> None:
     near, far = socket.socketpair()
     with far, pytest.raises(DeadlineExceeded):
-        LoopbackProxies(0.05).open(joined_helper.JoinedProgram(near), PasswordHalf().public)
+        LoopbackProxies(0.05).open(joined_helper.SocketProgram(near), PasswordHalf().public)
 
 
 def test_a_console_that_is_gone_opens_no_door() -> None:
     near, far = socket.socketpair()
     far.close()
     with pytest.raises(HostUnreachable):
-        LoopbackProxies(10.0).open(joined_helper.JoinedProgram(near), PasswordHalf().public)
+        LoopbackProxies(10.0).open(joined_helper.SocketProgram(near), PasswordHalf().public)
 
 
 def test_nobody_else_can_be_served_than_the_holder_of_a_key() -> None:
     near, far = socket.socketpair()
     with far, near, pytest.raises(UsageError):
-        LoopbackProxies(10.0).open(joined_helper.JoinedProgram(near), "no key")
+        LoopbackProxies(10.0).open(joined_helper.SocketProgram(near), "no key")

@@ -102,14 +102,14 @@ def profiled(state: Path, file: Path) -> dict[str, Any]:
     from vgpumgr import domainxml
     from vgpumgr.app import App, load_config
     from vgpumgr.engine.operations import execution
-    from vgpumgr.engine.operations.session import Session
+    from vgpumgr.engine.operations.engine_context import EngineContext
     from vgpumgr.engine.vms import vm_apply
     from vgpumgr.spec import load
 
     watch = Stopwatch()
     watch.wrap(vm_apply, "plan", "probe all hosts, and plan")
     watch.wrap(vm_apply, "make_plan", "  of it the plan")
-    watch.wrap(Session, "place", "    of that placement")
+    watch.wrap(EngineContext, "place", "    of that placement")
     watch.wrap(vm_apply, "check_images", "look at images")
     watch.wrap(domainxml, "render", "render XML (sum)")
     watch.wrap(execution, "run", "execute")

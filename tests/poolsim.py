@@ -56,7 +56,7 @@ class PoolSim:
         self.engine.refresh()
         self.engine.put_pool(pool)
 
-    def turn(self, after_s: float = 0.0) -> pool_cycle.Worked:
+    def turn(self, after_s: float = 0.0) -> pool_cycle.PoolCycleReport:
         """One turn, so much later."""
         self.clock.wait(after_s)
         return pool_cycle.step(self.engine)

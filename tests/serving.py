@@ -11,7 +11,7 @@ from vgpumgr.engine.controller.controller_events import Event, EventKind
 from vgpumgr.engine.controller.cycle_schedule import Status
 from vgpumgr.engine.controller.cycle_threads import SerialTurns
 from vgpumgr.engine.controller.look_backoff import Pace
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 
 INTERVAL_S = 30.0
 
@@ -21,15 +21,15 @@ class Killed(BaseException):
 
 
 class Served:
-    """A controller over a session; what it told, and how it stood last."""
+    """A controller over an engine context; what it told, and how it stood last."""
 
-    def __init__(self, session: Session, seed: int = 1) -> None:
-        self.clock = session.clock
+    def __init__(self, context: EngineContext, seed: int = 1) -> None:
+        self.clock = context.clock
         self.events: list[Event] = []
         self.status = Status(at=0.0)
         self.controller = Controller(
-            session,
-            SerialTurns(session.clock),
+            context,
+            SerialTurns(context.clock),
             Pace(INTERVAL_S, spread=random.Random(seed)),
             emit=self.events.append,
             show=self._show,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from benchmarks.vdi.estate import FENCED_S, GONE_S, Clock, Hosts
 from benchmarks.vdi.figures import Figures
 from benchmarks.vdi.scene import BAD
-from vgpumgr.engine.desktops.pool_decision import Refusal, assign, turn
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
 from vgpumgr.model.desktop import (
     Desktop,
     DesktopRequest,
@@ -54,7 +54,7 @@ class Controller:
         ask = DesktopRequest(user=user, since=now, groups=frozenset({pool}))
         self._figures.asked(user, now)
         found = assign(self._view(at, startable=0), ask)
-        if isinstance(found, Refusal):
+        if isinstance(found, AssignmentRefusal):
             at.asks[user] = ask
             at.changed = True
             self._note_waiting(at)

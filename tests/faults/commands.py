@@ -15,7 +15,7 @@ from vgpumgr.engine.defrag.defrag_plan import Wanted
 from vgpumgr.engine.heal import remedy_run as healing
 from vgpumgr.engine.heal.remedy import Chosen
 from vgpumgr.engine.hosts.host_drain import Drain
-from vgpumgr.engine.images.image_copies import Wish
+from vgpumgr.engine.images.image_copies import ImageImport
 from vgpumgr.engine.migration import local_moves
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.reservation.shelf_reservations import Stop
@@ -185,8 +185,8 @@ def leave_maintenance(name: str) -> Command:
 
 def import_image(*hosts: str) -> Command:
     """``vgpumgr image import``."""
-    wish = Wish(path=str(_IMAGE), name="cad", format="raw", hosts=hosts)
-    return lambda app: app.engine.import_image(wish).outcome.raise_for_failure()
+    request = ImageImport(path=str(_IMAGE), name="cad", format="raw", hosts=hosts)
+    return lambda app: app.engine.import_image(request).outcome.raise_for_failure()
 
 
 def retire_image(reference: str) -> Command:

@@ -20,7 +20,7 @@ from tests.faults.selftest import CASES
 from tests.faults.use_cases import KILLED_IN, LOOKS
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.heal.remedies import _OF_VMS, _OTHERS
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.store import SqlLedger
@@ -35,7 +35,7 @@ def test_every_step_verb_and_write_has_kill_points() -> None:
 
 
 def test_every_use_case_is_killed() -> None:
-    known = {name for name in {*dir(Engine)} - {*dir(Session)} if not name.startswith("_")}
+    known = {name for name in {*dir(Engine)} - {*dir(EngineContext)} if not name.startswith("_")}
     changing = {name for name in known if callable(getattr(Engine, name))} - LOOKS
     assert changing == KILLED_IN.keys()
     assert set(KILLED_IN.values()) <= {each.operation for each in ALL.values()}

@@ -63,18 +63,18 @@ def wanted(name: str) -> VmSpec:
     return vm(name, PROFILE)
 
 
-def planned(session: Engine) -> Reservation:
+def planned(engine: Engine) -> Reservation:
     """The engine's own plan for the last slice, as it would be reserved."""
-    session.refresh()
-    view = session.view()
-    plan = make_plan(view, [wanted("template")], session.place)
+    engine.refresh()
+    view = engine.view()
+    plan = make_plan(view, [wanted("template")], engine.place)
     assert not plan.unplaced, plan.unplaced
-    return vm_reservations.application(plan, view, session.opening())
+    return vm_reservations.application(plan, view, engine.opening())
 
 
-def told_no(session: Engine, name: str) -> NoPlacement | None:
+def told_no(engine: Engine, name: str) -> NoPlacement | None:
     """What a loser is told when the engine plans anew; None where there is room after all."""
-    plan = make_plan(session.view(), [wanted(name)], session.place)
+    plan = make_plan(engine.view(), [wanted(name)], engine.place)
     return no_placement(plan.unplaced) if plan.unplaced else None
 
 

@@ -23,7 +23,7 @@ class Reserving:
     """One controller that reserves the last slice, with a ledger of its own."""
 
     def __init__(self, url: str, number: int, template: Reservation, meeting: Meeting) -> None:
-        self._session = ground.engine(url)
+        self._engine = ground.engine(url)
         self._number = number
         self._template = template
         self._meeting = meeting
@@ -35,7 +35,7 @@ class Reserving:
 
     def attempt(self, turn: int) -> str:
         """Reserve; an answer has to say what helps."""
-        ledger = self._session.ledger
+        ledger = self._engine.ledger
         late = turn % LATE_EVERY == 1  # the constraint has to say it, not the generation
         read = ground.generations(ledger, self._template) if late else self._meeting.generations
         self._wish = ground.planned_from(self._wish, *read)
@@ -47,11 +47,11 @@ class Reserving:
 
     def give_back(self, turn: int, seen: Seen) -> None:
         """What the engine tells a latecomer is asked now and then; the next round's reading."""
-        ledger = self._session.ledger
+        ledger = self._engine.ledger
         owners = ground.owners(ledger, self._template)
         seen.doubles += len(owners) > 1
         if turn % LATE_EVERY == 0:
-            told = ground.told_no(self._session, "late")
+            told = ground.told_no(self._engine, "late")
             seen.anew[told.code if told and told.why else "no answer"] += 1
         assert self._wish.vms[0].name in owners, f"{owners} hold what {self._wish.vms[0].name} won"
         self._undo()
@@ -59,11 +59,11 @@ class Reserving:
 
     def close(self) -> None:
         """Let go of the ledger."""
-        self._session.ledger.close()
+        self._engine.ledger.close()
 
     def _undo(self) -> None:
         [task] = self._wish.tasks
-        self._session.ledger.record(
+        self._engine.ledger.record(
             TaskMoved(task=task.id, state=TaskState.UNDOING),
             TaskMoved(
                 task=task.id,

@@ -266,7 +266,7 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
             zip(attached(record), domainxml.disks(xml), strict=True)
         )
     )
-    found = rebuilt_vms.new_vm(domain, rebuilt_vms.Found(xml, disks), "h1", 0.0)
+    found = rebuilt_vms.new_vm(domain, rebuilt_vms.RebuiltDomain(xml, disks), "h1", 0.0)
     held = [_allocation(each.profile) for each in spec.gpus for _ in range(each.count)]
     return rebuilt_vms.with_gpus(found, held).spec
 

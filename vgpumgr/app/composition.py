@@ -24,8 +24,8 @@ from vgpumgr.model.ports import Host, Hosts
 if TYPE_CHECKING:
     from vgpumgr.app.fence_programs import Fences
     from vgpumgr.engine.engine import Engine
+    from vgpumgr.engine.operations.engine_context import Expected, Weights
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
-    from vgpumgr.engine.operations.session import Expected, Weights
     from vgpumgr.hosts.real_hosts import RealHosts
     from vgpumgr.sim.sim_client import SimHosts
     from vgpumgr.store import Migration
@@ -193,7 +193,7 @@ class App:
     def expected(self) -> Expected:
         """What is expected to be asked for."""
         from vgpumgr.app.solver_process import solver
-        from vgpumgr.engine.operations.session import Expected
+        from vgpumgr.engine.operations.engine_context import Expected
 
         return Expected(self._declared_mix, solver())
 

@@ -15,7 +15,7 @@ from vgpumgr.app.console_tickets import PasswordHalf
 from vgpumgr.engine.consoles.connection_broker import Desk
 from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind
 from vgpumgr.engine.controller.cycle_threads import ThreadTurns
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools import session_activity
 from vgpumgr.hosts.deadlines import DEADLINES
 from vgpumgr.model.console_ticket import ConsoleProxyState
@@ -267,29 +267,29 @@ _WORKERS = 16
 
 @contextmanager
 def ticket_service(
-    session: Session, *, open_s: float, timeout_s: float, emit: Emit
+    context: EngineContext, *, open_s: float, timeout_s: float, emit: Emit
 ) -> Iterator[None]:
     """Tickets are given while the block lasts; at its end all connections are parted.
 
     ``open_s`` is how long one waits for its viewer, ``timeout_s`` how long a handshake may take.
     """
-    turns: ThreadTurns[ConsoleProxy] = ThreadTurns(_WORKERS, session.clock)
+    turns: ThreadTurns[ConsoleProxy] = ThreadTurns(_WORKERS, context.clock)
     doors = LoopbackProxies(timeout_s)
     desk = Desk(
-        session,
+        context,
         machine(),
         doors,
         turns,
         open_s=open_s,
         emit=emit,
-        used=lambda ticket: session_activity.heartbeat(session, ticket.vm, ticket.user),
-        left=lambda ticket: session_activity.part(session, ticket.vm, ticket.user),
+        used=lambda ticket: session_activity.heartbeat(context, ticket.vm, ticket.user),
+        left=lambda ticket: session_activity.part(context, ticket.vm, ticket.user),
     )
     ending = threading.Event()
     thread = threading.Thread(
         target=_run_tickets, args=(desk, ending, emit), name="vgpumgr-tickets", daemon=True
     )
-    with closing(session.ledger.hear(turns.wake)):
+    with closing(context.ledger.hear(turns.wake)):
         thread.start()
         try:
             yield

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from vgpumgr.app.actor import machine, uids_at_work
 from vgpumgr.engine.consoles import console_request
 from vgpumgr.engine.consoles.console_request import guest_addresses
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools import desktop_assignment
 from vgpumgr.model.console_ticket import ConsoleTicket
 from vgpumgr.model.errors import UsageError
@@ -54,23 +54,25 @@ class GivenTicket:
     addresses: tuple[str, ...] = ()
 
 
-def connect_desktop(session: Session, pool_name: str, user: str, timeout_s: float) -> GivenTicket:
+def connect_desktop(
+    context: EngineContext, pool_name: str, user: str, timeout_s: float
+) -> GivenTicket:
     """A ticket to the desktop of a pool on which a user is; Conflict where it is on none."""
     return connect_vm(
-        session, desktop_assignment.desktop_of(session, pool_name, user), user, timeout_s
+        context, desktop_assignment.desktop_of(context, pool_name, user), user, timeout_s
     )
 
 
-def connect_vm(session: Session, name: str, user: str, timeout_s: float) -> GivenTicket:
+def connect_vm(context: EngineContext, name: str, user: str, timeout_s: float) -> GivenTicket:
     """A ticket to a VM's console; see ``engine.ticketing.asking``."""
-    addresses = guest_addresses(session, session.ledger.vm(name))
+    addresses = guest_addresses(context, context.ledger.vm(name))
     half = PasswordHalf()
-    wish = console_request.Wish(
+    request = console_request.ConsoleRequest(
         user=user,
         machine=machine(),
         key=half.public,
         timeout_s=timeout_s,
         uids=uids_at_work(),
     )
-    ticket = console_request.connect(session, name, wish)
+    ticket = console_request.connect(context, name, request)
     return GivenTicket(ticket, half.password(ticket.answer), addresses)

@@ -24,8 +24,8 @@ from vgpumgr.engine.ledger_recovery import ledger_thaw
 from vgpumgr.engine.migration import logoff_moves, moves, users_at_work
 from vgpumgr.engine.migration.move_plan import MovePlan
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import NOTHING, EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import NOTHING, Session
 from vgpumgr.engine.planning.disk_images import check_images
 from vgpumgr.engine.pools import bookings, desktop_assignment, pool_apply, pool_cycle, pool_requests
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
@@ -39,8 +39,8 @@ from vgpumgr.model.vm import VmSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine(Session):
-    """A session with the use cases as its methods.
+class Engine(EngineContext):
+    """The context with the use cases as its methods.
 
     Most are the functions themselves. The others add what concerns a request of a user alone:
     desktops of pools are refused, users at work are named.

@@ -16,7 +16,7 @@ from vgpumgr.app.console_proxy import LoopbackProxies
 from vgpumgr.app.console_tickets import PasswordHalf
 from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.consoles.connection_broker import Desk
-from vgpumgr.engine.consoles.console_request import Wish, connect
+from vgpumgr.engine.consoles.console_request import ConsoleRequest, connect
 from vgpumgr.engine.controller.cycle_threads import SerialTurns
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import ConsoleProxy, Stream
@@ -45,7 +45,7 @@ class _Screens:
     def console(self, domain: str, _vm_id: str) -> Stream:
         near, far = socket.socketpair()
         vnc_consoles.serve_vnc(far, domain)
-        return joined_helper.JoinedProgram(near)
+        return joined_helper.SocketProgram(near)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -58,8 +58,10 @@ def _connected(app: App) -> None:
     desk = Desk(session, _MACHINE, doors, turns, open_s=60.0, emit=lambda _: None)
     desk.round()  # what a killed one left is closed, or answered
     asker = replace(app.engine, clock=_Working(desk))
-    wish = Wish(user="ann", machine=_MACHINE, key=PasswordHalf().public, timeout_s=60.0)
-    assert connect(asker, "desk", wish).address
+    request = ConsoleRequest(
+        user="ann", machine=_MACHINE, key=PasswordHalf().public, timeout_s=60.0
+    )
+    assert connect(asker, "desk", request).address
     desk.close()
     left = [each.id for each in app.engine.ledger.tickets()]
     assert not left, f"tickets are open: {left}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift.drift_survey import compare, look
-from vgpumgr.engine.drift.host_comparison import Seen, Work
+from vgpumgr.engine.drift.host_comparison import DomainReads, Work
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.drift import Drift
@@ -35,7 +35,7 @@ class Fleet:
     """One host, h1, with one VM, web."""
 
     view: LedgerView
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, DomainReads]
     work: Work = field(default_factory=Work)
 
     @property

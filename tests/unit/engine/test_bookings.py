@@ -10,7 +10,7 @@ import pytest
 
 from tests.poolsim import DESKTOP, OLD, STAFF, PoolSim, spec
 from vgpumgr.engine.pools import desktop_work
-from vgpumgr.engine.pools.bookings import Wish
+from vgpumgr.engine.pools.bookings import BookingRequest
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.desktop import Booking, Desktop, DesktopRecord, DesktopState, DesktopVerb
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, UsageError
@@ -31,8 +31,8 @@ def sim(tmp_path: Path) -> Iterator[PoolSim]:
 
 def book(sim: PoolSim, count: int, *, hours: tuple[float, float] = (1, 3)) -> Booking:
     start, end = (sim.clock.now() + HOUR * each for each in hours)
-    wish = Wish(group="class", profile="T4-4Q", count=count, start=start, end=end)
-    return sim.engine.book(wish)
+    request = BookingRequest(group="class", profile="T4-4Q", count=count, start=start, end=end)
+    return sim.engine.book(request)
 
 
 def alone(name: str) -> VmSpec:
@@ -131,9 +131,9 @@ def test_one_that_nobody_could_serve_is_refused(sim: PoolSim) -> None:
         ("nobody", "T4-4Q", "cad: of that profile, but not for nobody"),
         ("class", "T4-8Q", "no pool has desktops with T4-8Q"),
     ):
-        wish = Wish(group=group, profile=profile, count=1, start=now, end=now + HOUR)
+        request = BookingRequest(group=group, profile=profile, count=1, start=now, end=now + HOUR)
         with pytest.raises(NotFound) as refused:
-            sim.engine.book(wish)
+            sim.engine.book(request)
         assert refused.value.why == why
     assert sim.ledger.bookings() == ()
 

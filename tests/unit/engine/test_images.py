@@ -12,7 +12,7 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from tests.unit.images.files import VIRTUAL, qcow2
-from vgpumgr.engine.images.image_copies import Wish
+from vgpumgr.engine.images.image_copies import ImageImport
 from vgpumgr.engine.images.image_import import Imported
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.domain import VolumeFacts
@@ -47,12 +47,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def wish(file: Path, *hosts: str, **fields: str) -> Wish:
-    return Wish(path=str(file), name="cad", hosts=hosts, **fields)  # type: ignore[arg-type]
+def request(file: Path, *hosts: str, **fields: str) -> ImageImport:
+    return ImageImport(path=str(file), name="cad", hosts=hosts, **fields)  # type: ignore[arg-type]
 
 
 def bring(world: SimWorld, file: Path, *hosts: str, **fields: str) -> Imported:
-    done = world.engine.import_image(wish(file, *hosts, **fields))
+    done = world.engine.import_image(request(file, *hosts, **fields))
     done.outcome.raise_for_failure()
     return done
 
@@ -171,7 +171,7 @@ def test_what_arrives_changed_is_no_copy(world: SimWorld, file: Path) -> None:
         original(storage, pool, volume, length, data[:-1] + b"?")
 
     storage.fill = damaged  # type: ignore[method-assign]
-    done = world.engine.import_image(wish(file, "h1"))
+    done = world.engine.import_image(request(file, "h1"))
     with pytest.raises(HostRefused, match="not what was sent"):
         done.outcome.raise_for_failure()
     assert (image(world).copies, volumes(world, "h1")) == ((), [])
@@ -185,7 +185,7 @@ def test_a_volume_of_that_name_with_other_bytes_is_left_alone(world: SimWorld, f
     world.sim.hosts["h1"].storage.upload("default", name, b"somebody wrote here")
     world.ledger.remove_host("h1")
     world.ledger.add_host(replace(world.ledger.host("h2"), name="h1", address="sim://h1"))
-    done = world.engine.import_image(wish(file, "h1"))
+    done = world.engine.import_image(request(file, "h1"))
     with pytest.raises(Conflict, match="exists on h1"):
         done.outcome.raise_for_failure()
     assert volumes(world, "h1") == [name]
@@ -227,7 +227,7 @@ def test_a_host_that_refuses_gets_no_copy_and_keeps_none_from_another(
     world: SimWorld, file: Path
 ) -> None:
     world.sim.inject("h1", ["refuse", "storage.fill", "EIO", "1"])
-    done = world.engine.import_image(wish(file, "h1", "h2"))
+    done = world.engine.import_image(request(file, "h1", "h2"))
     assert [each.host for each in done.image.copies] == ["h2"]
     assert volumes(world, "h1") == []
 
@@ -238,7 +238,7 @@ def test_an_import_that_was_killed_is_finished_by_the_same_command(
 ) -> None:
     engine = replace(world.engine, ledger=Mortal(world.ledger, at, after=after))
     with pytest.raises(Killed):
-        engine.import_image(wish(file, "h1"))
+        engine.import_image(request(file, "h1"))
     world.restart()
     ready = [pool for each in world.ledger.images() for pool in each.pools("h1")]
     assert bool(ready) == ((at, after) >= (3, True))
@@ -256,7 +256,7 @@ def test_an_interrupted_import_waits_and_goes_on(world: SimWorld, file: Path) ->
         return create(pool, xml, copy_from=copy_from)
 
     storage.create = interrupting  # type: ignore[method-assign]
-    done = world.engine.import_image(wish(file, "h1"))
+    done = world.engine.import_image(request(file, "h1"))
     with pytest.raises(Interrupted, match="interrupted"):
         done.outcome.raise_for_failure()
     assert image(world).pools("h1") == ()
@@ -268,7 +268,7 @@ def test_an_interrupted_import_waits_and_goes_on(world: SimWorld, file: Path) ->
 def test_a_killed_import_is_taken_back_where_its_file_is_gone(world: SimWorld, file: Path) -> None:
     engine = replace(world.engine, ledger=Mortal(world.ledger, 2, after=True))
     with pytest.raises(Killed):
-        engine.import_image(wish(file, "h1"))
+        engine.import_image(request(file, "h1"))
     world.restart()
     [operation] = world.ledger.operations(open_only=True)
     os.truncate(file, 100)

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.poolsim import DESKTOP, OLD, spec
-from vgpumgr.engine.desktops.desktop_state import Seen, desktop_spec, doubted, failed, looked, taken
+from vgpumgr.engine.desktops.desktop_state import (
+    DesktopReading,
+    desktop_spec,
+    doubted,
+    failed,
+    looked,
+    taken,
+)
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.desktop import (
     Desktop,
@@ -41,7 +48,7 @@ def seen(
     runs: bool = True,
     answers: bool = True,
     busy: bool = False,
-) -> Seen:
+) -> DesktopReading:
     """One host, and the VM in this state there, if it is there at all."""
     domain = DomainFacts(
         name="cad-01",
@@ -74,10 +81,10 @@ def seen(
     )
     vms = () if state is None else (vm,)
     view = LedgerView(fleet="f", hosts=(host,), gpus=(), vms=vms, allocations=())
-    return Seen(view, {"vm-1"} if busy else set(), NOW)
+    return DesktopReading(view, {"vm-1"} if busy else set(), NOW)
 
 
-def become(before: DesktopRecord, what: Seen) -> DesktopRecord:
+def become(before: DesktopRecord, what: DesktopReading) -> DesktopRecord:
     """The row after a look; the same where nothing is to be changed."""
     return next(iter(looked([before], what)), before)
 
@@ -116,7 +123,7 @@ def become(before: DesktopRecord, what: Seen) -> DesktopRecord:
     ],
 )
 def test_the_row_follows_the_vm(
-    before: DesktopRecord, what: Seen, state: S, doing: DesktopVerb | None
+    before: DesktopRecord, what: DesktopReading, state: S, doing: DesktopVerb | None
 ) -> None:
     after = become(before, what)
     assert (after.desktop.state, after.doing, after.closed_at) == (state, doing, None)

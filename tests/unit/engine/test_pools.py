@@ -214,8 +214,8 @@ def test_what_cannot_be_is_refused(made: list[PoolSim], tmp_path: Path) -> None:
     world.ledger.set_quota(Quota(tenant="default", vms=2))
     with pytest.raises(QuotaExceeded):
         world.engine.put_pool(replace(spec(least=3), name="other", naming=Naming("x-")))
-    wish = world.engine.put_pool(replace(spec(), name="other", naming=Naming("x-")))
-    assert wish.new and "4 vms" in wish.warnings[0]
+    change = world.engine.put_pool(replace(spec(), name="other", naming=Naming("x-")))
+    assert change.new and "4 vms" in change.warnings[0]
 
 
 def test_a_quota_is_never_run_against(made: list[PoolSim], tmp_path: Path) -> None:
@@ -231,12 +231,12 @@ def test_applying_again_changes_what_is_written(made: list[PoolSim], tmp_path: P
     world = sim(made, tmp_path)
     assert not world.engine.put_pool(spec()).any
     changed = spec(spare=2, image=NEW)
-    wish = world.engine.pool_plan(changed)
-    assert wish.changes == (
+    change = world.engine.pool_plan(changed)
+    assert change.changes == (
         "image: cad@1 → cad@2",
         "size: min 0, spare 1, max 4 → min 0, spare 2, max 4",
     )
-    assert world.engine.put_pool(changed) == wish
+    assert world.engine.put_pool(changed) == change
     assert not world.engine.put_pool(changed).any
     rollout = world.ledger.pool("cad").rollout
     assert rollout is not None and (rollout.image, rollout.previous) == (NEW, OLD)
@@ -278,8 +278,8 @@ def test_a_pool_without_desktops_just_has_its_new_image(
     world = sim(made, tmp_path, spare=0)
     pushed = world.engine.push_image("cad", NEW)
     assert (pushed.image, pushed.rollout) == (NEW, None)
-    wish = world.engine.put_pool(spec(spare=1, image=OLD))
-    assert wish.any and world.ledger.pool("cad").rollout is None
+    change = world.engine.put_pool(spec(spare=1, image=OLD))
+    assert change.any and world.ledger.pool("cad").rollout is None
     world.turn()
     assert world.ledger.vm("cad-01").spec.disks[0].image == "cad@1.qcow2"
 

@@ -53,7 +53,10 @@ def test_one_that_cannot_be_made_keeps_nobody_else_from_starting(world: SimWorld
     assert states(world) == {"bad": "waiting", "good": "running"}
     bad = next(each for each in world.ledger.queue() if each.name == "bad")
     assert "nobody-has.qcow2" in bad.why
-    assert queue_cycle.step(world.engine, lambda entry: entry != bad.id) == queue_cycle.Worked()
+    assert (
+        queue_cycle.step(world.engine, lambda entry: entry != bad.id)
+        == queue_cycle.QueueCycleReport()
+    )
 
 
 def test_a_start_that_a_host_refuses_is_taken_back_and_waits(world: SimWorld) -> None:
@@ -92,7 +95,7 @@ def test_a_spot_vm_makes_room_and_comes_back_when_there_is_room_again(world: Sim
 
 def test_what_runs_on_no_terms_is_never_stopped(world: SimWorld) -> None:
     world.apply(vm("urgent", "T4-16Q", queue=HIGH))
-    assert queue_cycle.step(world.engine) == queue_cycle.Worked()
+    assert queue_cycle.step(world.engine) == queue_cycle.QueueCycleReport()
     assert states(world) == {"urgent": "waiting"}
 
 
@@ -100,7 +103,7 @@ def test_in_a_frozen_ledger_nothing_starts_and_nothing_is_stopped(world: SimWorl
     world.apply(vm("good", "T4-8Q", queue=ON))
     free(world)
     world.ledger.freeze("it is older than its hosts")
-    assert queue_cycle.step(world.engine) == queue_cycle.Worked()
+    assert queue_cycle.step(world.engine) == queue_cycle.QueueCycleReport()
     assert states(world) == {"good": "waiting"}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller.controller_events import Event, EventKind
 from vgpumgr.engine.controller.fleet_tasks import EVERY_S, NEVER, GaugeWatch
-from vgpumgr.engine.operations.session import Expected
+from vgpumgr.engine.operations.engine_context import Expected
 
 
 class Later:
@@ -30,8 +30,8 @@ class Later:
 def test_it_is_told_once_and_once_when_it_is_over(tmp_path: Path) -> None:
     world, clock, heard = SimWorld(tmp_path, host("T4", "T4")), Later(), list[Event]()
     wants = ((vm("typical", "T4-16Q"), 1.0),)
-    session = replace(world.engine, clock=clock, expected=Expected(lambda: wants))
-    watch = GaugeWatch(session, 0.3, heard.append)
+    context = replace(world.engine, clock=clock, expected=Expected(lambda: wants))
+    watch = GaugeWatch(context, 0.3, heard.append)
     world.apply(vm("small", "T4-2Q"))
     for _ in range(2):
         watch.look()
@@ -42,6 +42,6 @@ def test_it_is_told_once_and_once_when_it_is_over(tmp_path: Path) -> None:
     watch.look()
     watch.look()
     assert [event.kind for event in heard[1:]] == [EventKind.FRAGMENTED_ENDED]
-    GaugeWatch(session, NEVER, heard.append).look()
+    GaugeWatch(context, NEVER, heard.append).look()
     assert len(heard) == 2
     world.close()

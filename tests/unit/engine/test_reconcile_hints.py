@@ -34,9 +34,9 @@ class Turns:
 def test_a_hint_is_never_lost() -> None:
     clock = FakeClock()
     turns = Turns(clock)
-    session = SimpleNamespace(clock=clock)
+    context = SimpleNamespace(clock=clock)
     jobs = {"queue:": lambda _: False}
-    queue = BesideTurns(session, turns, jobs, lambda _: None)  # type: ignore[arg-type]
+    queue = BesideTurns(context, turns, jobs, lambda _: None)  # type: ignore[arg-type]
     queue.begin_due()
     queue.collect()
     queue.begin_due()

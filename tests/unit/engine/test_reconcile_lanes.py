@@ -119,11 +119,11 @@ class Threaded:
         self.events: list[Event] = []
         self.status = Status(at=0.0)
         self.clock = Clock()
-        session = replace(world.engine, clock=self.clock)
-        self.stop = session.stop
+        context = replace(world.engine, clock=self.clock)
+        self.stop = context.stop
         pace = Pace(0.2, first_s=0.05, spread=random.Random(1))
         turns: ThreadTurns = ThreadTurns(4, self.clock)  # type: ignore[type-arg]
-        self.controller = Controller(session, turns, pace, emit=self.events.append, show=self._show)
+        self.controller = Controller(context, turns, pace, emit=self.events.append, show=self._show)
         self.thread = threading.Thread(target=self._run)
 
     def _show(self, status: Status) -> None:

@@ -27,10 +27,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 def serving(bench: Bench) -> Served:
     served = Served(bench.world.engine)
-    session = bench.world.engine
+    context = bench.world.engine
     served.controller = Controller(
-        session,
-        SerialTurns(session.clock),
+        context,
+        SerialTurns(context.clock),
         Pace(30.0),
         emit=served.events.append,
         evacuates=True,

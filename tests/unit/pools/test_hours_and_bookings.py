@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.poolworld import NOW, ask, desktop, pool, session, view
-from vgpumgr.engine.desktops.pool_decision import Refusal, assign, turn
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
 from vgpumgr.engine.desktops.pool_size import conflict, served_by, size_at, withheld
 from vgpumgr.model.desktop import Booking, DesktopVerb
 from vgpumgr.model.pool import Naming, Schedule, Size, overlap
@@ -91,17 +91,17 @@ def test_desktops_are_prewarmed_for_a_booking_and_kept_from_others() -> None:
     assert turn(view(spec, bookings=(booking(start=NOW + 901),))).actions == ()
     seen = view(spec, desktop(1), desktop(2), bookings=(booking(),))
     other = assign(seen, ask("bob"))
-    assert isinstance(other, Refusal)
+    assert isinstance(other, AssignmentRefusal)
     assert other.code == "booked"
     member = assign(seen, ask("ann", "staff", "class"))
-    assert not isinstance(member, Refusal)
+    assert not isinstance(member, AssignmentRefusal)
     assert member.booking == "b1"
 
 
 def test_who_came_for_a_booking_uses_it_up() -> None:
     came = desktop(3, session=session("ann", booking="b1"))
     seen = view(pool(spare=0), desktop(1), desktop(2), came, bookings=(booking(),))
-    assert not isinstance(assign(seen, ask("bob")), Refusal)
+    assert not isinstance(assign(seen, ask("bob")), AssignmentRefusal)
     assert withheld(replace(seen, desktops=(came,))) == 1
     assert withheld(seen) == 0
 

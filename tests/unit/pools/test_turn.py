@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.poolworld import CREATING, NEW, NOW, OLD, READY, ask, desktop, pool, session, view
-from vgpumgr.engine.desktops.pool_decision import Refusal, assign, turn
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
 from vgpumgr.model.desktop import (
     DesktopState,
     DesktopVerb,
@@ -144,10 +144,10 @@ def test_a_user_comes_back_to_what_was_left_and_gets_no_second() -> None:
     away = desktop(1, session=session("ann", disconnected=NOW - 60))
     here = desktop(1, session=session("ann"))
     back = assign(view(pool(), away, desktop(2)), ask("ann"))
-    assert not isinstance(back, Refusal)
+    assert not isinstance(back, AssignmentRefusal)
     assert back.desktop == "cad-01"
     again = assign(view(pool(), here, desktop(2)), ask("ann"))
-    assert isinstance(again, Refusal)
+    assert isinstance(again, AssignmentRefusal)
     assert again.code == "too-many"
 
 
@@ -155,7 +155,7 @@ def test_who_is_not_entitled_gets_none_and_counts_for_nothing() -> None:
     seen = view(pool(spare=0), asks=(ask("mal", "guests"),))
     assert turn(seen).counts.waiting == 0
     refusal = assign(seen, ask("mal", "guests"))
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, AssignmentRefusal)
     assert (refusal.code, refusal.waits) == ("not-entitled", False)
 
 
@@ -210,7 +210,7 @@ def test_one_canary_is_sent_and_nobody_gets_it() -> None:
     ]
     canary = desktop(1, image=NEW, since=NOW - 299)
     refusal = assign(view(spec, canary, rollout=ROLLOUT), ask("ann"))
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, AssignmentRefusal)
 
 
 def test_a_canary_that_stays_ready_lets_the_image_through_step_by_step() -> None:
@@ -300,9 +300,9 @@ def test_an_image_that_all_have_is_done() -> None:
 def test_who_waits_is_told_what_for() -> None:
     used = [desktop(n, session=session(f"u{n}")) for n in range(2)]
     full = assign(view(pool(spare=0, most=2), *used), ask("ada"))
-    assert isinstance(full, Refusal)
+    assert isinstance(full, AssignmentRefusal)
     assert full.text == "no desktop is ready: all 2 (the maximum) are in use"
     canary = Rollout(image=NEW, previous=OLD, since=NOW, phase=RolloutPhase.CANARY)
     tried = assign(view(pool(), desktop(1, image=NEW), rollout=canary), ask("ada"))
-    assert isinstance(tried, Refusal)
+    assert isinstance(tried, AssignmentRefusal)
     assert tried.text == f"no desktop is ready but cad-01, the canary of {NEW}"

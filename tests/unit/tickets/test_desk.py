@@ -13,7 +13,7 @@ from tests.fakes import FakeClock
 from tests.world import World, vm
 from vgpumgr.engine.consoles import connection_broker as desks
 from vgpumgr.engine.consoles.connection_broker import Desk
-from vgpumgr.engine.consoles.console_request import Wish, connect
+from vgpumgr.engine.consoles.console_request import ConsoleRequest, connect
 from vgpumgr.engine.controller.controller_events import Event, EventKind
 from vgpumgr.engine.controller.cycle_threads import SerialTurns
 from vgpumgr.model.console_ticket import ConsoleProxyState, ConsoleTicket, TicketMoved, TicketState
@@ -102,10 +102,10 @@ class Scene:
     def connect(
         self, name: str = "desk", machine: str = "here", timeout_s: float = 5.0
     ) -> ConsoleTicket:
-        wish = Wish(
+        request = ConsoleRequest(
             user="ann", machine=machine, key="key of ann", timeout_s=timeout_s, uids=(1001, 0)
         )
-        return connect(self.world.engine, name, wish)
+        return connect(self.world.engine, name, request)
 
     def row(self) -> ConsoleTicket:
         """The last ticket, as it is now."""

@@ -70,16 +70,16 @@ def create(
     The pool with that profile that entitles the group creates them before the window begins. Until
     it ends, their capacity is given to nobody else. Exit 4 where it is taken already.
     """
-    from vgpumgr.engine.pools.bookings import Wish
+    from vgpumgr.engine.pools.bookings import BookingRequest
 
     engine = context.app.engine
     made = known_profile(context, profile)
     pool = engine.booking_pool(group, made).spec
     zone = ZoneInfo(pool.zone)
-    wish = Wish(
+    request = BookingRequest(
         group=group, profile=made, count=count, start=_unix(start, zone), end=_unix(end, zone)
     )
-    booked = engine.book(wish)
+    booked = engine.book(request)
     say(
         f"booking {booked.id}: {counted(count, 'desktop')} of pool {pool.name} for {group}, "
         f"{_shown(booked.start, zone)} to {_shown(booked.end, zone)} ({pool.zone})"

@@ -177,9 +177,9 @@ def import_(
     vgpumgr image import cad.qcow2 --name cad
     vgpumgr image import win11.raw --name office --version 24h2 --format raw --host gpu1
     """
-    from vgpumgr.engine.images.image_copies import Wish
+    from vgpumgr.engine.images.image_copies import ImageImport
 
-    wish = Wish(
+    request = ImageImport(
         path=os.path.abspath(file),  # noqa: PTH100  links stay: the step opens it again
         name=name,
         version=version or "",
@@ -190,7 +190,7 @@ def import_(
     )
     context.app.require_hosts()
     with changing(context, len(hosts) or len(context.app.ledger.hosts())) as engine:
-        done = engine.import_image(wish)
+        done = engine.import_image(request)
     for host, why in done.left_out.items():
         say(f"not on {host}: {why}")
     _say_known(done)

@@ -24,12 +24,12 @@ from vgpumgr.cli.views.pool_views import (
     moved,
     outlook_item,
     outlook_text,
+    pool_change_item,
+    pool_change_text,
     pool_item,
     pool_text,
     session_items,
     whole_pool,
-    wish_item,
-    wish_text,
 )
 from vgpumgr.model.errors import DeadlineExceeded
 from vgpumgr.model.pool import MAX_DESKTOPS
@@ -343,9 +343,9 @@ def plan_pools(context: Context, documents: Documents, file: str) -> bool:
     """Show what applying would change; does it?"""
     require_one_way(documents, file)
     context.app.require_hosts()
-    wishes = [context.app.engine.pool_plan(each) for each in documents.pools]
-    print_item("PoolPlan", wish_item(wishes), wish_text(wishes))
-    return any(each.any for each in wishes)
+    changes = [context.app.engine.pool_plan(each) for each in documents.pools]
+    print_item("PoolPlan", pool_change_item(changes), pool_change_text(changes))
+    return any(each.any for each in changes)
 
 
 def apply_pools(context: Context, documents: Documents, file: str) -> None:
@@ -355,12 +355,12 @@ def apply_pools(context: Context, documents: Documents, file: str) -> None:
     engine = context.app.engine
     for each in documents.pools:
         engine.pool_plan(each)
-    wishes = [engine.put_pool(each) for each in documents.pools]
-    print_item("PoolApply", wish_item(wishes), wish_text(wishes))
-    if any(each.any for each in wishes):
+    changes = [engine.put_pool(each) for each in documents.pools]
+    print_item("PoolApply", pool_change_item(changes), pool_change_text(changes))
+    if any(each.any for each in changes):
         say(
             "serve creates the desktops; follow with: vgpumgr pool watch "
-            + shlex.quote(wishes[0].pool)
+            + shlex.quote(changes[0].pool)
         )
 
 

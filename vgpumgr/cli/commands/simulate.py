@@ -167,7 +167,7 @@ def simulate(
     available elsewhere is for `host evacuate` to say. Exit 5 when a VM finds no place.
     """
     from vgpumgr.engine.inventory.ledger_view import read_view
-    from vgpumgr.engine.operations.session import placing
+    from vgpumgr.engine.operations.engine_context import placing
     from vgpumgr.engine.whatif.simulation import Supposed
     from vgpumgr.engine.whatif.simulation import simulate as run
 

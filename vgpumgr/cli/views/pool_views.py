@@ -13,8 +13,8 @@ from vgpumgr.model.desktop import DesktopRecord, DesktopRequestRecord, PastSessi
 from vgpumgr.model.words import counted, span_words
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.pools.pool_apply import Wish
-    from vgpumgr.engine.pools.pool_cycle import Outlook
+    from vgpumgr.engine.pools.pool_apply import PoolChange
+    from vgpumgr.engine.pools.pool_cycle import PoolForecast
     from vgpumgr.model.host import HostRecord
     from vgpumgr.model.ledger import Ledger
 
@@ -180,7 +180,7 @@ def states_text(items: Iterable[Item]) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(found.items()))
 
 
-def outlook_item(name: str, found: Outlook) -> Item:
+def outlook_item(name: str, found: PoolForecast) -> Item:
     """The JSON of a pool's next turn."""
     turn = found.turn
     return {
@@ -212,19 +212,19 @@ def outlook_text(item: Item) -> str:
     return "\n".join([*lines, "next reconcile cycle:", table(rows) if rows else "  nothing to do"])
 
 
-def wish_item(wishes: Sequence[Wish]) -> Item:
+def pool_change_item(changes: Sequence[PoolChange]) -> Item:
     """The JSON of what a file changes of pools."""
     return {
         "name": "pools",
-        "changes": sum(each.any for each in wishes),
-        "pools": [to_plain(each) for each in wishes],
+        "changes": sum(each.any for each in changes),
+        "pools": [to_plain(each) for each in changes],
     }
 
 
-def wish_text(wishes: Sequence[Wish]) -> str:
+def pool_change_text(changes: Sequence[PoolChange]) -> str:
     """A line for each pool and each change of it."""
     lines: list[str] = []
-    for each in wishes:
+    for each in changes:
         verb = "create" if each.new else "change" if each.changes else "unchanged"
         lines.append(f"{verb}  pool {each.pool}")
         lines += [f"  {change}" for change in each.changes]

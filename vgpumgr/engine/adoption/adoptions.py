@@ -13,10 +13,10 @@ from vgpumgr.engine.adoption.foreign_parts import slots_of
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_run
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.reservation.domain_plan import ownership
 from vgpumgr.engine.steps import AdoptDevice, MarkDomain, Step
 from vgpumgr.model.domain import DomainFacts
@@ -105,17 +105,17 @@ def _allocation(part: FoundPart, vm: VmRecord, opening: Opening) -> Allocation:
     )
 
 
-def find(session: Session, names: Collection[str] = ()) -> tuple[Findings, LedgerView]:
+def find(context: EngineContext, names: Collection[str] = ()) -> tuple[Findings, LedgerView]:
     """Probe these hosts (all without names) and say what could be adopted; nothing is changed."""
-    failed = session.refresh(names).failed
-    view = session.view()
+    failed = context.refresh(names).failed
+    view = context.view()
     hosts = [
         host
         for host in view.hosts
         if (not names or host.name in names) and host.facts and host.name not in failed
     ]
-    read = session.lanes.run(
-        {host.name: partial(_read, session.hosts.open(host), foreign(view, host)) for host in hosts}
+    read = context.lanes.run(
+        {host.name: partial(_read, context.hosts.open(host), foreign(view, host)) for host in hosts}
     )
     texts = {name: each for name, each in read.items() if not isinstance(each, Exception)}
     lost = {name: str(each) for name, each in read.items() if isinstance(each, Exception)}
@@ -144,35 +144,37 @@ def _definition(host: Host, domain: DomainFacts) -> Read:
         return f"makes no sense: {error}"
 
 
-def adopt(session: Session, host: str, names: Sequence[str], *, tenant: str = "default") -> Outcome:
+def adopt(
+    context: EngineContext, host: str, names: Sequence[str], *, tenant: str = "default"
+) -> Outcome:
     """Adopt these domains of a host; what keeps one from it is raised, and nothing is changed.
 
     An adoption that was cut goes on; what was adopted before is left as it is.
     """
-    before = _unfinished(session, names)
-    vms = session.ledger.vms()
+    before = _unfinished(context, names)
+    vms = context.ledger.vms()
     done = {vm.name for vm in vms if vm.host == host and vm.definition}
     ready = [name for name in names if name not in done | {each.vm for each in before.vms}]
     if not ready:
         return before
 
     def attempt() -> Outcome:
-        findings, view = find(session, (host,))
+        findings, view = find(context, (host,))
         if findings.not_read:
-            error = session.ledger.host(host).last_error
+            error = context.ledger.host(host).last_error
             raise Conflict(f"{host} could not be read", why=error or findings.not_read[0])
         chosen = [_chosen(findings, host, name) for name in ready]
-        made = _adoptions(session, chosen, view, tenant)
+        made = _adoptions(context, chosen, view, tenant)
         return before.then(
-            operation_lifecycle.begin(session, reservation(made, view, session.opening()))
+            operation_lifecycle.begin(context, reservation(made, view, context.opening()))
         )
 
     return until_current(attempt)
 
 
-def _unfinished(session: Session, names: Collection[str]) -> Outcome:
-    known = {vm.name: vm.spec for vm in session.ledger.vms() if vm.name in names}
-    return operation_lifecycle.finish_leftovers(session, known, {ADOPT})
+def _unfinished(context: EngineContext, names: Collection[str]) -> Outcome:
+    known = {vm.name: vm.spec for vm in context.ledger.vms() if vm.name in names}
+    return operation_lifecycle.finish_leftovers(context, known, {ADOPT})
 
 
 def _chosen(findings: Findings, host: str, name: str) -> Candidate:
@@ -193,12 +195,12 @@ def _chosen(findings: Findings, host: str, name: str) -> Candidate:
 
 
 def _adoptions(
-    session: Session, chosen: Sequence[Candidate], view: LedgerView, tenant: str
+    context: EngineContext, chosen: Sequence[Candidate], view: LedgerView, tenant: str
 ) -> list[Adoption]:
     """One after the other, so that two never take the same slots."""
     made: list[Adoption] = []
     for found in chosen:
-        made.append(adoption(_placed(found, view), view, session.opening(), tenant))
+        made.append(adoption(_placed(found, view), view, context.opening(), tenant))
         view = replace(view, allocations=(*view.allocations, *made[-1].allocations))
     return made
 
@@ -215,19 +217,19 @@ def _placed(found: Candidate, view: LedgerView) -> Candidate:
     return replace(found, parts=tuple(parts))
 
 
-def adopt_layout(session: Session, host: str) -> tuple[LayoutPlan, Outcome]:
+def adopt_layout(context: EngineContext, host: str) -> tuple[LayoutPlan, Outcome]:
     """Declare how the GPUs of a host are partitioned now, so that its boots bring it back.
 
     Conflict where that would change any of them.
     """
-    for error in session.refresh((host,)).failed.values():
+    for error in context.refresh((host,)).failed.values():
         raise error
-    specs = undeclared(session.view(), host)
+    specs = undeclared(context.view(), host)
     if not specs:
         raise NotFound(
             f"no GPU of {host} is partitioned without a layout", next=f"vgpumgr layout show {host}"
         )
-    planned, _ = layout_run.plan(session, specs)
+    planned, _ = layout_run.plan(context, specs)
     changing = [change for change in planned.gpus if change.changes or change.refused]
     if changing:
         why = "; ".join(_lines(changing[0].differences, changing[0].refused))
@@ -236,7 +238,7 @@ def adopt_layout(session: Session, host: str) -> tuple[LayoutPlan, Outcome]:
             why=why,
             next=f"vgpumgr layout export {host}, then vgpumgr layout apply -f FILE",
         )
-    return layout_run.apply(session, specs)
+    return layout_run.apply(context, specs)
 
 
 def _lines(differences: Sequence[str], refused: str) -> list[str]:

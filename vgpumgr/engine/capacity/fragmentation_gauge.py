@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpumgr.engine.operations.session import Expected
+from vgpumgr.engine.operations.engine_context import Expected
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy

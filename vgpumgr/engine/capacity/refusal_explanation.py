@@ -9,7 +9,7 @@ from vgpumgr.engine.desktops.booked_capacity import BOOKED
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.planning.quota_check import QUOTA, allowing
-from vgpumgr.engine.whatif.alternatives import Ways
+from vgpumgr.engine.whatif.alternatives import FleetChanges
 from vgpumgr.model.apply_plan import Action, Plan, QueuedVm
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.history import RequestOutcome, RequestRecord
@@ -184,7 +184,7 @@ class _Helps:
                 return changes
         if len(self._known) == self._most:
             return ()
-        ways = Ways(self._view, self._fleet, spec).all
+        ways = FleetChanges(self._view, self._fleet, spec).all
         changes = suggest(self._fleet, spec, ways, taken=self._taken)
         self._known.append((nameless, changes))
         return changes

@@ -10,7 +10,7 @@ from functools import partial
 from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind
 from vgpumgr.engine.controller.cycle_context import words
 from vgpumgr.engine.controller.cycle_threads import Ended, Lane, Turns
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState, ticket_lease_name
 from vgpumgr.model.errors import (
     Conflict,
@@ -35,8 +35,8 @@ def _nobody(_: ConsoleTicket) -> None:
 
 
 @dataclass(slots=True)
-class _Held:
-    """An open ticket's door: until when somebody must have come, and what was told of its use."""
+class _OpenConsole:
+    """An open ticket's proxy, the time until which a viewer must connect, and its use so far."""
 
     door: ConsoleProxy
     until: float
@@ -54,7 +54,7 @@ class Desk:
 
     def __init__(
         self,
-        session: Session,
+        context: EngineContext,
         machine: str,
         doors: ConsoleProxies,
         turns: Turns[ConsoleProxy],
@@ -64,7 +64,7 @@ class Desk:
         used: Hook = _nobody,
         left: Hook = _nobody,
     ) -> None:
-        self._session = session
+        self._context = context
         self._machine = machine
         self._doors = doors
         self._turns = turns
@@ -73,15 +73,15 @@ class Desk:
         self._used = used
         self._left = left
         self._asked: dict[str, ConsoleTicket] = {}
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _OpenConsole] = {}
 
     def round(self, wait_s: float = 0.0) -> None:
         """What was asked, what has come of it, and what is over; waits so long for an answer."""
         for end in self._turns.ended(wait_s):
             self._answered(end)
-        if not self._session.ledger.claim(ticket_lease_name(self._machine)):
+        if not self._context.ledger.claim(ticket_lease_name(self._machine)):
             return
-        open_ = self._session.ledger.tickets()
+        open_ = self._context.ledger.tickets()
         mine = {each.id: each for each in open_ if each.machine == self._machine}
         for ticket in mine.values():
             self._attend(ticket)
@@ -93,12 +93,12 @@ class Desk:
         self._turns.stop()
         for held in self._held.values():
             held.door.close()
-        mine = {**{each.id: each for each in self._session.ledger.tickets()}, **self._asked}
+        mine = {**{each.id: each for each in self._context.ledger.tickets()}, **self._asked}
         for ticket in mine.values():
             if ticket.id in self._held or ticket.id in self._asked:
                 self._close(ticket, Interrupted("vgpumgr serve has ended"))
         self._held.clear()
-        self._session.ledger.release(ticket_lease_name(self._machine))
+        self._context.ledger.release(ticket_lease_name(self._machine))
 
     # -- one ticket ----------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Desk:
             self._consider(ticket)
 
     def _consider(self, ticket: ConsoleTicket) -> None:
-        age = self._session.clock.now() - ticket.asked_at
+        age = self._context.clock.now() - ticket.asked_at
         if age > ASK_S:
             self._close(ticket, DeadlineExceeded(f"nobody answered within {ASK_S:g} s"))
         elif len(self._held) + len(self._asked) >= MOST:
@@ -125,10 +125,10 @@ class Desk:
 
     def _open(self, ticket: ConsoleTicket, lane: Lane) -> ConsoleProxy:
         """In a thread of its own."""
-        vm = self._session.ledger.vm(ticket.vm)
+        vm = self._context.ledger.vm(ticket.vm)
         if vm.id != ticket.vm_id:
             raise Conflict(f"{vm.name} is another VM by now", next=f"vgpumgr vm connect {vm.name}")
-        console = self._session.host(vm.host).console(vm.name, vm.id)
+        console = self._context.host(vm.host).console(vm.name, vm.id)
         door = self._doors.open(console, ticket.key, ticket.uids)
         if lane.stop.is_set():
             door.close()
@@ -150,14 +150,16 @@ class Desk:
             answer=door.answer,
         )
         try:
-            self._session.ledger.move_tickets([opened])
+            self._context.ledger.move_tickets([opened])
         except (StaleGeneration, LedgerError):
             door.close()  # who asked did not wait so long; or it is tried again
         else:
-            self._held[ticket.id] = _Held(door, self._session.clock.monotonic() + self._open_s)
+            self._held[ticket.id] = _OpenConsole(
+                door, self._context.clock.monotonic() + self._open_s
+            )
 
-    def _watch(self, ticket: ConsoleTicket, held: _Held) -> None:
-        seen, now = held.door.look(), self._session.clock.monotonic()
+    def _watch(self, ticket: ConsoleTicket, held: _OpenConsole) -> None:
+        seen, now = held.door.look(), self._context.clock.monotonic()
         if seen.connected and ticket.state is TicketState.OPEN:
             ticket = self._connected(ticket)
         if seen.ended:
@@ -172,7 +174,7 @@ class Desk:
 
     def _connected(self, ticket: ConsoleTicket) -> ConsoleTicket:
         connected = TicketState.CONNECTED
-        self._session.ledger.move_tickets(
+        self._context.ledger.move_tickets(
             [TicketMoved(ticket=ticket.id, before=ticket.state, state=connected)]
         )
         self._tell(EventKind.TICKET_CONNECTED, ticket, f"{ticket.user} is at {ticket.vm}")
@@ -194,7 +196,7 @@ class Desk:
             next=next_,
         )
         with suppress(StaleGeneration):
-            self._session.ledger.move_tickets([closed])
+            self._context.ledger.move_tickets([closed])
             text = f"the ticket of {ticket.user} for {ticket.vm} is closed: {why}"
             self._tell(EventKind.TICKET_CLOSED, ticket, text)
             if ticket.state is TicketState.CONNECTED:

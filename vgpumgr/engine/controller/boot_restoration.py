@@ -52,7 +52,7 @@ def remember_boot(turn: Turn, before: HostRecord) -> HostRecord:
     """The boot it was last seen in, kept before a look writes another one over it."""
     if before.settled_boot or before.facts is None:
         return before
-    return mark(turn.session, turn.host, settled_boot=before.facts.boot_id)
+    return mark(turn.context, turn.host, settled_boot=before.facts.boot_id)
 
 
 def has_rebooted(before: HostRecord, facts: HostFacts) -> bool:
@@ -90,7 +90,7 @@ def settle(turn: Turn, facts: HostFacts, report: DriftReport, *, rebooted: bool)
         if lacking and not turn.memory.waits:
             turn.wait_for(f"incomplete since its reboot: {lacking[0].text}", lacking[0].next)
         return False
-    mark(turn.session, turn.host, settled_boot=facts.boot_id)
+    mark(turn.context, turn.host, settled_boot=facts.boot_id)
     if rebooted:
         text = f"{turn.host} is restored after its reboot, and accepts VMs again"
         turn.emit(Event(kind=EventKind.HOST_RESTORED, host=turn.host, text=text))
@@ -117,7 +117,7 @@ def _is_off(drift: Drift) -> bool:
 
 def in_the_way(turn: Turn, facts: HostFacts) -> str:
     """Why what is gone must not be made again by itself."""
-    ledger = turn.session.ledger
+    ledger = turn.context.ledger
     frozen = ledger.frozen()
     if frozen is not None:
         return f"the ledger is frozen: {frozen.why}"
@@ -128,16 +128,16 @@ def in_the_way(turn: Turn, facts: HostFacts) -> str:
 
 def restore_layouts(turn: Turn) -> bool:
     """Partition the host's GPUs as their layouts declare; was anything begun?"""
-    view = read_host_view(turn.session.ledger, turn.host)
+    view = read_host_view(turn.context.ledger, turn.host)
     planned = layout_plan.plan(view, None)
     wanted = _possible(turn, planned)
     if not any(change.changes or change.keep for change in wanted.gpus):
         return False
     gpus = {change.gpu for change in wanted.gpus}
-    unfinished.close_layouts(turn.session.ledger, gpus, turn.session.clock.now())
+    unfinished.close_layouts(turn.context.ledger, gpus, turn.context.clock.now())
     only = _narrowed(view, gpus)
-    start = layout_plan.reservation(wanted, only, None, turn.session.opening())
-    _tell(turn, operation_lifecycle.begin(turn.session, start))
+    start = layout_plan.reservation(wanted, only, None, turn.context.opening())
+    _tell(turn, operation_lifecycle.begin(turn.context, start))
     return True
 
 
@@ -160,13 +160,13 @@ def restore_vms(turn: Turn) -> bool:
 
     A VM that something keeps from starting does not keep the others.
     """
-    view = turn.session.view()
+    view = turn.context.view()
     if any(host_supply.unread(host) for host in view.hosts if host.name == turn.host):
         return False
     names = [vm.name for vm in _stopped(turn, view) if _can_start(turn, view, vm)]
     if not names:
         return False
-    _tell(turn, vm_power.power(turn.session, names, "start"))
+    _tell(turn, vm_power.power(turn.context, names, "start"))
     return True
 
 
@@ -174,7 +174,7 @@ def _stopped(turn: Turn, view: LedgerView) -> Iterator[VmRecord]:
     """VMs of the host that should run, do not, and that no operation is about."""
     facts = next(host.facts for host in view.hosts if host.name == turn.host)
     running = {each.name for each in facts.domains if each.state not in OFF} if facts else set()
-    busy = unfinished.worked_on(turn.session.ledger)
+    busy = unfinished.worked_on(turn.context.ledger)
     for vm in view.vms:
         meant = vm.host == turn.host and vm.running and vm.state is VmState.ACTIVE
         if meant and vm.name not in running and vm.id not in busy:

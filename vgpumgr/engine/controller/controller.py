@@ -17,8 +17,8 @@ from vgpumgr.engine.controller.host_cycle import TurnEnd
 from vgpumgr.engine.controller.look_backoff import Pace, Patience
 from vgpumgr.engine.controller.operation_recovery import Closing
 from vgpumgr.engine.controller.orphaned_operations import LeftBehind
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import status
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.workers.serial_workers import SerialLanes
 from vgpumgr.model.errors import ClaimLost, LedgerError, NotFound
 from vgpumgr.model.operation import OperationRecord
@@ -28,7 +28,7 @@ BEAT_S = 1.0
 
 
 class Controller:
-    """Gives hosts, the queue and the pools their turns until ``session.stop`` is set. Turns of no
+    """Gives hosts, the queue and the pools their turns until ``context.stop`` is set. Turns of no
     host run in lanes of their own, ``beside`` (none: in the thread of the loop).
 
     ``show`` hears once a round how things stand. Moves are proposed where more free GPU memory
@@ -39,7 +39,7 @@ class Controller:
 
     def __init__(
         self,
-        session: Session,
+        context: EngineContext,
         turns: Turns[TurnEnd],
         pace: Pace,
         *,
@@ -50,40 +50,40 @@ class Controller:
         evacuates: bool = False,
         defrags: bool = False,
     ) -> None:
-        self._session = session
+        self._context = context
         self._turns = turns
         self._pace = pace
         self._emit = emit
         self._show = show
-        patience = Patience(session.clock.monotonic)
-        self._shared = Shared(OperationClaims(session.ledger), patience, evacuates=evacuates)
-        self._book = HostBook(session.clock, pace, emit)
-        close = Closing(session.ledger, session.clock, patience, emit)
-        self._gauge = GaugeWatch(session, most_fragmented, emit)
-        moves = MoveTurn(session, patience, self._gauge, emit, automatic=defrags)
+        patience = Patience(context.clock.monotonic)
+        self._shared = Shared(OperationClaims(context.ledger), patience, evacuates=evacuates)
+        self._book = HostBook(context.clock, pace, emit)
+        close = Closing(context.ledger, context.clock, patience, emit)
+        self._gauge = GaugeWatch(context, most_fragmented, emit)
+        moves = MoveTurn(context, patience, self._gauge, emit, automatic=defrags)
         jobs = {
             fleet_tasks.QUEUE_THREAD: lambda lane: fleet_tasks.take(
-                session, lane, self._shared, emit
+                context, lane, self._shared, emit
             ),
-            fleet_tasks.POOL_THREAD: fleet_tasks.PoolTurn(session, patience, emit).take,
+            fleet_tasks.POOL_THREAD: fleet_tasks.PoolTurn(context, patience, emit).take,
             fleet_tasks.MOVE_THREAD: moves.take,
         }
-        self._beside = BesideTurns(session, beside or SerialTurns(session.clock), jobs, emit)
-        self._dead = LeftBehind(session, self._shared, pace.interval_s, close)
-        self._state = LedgerState(session.ledger, emit)
+        self._beside = BesideTurns(context, beside or SerialTurns(context.clock), jobs, emit)
+        self._dead = LeftBehind(context, self._shared, pace.interval_s, close)
+        self._state = LedgerState(context.ledger, emit)
 
     def run(self) -> None:
         """Round after round; what other processes hint at is looked at without waiting."""
-        with closing(self._session.ledger.hear(self._hint)):
-            while not self._session.stop.is_set():
+        with closing(self._context.ledger.hear(self._hint)):
+            while not self._context.stop.is_set():
                 self.round(BEAT_S)
 
     def round(self, wait_s: float = 0.0) -> None:
         """What has ended, what was left by the dead, what is due; waits for ends so long."""
         try:
             self._collect(wait_s)
-            open_ = self._session.ledger.operations(open_only=True)
-            if not self._session.stop.is_set():
+            open_ = self._context.ledger.operations(open_only=True)
+            if not self._context.stop.is_set():
                 self._dead.make_due(open_, self._can_begin)
                 self._begin_due()
                 self._beside.begin_due()
@@ -99,14 +99,14 @@ class Controller:
 
     def once(self) -> Status:
         """One turn of every host, side by side; how things stand when all have ended or hang."""
-        ledger = self._session.ledger
+        ledger = self._context.ledger
         waiting = [host.name for host in ledger.hosts()]
         self._dead.close_orphans(ledger.operations(open_only=True), waiting)
         while waiting or self._running:
             while waiting and self._turns.free > 0:
                 self._begin(waiting.pop(0))
             self._collect(BEAT_S)
-            if self._session.stop.is_set():
+            if self._context.stop.is_set():
                 break
         else:
             self._gauge.look()
@@ -120,11 +120,11 @@ class Controller:
         """Let every turn end after the host call that runs; have all ended in time?"""
         self._turns.stop()
         self._beside.stop()
-        until = self._session.clock.monotonic() + within_s
-        while self._running and self._session.clock.monotonic() < until:
+        until = self._context.clock.monotonic() + within_s
+        while self._running and self._context.clock.monotonic() < until:
             for end in self._turns.ended(BEAT_S):
                 self._ended(end)
-        while self._beside.busy and self._session.clock.monotonic() < until:
+        while self._beside.busy and self._context.clock.monotonic() < until:
             self._beside.collect(BEAT_S)
         return not self._turns.busy and not self._beside.busy
 
@@ -144,7 +144,7 @@ class Controller:
         return host not in self._turns.busy and not self._book.failing(host)
 
     def _begin_due(self) -> None:
-        clock, ledger = self._session.clock, self._session.ledger
+        clock, ledger = self._context.clock, self._context.ledger
         while self._turns.free > 0:
             now = clock.now()
             host = ledger.take_host(now, now + self._pace.interval_s)
@@ -165,15 +165,15 @@ class Controller:
                 self._emit(event)
 
         own = replace(
-            self._session,
-            ledger=watched(self._session.ledger, lane),
+            self._context,
+            ledger=watched(self._context.ledger, lane),
             lanes=SerialLanes(),
             stop=lane.stop,
             progress=lambda _: lane.alive(),
             tell=lambda _: lane.alive(),
         )
         return host_cycle.take(
-            Turn(own, host, lane, memory, self._shared, self._session.lanes, emit)
+            Turn(own, host, lane, memory, self._shared, self._context.lanes, emit)
         )
 
     def _collect(self, wait_s: float) -> None:
@@ -181,7 +181,7 @@ class Controller:
             self._ended(end)
         for lane in self._turns.abandon_overdue():
             with suppress(NotFound):  # it left the fleet meanwhile
-                self._session.ledger.observation_failed(lane.host, self._book.stuck(lane))
+                self._context.ledger.observation_failed(lane.host, self._book.stuck(lane))
 
     def _ended(self, end: Ended[TurnEnd]) -> None:
         host, pause = end.lane.host, 0.0
@@ -192,13 +192,13 @@ class Controller:
         else:
             pause = self._book.ended(host, end.result)
         with suppress(NotFound):  # it left the fleet meanwhile
-            self._session.ledger.host_due(host, self._session.clock.now() + pause)
+            self._context.ledger.host_due(host, self._context.clock.now() + pause)
 
     # -- how things stand ----------------------------------------------------------------------
 
     def _status(self, open_: Sequence[OperationRecord]) -> Status:
         return Status(
-            at=self._session.clock.now(),
+            at=self._context.clock.now(),
             frozen=self._state.frozen,
             hosts=self._book.statuses(),
             busy=tuple(sorted(self._turns.busy)),
@@ -207,8 +207,8 @@ class Controller:
         )
 
     def _open_operation(self, operation: OperationRecord) -> OpenOperation:
-        worked_on = self._session.ledger.is_worked_on(operation.id)
-        now = self._session.clock.now()
+        worked_on = self._context.ledger.is_worked_on(operation.id)
+        now = self._context.clock.now()
         how = status(operation, (), worked_on=worked_on, now=now)
         return OpenOperation(
             id=operation.id,

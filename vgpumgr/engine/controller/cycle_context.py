@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind, KnownDrifts
 from vgpumgr.engine.controller.cycle_threads import Lane
 from vgpumgr.engine.controller.look_backoff import Patience
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.ports import HostExecutor
@@ -19,8 +19,8 @@ from vgpumgr.model.queue import RoomReservation
 Close = Callable[[str, str], None]
 
 
-class _Held:
-    """How many turns work on an operation, and why some of them could not end it."""
+class _WorkedOperation:
+    """An operation that cycles work on: their number, and reasons why it could not end."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -32,7 +32,7 @@ class OperationClaims:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _WorkedOperation] = {}
         self._guard = threading.Lock()
 
     @contextmanager
@@ -52,17 +52,17 @@ class OperationClaims:
     def __contains__(self, operation: str) -> bool:
         return operation in self._held
 
-    def _take(self, operation: str) -> _Held | None:
+    def _take(self, operation: str) -> _WorkedOperation | None:
         with self._guard:
             held = self._held.get(operation)
             if held is None:
                 if not self._ledger.claim_operation(operation):
                     return None
-                held = self._held[operation] = _Held()
+                held = self._held[operation] = _WorkedOperation()
             held.turns += 1
             return held
 
-    def _let_go(self, operation: str, held: _Held, close: Close) -> None:
+    def _let_go(self, operation: str, held: _WorkedOperation, close: Close) -> None:
         with self._guard:
             held.turns -= 1
             if not held.turns:
@@ -112,13 +112,13 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A session of the turn's own, its lane, and what is remembered and shared.
+    """A context of the turn's own, its lane, and what is remembered and shared.
 
     ``side_by_side`` are lanes for what is about several hosts, ``reasons`` what this turn waits
     for.
     """
 
-    session: Session
+    context: EngineContext
     host: str
     lane: Lane
     memory: HostMemory

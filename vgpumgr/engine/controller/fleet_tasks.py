@@ -16,8 +16,8 @@ from vgpumgr.engine.defrag import defragmentation
 from vgpumgr.engine.defrag.defrag_plan import Wanted, find
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.migration import logoff_moves
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.pools import pool_cycle
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.defrag import DefragMoves
@@ -49,9 +49,9 @@ class BesideTurns:
     """
 
     def __init__(
-        self, session: Session, turns: Turns[bool], jobs: Mapping[str, Job], emit: Emit
+        self, context: EngineContext, turns: Turns[bool], jobs: Mapping[str, Job], emit: Emit
     ) -> None:
-        self._session = session
+        self._context = context
         self._turns = turns
         self._emit = emit
         self._due = {lane: _Due(job) for lane, job in jobs.items()}
@@ -69,7 +69,7 @@ class BesideTurns:
     def begin_due(self) -> None:
         """Begin those that are due and not under way."""
         for lane, due in self._due.items():
-            is_due = due.hurried or self._session.clock.monotonic() >= due.at
+            is_due = due.hurried or self._context.clock.monotonic() >= due.at
             if is_due and lane not in self._turns.busy:
                 due.hurried = False
                 self._begin(lane)
@@ -77,7 +77,7 @@ class BesideTurns:
     def collect(self, wait_s: float = 0.0) -> None:
         """Take in what has ended; waits so long for it. ClaimLost where that was lost."""
         for end in self._turns.ended(wait_s):
-            due, now = self._due[end.lane.host], self._session.clock.monotonic()
+            due, now = self._due[end.lane.host], self._context.clock.monotonic()
             pause = max(PAUSE_S, PAUSE_TIMES * (now - due.began))
             due.at = now if end.result is True else now + pause
             if isinstance(end.result, ClaimLost):
@@ -88,7 +88,7 @@ class BesideTurns:
         """One turn of each, to its end."""
         for lane in self._due:
             self._begin(lane)
-        while self.busy and not self._session.stop.is_set():
+        while self.busy and not self._context.stop.is_set():
             self.collect(wait_s)
         self.collect()
 
@@ -98,7 +98,7 @@ class BesideTurns:
 
     def _begin(self, lane: str) -> None:
         due = self._due[lane]
-        due.began = self._session.clock.monotonic()
+        due.began = self._context.clock.monotonic()
         self._turns.begin(lane, due.job)
 
     def _tell_failure(self, lane: str, result: bool | Exception) -> None:
@@ -123,8 +123,8 @@ class GaugeWatch:
     over; ``high`` meanwhile. Nothing is moved.
     """
 
-    def __init__(self, session: Session, most: float, emit: Emit) -> None:
-        self._session = session
+    def __init__(self, context: EngineContext, most: float, emit: Emit) -> None:
+        self._context = context
         self.most = most
         self._emit = emit
         self.high = False
@@ -132,13 +132,13 @@ class GaugeWatch:
 
     def look(self) -> None:
         """Measure, if it is due."""
-        now = self._session.clock.monotonic()
+        now = self._context.clock.monotonic()
         if now < self._due or self.most >= NEVER:
             return
         self._due = now + EVERY_S
-        ledger, at = self._session.ledger, self._session.clock.now()
-        fleet = build_fleet(self._session.view())
-        gauge = Gauging(fleet, self._session.expected, ledger, at).gauge()
+        ledger, at = self._context.ledger, self._context.clock.now()
+        fleet = build_fleet(self._context.view())
+        gauge = Gauging(fleet, self._context.expected, ledger, at).gauge()
         before, self.high = self.high, gauge.share > self.most
         words = f"{gauge.share:.0%} of the free GPU memory is unusable for {gauge.mix}"
         if self.high and not before:
@@ -153,20 +153,20 @@ class GaugeWatch:
 QUEUE_THREAD = "queue:"
 
 
-def take(session: Session, lane: Lane, shared: Shared, emit: Emit) -> bool:
+def take(context: EngineContext, lane: Lane, shared: Shared, emit: Emit) -> bool:
     """The whole turn, unless another controller has it; was anything begun? LedgerError ends it."""
-    if not session.ledger.claim(QUEUE_THREAD):
+    if not context.ledger.claim(QUEUE_THREAD):
         return False
-    own = replace(session, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
+    own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
     try:
         worked = queue_cycle.step(own, shared.patience.ready, shared.queue.kept)
     finally:
-        session.ledger.release(QUEUE_THREAD)
+        context.ledger.release(QUEUE_THREAD)
     shared.queue.kept = worked.kept
     for each in worked.failed:
         shared.patience.failed(each)
     _tell(worked, emit)
-    _tell_lacking(session.expected.latest.warning, shared.queue, emit)
+    _tell_lacking(context.expected.latest.warning, shared.queue, emit)
     return worked.any
 
 
@@ -177,7 +177,7 @@ def _tell_lacking(warning: str, memory: QueueMemory, emit: Emit) -> None:
     memory.lacking = warning
 
 
-def _tell(worked: queue_cycle.Worked, emit: Emit) -> None:
+def _tell(worked: queue_cycle.QueueCycleReport, emit: Emit) -> None:
     for name in worked.ended:
         text = f"{name} has ended: its guest powered off; its resources are released"
         emit(Event(kind=EventKind.QUEUE_ENDED, vm=name, text=text))
@@ -204,8 +204,8 @@ POOL_THREAD = "pools:"
 class PoolTurn:
     """Takes it, and remembers of what it warned."""
 
-    def __init__(self, session: Session, patience: Patience, emit: Emit) -> None:
-        self._session = session
+    def __init__(self, context: EngineContext, patience: Patience, emit: Emit) -> None:
+        self._context = context
         self._patience = patience
         self._emit = emit
         self._warned: frozenset[tuple[str, str]] = frozenset()
@@ -213,14 +213,14 @@ class PoolTurn:
 
     def take(self, lane: Lane) -> bool:
         """The whole turn, unless another controller has it; was anything begun?"""
-        session = self._session
-        if not session.ledger.pools() or not session.ledger.claim(POOL_THREAD):
+        context = self._context
+        if not context.ledger.pools() or not context.ledger.claim(POOL_THREAD):
             return False
-        own = replace(session, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
+        own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
         try:
             worked = pool_cycle.step(own, self._patience.ready)
         finally:
-            session.ledger.release(POOL_THREAD)
+            context.ledger.release(POOL_THREAD)
         for row in worked.moved:
             if row.desktop.ready:
                 self._patience.done(row.id)
@@ -230,7 +230,7 @@ class PoolTurn:
         self._tell(worked)
         return worked.any
 
-    def _tell(self, worked: pool_cycle.Worked) -> None:
+    def _tell(self, worked: pool_cycle.PoolCycleReport) -> None:
         for row in worked.moved:
             if row.doing is None and row.closed_at is None:
                 self._tell_desktop(row)
@@ -252,7 +252,7 @@ class PoolTurn:
             text = f"{it.name} is ready on {it.host}"
             self._emit(Event(kind=EventKind.DESKTOP_READY, vm=it.name, host=it.host, text=text))
 
-    def _warn(self, worked: pool_cycle.Worked) -> None:
+    def _warn(self, worked: pool_cycle.PoolCycleReport) -> None:
         """Once, until it is over."""
         found = {
             (name, each.code): each.text
@@ -284,14 +284,14 @@ class MoveTurn:
 
     def __init__(
         self,
-        session: Session,
+        context: EngineContext,
         patience: Patience,
         gauge: GaugeWatch,
         emit: Emit,
         *,
         automatic: bool,
     ) -> None:
-        self._session = session
+        self._context = context
         self._patience = patience
         self._gauge = gauge
         self._emit = emit
@@ -301,19 +301,19 @@ class MoveTurn:
 
     def take(self, lane: Lane) -> bool:
         """The whole turn, unless another controller has it; was anything begun?"""
-        session = self._session
-        defrags = self._automatic and self._gauge.high and session.clock.monotonic() >= self._due
-        if not (defrags or session.ledger.logoff_moves()) or not session.ledger.claim(MOVE_THREAD):
+        context = self._context
+        defrags = self._automatic and self._gauge.high and context.clock.monotonic() >= self._due
+        if not (defrags or context.ledger.logoff_moves()) or not context.ledger.claim(MOVE_THREAD):
             return False
-        own = replace(session, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
+        own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
         try:
             moved = self._after_logoff(own)
             return (self._defrag(own) if defrags else False) or moved
         finally:
-            session.ledger.release(MOVE_THREAD)
+            context.ledger.release(MOVE_THREAD)
 
-    def _after_logoff(self, session: Session) -> bool:
-        worked = logoff_moves.step(session, self._patience.ready)
+    def _after_logoff(self, context: EngineContext) -> bool:
+        worked = logoff_moves.step(context, self._patience.ready)
         for each, what in worked.ended:
             self._patience.done(each.id)
             text = f"{each.vm}: {each.user} has logged off, {what}"
@@ -327,23 +327,23 @@ class MoveTurn:
         for each_done in worked.outcomes:
             if each_done.error is not None or each_done.state not in FINAL_TASKS:
                 self._emit(task_event(each_done, ended=each_done.state in FINAL_TASKS))
-        _look_at(session, worked.outcomes)
+        _look_at(context, worked.outcomes)
         return bool(worked.ended or worked.outcomes)
 
-    def _defrag(self, session: Session) -> bool:
+    def _defrag(self, context: EngineContext) -> bool:
         """A few moves at a time; the gauge is looked at again before there are more."""
-        self._due = session.clock.monotonic() + EVERY_S
-        waiting = {each.vm for each in session.ledger.logoff_moves()}
-        session.refresh_all()
+        self._due = context.clock.monotonic() + EVERY_S
+        waiting = {each.vm for each in context.ledger.logoff_moves()}
+        context.refresh_all()
         wanted = Wanted(share=self._gauge.most, at_logoff=True, most=MOST_MOVES)
-        planned = find(session, wanted)
+        planned = find(context, wanted)
         if not isinstance(planned.found, DefragMoves) or not planned.found.moves:
             return False
         left = tuple(each for each in planned.found.moves if each.vm not in waiting)
         done = defragmentation.apply(
-            session, replace(planned, found=replace(planned.found, moves=left))
+            context, replace(planned, found=replace(planned.found, moves=left))
         )
-        _look_at(session, done.outcome.vms)
+        _look_at(context, done.outcome.vms)
         for move in done.done:
             host = move.target.host
             where = f"to another GPU of {host}" if move.within else f"{move.source.host} → {host}"
@@ -358,7 +358,7 @@ class MoveTurn:
         return bool(done.done or done.waiting)
 
 
-def _look_at(session: Session, outcomes: Iterable[VmOutcome]) -> None:
+def _look_at(context: EngineContext, outcomes: Iterable[VmOutcome]) -> None:
     """Lists show what was done."""
     if touched := {host for each in outcomes for host in each.hosts}:
-        session.refresh(touched)
+        context.refresh(touched)

@@ -35,14 +35,14 @@ SPENT_S = 5.0
 
 def ask(turn: Turn) -> None:
     """Ask those whose time has come, the longest waiting first."""
-    clock, due = turn.session.clock, turn.memory.guests
-    rows = {row.vm_id: row for row in session_activity.to_ask(turn.session, turn.host)}
+    clock, due = turn.context.clock, turn.memory.guests
+    rows = {row.vm_id: row for row in session_activity.to_ask(turn.context, turn.host)}
     for gone in due.keys() - rows.keys():
         del due[gone]
     now = clock.monotonic()
     waiting = sorted((due.get(vm, 0.0), vm) for vm in rows if due.get(vm, 0.0) <= now)
     for _, vm in waiting:
-        if turn.session.stop.is_set() or clock.monotonic() >= now + SPENT_S:
+        if turn.context.stop.is_set() or clock.monotonic() >= now + SPENT_S:
             return
         due[vm] = clock.monotonic() + (AGAIN_S if _ask(turn, rows[vm]) else MUTE_S)
 
@@ -51,10 +51,10 @@ def _ask(turn: Turn, row: DesktopRecord) -> bool:
     """Did it answer?"""
     there = row.desktop.session
     try:
-        found = turn.session.host(turn.host).domains.guest(row.vm_id)
+        found = turn.context.host(turn.host).domains.guest(row.vm_id)
         if there is None or found is None or found.users is None:
             return False
-        session_activity.logged_in(turn.session, row.name, there.user, found.users)
+        session_activity.logged_in(turn.context, row.name, there.user, found.users)
     except LedgerError:
         raise
     except VgpumgrError:
@@ -64,10 +64,10 @@ def _ask(turn: Turn, row: DesktopRecord) -> bool:
 
 def drain_away(turn: Turn) -> bool:
     """Move what can be moved now; was anything?"""
-    session = replace(turn.session, lanes=turn.side_by_side)
+    context = replace(turn.context, lanes=turn.side_by_side)
     worked = False
-    while not session.stop.is_set():
-        done = host_drain.step(session, turn.host)
+    while not context.stop.is_set():
+        done = host_drain.step(context, turn.host)
         for each in done.outcome.vms:
             turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
         worked = worked or bool(done.outcome.vms)
@@ -79,7 +79,7 @@ def drain_away(turn: Turn) -> bool:
 
 def tidy_evacuated(turn: Turn) -> bool:
     """Take away what evacuated VMs left, if the host answers; was there any?"""
-    done = host_evacuation.step(turn.session, turn.host)
+    done = host_evacuation.step(turn.context, turn.host)
     for each in done.vms:
         turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
     return bool(done.vms)
@@ -105,12 +105,12 @@ def look_after(turn: Turn, host: HostRecord) -> None:
 
     Nothing is switched off here: a host that may be on is left to a person.
     """
-    vms = list(on_host(turn.session.ledger.vms(), host.name))
-    proof = turn.session.fencing.proof(host) if host.fence is not None and vms else None
+    vms = list(on_host(turn.context.ledger.vms(), host.name))
+    proof = turn.context.fencing.proof(host) if host.fence is not None and vms else None
     if proof is None:
         turn.memory.off_since = None
         return
-    now = turn.session.clock.monotonic()
+    now = turn.context.clock.monotonic()
     if turn.memory.off_since is None:
         turn.memory.off_since = now
     if not turn.shared.evacuates:
@@ -124,9 +124,9 @@ def look_after(turn: Turn, host: HostRecord) -> None:
 
 def _evacuate(turn: Turn, host: HostRecord, proof: Proof) -> None:
     turn.lane.expect(WAIT_LIMITS.work_s)
-    session = replace(turn.session, lanes=turn.side_by_side)
+    context = replace(turn.context, lanes=turn.side_by_side)
     try:
-        planned, outcome = host_evacuation.evacuate(session, host.name, proof=proof)
+        planned, outcome = host_evacuation.evacuate(context, host.name, proof=proof)
     except LedgerError:
         raise
     except VgpumgrError as error:
@@ -167,15 +167,15 @@ class TurnEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Worked(Recovered):
-    """``returning``: the host has booted, and is not known to be whole again."""
+class _HostWork(Recovered):
+    """Recovery within a host's cycle; ``returning``: a booted host not yet known to be whole."""
 
     returning: bool = False
 
 
 def take(turn: Turn) -> TurnEnd:
     """The whole turn of a host that no other controller works on; LedgerError ends it."""
-    ledger, claim = turn.session.ledger, f"host:{turn.host}"
+    ledger, claim = turn.context.ledger, f"host:{turn.host}"
     if not ledger.claim(claim):
         return TurnEnd(state=TurnState.HELD)
     try:
@@ -187,7 +187,7 @@ def take(turn: Turn) -> TurnEnd:
 def _take(turn: Turn) -> TurnEnd:
     turn.lane.expect(WAIT_LIMITS.look_s)
     try:
-        before = turn.session.ledger.host(turn.host)
+        before = turn.context.ledger.host(turn.host)
     except NotFound:
         return TurnEnd(state=TurnState.NOT_ENROLLED)
     if before.at_rest:
@@ -203,7 +203,7 @@ def _take(turn: Turn) -> TurnEnd:
     turn.lane.expect(WAIT_LIMITS.work_s)
     done = _work(turn, before, observed.facts.get(turn.host))
     turn.lane.expect(WAIT_LIMITS.look_s)
-    if turn.session.stop.is_set():
+    if turn.context.stop.is_set():
         return TurnEnd(state=TurnState.STOPPED, left=done.left)
     if done.worked:
         since, observed = _look(turn)
@@ -237,17 +237,17 @@ def _rest(turn: Turn, before: HostRecord) -> TurnEnd:
 
 
 def _look(turn: Turn) -> tuple[float, Observation]:
-    since = turn.session.clock.now()
-    observed = turn.session.refresh([turn.host])
+    since = turn.context.clock.now()
+    observed = turn.context.refresh([turn.host])
     for line in observed.set_aside:
         turn.wait_for(line)
     return since, observed
 
 
-def _work(turn: Turn, before: HostRecord, facts: HostFacts | None) -> _Worked:
+def _work(turn: Turn, before: HostRecord, facts: HostFacts | None) -> _HostWork:
     """Layouts first: what was cut may need them."""
     if facts is None:
-        return _Worked()
+        return _HostWork()
     returning = boot_restoration.has_rebooted(before, facts)
     restoring = returning and _may_restore(turn, before, facts)
     worked = restoring and _attempt(turn, boot_restoration.restore_layouts)
@@ -260,7 +260,7 @@ def _work(turn: Turn, before: HostRecord, facts: HostFacts | None) -> _Worked:
             turn.shared.patience.failed(_boot(turn))  # unless the host turns out to be whole
     elif before.draining and not returning:
         worked = _attempt(turn, drain_away)
-    return _Worked(worked=worked or found.worked, left=found.left, returning=returning)
+    return _HostWork(worked=worked or found.worked, left=found.left, returning=returning)
 
 
 def _may_restore(turn: Turn, before: HostRecord, facts: HostFacts) -> bool:
@@ -293,9 +293,9 @@ def _attempt(turn: Turn, work: Callable[[Turn], bool]) -> bool:
 def _compare(
     turn: Turn, before: HostRecord, observed: Observation, since: float, left: frozenset[str]
 ) -> DriftReport:
-    view = read_host_view(turn.session.ledger, turn.host)
+    view = read_host_view(turn.context.ledger, turn.host)
     found = partial(_worked_on, turn, since, left)
-    return drift_survey.report(turn.session, [before], observed, view, found)
+    return drift_survey.report(turn.context, [before], observed, view, found)
 
 
 def _booted_meanwhile(
@@ -317,7 +317,7 @@ def _booted_meanwhile(
 
 def _worked_on(turn: Turn, since: float, left: frozenset[str]) -> host_comparison.Work:
     """What others did meanwhile, and what nobody could end."""
-    ledger = turn.session.ledger
+    ledger = turn.context.ledger
     busy: list[TaskRecord] = []
     interrupted: list[TaskRecord] = []
     for operation in ledger.operations(since=since):
@@ -329,7 +329,7 @@ def _worked_on(turn: Turn, since: float, left: frozenset[str]) -> host_compariso
     return host_comparison.Work(tuple(busy), tuple(interrupted))
 
 
-def _end(turn: Turn, facts: HostFacts | None, report: DriftReport, done: _Worked) -> TurnEnd:
+def _end(turn: Turn, facts: HostFacts | None, report: DriftReport, done: _HostWork) -> TurnEnd:
     whole = facts is not None and boot_restoration.settle(
         turn, facts, report, rebooted=done.returning
     )

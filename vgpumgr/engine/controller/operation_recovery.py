@@ -129,9 +129,9 @@ class Recovered:
 
 def recover(turn: Turn) -> Recovered:
     """Go on with every operation that nobody works on, as far as it is about this host."""
-    ledger, worked, left = turn.session.ledger, False, set()
+    ledger, worked, left = turn.context.ledger, False, set()
     for operation in reversed(ledger.operations(open_only=True)):
-        if turn.session.stop.is_set():
+        if turn.context.stop.is_set():
             break
         if not _is_ours_to_end(turn, operation):
             continue
@@ -150,10 +150,10 @@ def _is_ours_to_end(turn: Turn, operation: OperationRecord) -> bool:
 
     What a person interrupted is that person's for a while.
     """
-    ledger = turn.session.ledger
+    ledger = turn.context.ledger
     if operation.id not in turn.shared.claims and ledger.is_worked_on(operation.id):
         return False
-    if is_left(operation, turn.session.clock.now()):
+    if is_left(operation, turn.context.clock.now()):
         return False
     waiting = operations_unfinished.unfinished(ledger.tasks(operation.id))
     return not waiting or any(task.host == turn.host for task in waiting)
@@ -161,14 +161,14 @@ def _is_ours_to_end(turn: Turn, operation: OperationRecord) -> bool:
 
 def _go_on(turn: Turn, operation: OperationRecord) -> bool | None:
     """This host's part; was there any? None where another process was faster, and works on it."""
-    session, shared = turn.session, turn.shared
-    close = Closing(session.ledger, session.clock, shared.patience, turn.emit)
+    context, shared = turn.context, turn.shared
+    close = Closing(context.ledger, context.clock, shared.patience, turn.emit)
     with shared.claims.hold(operation.id, close) as reasons:
         if reasons is None:
             return None
         outcomes = _run(turn, operation)
-        if not operations_unfinished.unfinished(session.ledger.tasks(operation.id)):
-            session.reserve_alternates(operation.id)  # the turns of those hosts go on with it
+        if not operations_unfinished.unfinished(context.ledger.tasks(operation.id)):
+            context.reserve_alternates(operation.id)  # the turns of those hosts go on with it
         for each in outcomes:
             turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
         reasons.extend(_reasons(turn, operation.id, outcomes))
@@ -176,12 +176,12 @@ def _go_on(turn: Turn, operation: OperationRecord) -> bool | None:
 
 
 def _run(turn: Turn, operation: OperationRecord) -> Sequence[VmOutcome]:
-    ledger = turn.session.ledger
+    ledger = turn.context.ledger
     waiting = operations_unfinished.unfinished(ledger.tasks(operation.id))
     mine = [task for task in waiting if task.host == turn.host]
     current = operations_unfinished.close_overtaken(ledger, mine, {})
     left = operations_unfinished.unfinished(give_way(ledger, operation, current))
-    return tuple(execution.lane(turn.session, _records(ledger, left), left).values())
+    return tuple(execution.lane(turn.context, _records(ledger, left), left).values())
 
 
 def _records(ledger: Ledger, tasks: Iterable[TaskRecord]) -> Mapping[str, HostRecord]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from vgpumgr.engine.controller.cycle_context import Close, OperationClaims, Shared
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import is_left
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.operations.unfinished import unfinished
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.ledger import Ledger
@@ -44,8 +44,10 @@ def close_orphans(
 class LeftBehind:
     """Looks for them once a round; a host is hurried once per interval."""
 
-    def __init__(self, session: Session, shared: Shared, interval_s: float, close: Close) -> None:
-        self._session = session
+    def __init__(
+        self, context: EngineContext, shared: Shared, interval_s: float, close: Close
+    ) -> None:
+        self._context = context
         self._shared = shared
         self._interval_s = interval_s
         self._close = close
@@ -57,11 +59,11 @@ class LeftBehind:
 
     def make_due(self, open_: Sequence[OperationRecord], can_begin: Callable[[str], bool]) -> None:
         """Hosts of operations that nobody works on are due now, where ``can_begin`` says so."""
-        ledger, now = self._session.ledger, self._session.clock.monotonic()
+        ledger, now = self._context.ledger, self._context.clock.monotonic()
         for operation in open_:
             if operation.id in self._shared.claims or ledger.is_worked_on(operation.id):
                 continue
-            if is_left(operation, self._session.clock.now()):
+            if is_left(operation, self._context.clock.now()):
                 continue
             for host in {task.host for task in unfinished(ledger.tasks(operation.id))}:
                 ready = self._shared.patience.ready(operation.id, host)
@@ -71,7 +73,7 @@ class LeftBehind:
 
     def close_orphans(self, open_: Sequence[OperationRecord], enrolled: Sequence[str]) -> None:
         """End what is about hosts that are not among the enrolled ones."""
-        ledger = self._session.ledger
+        ledger = self._context.ledger
         for operation in open_:
             tasks = ledger.tasks(operation.id)
             close_orphans(ledger, self._shared.claims, tasks, enrolled, self._close)
@@ -80,8 +82,8 @@ class LeftBehind:
         return self._hurried.get(host, float("-inf")) + self._interval_s <= now
 
     def _due_now(self, host: str, operation: OperationRecord) -> None:
-        ledger = self._session.ledger
+        ledger = self._context.ledger
         try:
-            ledger.host_due(host, self._session.clock.now())
+            ledger.host_due(host, self._context.clock.now())
         except NotFound:
             self.close_orphans([operation], [each.name for each in ledger.hosts()])

@@ -11,7 +11,7 @@ from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_looks, move_planning
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.defrag import DefragGoal, DefragMoves, EmptyGpus, NoDefragMoves, Resident, VmMove
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.supply import Fleet
@@ -20,7 +20,7 @@ from vgpumgr.placement import Mix, Placer
 from vgpumgr.placement.defrag import one_by_one, plan_moves, without
 
 
-def refusal(session: Session, view: LedgerView, move: VmMove) -> str:
+def refusal(context: EngineContext, view: LedgerView, move: VmMove) -> str:
     """The first check that the VM's migration there fails; "" where it passes all.
 
     Room is not asked for: others may have to leave first. A move within its host needs no other.
@@ -30,7 +30,7 @@ def refusal(session: Session, view: LedgerView, move: VmMove) -> str:
     vm = next(each for each in view.vms if each.name == move.vm)
     to = next(each for each in view.hosts if each.name == move.target.host)
     try:
-        looks = move_looks.look(vm, session.host(vm.host), session.host(to.name), to)
+        looks = move_looks.look(vm, context.host(vm.host), context.host(to.name), to)
     except VgpumgrError as error:
         return f"{move.vm} to {to.name}: {error.message}"
     plan = move_planning.make_plan(
@@ -38,7 +38,7 @@ def refusal(session: Session, view: LedgerView, move: VmMove) -> str:
         vm,
         to,
         looks,
-        session.policy,
+        context.policy,
         cold=move.way.stops,
         timeout_s=None,
     )
@@ -138,9 +138,9 @@ class DefragPlan:
     refused: tuple[str, ...] = ()
 
 
-def find(session: Session, wanted: Wanted) -> DefragPlan:
+def find(context: EngineContext, wanted: Wanted) -> DefragPlan:
     """By the last observation, and a look at the hosts of every VM that would move."""
-    finding = _Finding(session, wanted)
+    finding = _Finding(context, wanted)
     plan = finding.run(wanted.allowed)
     if isinstance(plan.found, DefragMoves) or wanted.with_users:
         return plan
@@ -154,17 +154,17 @@ def find(session: Session, wanted: Wanted) -> DefragPlan:
 
 
 class _Finding:
-    def __init__(self, session: Session, wanted: Wanted) -> None:
-        self._session = session
+    def __init__(self, context: EngineContext, wanted: Wanted) -> None:
+        self._context = context
         self._wanted = wanted
-        self._view = session.view()
+        self._view = context.view()
         self._fleet = build_fleet(self._view)
-        now = session.clock.now()
-        gauging = Gauging(self._fleet, session.expected, session.ledger, now)
+        now = context.clock.now()
+        gauging = Gauging(self._fleet, context.expected, context.ledger, now)
         self._mix, self._before = gauging.mix, gauging.gauge().share
         self._refused: dict[tuple[str, str], str] = {}
-        self.users = at_work(session.ledger, self._view)
-        self._desktops = {row.vm_id for row in session.ledger.desktops() if row.vm_id}
+        self.users = at_work(context.ledger, self._view)
+        self._desktops = {row.vm_id for row in context.ledger.desktops() if row.vm_id}
 
     def cut_off(self, found: DefragMoves) -> tuple[AtWork, ...]:
         """Who is cut off by these moves."""
@@ -215,7 +215,7 @@ class _Finding:
         before = len(self._refused)
         first = {move.vm: move for move in reversed([*moves])}
         for move in first.values():
-            why = refusal(self._session, self._view, move)
+            why = refusal(self._context, self._view, move)
             if why:
                 self._refused[move.vm, move.target.host] = why
         return len(self._refused) > before

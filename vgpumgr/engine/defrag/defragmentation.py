@@ -9,8 +9,8 @@ from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted, find
 from vgpumgr.engine.migration import local_moves
 from vgpumgr.engine.migration import moves as moving
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.model.defrag import DefragMoves, LogoffMove, MoveMode, VmMove
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.operation import MIGRATE, RESEAT
@@ -31,13 +31,13 @@ class Defragmented:
     error: VgpumgrError | None = None
 
 
-def plan(session: Session, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
+def plan(context: EngineContext, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
     """Probe, and say which moves would do; nothing is changed. A line per host left out."""
-    unread = session.refresh_all()
-    return find(session, wanted), unread
+    unread = context.refresh_all()
+    return find(context, wanted), unread
 
 
-def apply(session: Session, planned: DefragPlan) -> Defragmented:
+def apply(context: EngineContext, planned: DefragPlan) -> Defragmented:
     """Move one VM after the other to the very place that was planned for it.
 
     The first move that is refused or fails ends it: every VM is where it was or where it should
@@ -47,35 +47,35 @@ def apply(session: Session, planned: DefragPlan) -> Defragmented:
     moves = found.moves if isinstance(found, DefragMoves) else ()
     waiting = tuple(move for move in moves if move.way.how is MoveMode.LOGOFF)
     if waiting:
-        session.ledger.await_logoff([_waiting(session, move, planned) for move in waiting])
+        context.ledger.await_logoff([_waiting(context, move, planned) for move in waiting])
     now = [move for move in moves if move.way.how is not MoveMode.LOGOFF]
-    made = _make(session, planned, now)
+    made = _make(context, planned, now)
     return replace(made, waiting=waiting)
 
 
-def _waiting(session: Session, move: VmMove, planned: DefragPlan) -> LogoffMove:
+def _waiting(context: EngineContext, move: VmMove, planned: DefragPlan) -> LogoffMove:
     goal = planned.wanted.goal
     return LogoffMove(
-        id=session.new_uuid(),
-        vm_id=session.ledger.vm(move.vm).id,
+        id=context.new_uuid(),
+        vm_id=context.ledger.vm(move.vm).id,
         vm=move.vm,
         user=move.user,
         host=move.target.host,
         leaves=tuple(dict.fromkeys(part.gpu for part in move.source.assignments)),
         takes=tuple(dict.fromkeys(part.gpu for part in move.target.assignments)),
         why=goal.words if goal is not None else "reduce fragmentation",
-        asked_at=session.clock.now(),
+        asked_at=context.clock.now(),
     )
 
 
-def _make(session: Session, planned: DefragPlan, moves: Sequence[VmMove]) -> Defragmented:
+def _make(context: EngineContext, planned: DefragPlan, moves: Sequence[VmMove]) -> Defragmented:
     outcome, done = Outcome(), list[VmMove]()
     for move in moves:
-        if session.stop.is_set():
+        if context.stop.is_set():
             outcome = outcome.then(Outcome(operation=outcome.operation, interrupted=True))
             break
         try:
-            moved = carry_out(session, move, with_users=planned.wanted.with_users)
+            moved = carry_out(context, move, with_users=planned.wanted.with_users)
         except VgpumgrError as error:
             return Defragmented(plan=planned, outcome=outcome, done=tuple(done), error=error)
         outcome = outcome.then(moved)
@@ -85,21 +85,21 @@ def _make(session: Session, planned: DefragPlan, moves: Sequence[VmMove]) -> Def
     return Defragmented(plan=planned, outcome=outcome, done=tuple(done))
 
 
-def carry_out(session: Session, move: VmMove, *, with_users: bool = False) -> Outcome:
+def carry_out(context: EngineContext, move: VmMove, *, with_users: bool = False) -> Outcome:
     """One move, to the very place that was planned. UsersAtWork where it would cut a user off who
     came meanwhile, unless ``with_users``.
     """
     if move.within:
-        return local_moves.reseat(session, move.vm, move.target, with_users=with_users)
+        return local_moves.reseat(context, move.vm, move.target, with_users=with_users)
     how = moving.Manner(
         cold=move.way.stops,
         with_users=with_users,
         seat=move.target,
     )
-    return moving.migrate(session, move.vm, move.target.host, how)
+    return moving.migrate(context, move.vm, move.target.host, how)
 
 
-def go_on(session: Session) -> Outcome:
+def go_on(context: EngineContext) -> Outcome:
     """End the moves that were cut, whoever began them."""
-    names = {vm.name: vm.spec for vm in session.ledger.vms() if vm.moving_to is not None}
-    return operation_lifecycle.finish_leftovers(session, names, {MIGRATE, RESEAT})
+    names = {vm.name: vm.spec for vm in context.ledger.vms() if vm.moving_to is not None}
+    return operation_lifecycle.finish_leftovers(context, names, {MIGRATE, RESEAT})

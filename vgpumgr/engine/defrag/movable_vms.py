@@ -49,17 +49,18 @@ NOTHING = Allowed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The ways of a VM to other hosts, and within its own; ``why`` there are none."""
+class VmMoveTargets:
+    """The hosts that a VM can move to, and how; ``within`` its own host; ``why`` there are none."""
 
     ways: Mapping[str, MoveRoute]
     within: MoveRoute | None = None
     why: str = ""
 
 
-class Ways:
-    """Of all VMs, as far as it is allowed; ``users`` are at work, by the VM's id, ``desktops`` the
-    ids of those that are a pool's.
+class FleetMoveTargets:
+    """The moves of all VMs of a fleet, as far as they are allowed.
+
+    ``users`` are at work, by the VM's id; ``desktops`` are the ids of VMs of pools.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Ways:
         self._users = users
         self._desktops = desktops
 
-    def of(self, vm: VmRecord, held: Sequence[Allocation], *, runs: bool) -> Found:
+    def of(self, vm: VmRecord, held: Sequence[Allocation], *, runs: bool) -> VmMoveTargets:
         """By host; and where there is none, the first thing that keeps it from one."""
         found: dict[str, MoveRoute] = {}
         why = "it moves within its host only while it is off"
@@ -94,9 +95,9 @@ class Ways:
             found[target.name] = MoveRoute(how=how, copies=_copies(vm, source, target))
         within = None if stopped is None else MoveRoute(how=stopped)
         if found or within is not None:
-            return Found(ways=found, within=within)
+            return VmMoveTargets(ways=found, within=within)
         user = self._users.get(vm.id)
-        return Found(ways={}, why=user.words if user and self._allowed.cold else why)
+        return VmMoveTargets(ways={}, why=user.words if user and self._allowed.cold else why)
 
     def _stopped(self, vm: VmRecord) -> MoveMode | None:
         return self._allowed.how(user=self._users.get(vm.id), desktop=vm.id in self._desktops)
@@ -143,13 +144,13 @@ def residents(
     What is no resident (foreign, without a GPU part, on a host that was not reached, lost by its
     host) stays part of ``fleet``.
     """
-    ways = Ways(view, fleet, allowed, users, desktops)
-    return tuple(_Found(view, fleet, ways, users).all())
+    ways = FleetMoveTargets(view, fleet, allowed, users, desktops)
+    return tuple(_ResidentSearch(view, fleet, ways, users).all())
 
 
-class _Found:
+class _ResidentSearch:
     def __init__(
-        self, view: LedgerView, fleet: Fleet, ways: Ways, users: Mapping[str, AtWork]
+        self, view: LedgerView, fleet: Fleet, ways: FleetMoveTargets, users: Mapping[str, AtWork]
     ) -> None:
         self._view = view
         self._hosts = {host.name: host for host in fleet.hosts}
@@ -190,7 +191,7 @@ class _Found:
         if runs:
             request = wanted(self._view, vm.spec, held, "", live=True)
             placed = replace(placed, request=replace(request, affinity=vm.spec.affinity))
-        found = Found(ways={}, why=stays) if stays else self._ways.of(vm, held, runs=runs)
+        found = VmMoveTargets(ways={}, why=stays) if stays else self._ways.of(vm, held, runs=runs)
         user = self._users.get(vm.id)
         return Resident(
             placed=placed,

@@ -165,8 +165,10 @@ _LOSES = _STARTS | {DesktopVerb.RECREATE}
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A reading of the ledger at ``now``; ``busy`` are the VMs (ids) with unfinished tasks."""
+class DesktopReading:
+    """The ledger as read at ``now``, for the states of desktops; ``busy`` are VMs (ids) with
+    unfinished tasks.
+    """
 
     view: LedgerView
     busy: Collection[str]
@@ -196,13 +198,13 @@ class Seen:
         return (vm.host, vm.name) in self._reached[1]
 
 
-def looked(rows: Iterable[DesktopRecord], seen: Seen) -> list[DesktopRecord]:
+def looked(rows: Iterable[DesktopRecord], seen: DesktopReading) -> list[DesktopRecord]:
     """The rows that are not what their VMs show, as they become."""
     found = ((row, _look(row, seen)) for row in rows)
     return [new for old, new in found if new != old]
 
 
-def doubted(rows: Iterable[DesktopRecord], seen: Seen) -> frozenset[str]:
+def doubted(rows: Iterable[DesktopRecord], seen: DesktopReading) -> frozenset[str]:
     """The hosts to ask once more before a desktop there is said to have failed."""
     return frozenset(
         each.desktop.host
@@ -211,7 +213,7 @@ def doubted(rows: Iterable[DesktopRecord], seen: Seen) -> frozenset[str]:
     )
 
 
-def _look(row: DesktopRecord, seen: Seen) -> DesktopRecord:
+def _look(row: DesktopRecord, seen: DesktopReading) -> DesktopRecord:
     vm = seen.vms.get(row.vm_id)
     if vm is not None and vm.id in seen.busy:
         return _under_way(row, vm, seen)
@@ -227,7 +229,7 @@ def _look(row: DesktopRecord, seen: Seen) -> DesktopRecord:
     return _under_way(row, vm, seen)
 
 
-def _under_way(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
+def _under_way(row: DesktopRecord, vm: VmRecord, seen: DesktopReading) -> DesktopRecord:
     """It is worked on, or to be; of one whose host went away nothing is known until it is back."""
     state = DesktopState.CREATING if seen.answers(vm.host) else DesktopState.UNKNOWN
     both = {DesktopState.CREATING, DesktopState.UNKNOWN}
@@ -245,12 +247,12 @@ def _without_vm(row: DesktopRecord, now: float) -> DesktopRecord:
     return row
 
 
-def _has_image(row: DesktopRecord, vm: VmRecord, seen: Seen) -> bool:
+def _has_image(row: DesktopRecord, vm: VmRecord, seen: DesktopReading) -> bool:
     """Does its first disk lie over the image that it was to get?"""
     return image_of(vm, seen.view.images) == row.desktop.image
 
 
-def _by_fact(row: DesktopRecord, vm: VmRecord, seen: Seen) -> DesktopRecord:
+def _by_fact(row: DesktopRecord, vm: VmRecord, seen: DesktopReading) -> DesktopRecord:
     if vm.state is VmState.SHELVED:
         return row if row.doing else _as(row, DesktopState.SHELVED, seen.now)
     if vm.state is not VmState.ACTIVE:
@@ -295,7 +297,7 @@ def failed(row: DesktopRecord, now: float, why: str) -> DesktopRecord:
     return replace(_as(row, DesktopState.FAILED, now), why=why)
 
 
-def not_updated(row: DesktopRecord, seen: Seen, why: str) -> DesktopRecord:
+def not_updated(row: DesktopRecord, seen: DesktopReading, why: str) -> DesktopRecord:
     """One that was to get another image, and was refused it: it has the one that it had."""
     vm = seen.vms.get(row.vm_id)
     if vm is None or _has_image(row, vm, seen):

@@ -29,8 +29,8 @@ from vgpumgr.model.desktop import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Why a user gets none. ``waits``: one may be there soon, so it is worth to ask again.
+class AssignmentRefusal:
+    """The reason for which a user gets no desktop. ``waits``: a desktop may soon be free.
 
     ``code``: ``not-entitled``, ``too-many``, ``closing`` — or, worth waiting for, ``none-ready``,
     ``booked``, ``not-ready`` (the user's own).
@@ -41,7 +41,7 @@ class Refusal:
     waits: bool = False
 
 
-def assign(view: PoolView, ask: DesktopRequest) -> PoolAction | Refusal:
+def assign(view: PoolView, ask: DesktopRequest) -> PoolAction | AssignmentRefusal:
     """The desktop that the user gets now, or why none; who asked before comes first."""
     sheet = Sheet(view)
     for each in _in_line(view):
@@ -71,11 +71,11 @@ def serve_all(sheet: Sheet) -> None:
         sheet.unmet += refusal is not None and refusal.code in {"none-ready", "booked"}
 
 
-def serve(sheet: Sheet, ask: DesktopRequest) -> Refusal | None:
+def serve(sheet: Sheet, ask: DesktopRequest) -> AssignmentRefusal | None:
     """Decide who gets what; None: the user got one."""
     pool = sheet.view.pool
     if not pool.entitlement.admits(ask.user, ask.groups):
-        return Refusal(
+        return AssignmentRefusal(
             code="not-entitled", text=f"{ask.user} and its groups are not entitled to {pool.name}"
         )
     own = [each for each in sheet.view.desktops if _is_of(each, ask.user)]
@@ -86,13 +86,13 @@ def serve(sheet: Sheet, ask: DesktopRequest) -> Refusal | None:
     has, most = given | {each.name for each in own}, pool.entitlement.per_user
     if len(has) >= most:
         text = f"{ask.user} has {', '.join(sorted(has))}, and may have {most} at a time"
-        return Refusal(code="too-many", text=text)
+        return AssignmentRefusal(code="too-many", text=text)
     if sheet.view.closing:
-        return Refusal(code="closing", text=f"{pool.name} is being drained")
+        return AssignmentRefusal(code="closing", text=f"{pool.name} is being drained")
     return _give(sheet, ask)
 
 
-def _return_to(sheet: Sheet, ask: DesktopRequest, own: Desktop) -> Refusal | None:
+def _return_to(sheet: Sheet, ask: DesktopRequest, own: Desktop) -> AssignmentRefusal | None:
     """The user's own desktop, as it was left."""
     if own.state is DesktopState.READY:
         booking = own.session.booking if own.session else ""
@@ -101,17 +101,17 @@ def _return_to(sheet: Sheet, ask: DesktopRequest, own: Desktop) -> Refusal | Non
     if own.state is DesktopState.SHELVED and sheet.take_room(own):
         sheet.put(DesktopVerb.START, own, f"{ask.user} reconnects", user=ask.user)
     text = f"{own.name}, the desktop of {ask.user}, is {own.state}"
-    return Refusal(code="not-ready", text=text, waits=True)
+    return AssignmentRefusal(code="not-ready", text=text, waits=True)
 
 
-def _give(sheet: Sheet, ask: DesktopRequest) -> Refusal | None:
+def _give(sheet: Sheet, ask: DesktopRequest) -> AssignmentRefusal | None:
     ready = [each for each in sheet.open() if sheet.assignable(each)]
     if not ready:
-        return Refusal(code="none-ready", text=_none_ready(sheet.view), waits=True)
+        return AssignmentRefusal(code="none-ready", text=_none_ready(sheet.view), waits=True)
     reserved = kept(sheet.view, ask.groups)
     if len(ready) <= reserved:
         text = f"the {len(ready)} desktops that are ready are reserved for bookings"
-        return Refusal(code="booked", text=text, waits=True)
+        return AssignmentRefusal(code="booked", text=text, waits=True)
     image = sheet.view.image
     chosen = min(ready, key=lambda each: (each.image != image, each.since, each.name))
     booking = redeemable(sheet.view, ask.groups)

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from vgpumgr import domainxml
 from vgpumgr.engine.drift import device_drift, domain_drift, foreign_drift, host_drift
-from vgpumgr.engine.drift.host_comparison import Defined, Seen, Work, open_now, sides, work
+from vgpumgr.engine.drift.host_comparison import Defined, DomainReads, Work, open_now, sides, work
 from vgpumgr.engine.drift.host_drift import conflicting
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.observation import Observation
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.steps import OFF
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.drift import Drift, DriftReport, UnreadHost
@@ -35,7 +35,7 @@ _SUBJECTS = (
 
 
 def compare(
-    view: LedgerView, seen: Mapping[str, Seen], work: Work, at_rest: Collection[str] = ()
+    view: LedgerView, seen: Mapping[str, DomainReads], work: Work, at_rest: Collection[str] = ()
 ) -> tuple[Drift, ...]:
     """Every difference between the ledger and these hosts, by host, VM and subject.
 
@@ -58,7 +58,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-def look(host: Host, facts: HostFacts, vms: Sequence[VmRecord]) -> Seen:
+def look(host: Host, facts: HostFacts, vms: Sequence[VmRecord]) -> DomainReads:
     """One question per definition, running VM and volume; what fails is named as not read."""
     asked = _Asked(host.name)
     names = {vm.name for vm in vms}
@@ -73,7 +73,7 @@ def look(host: Host, facts: HostFacts, vms: Sequence[VmRecord]) -> Seen:
     active = {pool.name for pool in facts.pools if pool.active}
     volumes = [volume for vm in vms for volume in vm.volumes if volume[0] in active]
     there = asked.all({v: (f"volume {v[0]}/{v[1]}", partial(_exists, host, *v)) for v in volumes})
-    return Seen(
+    return DomainReads(
         facts=facts,
         definitions=definitions,
         running_devices=devices,
@@ -131,12 +131,12 @@ class _Asked:
         self.not_read.append(UnreadHost(host=self._host, part=part, why=why))
 
 
-def survey(session: Session, names: Collection[str] = ()) -> DriftReport:
+def survey(context: EngineContext, names: Collection[str] = ()) -> DriftReport:
     """Compare these hosts (all without names) with the ledger.
 
     The probe is kept as any other; nothing else is written, and nothing on a host.
     """
-    return look_around(session, names).report
+    return look_around(context, names).report
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +145,24 @@ class Survey:
 
     report: DriftReport
     view: LedgerView
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, DomainReads]
 
 
-def look_around(session: Session, names: Collection[str] = ()) -> Survey:
+def look_around(context: EngineContext, names: Collection[str] = ()) -> Survey:
     """As ``survey``, with all that it was found by."""
-    since, open_before = session.clock.now(), open_now(session.ledger)
-    before = session.ledger.hosts()
-    observed = session.refresh(names)
-    view = session.view()
-    seen, failed = _look_closer(session, observed.facts, view)
-    found = work(session.ledger, since, open_before)
+    since, open_before = context.clock.now(), open_now(context.ledger)
+    before = context.ledger.hosts()
+    observed = context.refresh(names)
+    view = context.view()
+    seen, failed = _look_closer(context, observed.facts, view)
+    found = work(context.ledger, since, open_before)
     at_rest = () if names else [host.name for host in view.hosts if host.at_rest]
     told = _report(before, observed, view, seen, failed, found, at_rest)
     return Survey(told, view, seen)
 
 
 def report(
-    session: Session,
+    context: EngineContext,
     before: Iterable[HostRecord],
     observed: Observation,
     view: LedgerView,
@@ -172,26 +172,26 @@ def report(
 
     ``find_work`` is asked last: whatever was worked on meanwhile is not compared.
     """
-    seen, failed = _look_closer(session, observed.facts, view)
+    seen, failed = _look_closer(context, observed.facts, view)
     return _report(before, observed, view, seen, failed, find_work())
 
 
 def _look_closer(
-    session: Session, facts: Mapping[str, HostFacts], view: LedgerView
-) -> tuple[dict[str, Seen], dict[str, Exception]]:
+    context: EngineContext, facts: Mapping[str, HostFacts], view: LedgerView
+) -> tuple[dict[str, DomainReads], dict[str, Exception]]:
     records = {host.name: host for host in view.hosts}
     vms: dict[str, list[VmRecord]] = {}
     for vm in view.vms:
         if vm.state is VmState.ACTIVE:
             vms.setdefault(vm.host, []).append(vm)
-    answers = session.lanes.run(
+    answers = context.lanes.run(
         {
-            name: partial(look, session.hosts.open(records[name]), facts[name], vms.get(name, ()))
+            name: partial(look, context.hosts.open(records[name]), facts[name], vms.get(name, ()))
             for name in facts
             if name in records
         }
     )
-    seen = {name: each for name, each in answers.items() if isinstance(each, Seen)}
+    seen = {name: each for name, each in answers.items() if isinstance(each, DomainReads)}
     return seen, {name: each for name, each in answers.items() if isinstance(each, Exception)}
 
 
@@ -199,7 +199,7 @@ def _report(
     before: Iterable[HostRecord],
     observed: Observation,
     view: LedgerView,
-    seen: Mapping[str, Seen],
+    seen: Mapping[str, DomainReads],
     failed: Mapping[str, Exception],
     found: Work,
     at_rest: Collection[str] = (),
@@ -225,7 +225,9 @@ def _order(part: UnreadHost) -> tuple[str, str]:
     return part.host, part.part
 
 
-def _not_read(seen: Mapping[str, Seen], failed: Mapping[str, Exception]) -> Iterator[UnreadHost]:
+def _not_read(
+    seen: Mapping[str, DomainReads], failed: Mapping[str, Exception]
+) -> Iterator[UnreadHost]:
     """Hosts that did not answer, and parts of those that did."""
     for host, error in failed.items():
         why = error.message if isinstance(error, VgpumgrError) else repr(error)
@@ -236,7 +238,7 @@ def _not_read(seen: Mapping[str, Seen], failed: Mapping[str, Exception]) -> Iter
         yield from each.not_read
 
 
-def _rebooted(before: Iterable[HostRecord], seen: Mapping[str, Seen]) -> tuple[str, ...]:
+def _rebooted(before: Iterable[HostRecord], seen: Mapping[str, DomainReads]) -> tuple[str, ...]:
     """Hosts that have booted since they were last looked at."""
     boots = {host.name: host.facts.boot_id for host in before if host.facts}
     return tuple(

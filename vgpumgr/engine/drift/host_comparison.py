@@ -27,11 +27,11 @@ class Defined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """By VM's name: ``definitions``, and the devices of those that run.
+class DomainReads:
+    """What was read of a host's domains: ``definitions`` by the VM's name, the devices of running
+    domains, and ``volumes``: does a volume (pool, name) exist?
 
-    ``volumes`` by pool and name: is it there? What is in none of them was not looked at, or is
-    among ``not_read``.
+    ``not_read`` names the domains and volumes that could not be read.
     """
 
     facts: HostFacts
@@ -98,7 +98,7 @@ class Side:
     """
 
     fleet: str
-    seen: Seen
+    seen: DomainReads
     vms: tuple[VmRecord, ...]
     held: tuple[Allocation, ...]
     gpus: Mapping[str, GpuRecord]
@@ -142,7 +142,7 @@ class Side:
         return tuple((vms[each.vm_id], each) for each in self.held if each.vm_id in vms)
 
 
-def sides(view: LedgerView, seen: Mapping[str, Seen], work: Work) -> tuple[Side, ...]:
+def sides(view: LedgerView, seen: Mapping[str, DomainReads], work: Work) -> tuple[Side, ...]:
     """A side for every host that was seen."""
     locations, gpus = Sites(view), {gpu.id: gpu for gpu in view.gpus}
     ours = {vm.id: vm for vm in view.vms}

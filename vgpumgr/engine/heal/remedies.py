@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from vgpumgr.engine.drift.host_comparison import Seen
+from vgpumgr.engine.drift.host_comparison import DomainReads
 from vgpumgr.engine.heal import vm_remedies
 from vgpumgr.engine.heal.remedy import Case, Known, Past, Remedy, Way, Whose, needs_you
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
@@ -129,7 +129,7 @@ _UNITS = frozenset({DriftKind.DEVICE_MISSING, DriftKind.CLAIM_MISSING})
 
 
 def plan(
-    report: DriftReport, view: LedgerView, seen: Mapping[str, Seen], past: Past
+    report: DriftReport, view: LedgerView, seen: Mapping[str, DomainReads], past: Past
 ) -> tuple[Remedy, ...]:
     """A remedy for every difference of a report, in its order.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from vgpumgr.engine.drift.host_comparison import Seen
+from vgpumgr.engine.drift.host_comparison import DomainReads
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_outcome import Outcome
@@ -136,7 +136,7 @@ class Known:
     """What every case is judged by; ``drifts`` are all that were found."""
 
     view: LedgerView
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, DomainReads]
     past: Past
     sites: Sites
     drifts: tuple[Drift, ...]
@@ -150,7 +150,7 @@ class Case:
     known: Known
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> DomainReads:
         """What was seen of its host."""
         return self.known.seen[self.drift.host]
 

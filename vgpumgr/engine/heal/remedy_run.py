@@ -10,10 +10,10 @@ from vgpumgr.engine.heal.remedy import Chosen, Healed, HealPlan, Past, Remedy, W
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_run
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.steps import (
     ActivatePartition,
     AdoptDevice,
@@ -107,15 +107,15 @@ SECOND_LOOK_S = 5.0
 Key = tuple[str, str, str, str, str]
 
 
-def plan(session: Session, chosen: Chosen) -> HealPlan:
+def plan(context: EngineContext, chosen: Chosen) -> HealPlan:
     """Probe, compare, and say what would be done; nothing is changed."""
-    return _plan(session, chosen)[0]
+    return _plan(context, chosen)[0]
 
 
-def _plan(session: Session, chosen: Chosen) -> tuple[HealPlan, LedgerView]:
-    around = drift_survey.look_around(session, chosen.hosts)
+def _plan(context: EngineContext, chosen: Chosen) -> tuple[HealPlan, LedgerView]:
+    around = drift_survey.look_around(context, chosen.hosts)
     report = around.report
-    remedies = heal_remedies.plan(report, around.view, around.seen, _past(session, around))
+    remedies = heal_remedies.plan(report, around.view, around.seen, _past(context, around))
     planned = HealPlan(
         remedies=tuple(each for each in remedies if chosen.means(each.drift)),
         not_read=report.not_read,
@@ -126,7 +126,7 @@ def _plan(session: Session, chosen: Chosen) -> tuple[HealPlan, LedgerView]:
     return planned, around.view
 
 
-def _past(session: Session, around: drift_survey.Survey) -> Past:
+def _past(context: EngineContext, around: drift_survey.Survey) -> Past:
     """Only what a host shows is looked up."""
     marks = [d.ownership for each in around.seen.values() for d in each.facts.domains]
     ours = {m.vm_id for m in marks if isinstance(m, Ownership) and m.fleet == around.view.fleet}
@@ -137,78 +137,78 @@ def _past(session: Session, around: drift_survey.Survey) -> Past:
         return Past()
     released = {
         each.id: each
-        for each in session.ledger.allocations(released=True)
+        for each in context.ledger.allocations(released=True)
         if each.id in ended and each.state is AllocationState.RELEASED
     }
-    return Past(released, session.ledger.deleted_vms(ours - known))
+    return Past(released, context.ledger.deleted_vms(ours - known))
 
 
-def apply(session: Session, chosen: Chosen) -> Healed:
+def apply(context: EngineContext, chosen: Chosen) -> Healed:
     """Do all that is ours to do, then look again.
 
     Frozen where the ledger went back in time: it would bring back what is no more.
     """
-    if frozen := session.ledger.frozen():
+    if frozen := context.ledger.frozen():
         raise frozen.refusal("hosts are not changed to what it says")
-    operation_lifecycle.finish_leftovers(session, {}, frozenset())  # those whose end alone was lost
-    planned, _ = _plan(session, chosen)
-    errors = [*_resumed(session, planned), *_marked(session, planned), *_laid_out(session, planned)]
-    outcome = until_current(lambda: _carried_out(session, chosen, planned))
-    left, _ = _plan(session, chosen)
+    operation_lifecycle.finish_leftovers(context, {}, frozenset())  # those whose end alone was lost
+    planned, _ = _plan(context, chosen)
+    errors = [*_resumed(context, planned), *_marked(context, planned), *_laid_out(context, planned)]
+    outcome = until_current(lambda: _carried_out(context, chosen, planned))
+    left, _ = _plan(context, chosen)
     return Healed(planned=planned, outcome=outcome, left=left, errors=tuple(errors))
 
 
-def _resumed(session: Session, planned: HealPlan) -> list[VgpumgrError]:
+def _resumed(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
     """Operations that were cut go on; one that cannot is named, and the rest is done."""
     errors: list[VgpumgrError] = []
     cut = (each.drift.subject for each in planned.to_do if each.way is Way.RESUME)
     for operation in dict.fromkeys(subject.removeprefix("operation ") for subject in cut):
         try:
-            operation_lifecycle.resume(session, operation)
+            operation_lifecycle.resume(context, operation)
         except Conflict as running:
             errors.append(running)
     return errors
 
 
-def _marked(session: Session, planned: HealPlan) -> list[VgpumgrError]:
+def _marked(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
     for each in planned.to_do:
         if each.way is Way.QUARANTINE:
-            session.ledger.quarantine(each.drift.gpu, each.drift.text)
+            context.ledger.quarantine(each.drift.gpu, each.drift.text)
     return []
 
 
-def _laid_out(session: Session, planned: HealPlan) -> list[VgpumgrError]:
+def _laid_out(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
     """The recorded layout of every GPU that differs from it, as ``layout apply`` does it."""
     gpus = {each.drift.gpu for each in planned.to_do if each.way is Way.LAYOUT}
-    devices = {gpu.id: gpu.facts.device for gpu in session.ledger.gpus()}
+    devices = {gpu.id: gpu.facts.device for gpu in context.ledger.gpus()}
     specs = [
         LayoutSpec(
             name=record.layout,
             hosts=(record.host,),
             rules=(LayoutRule(layout=record.goal, devices=(devices[record.gpu],)),),
         )
-        for record in session.ledger.layouts()
+        for record in context.ledger.layouts()
         if record.gpu in gpus
     ]
     try:
-        _, outcome = layout_run.apply(session, specs) if specs else (None, Outcome())
+        _, outcome = layout_run.apply(context, specs) if specs else (None, Outcome())
     except Conflict as refused:
         return [refused]
     return [each.error for each in outcome.vms if each.error is not None]
 
 
-def _carried_out(session: Session, chosen: Chosen, planned: HealPlan) -> Outcome:
+def _carried_out(context: EngineContext, chosen: Chosen, planned: HealPlan) -> Outcome:
     """Judged anew by a fresh look: only what was planned is done, and only if it still is ours."""
     meant = {_key(each.drift) for each in planned.to_do}
-    now, view = _plan(session, chosen)
+    now, view = _plan(context, chosen)
     remedies = [each for each in now.to_do if _key(each.drift) in meant]
     orphans = [each for each in remedies if each.way is Way.RELEASE]
     rest = [each for each in remedies if each.way is not Way.RELEASE]
     if orphans:
-        agreed, view = _second_look(session, chosen, orphans)
+        agreed, view = _second_look(context, chosen, orphans)
         rest += agreed
-    start = reservation(rest, view, session.opening())
-    return operation_lifecycle.begin(session, start)
+    start = reservation(rest, view, context.opening())
+    return operation_lifecycle.begin(context, start)
 
 
 def _key(found: Drift) -> Key:
@@ -216,38 +216,38 @@ def _key(found: Drift) -> Key:
 
 
 def _second_look(
-    session: Session, chosen: Chosen, orphans: Sequence[Remedy]
+    context: EngineContext, chosen: Chosen, orphans: Sequence[Remedy]
 ) -> tuple[list[Remedy], LedgerView]:
     """Mark, wait, look: what a second look does not find as it was is no orphan."""
     vms = {each.drift.vm for each in orphans}
-    _mark(session, vms, AllocationState.ORPHANED)
-    session.tell(f"checking again in {SECOND_LOOK_S:g} s: {', '.join(sorted(vms))}")
-    session.clock.wait(SECOND_LOOK_S)
-    again, view = _plan(session, chosen)
+    _mark(context, vms, AllocationState.ORPHANED)
+    context.tell(f"checking again in {SECOND_LOOK_S:g} s: {', '.join(sorted(vms))}")
+    context.clock.wait(SECOND_LOOK_S)
+    again, view = _plan(context, chosen)
     agreed = [each for each in again.to_do if each.way is Way.RELEASE and each.drift.vm in vms]
     if other := vms - {each.drift.vm for each in agreed}:
-        _mark(session, other, AllocationState.ACTIVE)
+        _mark(context, other, AllocationState.ACTIVE)
     return agreed, view
 
 
-def _mark(session: Session, vms: Collection[str], state: AllocationState) -> None:
-    held = [each.id for each in session.ledger.allocations() if each.vm in vms]
-    session.ledger.mark(held, state)
+def _mark(context: EngineContext, vms: Collection[str], state: AllocationState) -> None:
+    held = [each.id for each in context.ledger.allocations() if each.vm in vms]
+    context.ledger.mark(held, state)
 
 
-def lift(session: Session, gpu_id: str) -> None:
+def lift(context: EngineContext, gpu_id: str) -> None:
     """A GPU that is quarantined, or in back-off, takes VMs again if a look shows it whole; Conflict
     where it does not.
     """
-    gpu = next((each for each in session.ledger.gpus() if each.id == gpu_id), None)
+    gpu = next((each for each in context.ledger.gpus() if each.id == gpu_id), None)
     if gpu is not None:
-        for error in session.refresh((gpu.host,)).failed.values():
+        for error in context.refresh((gpu.host,)).failed.values():
             raise error
-        gpu = next(each for each in session.ledger.gpus() if each.id == gpu_id)
+        gpu = next(each for each in context.ledger.gpus() if each.id == gpu_id)
         if gpu.facts.unfit:
             raise Conflict(
                 f"{gpu_id} is {gpu.facts.health}",
                 why=gpu.facts.health_detail or "its driver says so",
                 next=f"vgpumgr gpu show {gpu_id}",
             )
-    session.ledger.lift(gpu_id)
+    context.ledger.lift(gpu_id)

@@ -11,8 +11,8 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_plan, move_reservation
 from vgpumgr.engine.migration.move_plan import Check, MovePlan
 from vgpumgr.engine.migration.move_planning import wanted
+from vgpumgr.engine.operations.engine_context import Place
 from vgpumgr.engine.operations.new_operation import Opening
-from vgpumgr.engine.operations.session import Place
 from vgpumgr.engine.planning.quota_check import no_placement
 from vgpumgr.engine.planning.vm_plan import reached
 from vgpumgr.model.errors import VgpumgrError

@@ -11,7 +11,7 @@ from functools import partial
 from vgpumgr.engine.desktops.user_sessions import AtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
-from vgpumgr.engine.operations.session import Place, Session
+from vgpumgr.engine.operations.engine_context import EngineContext, Place
 from vgpumgr.engine.planning.quota_check import no_placement
 from vgpumgr.engine.planning.vm_plan import decide
 from vgpumgr.engine.reservation.vm_volumes import attached, autostarts
@@ -22,18 +22,20 @@ from vgpumgr.model.ports import Host
 from vgpumgr.model.vm import DiskMode, VmRecord, VmSpec, VmState
 
 # By host: the volumes, as (pool, name), that it sees.
-Seen = Mapping[str, Collection[tuple[str, str]]]
+VolumesByHost = Mapping[str, Collection[tuple[str, str]]]
 
 
-def look(session: Session, hosts: Iterable[HostRecord], vms: Collection[VmRecord]) -> Seen:
+def look(
+    context: EngineContext, hosts: Iterable[HostRecord], vms: Collection[VmRecord]
+) -> VolumesByHost:
     """The volumes of these VMs that each host sees in its shared pools; none where it cannot say.
 
     A volume's name carries its VM's id: what has it and lies in a shared pool is that volume.
     """
     volumes = [volume for vm in vms for volume in vm.volumes]
-    answers = session.lanes.run(
+    answers = context.lanes.run(
         {
-            record.name: partial(_seen, session.hosts.open(record), record.facts, volumes)
+            record.name: partial(_seen, context.hosts.open(record), record.facts, volumes)
             for record in hosts
             if record.facts is not None
         }
@@ -66,7 +68,7 @@ def own_disk(vm: VmRecord, lost: HostFacts | None) -> str:
     return ""
 
 
-def reaches(vm: VmRecord, lost: HostFacts | None, target: HostRecord, seen: Seen) -> bool:
+def reaches(vm: VmRecord, lost: HostFacts | None, target: HostRecord, seen: VolumesByHost) -> bool:
     """Does the target see every volume of it, and its images under the same path?"""
     there = seen.get(target.name, ())
     if any(volume not in there for volume in vm.volumes):
@@ -127,7 +129,7 @@ class EvacuationPlan:
 def make_plan(
     view: LedgerView,
     lost: HostRecord,
-    seen: Seen,
+    seen: VolumesByHost,
     place: Place,
     *,
     will_not_boot: bool,
@@ -182,7 +184,9 @@ def starts_by_itself(vm: VmRecord, host: HostRecord) -> bool:
     return flagged or autostarts(vm.spec, host)
 
 
-def _targets(view: LedgerView, vm: VmRecord, lost: HostRecord, seen: Seen) -> Iterator[HostRecord]:
+def _targets(
+    view: LedgerView, vm: VmRecord, lost: HostRecord, seen: VolumesByHost
+) -> Iterator[HostRecord]:
     for host in view.hosts:
         if host.name != lost.name and reaches(vm, lost.facts, host, seen):
             yield host

@@ -14,10 +14,10 @@ from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_plan, moves
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.refusals import MOST_ALTERNATES
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.operation import MIGRATE, RESEAT, TaskState
 from vgpumgr.model.vm import VmRecord
@@ -51,30 +51,30 @@ class Drain:
     logoff_by: float | None = None
 
 
-def plan(session: Session, drain: Drain) -> tuple[Choice, ...]:
+def plan(context: EngineContext, drain: Drain) -> tuple[Choice, ...]:
     """Probe, then say where every VM would go; nothing is changed.
 
     Hosts that hang are left out, unless a VM finds no place on the rest.
     """
-    left_out = _look(session, drain)
-    choices = _chosen(session, drain)
+    left_out = _look(context, drain)
+    choices = _chosen(context, drain)
     if left_out and any(choice.move is None for choice in choices):
-        session.refresh(left_out)
-        choices = _chosen(session, drain)
+        context.refresh(left_out)
+        choices = _chosen(context, drain)
     return choices
 
 
-def _chosen(session: Session, drain: Drain) -> tuple[Choice, ...]:
-    view, found = session.view(), []
+def _chosen(context: EngineContext, drain: Drain) -> tuple[Choice, ...]:
+    view, found = context.view(), []
     for vm in on_host(view.vms, drain.host):
-        choice = _desktop(session, vm, drain) or _choose(session, view, vm, drain)
+        choice = _desktop(context, vm, drain) or _choose(context, view, vm, drain)
         if choice.move is not None:
-            view = after(view, choice.move[0], session.opening())
+            view = after(view, choice.move[0], context.opening())
         found.append(choice)
     return tuple(found)
 
 
-def drain(session: Session, wanted: Drain) -> Drained:
+def drain(context: EngineContext, wanted: Drain) -> Drained:
     """Cordon it and move its VMs away, one after the other.
 
     A move that was cut goes on first. Whoever calls it again goes on where this ended. Hosts that
@@ -82,18 +82,18 @@ def drain(session: Session, wanted: Drain) -> Drained:
     was before; where a person interrupts it stays cordoned, and draining has stopped.
     """
     for name in wanted.to:
-        session.ledger.host(name)
+        context.ledger.host(name)
     marks = {"draining": True, "drain_to": wanted.to, "logoff_by": wanted.logoff_by}
-    with marked_while(session, wanted.host, cordoned=True, **marks):
-        left_out = _look(session, wanted)
-    drained = _move_away(session, wanted)
-    if session.stop.is_set():
-        mark(session, wanted.host, **DRAINED)
+    with marked_while(context, wanted.host, cordoned=True, **marks):
+        left_out = _look(context, wanted)
+    drained = _move_away(context, wanted)
+    if context.stop.is_set():
+        mark(context, wanted.host, **DRAINED)
         return drained
     if not (drained.staying and left_out):
         return drained
-    session.refresh(left_out)
-    rest = _move_away(session, wanted)
+    context.refresh(left_out)
+    rest = _move_away(context, wanted)
     return replace(
         rest,
         outcome=drained.outcome.then(rest.outcome),
@@ -101,27 +101,27 @@ def drain(session: Session, wanted: Drain) -> Drained:
     )
 
 
-def step(session: Session, host: str) -> Drained:
+def step(context: EngineContext, host: str) -> Drained:
     """The next VM of a host that is draining, moved as its operator wants it; never cold.
 
     The other hosts are taken as they were seen last, but for the one that it moves to.
     """
-    record = session.ledger.host(host)
+    record = context.ledger.host(host)
     if not record.draining:
         return Drained(host=host, outcome=Outcome())
     wanted = Drain(host=host, to=record.drain_to, logoff_by=record.logoff_by)
-    return _move_away(session, wanted, most=1)
+    return _move_away(context, wanted, most=1)
 
 
-def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drained:
+def _move_away(context: EngineContext, wanted: Drain, most: int | None = None) -> Drained:
     """At most ``most`` of its VMs now."""
-    outcome = _unfinished(session, wanted.host)
+    outcome = _unfinished(context, wanted.host)
     staying: list[Choice] = []
     cut_off: list[AtWork] = []
-    for vm in _waiting(session, wanted.host, outcome):
-        if session.stop.is_set() or len(outcome.done) == most:
+    for vm in _waiting(context, wanted.host, outcome):
+        if context.stop.is_set() or len(outcome.done) == most:
             break
-        choice, moved = _leave_for_any(session, vm, wanted)
+        choice, moved = _leave_for_any(context, vm, wanted)
         outcome = outcome.then(moved)
         if choice.move is None:
             staying.append(choice)
@@ -132,96 +132,100 @@ def _move_away(session: Session, wanted: Drain, most: int | None = None) -> Drai
     )
 
 
-def end(session: Session, host: str) -> None:
+def end(context: EngineContext, host: str) -> None:
     """Place VMs there again; what was moved away stays away. Conflict in maintenance."""
-    if session.ledger.host(host).maintenance:
+    if context.ledger.host(host).maintenance:
         raise Conflict(f"{host} is in maintenance", next=f"vgpumgr host maintenance {host} --off")
-    mark(session, host, cordoned=False, settled_boot="", **DRAINED)
+    mark(context, host, cordoned=False, settled_boot="", **DRAINED)
 
 
-def _look(session: Session, wanted: Drain) -> frozenset[str]:
+def _look(context: EngineContext, wanted: Drain) -> frozenset[str]:
     """Probe it and the hosts that its VMs may go to; those that have not answered in time.
 
     A host that does not answer cannot be drained.
     """
     host = wanted.host
-    error = session.refresh([host]).failed.get(host)
+    error = context.refresh([host]).failed.get(host)
     if error is not None:
         error.next = f"vgpumgr host probe {host}, or if it is lost: vgpumgr host evacuate {host}"
         raise error
-    with session.looking(wanted.to, others=not wanted.to, without={host}) as hosts:
+    with context.looking(wanted.to, others=not wanted.to, without={host}) as hosts:
         hosts.wait()
         return hosts.left_out
 
 
-def _unfinished(session: Session, host: str) -> Outcome:
-    names = {vm.name: vm.spec for vm in on_host(session.ledger.vms(), host)}
-    return operation_lifecycle.finish_leftovers(session, names, {MIGRATE, RESEAT})
+def _unfinished(context: EngineContext, host: str) -> Outcome:
+    names = {vm.name: vm.spec for vm in on_host(context.ledger.vms(), host)}
+    return operation_lifecycle.finish_leftovers(context, names, {MIGRATE, RESEAT})
 
 
-def _waiting(session: Session, host: str, before: Outcome) -> Iterator[VmRecord]:
+def _waiting(context: EngineContext, host: str, before: Outcome) -> Iterator[VmRecord]:
     """Those that are still there, but for a move that could not be ended.
 
     A pool deletes what is nobody's meanwhile.
     """
-    for vm in on_host(session.ledger.vms(), host):
-        if vm.name not in before.waiting and _is_there(session, vm):
+    for vm in on_host(context.ledger.vms(), host):
+        if vm.name not in before.waiting and _is_there(context, vm):
             yield vm
 
 
-def _is_there(session: Session, vm: VmRecord) -> bool:
-    return any(each.id == vm.id for each in on_host(session.ledger.vms(), vm.host))
+def _is_there(context: EngineContext, vm: VmRecord) -> bool:
+    return any(each.id == vm.id for each in on_host(context.ledger.vms(), vm.host))
 
 
-def _leave_for_any(session: Session, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
+def _leave_for_any(context: EngineContext, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
     """To the best target that does not refuse it; the last refusal stands where all do."""
-    choice, moved = until_current(partial(_leave, session, vm, wanted, ()))
+    choice, moved = until_current(partial(_leave, context, vm, wanted, ()))
     tried: list[str] = []
-    while choice.move is not None and _was_refused(session, moved) and len(tried) < MOST_ALTERNATES:
+    while choice.move is not None and _was_refused(context, moved) and len(tried) < MOST_ALTERNATES:
         tried.append(choice.move[0].target.name)
-        other, again = until_current(partial(_leave, session, vm, wanted, tuple(tried)))
+        other, again = until_current(partial(_leave, context, vm, wanted, tuple(tried)))
         if other.move is None:
             break
         choice, moved = other, again
     return choice, moved
 
 
-def _was_refused(session: Session, moved: Outcome) -> bool:
+def _was_refused(context: EngineContext, moved: Outcome) -> bool:
     """Was it undone because its target refused?"""
     undone = any(each.state is TaskState.UNDONE for each in moved.vms)
-    return undone and bool(session.ledger.refusals(moved.operation))
+    return undone and bool(context.ledger.refusals(moved.operation))
 
 
 def _leave(
-    session: Session, vm: VmRecord, wanted: Drain, tried: Sequence[str]
+    context: EngineContext, vm: VmRecord, wanted: Drain, tried: Sequence[str]
 ) -> tuple[Choice, Outcome]:
-    view = session.view()
-    choice = _desktop(session, vm, wanted) or _choose(session, view, vm, wanted, tried)
+    view = context.view()
+    choice = _desktop(context, vm, wanted) or _choose(context, view, vm, wanted, tried)
     if choice.move is None:
         return choice, Outcome()
-    return choice, operation_lifecycle.begin(session, moves.opened(session, *choice.move))
+    return choice, operation_lifecycle.begin(context, moves.opened(context, *choice.move))
 
 
 def _choose(
-    session: Session, view: LedgerView, vm: VmRecord, wanted: Drain, tried: Sequence[str] = ()
+    context: EngineContext,
+    view: LedgerView,
+    vm: VmRecord,
+    wanted: Drain,
+    tried: Sequence[str] = (),
 ) -> Choice:
     def planned(target: str, cold: bool) -> tuple[move_plan.MovePlan, LedgerView]:
         how = moves.Manner(cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users)
-        return moves.plan(session, vm.name, target, how)
+        return moves.plan(context, vm.name, target, how)
 
     hosts = [h for h in wanted.to or _others(view, wanted.host) if h not in tried]
-    user = at_work(session.ledger, view).get(vm.id)
+    user = at_work(context.ledger, view).get(vm.id)
     try:
-        return choose(view, vm, hosts, session.place, planned, cold=wanted.cold, user=user)
+        return choose(view, vm, hosts, context.place, planned, cold=wanted.cold, user=user)
     except VgpumgrError as error:
         return Choice(vm, why=str(error), next=error.next)
 
 
-def _desktop(session: Session, vm: VmRecord, wanted: Drain) -> Choice | None:
+def _desktop(context: EngineContext, vm: VmRecord, wanted: Drain) -> Choice | None:
     """A floating desktop stays where its user may log off in peace."""
     if wanted.logoff_by is None:
         return None
-    pool = floating_desktops(session.ledger).get(vm.id)
+    pool = floating_desktops(context.ledger).get(vm.id)
     if pool is None:
         return None
     why = f"a desktop of pool {pool}: it goes when its user logs off"

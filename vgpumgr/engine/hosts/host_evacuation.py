@@ -14,10 +14,10 @@ from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan, Remade, make_pl
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.sites import Sites
 from vgpumgr.engine.reservation.vm_creation import allocate
@@ -116,8 +116,8 @@ _NEEDED = ("libvirt", "domains", "claims", "helper", "mdevs")
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What one evacuated VM left: its domain, and claims of what it held (released since)."""
+class EvacuationRemains:
+    """The remains of an evacuated VM: its domain, and claims of allocations released since."""
 
     vm_id: str
     vm: str
@@ -138,20 +138,22 @@ def unread_hosts(facts: HostFacts) -> str:
     return ""
 
 
-def left_on(ledger: Ledger, view: LedgerView, facts: HostFacts) -> tuple[Left, ...]:
+def left_on(ledger: Ledger, view: LedgerView, facts: HostFacts) -> tuple[EvacuationRemains, ...]:
     """What is left there of VMs that were evacuated and are elsewhere, or deleted, since."""
     here = {vm.id for vm in on_host(view.vms, facts.host)}
     gone = {id_: name for id_, name in _evacuated(ledger, facts.host).items() if id_ not in here}
     domains = _domains(view.fleet, facts, gone)
     held = _claimed(ledger, view.fleet, facts, gone)
     return tuple(
-        Left(id_, name, domains.get(id_), tuple(held.get(id_, ())))
+        EvacuationRemains(id_, name, domains.get(id_), tuple(held.get(id_, ())))
         for id_, name in sorted(gone.items(), key=lambda item: item[1])
         if id_ in domains or id_ in held
     )
 
 
-def cleanup_reservation(left: Sequence[Left], host: str, opening: Opening) -> Reservation:
+def cleanup_reservation(
+    left: Sequence[EvacuationRemains], host: str, opening: Opening
+) -> Reservation:
     """A task for each VM."""
     operation = opening.operation("host return")
     return Reservation(
@@ -170,7 +172,7 @@ def cleanup_reservation(left: Sequence[Left], host: str, opening: Opening) -> Re
     )
 
 
-def _cleanup(left: Left) -> Iterator[Step]:
+def _cleanup(left: EvacuationRemains) -> Iterator[Step]:
     if left.domain is not None:
         yield LeaveDomain(name=left.domain.name, vm_id=left.vm_id)
     yield from release_steps(left.held)
@@ -211,42 +213,42 @@ def _claimed(
 
 
 def plan(
-    session: Session, name: str, *, will_not_boot: bool = False
+    context: EngineContext, name: str, *, will_not_boot: bool = False
 ) -> tuple[EvacuationPlan, LedgerView]:
     """Probe the other hosts, then say what would become of each VM; nothing is changed.
 
     Those that hang are left out, unless a VM finds no place on the rest.
     """
-    lost = session.ledger.host(name)
-    with session.looking(without={name}) as hosts:
+    lost = context.ledger.host(name)
+    with context.looking(without={name}) as hosts:
         hosts.wait()
-        planned, view = _planned(session, lost, will_not_boot=will_not_boot)
+        planned, view = _planned(context, lost, will_not_boot=will_not_boot)
         if planned.crowded and hosts.left_out:
             hosts.insist()
-            planned, view = _planned(session, lost, will_not_boot=will_not_boot)
+            planned, view = _planned(context, lost, will_not_boot=will_not_boot)
     return planned, view
 
 
 def _planned(
-    session: Session, lost: HostRecord, *, will_not_boot: bool
+    context: EngineContext, lost: HostRecord, *, will_not_boot: bool
 ) -> tuple[EvacuationPlan, LedgerView]:
-    view = session.view()
+    view = context.view()
     others = (host for host in view.hosts if host.name != lost.name)
     targets = [h for h in others if not (h.at_rest or h.cordoned or h.last_error)]
-    seen = evacuation_plan.look(session, targets, tuple(on_host(view.vms, lost.name)))
-    found = make_plan(view, lost, seen, session.place, will_not_boot=will_not_boot)
-    pools = floating_desktops(session.ledger)
+    seen = evacuation_plan.look(context, targets, tuple(on_host(view.vms, lost.name)))
+    found = make_plan(view, lost, seen, context.place, will_not_boot=will_not_boot)
+    pools = floating_desktops(context.ledger)
     staying = (
         replace(each, pool=pools.get(each.vm.id, "")) if each.vm.state is VmState.ACTIVE else each
         for each in found.staying
     )
     there = {vm.id for vm in on_host(view.vms, lost.name)}
-    users = (user for id_, user in at_work(session.ledger, view).items() if id_ in there)
+    users = (user for id_, user in at_work(context.ledger, view).items() if id_ in there)
     return replace(found, staying=tuple(staying), users=tuple(users)), view
 
 
 def evacuate(
-    session: Session, name: str, *, will_not_boot: bool = False, proof: Proof | None = None
+    context: EngineContext, name: str, *, will_not_boot: bool = False, proof: Proof | None = None
 ) -> tuple[EvacuationPlan, Outcome]:
     """Prove it off, then make its VMs anew where they can be; an evacuation that was cut goes on.
     With a ``proof`` that it is off already nothing is switched off.
@@ -254,54 +256,54 @@ def evacuate(
     Conflict while it answers, Frozen where nothing may be allocated, NotPermitted where nobody can
     tell that it is off: nothing is changed then.
     """
-    lost = session.ledger.host(name)
-    _refuse_answering(session, lost)
-    if frozen := session.ledger.frozen():
+    lost = context.ledger.host(name)
+    _refuse_answering(context, lost)
+    if frozen := context.ledger.frozen():
         raise frozen.refusal()
-    proof = proof or session.fencing.switch_off(lost)
-    mark(session, name, cordoned=True, maintenance=True, evacuated=True, **DRAINED)
-    before = _unfinished(session, name)
+    proof = proof or context.fencing.switch_off(lost)
+    mark(context, name, cordoned=True, maintenance=True, evacuated=True, **DRAINED)
+    before = _unfinished(context, name)
 
     def attempt() -> tuple[EvacuationPlan, Outcome]:
-        planned, view = plan(session, name, will_not_boot=will_not_boot)
-        start = evacuation_reservation(planned, view, session.opening(), proof)
-        return planned, before.then(operation_lifecycle.begin(session, start))
+        planned, view = plan(context, name, will_not_boot=will_not_boot)
+        start = evacuation_reservation(planned, view, context.opening(), proof)
+        return planned, before.then(operation_lifecycle.begin(context, start))
 
     return until_current(attempt)
 
 
-def tidy(session: Session, name: str) -> Outcome:
+def tidy(context: EngineContext, name: str) -> Outcome:
     """Take away what evacuated VMs left on a host that answers again; then it is evacuated no
     more, though still in maintenance.
 
     Conflict when one of them is not off there: that domain, and what it uses, is left alone.
     """
-    left = left_on(session.ledger, session.view(), _facts(session, name))
+    left = left_on(context.ledger, context.view(), _facts(context, name))
     idle = [each for each in left if not each.runs]
-    start = cleanup_reservation(idle, name, session.opening())
-    outcome = operation_lifecycle.begin(session, start)
+    start = cleanup_reservation(idle, name, context.opening())
+    outcome = operation_lifecycle.begin(context, start)
     for each in left:
         if each.domain is not None and each.runs:
             raise runs_there(each.vm, name, str(each.domain.state))
     outcome.raise_for_failure()
-    if not idle or not left_on(session.ledger, session.view(), _facts(session, name)):
-        mark(session, name, evacuated=False)
+    if not idle or not left_on(context.ledger, context.view(), _facts(context, name)):
+        mark(context, name, evacuated=False)
     return outcome
 
 
-def step(session: Session, host: str) -> Outcome:
+def step(context: EngineContext, host: str) -> Outcome:
     """As :func:`tidy`, for a loop: nothing where nothing is left, or while the host is away."""
-    if not session.ledger.host(host).evacuated:
+    if not context.ledger.host(host).evacuated:
         return Outcome()
     try:
-        return tidy(session, host)
+        return tidy(context, host)
     except (HostUnreachable, DeadlineExceeded):
         return Outcome()
 
 
-def _facts(session: Session, name: str) -> HostFacts:
+def _facts(context: EngineContext, name: str) -> HostFacts:
     """What a fresh probe shows; raises where that is not enough to say what is left."""
-    observed = session.refresh([name])
+    observed = context.refresh([name])
     if name in observed.failed:
         raise observed.failed[name]
     facts = observed.facts[name]
@@ -315,12 +317,12 @@ def _facts(session: Session, name: str) -> HostFacts:
     return facts
 
 
-def _refuse_answering(session: Session, lost: HostRecord) -> None:
+def _refuse_answering(context: EngineContext, lost: HostRecord) -> None:
     """A host whose domains can be read is not lost; one that is said to be off answers nothing."""
-    facts = session.refresh([lost.name]).facts.get(lost.name)
+    facts = context.refresh([lost.name]).facts.get(lost.name)
     if facts is None:
         return
-    if session.fencing.proof(lost) is not None:
+    if context.fencing.proof(lost) is not None:
         raise Conflict(
             f"{lost.name} answers: it is not off",
             why="its fence status or --confirm-off says that it is",
@@ -334,6 +336,6 @@ def _refuse_answering(session: Session, lost: HostRecord) -> None:
         )
 
 
-def _unfinished(session: Session, name: str) -> Outcome:
-    names = {vm.name: vm.spec for vm in on_host(session.ledger.vms(), name)}
-    return operation_lifecycle.finish_leftovers(session, names, {EVACUATE})
+def _unfinished(context: EngineContext, name: str) -> Outcome:
+    names = {vm.name: vm.spec for vm in on_host(context.ledger.vms(), name)}
+    return operation_lifecycle.finish_leftovers(context, names, {EVACUATE})

@@ -10,7 +10,7 @@ from vgpumgr.engine.hosts.evacuation_plan import on_host
 from vgpumgr.engine.hosts.host_evacuation import tidy
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
 from vgpumgr.engine.migration.users_at_work import users_on
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.steps import OFF
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, PartlyDone
@@ -32,20 +32,20 @@ _IN_THE_WAY = frozenset(
 )
 
 
-def enter(session: Session, name: str) -> None:
+def enter(context: EngineContext, name: str) -> None:
     """Close it, if nothing runs there: VMs on it are off, or moved away. Conflict otherwise, and
     then it is cordoned only if it was before.
 
     A host that does not answer may be closed only if the ledger has no VM there.
     """
-    with marked_while(session, name, cordoned=True):
-        _require_idle(session, name)
-        mark(session, name, maintenance=True, **DRAINED)
+    with marked_while(context, name, cordoned=True):
+        _require_idle(context, name)
+        mark(context, name, maintenance=True, **DRAINED)
 
 
-def _require_idle(session: Session, name: str) -> None:
-    vms = list(on_host(session.ledger.vms(), name))
-    observed = session.refresh([name])
+def _require_idle(context: EngineContext, name: str) -> None:
+    vms = list(on_host(context.ledger.vms(), name))
+    observed = context.refresh([name])
     if name in observed.failed and vms:
         error = observed.failed[name]
         error.next = f"vgpumgr host probe {name}, or if it is lost: vgpumgr host evacuate {name}"
@@ -58,27 +58,27 @@ def _require_idle(session: Session, name: str) -> None:
     if busy:
         raise Conflict(
             f"{name} is not empty: {', '.join(busy[:5])}{' …' * (len(busy) > 5)}",
-            why=f"these run there, are to run, or are being worked on{_users(session, busy)}",
+            why=f"these run there, are to run, or are being worked on{_users(context, busy)}",
             next=f"vgpumgr host drain {name}",
         )
     if facts is not None and any(p.part in {"libvirt", "domains"} for p in facts.unknown):
         raise PartlyDone(f"cannot tell what runs on {name}", next=f"vgpumgr doctor {name}")
 
 
-def _users(session: Session, names: Collection[str]) -> str:
+def _users(context: EngineContext, names: Collection[str]) -> str:
     """``; at work: ada on cad-01``."""
-    users = users_on(session, names)
+    users = users_on(context, names)
     return f"; at work: {named(users)}" if users else ""
 
 
-def leave(session: Session, name: str) -> DriftReport:
+def leave(context: EngineContext, name: str) -> DriftReport:
     """Probe, tidy what evacuated VMs left, compare; where nothing is in the way it takes VMs.
 
     What differs and does no harm there is in the report.
     """
-    if session.ledger.host(name).evacuated:
-        tidy(session, name)
-    report = drift_survey.survey(session, [name])
+    if context.ledger.host(name).evacuated:
+        tidy(context, name)
+    report = drift_survey.survey(context, [name])
     if report.not_read:
         part = report.not_read[0]
         raise PartlyDone(
@@ -89,7 +89,7 @@ def leave(session: Session, name: str) -> DriftReport:
     bad = [each for each in report.drifts if each.kind in _IN_THE_WAY]
     if bad:
         raise _differs(name, bad)
-    mark(session, name, maintenance=False, cordoned=False, settled_boot="")
+    mark(context, name, maintenance=False, cordoned=False, settled_boot="")
     return report
 
 

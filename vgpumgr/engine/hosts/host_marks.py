@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any
 
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.reservation.vm_volumes import autostarts
 from vgpumgr.engine.steps import SetAutostart
 from vgpumgr.model.host import Fence, HostRecord
@@ -25,43 +25,43 @@ DRAINED: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def mark(session: Session, name: str, **fields: Any) -> HostRecord:
+def mark(context: EngineContext, name: str, **fields: Any) -> HostRecord:
     """Set these fields of its record, whatever else changes it meanwhile; the record as it is."""
 
     def attempt() -> HostRecord:
-        record = session.ledger.host(name)
+        record = context.ledger.host(name)
         wanted = replace(record, **fields)
         if wanted != record:
-            session.ledger.update_host(wanted)
-        return session.ledger.host(name)
+            context.ledger.update_host(wanted)
+        return context.ledger.host(name)
 
     return until_current(attempt)
 
 
 @contextmanager
-def marked_while(session: Session, name: str, **fields: Any) -> Iterator[None]:
+def marked_while(context: EngineContext, name: str, **fields: Any) -> Iterator[None]:
     """Its record has these fields while the block works, and for good when that ends well. Where
     the block is refused those that nobody has set otherwise meanwhile are as they were.
     """
-    before = session.ledger.host(name)
-    mark(session, name, **fields)
+    before = context.ledger.host(name)
+    mark(context, name, **fields)
     try:
         yield
     except BaseException:
-        now = session.ledger.host(name)
+        now = context.ledger.host(name)
         mine = (field for field, value in fields.items() if getattr(now, field) == value)
-        mark(session, name, **{field: getattr(before, field) for field in mine})
+        mark(context, name, **{field: getattr(before, field) for field in mine})
         raise
 
 
-def fence(session: Session, name: str, wanted: Fence | None) -> Outcome:
+def fence(context: EngineContext, name: str, wanted: Fence | None) -> Outcome:
     """Set how it is switched off (None: not at all), then autostart of its VMs as follows from it.
 
     The block stands at once: what is defined from then on has no autostart there.
     """
-    record = mark(session, name, fence=wanted)
-    vms = [vm for vm in session.ledger.vms() if _to_set(vm, record)]
-    return operation_lifecycle.begin(session, _reservation(vms, record, session.opening()))
+    record = mark(context, name, fence=wanted)
+    vms = [vm for vm in context.ledger.vms() if _to_set(vm, record)]
+    return operation_lifecycle.begin(context, _reservation(vms, record, context.opening()))
 
 
 def _to_set(vm: VmRecord, host: HostRecord) -> bool:

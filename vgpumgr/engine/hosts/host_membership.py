@@ -9,10 +9,10 @@ from typing import Any
 from vgpumgr.engine import steps
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_status import ways_on
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.operations.unfinished import running, unfinished
 from vgpumgr.engine.steps import (
     ForgetLayout,
@@ -42,29 +42,29 @@ from vgpumgr.model.ports import Host
 from vgpumgr.model.words import counted
 
 
-def go_on(session: Session, name: str) -> Outcome | None:
+def go_on(context: EngineContext, name: str) -> Outcome | None:
     """End it; None where nothing was begun, or it was being undone and is now, so that it may
     be begun anew.
     """
-    task = _begun(session.ledger, name)
+    task = _begun(context.ledger, name)
     if task is None:
         return None
-    outcome = operation_lifecycle.resume(session, task.operation)
+    outcome = operation_lifecycle.resume(context, task.operation)
     undone = all(each.state is TaskState.UNDONE and each.error is None for each in outcome.vms)
     return None if undone else outcome
 
 
-def give_up(session: Session, name: str) -> None:
+def give_up(context: EngineContext, name: str) -> None:
     """End it as failed without asking the host, whose row is closed. Conflict while another live
     process works on it.
     """
-    task = _begun(session.ledger, name)
+    task = _begun(context.ledger, name)
     if task is None:
         return
-    if not session.ledger.claim_operation(task.operation):
-        raise running(session.ledger, task.operation)
-    why, now = "the host was removed", session.clock.now()
-    session.ledger.record(
+    if not context.ledger.claim_operation(task.operation):
+        raise running(context.ledger, task.operation)
+    why, now = "the host was removed", context.clock.now()
+    context.ledger.record(
         TaskMoved(task=task.id, state=TaskState.FAILED, error=why, enrolled=False),
         OperationMoved(operation=task.operation, state=OperationState.FAILED, ended_at=now),
     )
@@ -100,20 +100,20 @@ def _begun(ledger: Ledger, name: str) -> TaskRecord | None:
     return None
 
 
-def enrol(session: Session, record: HostRecord, *, install: bool) -> Outcome:
+def enrol(context: EngineContext, record: HostRecord, *, install: bool) -> Outcome:
     """Enrol a host whose key is pinned; one that was begun to be enrolled so is resumed.
 
     Without ``install`` its helper is there, or it is only to be probed. Conflict where name or
     address is taken; a host that does not answer is not enrolled.
     """
-    operation_lifecycle.finish_leftovers(session, {}, frozenset())  # those whose end alone was lost
-    refuse_known(session.ledger, record)
-    _refuse_other(session.ledger, record)
-    before = go_on(session, record.name)
+    operation_lifecycle.finish_leftovers(context, {}, frozenset())  # those whose end alone was lost
+    refuse_known(context.ledger, record)
+    _refuse_other(context.ledger, record)
+    before = go_on(context, record.name)
     if before is not None:
         return before
-    work = _enrol_steps(session, record, install=install)
-    return operation_lifecycle.begin(session, _enrolment(record, work, session.opening()))
+    work = _enrol_steps(context, record, install=install)
+    return operation_lifecycle.begin(context, _enrolment(record, work, context.opening()))
 
 
 def refuse_known(ledger: Ledger, record: HostRecord) -> None:
@@ -151,14 +151,14 @@ def _is_so(known: HostRecord, record: HostRecord) -> bool:
     )
 
 
-def _enrol_steps(session: Session, record: HostRecord, *, install: bool) -> tuple[Step, ...]:
+def _enrol_steps(context: EngineContext, record: HostRecord, *, install: bool) -> tuple[Step, ...]:
     """The host is asked first: nothing is written of one that does not answer."""
-    host = session.hosts.open(record)
+    host = context.hosts.open(record)
     if record.probe_only:
         host.probe()
         return ()
     found = host.installation.look()
-    join = JoinFleet(fleet=session.ledger.fleet_id())
+    join = JoinFleet(fleet=context.ledger.fleet_id())
     return (InstallHelper(fresh=not found.helper), join) if install else (join,)
 
 
@@ -176,22 +176,22 @@ class Removed:
     layouts: tuple[str, ...] = ()
 
 
-def remove(session: Session, name: str) -> Removed:
+def remove(context: EngineContext, name: str) -> Removed:
     """Take a host out; a removal that was cut is resumed.
 
     Conflict while anything is allocated on it. InUse, and it stays as it was, while it carries
     claims that the ledger does not know.
     """
-    operation_lifecycle.finish_leftovers(session, {}, frozenset())  # those whose end alone was lost
-    record = session.ledger.host(name)
+    operation_lifecycle.finish_leftovers(context, {}, frozenset())  # those whose end alone was lost
+    record = context.ledger.host(name)
     if record.membership is Membership.JOINING:
-        raise not_finished(session.ledger, record)
-    outcome = go_on(session, name)
+        raise not_finished(context.ledger, record)
+    outcome = go_on(context, name)
     if outcome is None:
-        refuse_used(session, name)
-        start = _removal(record, _remove_steps(session, record), session.opening())
-        outcome = operation_lifecycle.begin(session, start)
-    return Removed(outcome=outcome, layouts=_forgotten(session, outcome.operation))
+        refuse_used(context, name)
+        start = _removal(record, _remove_steps(context, record), context.opening())
+        outcome = operation_lifecycle.begin(context, start)
+    return Removed(outcome=outcome, layouts=_forgotten(context, outcome.operation))
 
 
 def staying(view: LedgerView, name: str) -> tuple[str, ...]:
@@ -218,10 +218,10 @@ def _parts(facts: GpuFacts) -> Iterator[str]:
         yield counted(len(facts.vfs), "VF")
 
 
-def refuse_used(session: Session, name: str) -> None:
+def refuse_used(context: EngineContext, name: str) -> None:
     """Conflict while VMs or allocations are on it."""
-    held = [each for each in session.ledger.allocations() if each.host == name]
-    vms = [vm.name for vm in session.ledger.vms() if vm.host == name]
+    held = [each for each in context.ledger.allocations() if each.host == name]
+    vms = [vm.name for vm in context.ledger.vms() if vm.host == name]
     if held or vms:
         raise Conflict(
             f"host {name} is in use",
@@ -230,21 +230,21 @@ def refuse_used(session: Session, name: str) -> None:
         )
 
 
-def forget(session: Session, name: str) -> None:
+def forget(context: EngineContext, name: str) -> None:
     """Take a host out that is gone for good: nothing is asked of it; what was begun there ends."""
-    refuse_used(session, name)
-    record = session.ledger.host(name)
+    refuse_used(context, name)
+    record = context.ledger.host(name)
     if record.membership is Membership.MEMBER:
-        session.ledger.remove_host(name)
+        context.ledger.remove_host(name)
     else:
-        give_up(session, name)
+        give_up(context, name)
 
 
-def _remove_steps(session: Session, record: HostRecord) -> tuple[Step, ...]:
+def _remove_steps(context: EngineContext, record: HostRecord) -> tuple[Step, ...]:
     """None where nothing of ours is there: it was only probed, or cleaned by hand."""
     if record.probe_only:
         return ()
-    host, fleet = session.hosts.open(record), session.ledger.fleet_id()
+    host, fleet = context.hosts.open(record), context.ledger.fleet_id()
     found = host.installation.look()
     if not found.helper and not found.state:
         return ()
@@ -277,7 +277,7 @@ def _removal(record: HostRecord, work: Sequence[Step], opening: Opening) -> Rese
     return Reservation(operation=operation, tasks=(task,), leaving=(record.name,))
 
 
-def _forgotten(session: Session, operation: str) -> tuple[str, ...]:
-    tasks = session.ledger.tasks(operation)
+def _forgotten(context: EngineContext, operation: str) -> tuple[str, ...]:
+    tasks = context.ledger.tasks(operation)
     work = (steps.from_record(record) for task in tasks for record in task.steps)
     return tuple(step.kept.device for step in work if isinstance(step, ForgetLayout))

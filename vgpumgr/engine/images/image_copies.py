@@ -12,8 +12,8 @@ from functools import partial
 from vgpumgr.engine.inventory.host_supply import unread
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.new_operation import Opening
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.steps import DeleteImage, ImportImage
 from vgpumgr.images import MOST_BYTES, Inspected
 from vgpumgr.model.desktop import PoolRecord, Rollout, RolloutPhase
@@ -91,8 +91,10 @@ def discarding(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """``path`` is the file's absolute path on this machine; ``version`` empty: the one that has
+class ImageImport:
+    """An image file to import, and the hosts that get a copy of it.
+
+    ``path`` is the file's absolute path on this machine; ``version`` empty: the one that has
     these bytes, or the next; ``hosts`` empty: every one that can.
     """
 
@@ -106,39 +108,39 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What the file is."""
+class ImageFileFacts:
+    """An image file as inspected, and the digest of its bytes."""
 
     inspected: Inspected
     sha256: str
 
 
 def chosen(
-    wish: Wish, found: Found, images: Iterable[ImageRecord], opening: Opening
+    request: ImageImport, found: ImageFileFacts, images: Iterable[ImageRecord], opening: Opening
 ) -> ImageRecord:
-    """The version that is wished, known or new; Conflict where it is known as another file."""
-    versions = [each for each in images if each.name == wish.name]
+    """The version that is requested, known or new; Conflict where it is known as another file."""
+    versions = [each for each in images if each.name == request.name]
     for each in reversed(versions):
         same = each.sha256 == found.sha256 and each.format == found.inspected.format
-        if wish.version == each.version:
+        if request.version == each.version:
             _require_same(each, found, same=same)
             return each
-        if not wish.version and same and each.retired_at is None:
+        if not request.version and same and each.retired_at is None:
             return each
     return ImageRecord(
         id=opening.new_uuid(),
-        name=wish.name,
-        version=wish.version or next_version([each.version for each in versions]),
+        name=request.name,
+        version=request.version or next_version([each.version for each in versions]),
         format=found.inspected.format,
         virtual_bytes=found.inspected.virtual_bytes,
         file_bytes=found.inspected.file_bytes,
         sha256=found.sha256,
-        source=posixpath.basename(wish.path),
+        source=posixpath.basename(request.path),
         created_at=opening.now,
     )
 
 
-def _require_same(known: ImageRecord, found: Found, *, same: bool) -> None:
+def _require_same(known: ImageRecord, found: ImageFileFacts, *, same: bool) -> None:
     if known.retired_at is not None:
         raise Conflict(
             f"image {known.reference} is retired",
@@ -176,18 +178,23 @@ def obstacle(host: HostRecord, pool: str, file_bytes: int) -> str:
 
 
 def reservation(
-    image: ImageRecord, hosts: Sequence[str], wish: Wish, opening: Opening, *, is_new: bool
+    image: ImageRecord,
+    hosts: Sequence[str],
+    request: ImageImport,
+    opening: Opening,
+    *,
+    is_new: bool,
 ) -> Reservation:
     """Everything an import writes before its first effect."""
     operation = opening.operation("image import")
     step = ImportImage(
-        pool=wish.pool,
+        pool=request.pool,
         volume=image.volume,
-        source=wish.path,
+        source=request.path,
         file_bytes=image.file_bytes,
         sha256=image.sha256,
     )
-    copies = tuple(_copies(image, hosts, wish.pool, opening))
+    copies = tuple(_copies(image, hosts, request.pool, opening))
     tasks = (opening.copy_task(operation, IMPORT, step, copy, image.reference) for copy in copies)
     return Reservation(
         operation=operation,
@@ -208,17 +215,17 @@ def _copies(
 
 
 def targets(
-    session: Session, view: LedgerView, wish: Wish, image: ImageRecord
+    context: EngineContext, view: LedgerView, request: ImageImport, image: ImageRecord
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Hosts that lack it, and those that cannot have it; Conflict where a named one cannot."""
-    asked = [host for host in view.hosts if not wish.hosts or host.name in wish.hosts]
-    lost = _lost(session, view, wish, image)
+    asked = [host for host in view.hosts if not request.hosts or host.name in request.hosts]
+    lost = _lost(context, view, request, image)
     hosts, left_out = [], {}
     for host in asked:
-        copy = image.copy(host.name, wish.pool)
+        copy = image.copy(host.name, request.pool)
         if copy is not None and copy.state is CopyState.THERE and host.name not in lost:
             continue
-        why = obstacle(host, wish.pool, image.file_bytes)
+        why = obstacle(host, request.pool, image.file_bytes)
         if copy is not None and copy.state is not CopyState.THERE:
             why = f"its copy is {copy.state}: vgpumgr operation list"
         if why:
@@ -227,7 +234,7 @@ def targets(
             hosts.append(host.name)
     if not asked:
         raise Conflict("there is no host to copy images to", next="vgpumgr host add")
-    if left_out and (wish.hosts or len(left_out) == len(asked)):
+    if left_out and (request.hosts or len(left_out) == len(asked)):
         name, why = next(iter(left_out.items()))
         raise Conflict(
             f"image {image.reference} cannot be copied to {name}",
@@ -237,14 +244,17 @@ def targets(
     return tuple(hosts), left_out
 
 
-def _lost(session: Session, view: LedgerView, wish: Wish, image: ImageRecord) -> frozenset[str]:
+def _lost(
+    context: EngineContext, view: LedgerView, request: ImageImport, image: ImageRecord
+) -> frozenset[str]:
     """The hosts that surely have no copy any more, though the ledger has: somebody deleted it."""
     work = {
-        host.name: partial(_is_gone, session.hosts.open(host), wish.pool, image.volume)
+        host.name: partial(_is_gone, context.hosts.open(host), request.pool, image.volume)
         for host in view.hosts
-        if wish.pool in image.pools(host.name) and (not wish.hosts or host.name in wish.hosts)
+        if request.pool in image.pools(host.name)
+        and (not request.hosts or host.name in request.hosts)
     }
-    return frozenset(name for name, gone in session.lanes.run(work).items() if gone is True)
+    return frozenset(name for name, gone in context.lanes.run(work).items() if gone is True)
 
 
 def _is_gone(host: Host, pool: str, volume: str) -> bool:

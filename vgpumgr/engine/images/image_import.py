@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from vgpumgr.engine.images.image_copies import (
-    Found,
-    Wish,
+    ImageFileFacts,
+    ImageImport,
     chosen,
     discarding,
     pools_of,
@@ -17,9 +17,9 @@ from vgpumgr.engine.images.image_copies import (
     users,
 )
 from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.steps.image_file import Digest, opened
 from vgpumgr.engine.steps.step import TOLD_EVERY
 from vgpumgr.images import inspect
@@ -52,29 +52,29 @@ class Retired:
     kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def import_(session: Session, wish: Wish) -> Imported:
+def import_(context: EngineContext, request: ImageImport) -> Imported:
     """Look at the file, then copy it to hosts; what was cut is resumed, what is there stays.
 
     BadImage for a file that is no image of the declared format; Conflict where the version is
     known as another file, or a named host cannot take it.
     """
-    for name in wish.hosts:
-        session.ledger.host(name)
-    found = _examined(session, wish)
+    for name in request.hosts:
+        context.ledger.host(name)
+    found = _examined(context, request)
 
     def attempt() -> Imported:
-        session.refresh_all(wish.hosts)
-        view, opening = session.view(), session.opening()
-        image = chosen(wish, found, view.images, opening)
-        if _finish(session, image):
-            view = session.view()
-            image = chosen(wish, found, view.images, opening)
-        hosts, left_out = targets(session, view, wish, image)
+        context.refresh_all(request.hosts)
+        view, opening = context.view(), context.opening()
+        image = chosen(request, found, view.images, opening)
+        if _finish(context, image):
+            view = context.view()
+            image = chosen(request, found, view.images, opening)
+        hosts, left_out = targets(context, view, request, image)
         is_new = all(each.id != image.id for each in view.images)
-        start = reservation(image, hosts, wish, opening, is_new=is_new)
-        outcome = operation_lifecycle.begin(session, start)
+        start = reservation(image, hosts, request, opening, is_new=is_new)
+        outcome = operation_lifecycle.begin(context, start)
         return Imported(
-            image=_find(session, image.id),
+            image=_find(context, image.id),
             outcome=outcome,
             left_out=left_out,
             known=not is_new,
@@ -94,34 +94,34 @@ def _alike(image: ImageRecord, images: Iterable[ImageRecord]) -> tuple[str, ...]
     )
 
 
-def retire(session: Session, reference: str, *, delete_copies: bool) -> Retired:
+def retire(context: EngineContext, reference: str, *, delete_copies: bool) -> Retired:
     """Use an image for no new VM; with ``delete_copies`` those go that no VM uses. InUse while a
     pool makes its desktops from it.
     """
-    image = find(session.ledger.images(), reference)
-    if pools := pools_of(image, session.ledger.pools()):
+    image = find(context.ledger.images(), reference)
+    if pools := pools_of(image, context.ledger.pools()):
         raise InUse(
             f"image {image.reference} is in use",
             why=f"desktops of pool {', '.join(pools)} are created from it",
             next=f"vgpumgr pool push-image {pools[0]} with another version first",
         )
-    session.ledger.retire_image(image.id)
+    context.ledger.retire_image(image.id)
     if not delete_copies:
-        return Retired(image=_find(session, image.id))
-    _finish(session, image)
+        return Retired(image=_find(context, image.id))
+    _finish(context, image)
 
     def attempt() -> Retired:
-        view = session.view()
+        view = context.view()
         current = next(each for each in view.images if each.id == image.id)
         used = {each.id: users(current, view.vms, each) for each in current.copies}
         going = [each for each in current.copies if not used[each.id]]
         start = discarding(
             current, [each for each in going if each.state is CopyState.THERE], view,
-            session.opening(),
+            context.opening(),
         )  # fmt: skip
-        outcome = operation_lifecycle.begin(session, start)
+        outcome = operation_lifecycle.begin(context, start)
         kept = {each.host: used[each.id] for each in current.copies if used[each.id]}
-        return Retired(image=_find(session, image.id), outcome=outcome, kept=kept)
+        return Retired(image=_find(context, image.id), outcome=outcome, kept=kept)
 
     return until_current(attempt)
 
@@ -139,31 +139,31 @@ def find(images: tuple[ImageRecord, ...], reference: str) -> ImageRecord:
     raise NotFound(f"there is no image {reference}", why=why, next="vgpumgr image list")
 
 
-def _find(session: Session, image: str) -> ImageRecord:
-    return next(each for each in session.ledger.images() if each.id == image)
+def _find(context: EngineContext, image: str) -> ImageRecord:
+    return next(each for each in context.ledger.images() if each.id == image)
 
 
-def _examined(session: Session, wish: Wish) -> Found:
+def _examined(context: EngineContext, request: ImageImport) -> ImageFileFacts:
     """The file is read twice: here, to be known, and when it is sent."""
     digest, told = Digest(), 0
-    with opened(wish.path) as file:
-        inspected = inspect(file, wish.format, name=wish.path, most_bytes=wish.most_bytes)
+    with opened(request.path) as file:
+        inspected = inspect(file, request.format, name=request.path, most_bytes=request.most_bytes)
         for piece in file.pieces():
-            if session.stop.is_set():
+            if context.stop.is_set():
                 raise Interrupted("interrupted", why="nothing was changed yet")
             digest.update(piece)
             if digest.bytes - told >= max(file.size * TOLD_EVERY, 1 << 30):
                 told = digest.bytes
-                session.tell(f"{size_words(told)} of {size_words(file.size)} are read")
-    return Found(inspected=inspected, sha256=digest.sha256)
+                context.tell(f"{size_words(told)} of {size_words(file.size)} are read")
+    return ImageFileFacts(inspected=inspected, sha256=digest.sha256)
 
 
-def _finish(session: Session, image: ImageRecord) -> bool:
+def _finish(context: EngineContext, image: ImageRecord) -> bool:
     """Go on with what was cut of this image; was there any?"""
     finished = False
     label = {f"image {image.reference}"}
-    for operation, waits in unfinished.left_behind(session.ledger, label, OF_IMAGES):
+    for operation, waits in unfinished.left_behind(context.ledger, label, OF_IMAGES):
         if waits:
-            operation_lifecycle.resume(session, operation.id)
+            operation_lifecycle.resume(context, operation.id)
             finished = True
     return finished

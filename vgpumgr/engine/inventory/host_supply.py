@@ -81,24 +81,24 @@ NOT_REACHED, NOT_READ = "not reached", "could not read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """GPUs (our ids) and hosts that are left out, and with ``back_off`` what refused lately."""
+class ExcludedSupply:
+    """GPUs (our ids) and hosts that get no VM; with ``back_off`` also those that refused lately."""
 
     gpus: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
     back_off: bool = True
 
     @property
-    def with_back_off(self) -> Left:
+    def with_back_off(self) -> ExcludedSupply:
         """What refused lately is not left out."""
         return replace(self, back_off=False)
 
 
-LATELY_REFUSED = Left()
+LATELY_REFUSED = ExcludedSupply()
 _TRIED = "it refused in this operation"
 
 
-def build_fleet(view: LedgerView, left: Left = LATELY_REFUSED) -> Fleet:
+def build_fleet(view: LedgerView, left: ExcludedSupply = LATELY_REFUSED) -> Fleet:
     """Every host's supply after what the ledger holds and what foreigners use, without what is
     ``left`` out.
     """
@@ -123,7 +123,7 @@ def build_fleet(view: LedgerView, left: Left = LATELY_REFUSED) -> Fleet:
     return Fleet(hosts=tuple(hosts))
 
 
-def _less(host: HostSupply, refusals: Sequence[Refusal], left: Left) -> HostSupply:
+def _less(host: HostSupply, refusals: Sequence[Refusal], left: ExcludedSupply) -> HostSupply:
     """What is left out says why; what keeps it from taking VMs anyhow comes first."""
     own = of_place(refusals, host.name, "")
     blocked = host.blocked
@@ -137,7 +137,7 @@ def _less(host: HostSupply, refusals: Sequence[Refusal], left: Left) -> HostSupp
     return replace(host, blocked=blocked, gpus=gpus)
 
 
-def _gpu_less(gpu: GpuSupply, refusals: Sequence[Refusal], left: Left) -> GpuSupply:
+def _gpu_less(gpu: GpuSupply, refusals: Sequence[Refusal], left: ExcludedSupply) -> GpuSupply:
     tried = _TRIED if gpu.id in left.gpus else ""
     blocked = gpu.blocked or tried or (back_off(refusals) if left.back_off else "")
     return gpu if blocked == gpu.blocked else replace(gpu, blocked=blocked)

@@ -10,24 +10,26 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_goals, layout_plan
 from vgpumgr.engine.migration.users_at_work import users_on
 from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 
 
-def plan(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, LedgerView]:
+def plan(
+    context: EngineContext, specs: Sequence[LayoutSpec] | None
+) -> tuple[LayoutPlan, LedgerView]:
     """Probe the hosts that they are for, then say what applying them would do, with the reading it
     was made from.
     """
-    needed = layout_goals.hosts_meant(session.view(), specs)
-    warnings = session.refresh_all(needed) if needed else ()
-    view = session.view()
+    needed = layout_goals.hosts_meant(context.view(), specs)
+    warnings = context.refresh_all(needed) if needed else ()
+    view = context.view()
     return layout_plan.plan(view, specs, warnings), view
 
 
-def apply(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
+def apply(context: EngineContext, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
     """Plan, refuse what stands in a guest's way (Conflict), execute, and look again.
 
     A change that was cut earlier is overtaken: a plan is made from any half-way state, and has in
@@ -35,32 +37,32 @@ def apply(session: Session, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutP
     """
 
     def attempt() -> tuple[LayoutPlan, Outcome]:
-        wanted, view = plan(session, specs)
-        _refuse(session, wanted)
+        wanted, view = plan(context, specs)
+        _refuse(context, wanted)
         unfinished.close_layouts(
-            session.ledger, layout_goals.meant(view, specs), session.clock.now()
+            context.ledger, layout_goals.meant(view, specs), context.clock.now()
         )
-        start = layout_plan.reservation(wanted, view, specs, session.opening())
-        return wanted, operation_lifecycle.begin(session, start)
+        start = layout_plan.reservation(wanted, view, specs, context.opening())
+        return wanted, operation_lifecycle.begin(context, start)
 
     wanted, outcome = until_current(attempt)
-    session.refresh({change.host for change in wanted.gpus})
-    left = layout_plan.plan(session.view(), specs).gpus
+    context.refresh({change.host for change in wanted.gpus})
+    left = layout_plan.plan(context.view(), specs).gpus
     return wanted, outcome.less({(gpu.host, layout_plan.named(gpu)): gpu for gpu in left})
 
 
-def _refuse(session: Session, wanted: LayoutPlan) -> None:
+def _refuse(context: EngineContext, wanted: LayoutPlan) -> None:
     """Conflict naming who stands in the way, and the users at work there."""
     try:
         layout_plan.refuse(wanted)
     except Conflict as error:
         words = (each.split() for change in wanted.gpus for each in change.holders)
-        if users := users_on(session, frozenset(chain.from_iterable(words))):
+        if users := users_on(context, frozenset(chain.from_iterable(words))):
             error.why = f"{error.why}; at work: {named(users)}"
         raise
 
 
-def export(session: Session, hosts: Sequence[str]) -> tuple[LayoutSpec, ...]:
+def export(context: EngineContext, hosts: Sequence[str]) -> tuple[LayoutSpec, ...]:
     """Probe, then write down how GPUs are partitioned."""
-    session.refresh(hosts)
-    return layout_goals.export(session.view(), hosts)
+    context.refresh(hosts)
+    return layout_goals.export(context.view(), hosts)

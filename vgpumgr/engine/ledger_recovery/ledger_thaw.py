@@ -11,7 +11,7 @@ from vgpumgr.engine.inventory.rollback_detection import leaps, recall, things
 from vgpumgr.engine.ledger_recovery import rebuilt_ledger
 from vgpumgr.engine.ledger_recovery.rebuilt_ledger import Learning, Line, Sight
 from vgpumgr.engine.ledger_recovery.rebuilt_vms import read
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, PartlyDone
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.ledger_state import Freeze, HostsTruth
@@ -39,34 +39,36 @@ class Thaw:
         return tuple(line for line in self.lines if line.conflict)
 
 
-def plan(session: Session, forget: Collection[str] = (), without: Collection[str] = ()) -> Thaw:
+def plan(
+    context: EngineContext, forget: Collection[str] = (), without: Collection[str] = ()
+) -> Thaw:
     """Probe every host but those ``without`` which it is to be done, and compare. Nothing is taken
     in; an older ledger is frozen by the look.
     """
     for name in without:
-        session.ledger.host(name)
-    names = [host.name for host in session.ledger.hosts() if host.name not in without]
-    observed = session.refresh(names) if names else Observation()
-    view, seen = session.view(), observed.facts
+        context.ledger.host(name)
+    names = [host.name for host in context.ledger.hosts() if host.name not in without]
+    observed = context.refresh(names) if names else Observation()
+    view, seen = context.view(), observed.facts
     missing = {host: error.message for host, error in observed.failed.items()}
     missing |= {
         h: "it could not be read completely" for h, f in seen.items() if rebuilt_ledger.unread(f)
     }
-    known = recall(session.ledger, tuple(seen.values()))
+    known = recall(context.ledger, tuple(seen.values()))
     sight = Sight(
         seen=seen,
-        found=read(session, seen, known),
+        found=read(context, seen, known),
         view=view,
         known=known,
-        now=session.clock.now(),
-        new_uuid=session.new_uuid,
+        now=context.clock.now(),
+        new_uuid=context.new_uuid,
     )
     learning = Learning(sight, _forgotten(view, seen, missing, forget))
     truth = learning.truth()
     told = [facts.epoch_of(known.fleet) or 0 for facts in seen.values()]
     highest = max((epoch for epoch in told if not leaps(epoch, known.epoch)), default=0)
     return Thaw(
-        frozen=session.ledger.frozen(),
+        frozen=context.ledger.frozen(),
         lines=tuple(sorted(learning.lines, key=lambda line: line.host)),
         missing=dict(sorted(missing.items())),
         epoch=max(highest, sight.known.epoch) + 1,
@@ -75,23 +77,25 @@ def plan(session: Session, forget: Collection[str] = (), without: Collection[str
     )
 
 
-def thaw(session: Session, *, without: Collection[str] = (), forget: Collection[str] = ()) -> Thaw:
+def thaw(
+    context: EngineContext, *, without: Collection[str] = (), forget: Collection[str] = ()
+) -> Thaw:
     """Take in what hosts know; when the ledger knows all of it, lift the freeze in a new epoch.
 
     Hosts ``without`` which it is done are not asked, and cordoned: what they say does not freeze
     the ledger again. HostUnreachable for another host that did not answer. PartlyDone, still
     frozen, where something could not be taken in.
     """
-    found = plan(session, forget, without)
+    found = plan(context, forget, without)
     if found.frozen is None:
         raise Conflict("the ledger is not frozen", next="vgpumgr store thaw   (without --apply)")
     _require_answers(found)
     if found.truth != HostsTruth():
-        session.ledger.take_in(found.truth)
-    _require_known(session, found)
+        context.ledger.take_in(found.truth)
+    _require_known(context, found)
     for name in without:
-        _cordon(session, name)
-    session.ledger.thaw(found.epoch)
+        _cordon(context, name)
+    context.ledger.thaw(found.epoch)
     return found
 
 
@@ -131,9 +135,9 @@ def _require_answers(found: Thaw) -> None:
         )
 
 
-def _require_known(session: Session, found: Thaw) -> None:
+def _require_known(context: EngineContext, found: Thaw) -> None:
     """Does the ledger know all that these hosts showed? What it does not keeps it frozen."""
-    known = recall(session.ledger, tuple(found.seen.values()))
+    known = recall(context.ledger, tuple(found.seen.values()))
     left = [line for facts in found.seen.values() for line in things(facts, known)]
     named = [f"{line.host}: {line.vm}: {line.conflict}" for line in found.conflicts]
     if left:
@@ -144,7 +148,7 @@ def _require_known(session: Session, found: Thaw) -> None:
         )
 
 
-def _cordon(session: Session, name: str) -> None:
-    record = session.ledger.host(name)
+def _cordon(context: EngineContext, name: str) -> None:
+    record = context.ledger.host(name)
     if not record.cordoned:
-        session.ledger.update_host(replace(record, cordoned=True))
+        context.ledger.update_host(replace(record, cordoned=True))

@@ -68,7 +68,7 @@ class Sight:
     """What was read: probes by host, and closer looks by host and domain."""
 
     seen: Mapping[str, HostFacts]
-    found: Mapping[tuple[str, str], rebuilt_vms.Found]
+    found: Mapping[tuple[str, str], rebuilt_vms.RebuiltDomain]
     view: LedgerView
     known: Remembered
     now: float

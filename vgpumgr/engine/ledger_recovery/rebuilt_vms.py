@@ -12,7 +12,7 @@ from typing import Any
 from vgpumgr import domainxml
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.engine.inventory.rollback_detection import behind, domains_of
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.domain_plan import spec_of
 from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState, VolumeFacts
 from vgpumgr.model.errors import NotFound
@@ -48,14 +48,14 @@ class MadeDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RebuiltDomain:
     """A domain's definition, with its disks."""
 
     xml: str
     disks: tuple[MadeDisk, ...]
 
 
-def new_vm(domain: DomainFacts, found: Found, host: str, now: float) -> VmRecord:
+def new_vm(domain: DomainFacts, found: RebuiltDomain, host: str, now: float) -> VmRecord:
     """A VM that the ledger never had, as its domain shows it; its GPUs follow from its claims.
 
     What only its file said (copied images, tenant, labels, policy) is not on the host. A domain of
@@ -174,13 +174,13 @@ def _disk(made: MadeDisk) -> DiskSpec:
 
 
 def read(
-    session: Session, seen: Mapping[str, HostFacts], known: Remembered
-) -> dict[tuple[str, str], Found]:
+    context: EngineContext, seen: Mapping[str, HostFacts], known: Remembered
+) -> dict[tuple[str, str], RebuiltDomain]:
     """Definitions and volumes by host and domain; what could not be read is not among them."""
     wanted = {host: tuple(_unknown(facts, known)) for host, facts in seen.items()}
-    answers = session.lanes.run(
+    answers = context.lanes.run(
         {
-            host: partial(_read, session.host(host), seen[host], domains)
+            host: partial(_read, context.host(host), seen[host], domains)
             for host, domains in wanted.items()
             if domains
         }
@@ -200,12 +200,12 @@ def _unknown(facts: HostFacts, known: Remembered) -> Iterator[DomainFacts]:
             yield domain
 
 
-def _read(host: Host, facts: HostFacts, domains: Iterable[DomainFacts]) -> dict[str, Found]:
+def _read(host: Host, facts: HostFacts, domains: Iterable[DomainFacts]) -> dict[str, RebuiltDomain]:
     found = {}
     for domain in domains:
         try:
             xml = host.domains.xml(domain.name)
-            found[domain.name] = Found(xml, tuple(_disks(host, facts, xml)))
+            found[domain.name] = RebuiltDomain(xml, tuple(_disks(host, facts, xml)))
         except (NotFound, ValueError):
             continue
     return found

@@ -11,15 +11,15 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.users_at_work import cut_off, not_ready_meanwhile
 from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.planning.quota_check import no_placement
 from vgpumgr.engine.planning.spec_changes import refuse_resting
 from vgpumgr.engine.planning.vm_plan import describe, reached
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.shelf_reservations import refuse_shelved, wish
+from vgpumgr.engine.reservation.shelf_reservations import refuse_shelved, unshelve_request
 from vgpumgr.engine.reservation.sites import Sites
 from vgpumgr.engine.reservation.vm_creation import allocate
 from vgpumgr.engine.reservation.vm_steps import device_steps, release_steps
@@ -125,7 +125,7 @@ def _steps(
 
 
 def reseat(
-    session: Session,
+    context: EngineContext,
     name: str,
     seat: Placed | None = None,
     *,
@@ -138,36 +138,36 @@ def reseat(
 
     A move that was cut goes on.
     """
-    vm = session.ledger.vm(name)
-    before = operation_lifecycle.finish_leftovers(session, {name: vm.spec}, {RESEAT})
+    vm = context.ledger.vm(name)
+    before = operation_lifecycle.finish_leftovers(context, {name: vm.spec}, {RESEAT})
     if before.vms:
         return before
 
     def attempt() -> Outcome:
-        view, runs = _looked(session, name, with_users=with_users)
-        vm = session.ledger.vm(name)
-        placed = _seated(view, vm, seat) if seat else _best(session, view, vm, leaves)
+        view, runs = _looked(context, name, with_users=with_users)
+        vm = context.ledger.vm(name)
+        placed = _seated(view, vm, seat) if seat else _best(context, view, vm, leaves)
         wanted = Reseat(vm=vm, placed=placed, runs=runs)
-        start = reseating(wanted, view, session.opening())
+        start = reseating(wanted, view, context.opening())
         if wanted.runs:
-            start = not_ready_meanwhile(session, start, wanted.vm)
-        return operation_lifecycle.begin(session, start)
+            start = not_ready_meanwhile(context, start, wanted.vm)
+        return operation_lifecycle.begin(context, start)
 
     return until_current(attempt)
 
 
-def _looked(session: Session, name: str, *, with_users: bool) -> tuple[LedgerView, bool]:
+def _looked(context: EngineContext, name: str, *, with_users: bool) -> tuple[LedgerView, bool]:
     """The reading after a look, and whether it runs; refuses what keeps it from a new place."""
-    vm = session.ledger.vm(name)
-    unfinished.refuse_unfinished(session.ledger, [vm])
+    vm = context.ledger.vm(name)
+    unfinished.refuse_unfinished(context.ledger, [vm])
     refuse_shelved([vm])
-    for error in session.refresh({vm.host}).failed.values():
+    for error in context.refresh({vm.host}).failed.values():
         error.next = error.next or f"vgpumgr host probe {vm.host}"
         raise error
-    view = session.view()
+    view = context.view()
     refuse_resting([(vm.name, vm.host)], reached(view).resting)
-    state = _state(session, vm)
-    user = at_work(session.ledger, view).get(vm.id)
+    state = _state(context, vm)
+    user = at_work(context.ledger, view).get(vm.id)
     runs = state is DomainState.RUNNING
     if runs and user is not None and not with_users:
         raise cut_off(
@@ -176,7 +176,7 @@ def _looked(session: Session, name: str, *, with_users: bool) -> tuple[LedgerVie
     return view, runs
 
 
-def _state(session: Session, vm: VmRecord) -> DomainState:
+def _state(context: EngineContext, vm: VmRecord) -> DomainState:
     """Of its domain; Conflict where the move would lose something."""
     if vm.definition:
         raise Conflict(
@@ -184,7 +184,7 @@ def _state(session: Session, vm: VmRecord) -> DomainState:
             why="it was adopted: its definition names its devices",
             next=f"vgpumgr vm show {vm.name}",
         )
-    host = session.host(vm.host)
+    host = context.host(vm.host)
     found = host.domains.look(vm.name)
     state = found.state if found else DomainState.SHUTOFF
     if state not in {DomainState.RUNNING, *OFF}:
@@ -207,7 +207,7 @@ def _state(session: Session, vm: VmRecord) -> DomainState:
 
 def _seated(view: LedgerView, vm: VmRecord, seat: Placed) -> Placed:
     """That very place, if it is free."""
-    request = replace(wish(vm), gpus=seat.request.gpus)
+    request = replace(unshelve_request(vm), gpus=seat.request.gpus)
     placed = same_place(fleet_beside(view, vm), replace(seat, request=request))
     if placed is None:
         where = "; ".join(describe(seat))
@@ -219,9 +219,11 @@ def _seated(view: LedgerView, vm: VmRecord, seat: Placed) -> Placed:
     return placed
 
 
-def _best(session: Session, view: LedgerView, vm: VmRecord, leaves: Collection[str]) -> Placed:
-    place = placing_beside(session.place, session.ledger, session.clock.now())
-    [decision] = place(closed(fleet_beside(view, vm), leaves), [wish(vm)])
+def _best(
+    context: EngineContext, view: LedgerView, vm: VmRecord, leaves: Collection[str]
+) -> Placed:
+    place = placing_beside(context.place, context.ledger, context.clock.now())
+    [decision] = place(closed(fleet_beside(view, vm), leaves), [unshelve_request(vm)])
     if isinstance(decision, NotPlaced):
         raise no_placement([decision])
     return decision

@@ -12,8 +12,8 @@ from vgpumgr.engine.migration import moves as moving
 from vgpumgr.engine.migration.local_moves import closed, reseat
 from vgpumgr.engine.migration.move_planning import wanted
 from vgpumgr.engine.operations import unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import (
@@ -33,9 +33,9 @@ KEPT = "it was recreated, but no other GPU was free"
 
 
 @dataclass(slots=True)
-class Worked:
-    """What a turn did: moves that wait no more, with what became of each, and what was refused, by
-    the move's id.
+class MoveCycleReport:
+    """The result of a cycle of moves that wait for log-off: ended moves with their results, and
+    refusals by the move's id.
     """
 
     ended: list[tuple[LogoffMove, str]] = field(default_factory=list)
@@ -43,43 +43,43 @@ class Worked:
     outcomes: list[VmOutcome] = field(default_factory=list)
 
 
-def cancel(session: Session, vm: str) -> LogoffMove:
+def cancel(context: EngineContext, vm: str) -> LogoffMove:
     """Let a VM's move wait no more; NotFound where none waits."""
-    for each in session.ledger.logoff_moves():
-        if each.vm == vm and session.ledger.end_logoff_move(each.id, "cancelled"):
+    for each in context.ledger.logoff_moves():
+        if each.vm == vm and context.ledger.end_logoff_move(each.id, "cancelled"):
             return each
     raise NotFound(f"no move of {vm} waits for a logoff", next="vgpumgr defrag list")
 
 
-def step(session: Session, ready: Callable[[str], bool] = lambda _: True) -> Worked:
+def step(context: EngineContext, ready: Callable[[str], bool] = lambda _: True) -> MoveCycleReport:
     """One turn: what has left its GPU waits no more, what nobody is on any more is moved. A move
     that was cut goes on as any operation; its row ends when the VM is seen to have left.
     """
-    worked = Worked()
-    moves = session.ledger.logoff_moves()
-    if not moves or session.ledger.frozen() is not None:
+    worked = MoveCycleReport()
+    moves = context.ledger.logoff_moves()
+    if not moves or context.ledger.frozen() is not None:
         return worked
-    reading = _Reading.of(session)
+    reading = _Reading.of(context)
     for each in moves:
-        if session.stop.is_set():
+        if context.stop.is_set():
             break
         if outcome := reading.ending(each):
-            if session.ledger.end_logoff_move(each.id, outcome):
+            if context.ledger.end_logoff_move(each.id, outcome):
                 worked.ended.append((each, outcome))
         elif ready(each.id) and reading.is_free(each):
-            _carry_out(session, each, worked)
-            reading = _Reading.of(session)  # that took a while
+            _carry_out(context, each, worked)
+            reading = _Reading.of(context)  # that took a while
     return worked
 
 
-def _carry_out(session: Session, each: LogoffMove, worked: Worked) -> None:
+def _carry_out(context: EngineContext, each: LogoffMove, worked: MoveCycleReport) -> None:
     try:
-        vm = session.ledger.vm(each.vm)
+        vm = context.ledger.vm(each.vm)
         if vm.host == each.host:
-            done = _within(session, each)
+            done = _within(context, each)
         else:
-            how = moving.Manner(cold=True, seat=_seat(session, vm, each))
-            done = moving.migrate(session, each.vm, each.host, how)
+            how = moving.Manner(cold=True, seat=_seat(context, vm, each))
+            done = moving.migrate(context, each.vm, each.host, how)
     except (LedgerError, Interrupted):
         raise
     except UsersAtWork:
@@ -88,25 +88,25 @@ def _carry_out(session: Session, each: LogoffMove, worked: Worked) -> None:
         worked.refused[each.id] = f"{each.vm}: {error.message}" + f": {error.why}" * bool(error.why)
         return
     worked.outcomes += done.vms
-    if done.done and session.ledger.end_logoff_move(each.id, HAS_LEFT):
+    if done.done and context.ledger.end_logoff_move(each.id, HAS_LEFT):
         worked.ended.append((each, HAS_LEFT))
 
 
-def _within(session: Session, each: LogoffMove) -> Outcome:
+def _within(context: EngineContext, each: LogoffMove) -> Outcome:
     """To the GPUs that were planned, or where they are not free any more, to any others."""
     try:
-        return reseat(session, each.vm, leaves={*_others(session.view(), each), *each.leaves})
+        return reseat(context, each.vm, leaves={*_others(context.view(), each), *each.leaves})
     except NoPlacement:
-        return reseat(session, each.vm, leaves=each.leaves)
+        return reseat(context, each.vm, leaves=each.leaves)
 
 
-def _seat(session: Session, vm: VmRecord, each: LogoffMove) -> Placed | None:
+def _seat(context: EngineContext, vm: VmRecord, each: LogoffMove) -> Placed | None:
     """The same on another host; None: any."""
-    view = session.view()
+    view = context.view()
     held = [allocation for allocation in view.allocations if allocation.vm_id == vm.id]
     rest = replace(view, vms=tuple(one for one in view.vms if one.id != vm.id))
     request = wanted(view, vm.spec, held, each.host, live=False)
-    [found] = session.place(closed(build_fleet(rest), _others(view, each)), [request])
+    [found] = context.place(closed(build_fleet(rest), _others(view, each)), [request])
     return found if isinstance(found, Placed) else None
 
 
@@ -128,8 +128,8 @@ class _Reading:
     busy: frozenset[str]
 
     @classmethod
-    def of(cls, session: Session) -> _Reading:
-        view, ledger = session.view(), session.ledger
+    def of(cls, context: EngineContext) -> _Reading:
+        view, ledger = context.view(), context.ledger
         return cls(
             view=view,
             vms={vm.id: vm for vm in view.vms},

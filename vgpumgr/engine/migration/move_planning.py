@@ -12,7 +12,7 @@ from vgpumgr.engine.migration.move_checks import cold_checks, gpu_checks, host_c
 from vgpumgr.engine.migration.move_disks import disk_moves
 from vgpumgr.engine.migration.move_looks import Looks
 from vgpumgr.engine.migration.move_plan import Check, MovePlan, no, ok
-from vgpumgr.engine.operations.session import Place
+from vgpumgr.engine.operations.engine_context import Place
 from vgpumgr.engine.planning.vm_plan import decide, describe
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord

@@ -9,9 +9,9 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_looks, move_plan, move_planning, move_reservation
 from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile
 from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.reservation.shelf_reservations import refuse_shelved
 from vgpumgr.model.errors import UsersAtWork
 from vgpumgr.model.operation import MIGRATE, Reservation
@@ -31,29 +31,29 @@ class Manner:
 
 
 def plan(
-    session: Session, name: str, to: str, how: Manner
+    context: EngineContext, name: str, to: str, how: Manner
 ) -> tuple[move_plan.MovePlan, LedgerView]:
     """Probe both hosts, then say how it would move, with all that keeps it from it."""
-    vm = session.ledger.vm(name)
-    unfinished.refuse_unfinished(session.ledger, [vm])
+    vm = context.ledger.vm(name)
+    unfinished.refuse_unfinished(context.ledger, [vm])
     refuse_shelved([vm])
-    move_plan.refuse_nowhere(vm, session.ledger.host(to))
-    for host, error in session.refresh({vm.host, to}).failed.items():
+    move_plan.refuse_nowhere(vm, context.ledger.host(to))
+    for host, error in context.refresh({vm.host, to}).failed.items():
         error.next = error.next or f"vgpumgr host probe {host}"
         raise error
-    view, target = session.view(), session.ledger.host(to)
-    looks = move_looks.look(vm, session.host(vm.host), session.host(to), target)
+    view, target = context.view(), context.ledger.host(to)
+    looks = move_looks.look(vm, context.host(vm.host), context.host(to), target)
     planned = move_planning.make_plan(
         view,
         vm,
         target,
         looks,
-        session.policy,
+        context.policy,
         cold=how.cold,
         timeout_s=how.timeout_s,
         seat=how.seat,
     )
-    user = at_work(session.ledger, view).get(vm.id)
+    user = at_work(context.ledger, view).get(vm.id)
     if user is not None:
         check = _user_check(user, planned, with_users=how.with_users)
         planned = replace(planned, checks=(check, *planned.checks))
@@ -73,36 +73,36 @@ def _user_check(user: AtWork, planned: move_plan.MovePlan, *, with_users: bool) 
     )
 
 
-def migrate(session: Session, name: str, to: str, how: Manner) -> Outcome:
+def migrate(context: EngineContext, name: str, to: str, how: Manner) -> Outcome:
     """Move it, running if it can; what keeps it from it is raised.
 
     A move to the same host that was cut goes on.
     """
-    before = _unfinished(session, name, to)
-    if session.ledger.vm(name).host == to and before.vms:
+    before = _unfinished(context, name, to)
+    if context.ledger.vm(name).host == to and before.vms:
         return before
 
     def attempt() -> Outcome:
-        planned, view = plan(session, name, to, how)
+        planned, view = plan(context, name, to, how)
         move_plan.refuse(planned)
-        return operation_lifecycle.begin(session, opened(session, planned, view))
+        return operation_lifecycle.begin(context, opened(context, planned, view))
 
     return until_current(attempt)
 
 
-def opened(session: Session, planned: move_plan.MovePlan, view: LedgerView) -> Reservation:
+def opened(context: EngineContext, planned: move_plan.MovePlan, view: LedgerView) -> Reservation:
     """What the move writes first; a free desktop is given to nobody while it is stopped for it."""
-    start = move_reservation.reservation(planned, view, session.opening())
+    start = move_reservation.reservation(planned, view, context.opening())
     if planned.live or not planned.runs:
         return start
-    return not_ready_meanwhile(session, start, planned.vm)
+    return not_ready_meanwhile(context, start, planned.vm)
 
 
-def _unfinished(session: Session, name: str, to: str) -> Outcome:
-    vm = session.ledger.vm(name)
+def _unfinished(context: EngineContext, name: str, to: str) -> Outcome:
+    vm = context.ledger.vm(name)
     if vm.moving_to is not None and vm.moving_to.host != to:
         return Outcome()  # that one is refused with the way to end it
-    outcome = operation_lifecycle.finish_leftovers(session, {name: vm.spec}, {MIGRATE})
+    outcome = operation_lifecycle.finish_leftovers(context, {name: vm.spec}, {MIGRATE})
     if name in outcome.waiting:
         outcome.raise_for_failure()
     return outcome

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from vgpumgr.engine.desktops.user_sessions import AtWork, at_work, named
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import DesktopState
 from vgpumgr.model.errors import UsersAtWork
 from vgpumgr.model.operation import Reservation
@@ -14,25 +14,25 @@ from vgpumgr.model.vm import VmRecord
 from vgpumgr.model.words import counted
 
 
-def users_on(session: Session, names: Collection[str]) -> tuple[AtWork, ...]:
+def users_on(context: EngineContext, names: Collection[str]) -> tuple[AtWork, ...]:
     """Who is at work on VMs of these names, by the last look."""
-    found = at_work(session.ledger, session.view()).values() if names else ()
+    found = at_work(context.ledger, context.view()).values() if names else ()
     return tuple(each for each in found if each.vm in names)
 
 
-def refuse_users(session: Session, names: Collection[str], *, next: str) -> None:
+def refuse_users(context: EngineContext, names: Collection[str], *, next: str) -> None:
     """UsersAtWork where a stop of these VMs would cut somebody off."""
-    if users := users_on(session, names):
+    if users := users_on(context, names):
         raise cut_off(users, next=next)
 
 
-def not_ready_meanwhile(session: Session, start: Reservation, vm: VmRecord) -> Reservation:
+def not_ready_meanwhile(context: EngineContext, start: Reservation, vm: VmRecord) -> Reservation:
     """With a desktop that is stopped for a while nobody is given it: whoever got it since it was
     looked at makes the reservation stale.
     """
     rows = tuple(
         replace(row, desktop=replace(row.desktop, state=DesktopState.CREATING))
-        for row in session.ledger.desktops([vm.name])
+        for row in context.ledger.desktops([vm.name])
         if row.vm_id == vm.id and row.desktop.ready and row.desktop.session is None
     )
     return replace(start, desktops=rows)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr.engine.operations import operation_status
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome, operation_state, words
 from vgpumgr.engine.operations.refusals import TRIED_ELSEWHERE, nowhere, standing
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.operations.task_guards import refusal
 from vgpumgr.engine.operations.task_run import TaskRun, outcome_of
 from vgpumgr.engine.steps import Around
@@ -32,7 +32,7 @@ _NAMED = 20
 
 
 def run(
-    session: Session,
+    context: EngineContext,
     operation: str,
     tasks: Sequence[TaskRecord],
     only: Collection[str] | None = None,
@@ -41,14 +41,14 @@ def run(
 ) -> Outcome:
     """Run every unfinished task of an operation, or ``only`` those of these VMs, and close it.
 
-    One lane per host; hosts that share a task share a lane. Once ``session.stop`` is set the
+    One lane per host; hosts that share a task share a lane. Once ``context.stop`` is set the
     running host call ends, and nothing new begins. A database that fails meanwhile (a full disk)
     leaves the operation open: the error names it, and what is reserved in it. ``elsewhere``: VMs
     that are refused are tried at other places, in tasks that the operation gets for it, as long as
     there are any.
     """
     try:
-        return _run(session, operation, tasks, only, elsewhere=elsewhere)
+        return _run(context, operation, tasks, only, elsewhere=elsewhere)
     except DatabaseFault as error:
         raise _left_open(error, operation, tasks) from error
 
@@ -65,7 +65,7 @@ def _left_open(error: DatabaseFault, operation: str, tasks: Sequence[TaskRecord]
 
 
 def _run(
-    session: Session,
+    context: EngineContext,
     operation: str,
     tasks: Sequence[TaskRecord],
     only: Collection[str] | None,
@@ -77,23 +77,23 @@ def _run(
         for task in tasks
         if task.state not in FINAL_TASKS and (only is None or task.vm in only)
     ]
-    specs = _specs(session, left) if elsewhere else {}
-    ended = _side_by_side(session, left)
+    specs = _specs(context, left) if elsewhere else {}
+    ended = _side_by_side(context, left)
     every = list(tasks)
-    while elsewhere and not session.stop.is_set() and _any_undone(every, ended):
-        more = session.reserve_alternates(operation, specs)
+    while elsewhere and not context.stop.is_set() and _any_undone(every, ended):
+        more = context.reserve_alternates(operation, specs)
         if not more:
             break
         every += more
-        ended |= _side_by_side(session, more)
-    return _close(session, operation, _outcomes(every, ended))
+        ended |= _side_by_side(context, more)
+    return _close(context, operation, _outcomes(every, ended))
 
 
-def _side_by_side(session: Session, left: Sequence[TaskRecord]) -> dict[str, VmOutcome]:
+def _side_by_side(context: EngineContext, left: Sequence[TaskRecord]) -> dict[str, VmOutcome]:
     """What became of each task, by its id; those that did not begin are left out."""
-    records = {host.name: host for host in session.ledger.hosts()}
-    results = session.lanes.run(
-        {name: partial(lane, session, records, work) for name, work in by_lane(left).items()},
+    records = {host.name: host for host in context.ledger.hosts()}
+    results = context.lanes.run(
+        {name: partial(lane, context, records, work) for name, work in by_lane(left).items()},
         within_s=None,
     )
     ended: dict[str, VmOutcome] = {}
@@ -104,12 +104,12 @@ def _side_by_side(session: Session, left: Sequence[TaskRecord]) -> dict[str, VmO
     return ended
 
 
-def _specs(session: Session, left: Sequence[TaskRecord]) -> Mapping[str, VmSpec]:
+def _specs(context: EngineContext, left: Sequence[TaskRecord]) -> Mapping[str, VmSpec]:
     """What those that may be tried elsewhere are, by name: a VM that was undone leaves no
     cloud-init text in the ledger.
     """
     ids = {task.vm_id for task in left if task.verb in TRIED_ELSEWHERE}
-    return {vm.name: vm.spec for vm in session.ledger.vms_ever(ids)} if ids else {}
+    return {vm.name: vm.spec for vm in context.ledger.vms_ever(ids)} if ids else {}
 
 
 def _any_undone(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> bool:
@@ -140,20 +140,20 @@ def _as_ended(task: TaskRecord, outcome: VmOutcome | None) -> TaskRecord:
     return replace(task, state=outcome.state, error=error)
 
 
-def _close(session: Session, operation: str, outcomes: tuple[VmOutcome, ...]) -> Outcome:
+def _close(context: EngineContext, operation: str, outcomes: tuple[VmOutcome, ...]) -> Outcome:
     state = operation_state([outcome.state for outcome in outcomes])
     open_ = state is OperationState.INTERRUPTED
-    now = session.clock.now()
-    stopped = open_ and session.stop.is_set()
-    left = now + session.left_s if stopped and session.left_s and not session.unasked else None
+    now = context.clock.now()
+    stopped = open_ and context.stop.is_set()
+    left = now + context.left_s if stopped and context.left_s and not context.unasked else None
     moved = OperationMoved(
         operation=operation, state=state, ended_at=None if open_ else now, left_until=left
     )
-    session.ledger.record(moved)
+    context.ledger.record(moved)
     if not stopped:
         return Outcome(operation=operation, vms=outcomes)
     ways_on = operation_status.ways_on(
-        session.ledger.operation(operation), session.ledger.tasks(operation)
+        context.ledger.operation(operation), context.ledger.tasks(operation)
     )
     return Outcome(
         operation=operation, vms=outcomes, interrupted=True, ways_on=ways_on, left_until=left
@@ -161,37 +161,37 @@ def _close(session: Session, operation: str, outcomes: tuple[VmOutcome, ...]) ->
 
 
 def lane(
-    session: Session, records: Mapping[str, HostRecord], tasks: Sequence[TaskRecord]
+    context: EngineContext, records: Mapping[str, HostRecord], tasks: Sequence[TaskRecord]
 ) -> dict[str, VmOutcome]:
     """One lane's tasks in order, by task's id; a host that cannot be reached ends it."""
     ended: dict[str, VmOutcome] = {}
     for task in tasks:
-        if session.stop.is_set():
+        if context.stop.is_set():
             break
-        outcome = _task(session, records, task)
+        outcome = _task(context, records, task)
         ended[task.id] = outcome
-        session.progress(outcome)
+        context.progress(outcome)
         if isinstance(outcome.error, HostUnreachable):
             break
     return ended
 
 
-def _task(session: Session, records: Mapping[str, HostRecord], task: TaskRecord) -> VmOutcome:
+def _task(context: EngineContext, records: Mapping[str, HostRecord], task: TaskRecord) -> VmOutcome:
     gone = next((name for name in task.hosts if name not in records), None)
     if gone is not None:
         error = HostUnreachable(f"host {gone} is no longer enrolled")
         return outcome_of(task, task.state, error)
-    refused = refusal(session, records, task)
+    refused = refusal(context, records, task)
     if refused is not None:
         return outcome_of(task, task.state, refused)
-    hosts = {name: session.hosts.open(records[name]) for name in task.hosts}
+    hosts = {name: context.hosts.open(records[name]) for name in task.hosts}
     around = Around(
-        session.clock,
-        session.stop,
-        lambda text: session.tell(f"{task.vm}: {text}"),
-        session.ledger.vm,
+        context.clock,
+        context.stop,
+        lambda text: context.tell(f"{task.vm}: {text}"),
+        context.ledger.vm,
     )
-    started = TaskRun(session.ledger, hosts, around, task, session.tolerance)
+    started = TaskRun(context.ledger, hosts, around, task, context.tolerance)
     return started.undo(task.error) if task.state is TaskState.UNDOING else started.forward()
 
 

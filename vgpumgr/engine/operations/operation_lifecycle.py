@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from vgpumgr.engine.operations import execution, operation_status, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_verbs import VERBS, OnRefusal
 from vgpumgr.engine.operations.refusals import BY_REQUEST, to_try_elsewhere
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.model.errors import Conflict, Interrupted, StaleGeneration
 from vgpumgr.model.operation import (
     FINAL_TASKS,
@@ -46,50 +46,52 @@ def until_current(attempt: Callable[[], T]) -> T:
 # Whoever runs an operation has claimed it before.
 
 
-def begin(session: Session, start: Reservation) -> Outcome:
+def begin(context: EngineContext, start: Reservation) -> Outcome:
     """Reserve and run; StaleGeneration changes nothing."""
     if not (start.tasks or start.layouts):
         return Outcome()
-    if session.stop.is_set():
+    if context.stop.is_set():
         raise Interrupted("interrupted", why="nothing was changed yet")
-    session.ledger.reserve(start)
-    _claim(session, start.operation.id)
-    return execution.run(session, start.operation.id, start.tasks, elsewhere=True)
+    context.ledger.reserve(start)
+    _claim(context, start.operation.id)
+    return execution.run(context, start.operation.id, start.tasks, elsewhere=True)
 
 
-def resume(session: Session, prefix: str) -> Outcome:
+def resume(context: EngineContext, prefix: str) -> Outcome:
     """Finish an interrupted one: look first, then go on. One that is done already stays so;
     Conflict for one that ended otherwise.
     """
-    record = session.ledger.operation(prefix)
-    operation_status.refuse_resume_of_ended(record, session.ledger.tasks(record.id))
+    record = context.ledger.operation(prefix)
+    operation_status.refuse_resume_of_ended(record, context.ledger.tasks(record.id))
     operation = record.id
-    tasks = _claimed(session, operation)
-    refused = to_try_elsewhere(tasks, session.ledger.refusals(operation))
+    tasks = _claimed(context, operation)
+    refused = to_try_elsewhere(tasks, context.ledger.refusals(operation))
     waiting = (*unfinished.unfinished(tasks), *(each.task for each in refused))
-    tasks = unfinished.close_overtaken(session.ledger, tasks, {})
-    return execution.run(session, operation, tasks, elsewhere=True).of(waiting)
+    tasks = unfinished.close_overtaken(context.ledger, tasks, {})
+    return execution.run(context, operation, tasks, elsewhere=True).of(waiting)
 
 
-def undo(session: Session, prefix: str) -> Outcome:
+def undo(context: EngineContext, prefix: str) -> Outcome:
     """Take back its unfinished creations and moves; what is done stays. Conflict for one that has
     ended, that a live process works on, or that only goes forward.
     """
-    record = session.ledger.operation(prefix)
-    operation_status.refuse_undo_of_ended(record, session.ledger.tasks(record.id))
-    tasks = _claimed(session, record.id)
+    record = context.ledger.operation(prefix)
+    operation_status.refuse_undo_of_ended(record, context.ledger.tasks(record.id))
+    tasks = _claimed(context, record.id)
     # It may have ended while its worker held it.
-    operation_status.refuse_undo_of_ended(session.ledger.operation(record.id), tasks)
+    operation_status.refuse_undo_of_ended(context.ledger.operation(record.id), tasks)
     back = _to_undo(tasks)
-    _decide(session, record, back)
-    return execution.run(session, record.id, back)
+    _decide(context, record, back)
+    return execution.run(context, record.id, back)
 
 
-def _decide(session: Session, operation: OperationRecord, tasks: Iterable[TaskRecord]) -> None:
+def _decide(
+    context: EngineContext, operation: OperationRecord, tasks: Iterable[TaskRecord]
+) -> None:
     """Write down that they are undone before the first one is: if this process is interrupted,
     nobody finishes the rest. One that may have settled is asked first.
     """
-    session.ledger.record(
+    context.ledger.record(
         *(
             TaskMoved(task=task.id, state=TaskState.UNDOING, error=task.error)
             for task in tasks
@@ -100,36 +102,36 @@ def _decide(session: Session, operation: OperationRecord, tasks: Iterable[TaskRe
 
 
 def finish_leftovers(
-    session: Session, desired: Mapping[str, VmSpec], verbs: Collection[str]
+    context: EngineContext, desired: Mapping[str, VmSpec], verbs: Collection[str]
 ) -> Outcome:
     """Go on with what a crash or an interruption left behind on these VMs."""
-    ledger, ended = session.ledger, Outcome()
+    ledger, ended = context.ledger, Outcome()
     for operation, waits in unfinished.left_behind(ledger, desired, verbs):
-        if session.unasked and operation_status.is_left(operation, session.clock.now()):
+        if context.unasked and operation_status.is_left(operation, context.clock.now()):
             continue
         if waits:
-            ended = ended.then(_go_on(session, operation.id, desired))
+            ended = ended.then(_go_on(context, operation.id, desired))
         elif ledger.claim_operation(operation.id):
-            execution.run(session, operation.id, ledger.tasks(operation.id))
+            execution.run(context, operation.id, ledger.tasks(operation.id))
     return ended
 
 
-def take_back(session: Session, names: Collection[str]) -> None:
+def take_back(context: EngineContext, names: Collection[str]) -> None:
     """Undo what was to bring these VMs up, made, shelved or with another disk, and of no other."""
     for operation, waits in unfinished.left_behind(
-        session.ledger, names, {"create", UNSHELVE, REIMAGE}
+        context.ledger, names, {"create", UNSHELVE, REIMAGE}
     ):
         if waits:
-            tasks = _to_undo(_claimed(session, operation.id), names)
-            outcome = execution.run(session, operation.id, tasks, only=names)
+            tasks = _to_undo(_claimed(context, operation.id), names)
+            outcome = execution.run(context, operation.id, tasks, only=names)
             unfinished.require_taken_back(outcome, names)
 
 
-def _go_on(session: Session, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
+def _go_on(context: EngineContext, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
     """Resume what was not overtaken by what is desired now."""
-    claimed = _claimed(session, operation)
-    tasks = unfinished.close_overtaken(session.ledger, claimed, desired)
-    outcome = execution.run(session, operation, tasks, elsewhere=True)
+    claimed = _claimed(context, operation)
+    tasks = unfinished.close_overtaken(context.ledger, claimed, desired)
+    outcome = execution.run(context, operation, tasks, elsewhere=True)
     if outcome.interrupted:
         outcome.raise_for_failure()
     return outcome.of(unfinished.unfinished(tasks))
@@ -159,11 +161,11 @@ def _marked_undoing(task: TaskRecord) -> TaskRecord:
     return replace(task, state=TaskState.UNDOING, error=why)
 
 
-def _claimed(session: Session, operation: str) -> tuple[TaskRecord, ...]:
-    _claim(session, operation)
-    return session.ledger.tasks(operation)
+def _claimed(context: EngineContext, operation: str) -> tuple[TaskRecord, ...]:
+    _claim(context, operation)
+    return context.ledger.tasks(operation)
 
 
-def _claim(session: Session, operation: str) -> None:
-    if not session.ledger.claim_operation(operation):
-        raise unfinished.running(session.ledger, operation)
+def _claim(context: EngineContext, operation: str) -> None:
+    if not context.ledger.claim_operation(operation):
+        raise unfinished.running(context.ledger, operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.steps import OFF
 from vgpumgr.model.errors import Conflict, NotFound, NotPermitted, VgpumgrError
 from vgpumgr.model.host import HostRecord
@@ -15,7 +15,7 @@ _AT_REST = frozenset({LAYOUT, LEAVE, "stop", "delete", *OF_HOSTS})
 
 
 def refusal(
-    session: Session, records: Mapping[str, HostRecord], task: TaskRecord
+    context: EngineContext, records: Mapping[str, HostRecord], task: TaskRecord
 ) -> VgpumgrError | None:
     """Why a task must not be resumed now. Undoing makes nothing run: it may."""
     if task.state is TaskState.UNDOING:
@@ -27,22 +27,22 @@ def refusal(
             why=f"{task.verb} {task.vm} would change something there",
             next=f"vgpumgr host maintenance {resting} --off",
         )
-    return _may_run(session, task) if task.verb == EVACUATE else None
+    return _may_run(context, task) if task.verb == EVACUATE else None
 
 
-def _may_run(session: Session, task: TaskRecord) -> VgpumgrError | None:
+def _may_run(context: EngineContext, task: TaskRecord) -> VgpumgrError | None:
     """A process that makes a VM run elsewhere has itself seen that it does not run there.
 
     The proof in the journal is of another moment: a host that answers again is asked.
     """
     try:
-        lost = session.ledger.host(task.peer)
+        lost = context.ledger.host(task.peer)
     except NotFound as error:
         return error
-    if session.fencing.proof(lost) is not None:
+    if context.fencing.proof(lost) is not None:
         return None
     try:
-        found = session.hosts.open(lost).domains.look(task.vm)
+        found = context.hosts.open(lost).domains.look(task.vm)
     except VgpumgrError as error:
         return NotPermitted(
             f"cannot tell whether {task.vm} runs on {lost.name}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.inventory.host_supply import LATELY_REFUSED, Left, build_fleet
+from vgpumgr.engine.inventory.host_supply import LATELY_REFUSED, ExcludedSupply, build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.session import Place
+from vgpumgr.engine.operations.engine_context import Place
 from vgpumgr.engine.planning.disk_images import resolved
 from vgpumgr.engine.planning.queue_admission import ask, beyond, settled
 from vgpumgr.engine.planning.quota_check import within_quotas
@@ -21,7 +21,10 @@ from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec, VmState
 
 
 def decide(
-    view: LedgerView, requests: Sequence[VmSpec], place: Place, left: Left = LATELY_REFUSED
+    view: LedgerView,
+    requests: Sequence[VmSpec],
+    place: Place,
+    left: ExcludedSupply = LATELY_REFUSED,
 ) -> tuple[Decision, ...]:
     """Beside what refused lately, and where that does not hold all of them, with it. Never on what
     is ``left`` out.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from vgpumgr.engine.desktops.booked_capacity import desktops_at_a_time
 from vgpumgr.engine.desktops.pool_size import conflict, served_by
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import Booking, PoolRecord
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class BookingRequest:
     """``count`` desktops of ``profile`` for ``group``, from ``start`` to before ``end``."""
 
     group: str
@@ -22,9 +22,9 @@ class Wish:
     end: float
 
 
-def serving(session: Session, group: str, profile: str) -> PoolRecord:
+def serving(context: EngineContext, group: str, profile: str) -> PoolRecord:
     """The pool that serves such a booking; NotFound says what there is instead."""
-    pools = {each.spec.name: each for each in session.ledger.pools() if not each.closing}
+    pools = {each.spec.name: each for each in context.ledger.pools() if not each.closing}
     wanted = Booking(id="", group=group, profile=profile, count=1, start=0.0, end=0.0)
     found = served_by(wanted, [each.spec for each in pools.values()])
     if found is not None:
@@ -38,31 +38,31 @@ def serving(session: Session, group: str, profile: str) -> PoolRecord:
     )
 
 
-def book(session: Session, wish: Wish) -> Booking:
+def book(context: EngineContext, request: BookingRequest) -> Booking:
     """Enter a booking; Conflict where others, or the GPUs, leave no room for it."""
-    now = session.clock.now()
-    if wish.end <= max(wish.start, now):
+    now = context.clock.now()
+    if request.end <= max(request.start, now):
         raise UsageError(
             "a booking ends after it began, and after now",
             next="write a later --to; times without an offset are by the pool's time zone",
         )
-    pool = serving(session, wish.group, wish.profile)
+    pool = serving(context, request.group, request.profile)
     made = Booking(
-        id=session.new_uuid()[:8],
-        group=wish.group,
-        profile=wish.profile,
-        count=wish.count,
-        start=wish.start,
-        end=wish.end,
+        id=context.new_uuid()[:8],
+        group=request.group,
+        profile=request.profile,
+        count=request.count,
+        start=request.start,
+        end=request.end,
     )
-    desktops = {each.vm_id for each in session.ledger.desktops() if each.vm_id}
-    room = desktops_at_a_time(session.view(), pool.spec, desktops)
-    others = [each for each in session.ledger.bookings() if each.end > now]
+    desktops = {each.vm_id for each in context.ledger.desktops() if each.vm_id}
+    room = desktops_at_a_time(context.view(), pool.spec, desktops)
+    others = [each for each in context.ledger.bookings() if each.end > now]
     if why := conflict(made, others, room):
         raise Conflict(
             f"pool {pool.name} cannot honour that booking",
             why=why,
             next=f"vgpumgr booking list; vgpumgr pool show {pool.name}",
         )
-    session.ledger.book(made, pool.spec.desktop.tenant)
+    context.ledger.book(made, pool.spec.desktop.tenant)
     return made

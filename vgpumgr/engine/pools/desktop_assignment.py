@@ -7,10 +7,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.desktops.desktop_state import taken
-from vgpumgr.engine.desktops.pool_decision import Refusal
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal
 from vgpumgr.engine.desktops.pool_decision import assign as decide
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.pools.pool_requests import read
 from vgpumgr.model.desktop import DesktopRecord, DesktopRequest, DesktopRequestRecord
 from vgpumgr.model.errors import Conflict, NotFound, NotPermitted, StaleGeneration, VgpumgrError
@@ -27,27 +27,27 @@ class Given:
     waits: str = ""
 
 
-def assign(session: Session, name: str, user: str, groups: Collection[str] = ()) -> Given:
+def assign(context: EngineContext, name: str, user: str, groups: Collection[str] = ()) -> Given:
     """Give a user a desktop, or let it wait for one; NotPermitted or Conflict: it gets none.
 
     Whoever waits already comes first.
     """
 
     def attempt() -> Given:
-        pool, reading = session.ledger.pool(name), read(session)
+        pool, reading = context.ledger.pool(name), read(context)
         mine = (each.ask.since for each in reading.asks if _asks(each, pool.id, user))
         ask = DesktopRequest(user=user, since=next(mine, reading.now), groups=frozenset(groups))
         found = decide(reading.of(pool), ask)
-        if isinstance(found, Refusal) and not found.waits:
+        if isinstance(found, AssignmentRefusal) and not found.waits:
             raise _refused(found, name)
-        if isinstance(found, Refusal):
-            session.ledger.ask_desktop(
-                DesktopRequestRecord(id=session.new_uuid(), pool=pool.id, ask=ask)
+        if isinstance(found, AssignmentRefusal):
+            context.ledger.ask_desktop(
+                DesktopRequestRecord(id=context.new_uuid(), pool=pool.id, ask=ask)
             )
             return Given(pool=name, user=user, waits=found.text)
         row = next(each for each in reading.rows if each.name == found.desktop)
         move = taken(found, pool, row, reading.now, "")
-        if move is None or not session.ledger.take_desktops([move], pool):
+        if move is None or not context.ledger.take_desktops([move], pool):
             raise StaleGeneration(
                 f"{found.desktop} was assigned to another user", next=_again(name, user)
             )
@@ -57,7 +57,7 @@ def assign(session: Session, name: str, user: str, groups: Collection[str] = ())
 
 
 def release(
-    session: Session, name: str, user: str, *, for_good: bool = False
+    context: EngineContext, name: str, user: str, *, for_good: bool = False
 ) -> tuple[DesktopRecord, ...]:
     """End a user's sessions in a pool, and its waiting; ``for_good``: what it owns, too.
 
@@ -65,7 +65,7 @@ def release(
     """
 
     def attempt() -> tuple[DesktopRecord, ...]:
-        ledger, pool, now = session.ledger, session.ledger.pool(name), session.clock.now()
+        ledger, pool, now = context.ledger, context.ledger.pool(name), context.clock.now()
         mine = [each for each in ledger.desktops() if each.pool == pool.id and _has(each, user)]
         ending = [each for each in mine if _is_on(each, user) or for_good]
         waited = ledger.end_ask(pool.id, user)
@@ -81,21 +81,21 @@ def release(
     return until_current(attempt)
 
 
-def withdraw(session: Session, name: str, user: str) -> bool:
+def withdraw(context: EngineContext, name: str, user: str) -> bool:
     """Let a user wait no more; did it wait?"""
-    return session.ledger.end_ask(session.ledger.pool(name).id, user)
+    return context.ledger.end_ask(context.ledger.pool(name).id, user)
 
 
-def desktop_of(session: Session, name: str, user: str) -> str:
+def desktop_of(context: EngineContext, name: str, user: str) -> str:
     """The desktop of a pool on which a user is; Conflict where it is on none."""
-    pool = session.ledger.pool(name)
-    for row in session.ledger.desktops():
+    pool = context.ledger.pool(name)
+    for row in context.ledger.desktops():
         if row.pool == pool.id and _is_on(row, user):
             return row.name
     raise Conflict(f"{user} has no session on a desktop of {name}", next=_again(name, user))
 
 
-def _refused(refusal: Refusal, pool: str) -> VgpumgrError:
+def _refused(refusal: AssignmentRefusal, pool: str) -> VgpumgrError:
     if refusal.code == "not-entitled":
         return NotPermitted(
             refusal.text,

@@ -11,9 +11,9 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.local_moves import closed
 from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.planning.disk_images import absent, check_disks
 from vgpumgr.engine.planning.quota_check import no_placement, within_quotas
 from vgpumgr.engine.planning.spec_changes import refuse_resting
@@ -33,7 +33,7 @@ Rows = Sequence[DesktopRecord]
 Refused = list[tuple[DesktopRecord, VgpumgrError]]
 
 
-def fit(session: Session, rows: Rows) -> tuple[Rows, Refused]:
+def fit(context: EngineContext, rows: Rows) -> tuple[Rows, Refused]:
     """Those that there is room for, and why not for the others.
 
     The last look may show what was given back since: nobody is refused by it alone.
@@ -41,20 +41,20 @@ def fit(session: Session, rows: Rows) -> tuple[Rows, Refused]:
     if not rows:
         return (), []
     refused: Refused = []
-    view = session.view()
-    sound = [row for row in rows if not _unsound(session, view, row, refused)]
+    view = context.view()
+    sound = [row for row in rows if not _unsound(context, view, row, refused)]
     if not sound:
         return (), refused
-    decided = _decided(session, view, sound)
+    decided = _decided(context, view, sound)
     if any(isinstance(each, NotPlaced) for each in decided):
-        session.refresh_all()
-        decided = _decided(session, session.view(), sound)
+        context.refresh_all()
+        decided = _decided(context, context.view(), sound)
     pairs = list(zip(sound, decided, strict=True))
     refused += [(row, no_placement([it])) for row, it in pairs if isinstance(it, NotPlaced)]
     return [row for row, it in pairs if isinstance(it, Placed)], refused
 
 
-def refusal(session: Session, reading: Reading, pool: PoolRecord) -> str:
+def refusal(context: EngineContext, reading: Reading, pool: PoolRecord) -> str:
     """Why no desktop of it can be made now, by what was seen last; empty where one can."""
     row = DesktopRecord(
         id="",
@@ -64,41 +64,43 @@ def refusal(session: Session, reading: Reading, pool: PoolRecord) -> str:
         ),
     )
     try:
-        decided = _decided(session, reading.view, [row])
+        decided = _decided(context, reading.view, [row])
     except VgpumgrError as error:
         return str(error)
     misfits = [each for each in decided if isinstance(each, NotPlaced)]
     return no_placement(misfits).why if misfits else ""
 
 
-def _unsound(session: Session, view: LedgerView, row: DesktopRecord, refused: Refused) -> bool:
+def _unsound(
+    context: EngineContext, view: LedgerView, row: DesktopRecord, refused: Refused
+) -> bool:
     """Whether its image is one that nothing is made from any more."""
     try:
-        _specs(session, view, [row])
+        _specs(context, view, [row])
     except VgpumgrError as error:
         refused.append((row, error))
         return True
     return False
 
 
-def make(session: Session, rows: Rows) -> Outcome:
+def make(context: EngineContext, rows: Rows) -> Outcome:
     """Placed anew by a fresh look at the hosts that were chosen; all of them, or NoPlacement."""
-    session.refresh({each.host for each in _placed(session, session.view(), rows)})
-    view = session.view()
-    placed = _placed(session, view, rows)
-    if missing := absent(placed, view, session.hosts, session.lanes):
+    context.refresh({each.host for each in _placed(context, context.view(), rows)})
+    view = context.view()
+    placed = _placed(context, view, rows)
+    if missing := absent(placed, view, context.hosts, context.lanes):
         view = replace(view, absent=missing)
-        placed = _placed(session, view, rows)
+        placed = _placed(context, view, rows)
     actions = tuple(map(_creation, placed))
     making = [replace(each, doing=DesktopVerb.CREATE) for each in rows]
-    return vm_apply.carry_out(session, Plan(actions=actions), view, making)
+    return vm_apply.carry_out(context, Plan(actions=actions), view, making)
 
 
-def _decided(session: Session, view: LedgerView, rows: Rows) -> list[Decision]:
+def _decided(context: EngineContext, view: LedgerView, rows: Rows) -> list[Decision]:
     theirs = {row.pool for row in rows}
-    place = placing_beside(session.place, session.ledger, session.clock.now(), but=theirs)
-    fleet, wanted = build_fleet(view), _specs(session, view, rows)
-    emptied = {gpu for each in session.ledger.logoff_moves() for gpu in each.leaves}
+    place = placing_beside(context.place, context.ledger, context.clock.now(), but=theirs)
+    fleet, wanted = build_fleet(view), _specs(context, view, rows)
+    emptied = {gpu for each in context.ledger.logoff_moves() for gpu in each.leaves}
     if emptied:  # a GPU that users leave one by one is not filled again, where there is another
         decided = within_quotas(view, place(closed(fleet, emptied), wanted))
         if all(isinstance(each, Placed) for each in decided):
@@ -106,13 +108,13 @@ def _decided(session: Session, view: LedgerView, rows: Rows) -> list[Decision]:
     return within_quotas(view, place(fleet, wanted))
 
 
-def _specs(session: Session, view: LedgerView, rows: Rows) -> list[VmSpec]:
-    pools = {each.id: each.spec for each in session.ledger.pools()}
+def _specs(context: EngineContext, view: LedgerView, rows: Rows) -> list[VmSpec]:
+    pools = {each.id: each.spec for each in context.ledger.pools()}
     return [desktop_spec(pools[row.pool], row.name, row.desktop.image, view.images) for row in rows]
 
 
-def _placed(session: Session, view: LedgerView, rows: Rows) -> list[Placed]:
-    decided = _decided(session, view, rows)
+def _placed(context: EngineContext, view: LedgerView, rows: Rows) -> list[Placed]:
+    decided = _decided(context, view, rows)
     if misfits := [each for each in decided if isinstance(each, NotPlaced)]:
         raise no_placement(misfits)
     return [each for each in decided if isinstance(each, Placed)]
@@ -128,26 +130,26 @@ def _creation(placed: Placed) -> Action:
     )
 
 
-def update(session: Session, rows: Sequence[DesktopRecord], stop: Stop) -> Outcome:
+def update(context: EngineContext, rows: Sequence[DesktopRecord], stop: Stop) -> Outcome:
     """First disks anew, from the images that the rows say; Conflict or NotFound where an image is
     no good: the desktops run on as they are.
     """
-    view = session.view()
-    disks = _disks(session, view, rows)
+    view = context.view()
+    disks = _disks(context, view, rows)
     vms = [vm for vm in view.vms if vm.id in disks]
-    unfinished.refuse_unfinished(session.ledger, vms)
+    unfinished.refuse_unfinished(context.ledger, vms)
     refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
     records = {host.name: host for host in view.hosts}
     wanted = [(vm.host, disks[vm.id]) for vm in vms]
-    check_disks(wanted, records, session.hosts, session.lanes)
-    return operation_lifecycle.begin(session, reimaging(disks, view, session.opening(), stop))
+    check_disks(wanted, records, context.hosts, context.lanes)
+    return operation_lifecycle.begin(context, reimaging(disks, view, context.opening(), stop))
 
 
 def _disks(
-    session: Session, view: LedgerView, rows: Sequence[DesktopRecord]
+    context: EngineContext, view: LedgerView, rows: Sequence[DesktopRecord]
 ) -> Mapping[str, DiskSpec]:
     """The first disk that a desktop made now would have, by the id of its VM."""
-    pools = {each.id: each.spec for each in session.ledger.pools()}
+    pools = {each.id: each.spec for each in context.ledger.pools()}
     return {
         row.vm_id: desktop_spec(pools[row.pool], row.name, row.desktop.image, view.images).disks[0]
         for row in rows
@@ -169,42 +171,42 @@ class Done:
     failed: list[str] = field(default_factory=list)
 
 
-def work(session: Session, ready: Callable[[str], bool]) -> Done:
+def work(context: EngineContext, ready: Callable[[str], bool]) -> Done:
     """Go on with all that was taken: first what gives room, then what needs it."""
     done = Done()
-    reading = read(session)
+    reading = read(context)
     rows = [each for each in reading.rows if each.doing and _free(each, reading)]
     if not rows:
         return done
     going = [each for each in rows if _goes(each, reading) and ready(each.id)]
-    _each(session, done, going, _delete)
+    _each(context, done, going, _delete)
     resting = [each for each in rows if each.doing is DesktopVerb.SHELVE and ready(each.id)]
-    _each(session, done, resting, _shelve)
+    _each(context, done, resting, _shelve)
     changing = [each for each in rows if each.doing is DesktopVerb.UPDATE and ready(each.id)]
-    _each(session, done, changing, _update)
-    _look_at(session, done)  # the last look still shows what was given back
-    reading = read(session)
+    _each(context, done, changing, _update)
+    _look_at(context, done)  # the last look still shows what was given back
+    reading = read(context)
     rows = [each for each in reading.rows if each.doing and _free(each, reading)]
     new = [each for each in rows if _is_new(each, reading) and ready(each.id)]
-    fitting, misfits = fit(session, new)
+    fitting, misfits = fit(context, new)
     for row, error in misfits:
-        _refused(session, done, row, error)
-    _each(session, done, fitting, make)
+        _refused(context, done, row, error)
+    _each(context, done, fitting, make)
     back = [
         each
         for each in rows
         if each.doing in {DesktopVerb.START, DesktopVerb.HEAL} and ready(each.id)
     ]
-    _each(session, done, back, _start)
-    _look_at(session, done)
-    _turn_back(session, done, changing)
+    _each(context, done, back, _start)
+    _look_at(context, done)
+    _turn_back(context, done, changing)
     return done
 
 
-def _look_at(session: Session, done: Done) -> None:
+def _look_at(context: EngineContext, done: Done) -> None:
     touched = {each.host for each in done.outcomes}
     if touched:
-        session.refresh(touched)
+        context.refresh(touched)
 
 
 def _free(row: DesktopRecord, reading: Reading) -> bool:
@@ -223,78 +225,83 @@ def _is_new(row: DesktopRecord, reading: Reading) -> bool:
     return row.doing is DesktopVerb.RECREATE and row.vm_id not in reading.seen.vms
 
 
-def _each(session: Session, done: Done, rows: Rows, do: Callable[[Session, Rows], Outcome]) -> None:
+def _each(
+    context: EngineContext,
+    done: Done,
+    rows: Rows,
+    do: Callable[[EngineContext, Rows], Outcome],
+) -> None:
     """All at once, or where that is refused each by itself."""
-    if not rows or session.stop.is_set():
+    if not rows or context.stop.is_set():
         return
     alone = [[each] for each in rows]
     for group in (rows, *alone) if len(rows) > 1 else alone:
         try:
-            outcome = until_current(lambda group=group: do(session, group))  # type: ignore[misc]
+            outcome = until_current(lambda group=group: do(context, group))  # type: ignore[misc]
         except _OF_ALL:
             raise
         except VgpumgrError as error:
             if len(group) == 1:
-                _refused(session, done, group[0], error)
+                _refused(context, done, group[0], error)
             continue
         done.outcomes += outcome.vms
         if group is rows:
             return
 
 
-def _refused(session: Session, done: Done, row: DesktopRecord, error: VgpumgrError) -> None:
+def _refused(context: EngineContext, done: Done, row: DesktopRecord, error: VgpumgrError) -> None:
     """A desktop that holds nothing and finds no room was never there; another fault is its own."""
     done.refused[row.name] = str(error)
     done.failed.append(row.id)
     if row.doing in {DesktopVerb.DELETE, DesktopVerb.SHELVE, DesktopVerb.UPDATE}:
         return
     done.failed.append(row.pool)  # what keeps one from being made may keep the next
-    current = next(iter(session.ledger.desktops([row.name])), None)
+    current = next(iter(context.ledger.desktops([row.name])), None)
     if current is None or current.doing is not row.doing:
         return
-    if after := _after(session, current, error):
-        session.ledger.take_desktops([after])
+    if after := _after(context, current, error):
+        context.ledger.take_desktops([after])
 
 
-def _turn_back(session: Session, done: Done, rows: Rows) -> None:
+def _turn_back(context: EngineContext, done: Done, rows: Rows) -> None:
     """Desktops that were refused another image have the one that they had."""
     errors = {each.vm: str(each.error) for each in done.outcomes if each.state in _TAKEN_BACK}
     refused = {**errors, **done.refused}
     if not any(each.name in refused for each in rows):
         return
-    reading = read(session)
+    reading = read(context)
     found = [
         not_updated(row, reading.seen, refused[row.name])
         for row in reading.rows
         if row.doing is DesktopVerb.UPDATE and row.name in refused
     ]
-    session.ledger.take_desktops(found)
+    context.ledger.take_desktops(found)
 
 
-def _after(session: Session, row: DesktopRecord, error: VgpumgrError) -> DesktopRecord | None:
+def _after(context: EngineContext, row: DesktopRecord, error: VgpumgrError) -> DesktopRecord | None:
     """What a refused start makes of the row; None: it is to be deleted still."""
-    now, why = session.clock.now(), str(error)
+    now, why = context.clock.now(), str(error)
     if row.doing not in {DesktopVerb.CREATE, DesktopVerb.RECREATE}:
         return failed(row, now, why)
-    if row.doing is DesktopVerb.RECREATE and row.vm_id in {vm.id for vm in session.ledger.vms()}:
+    if row.doing is DesktopVerb.RECREATE and row.vm_id in {vm.id for vm in context.ledger.vms()}:
         return None
     if isinstance(error, NoPlacement):
         return replace(row, closed_at=now, doing=None, why=why)
     return failed(replace(row, vm_id=""), now, why)
 
 
-def _delete(session: Session, rows: Rows) -> Outcome:
-    return vm_power.delete(session, [each.name for each in rows], keep_disks=False, force=True)
+def _delete(context: EngineContext, rows: Rows) -> Outcome:
+    return vm_power.delete(context, [each.name for each in rows], keep_disks=False, force=True)
 
 
-def _shelve(session: Session, rows: Rows) -> Outcome:
+def _shelve(context: EngineContext, rows: Rows) -> Outcome:
     stop = Stop(timeout_s=SHELVE_GRACE_S, at_last=True)
-    return vm_shelf.shelve(session, [each.name for each in rows], stop)
+    return vm_shelf.shelve(context, [each.name for each in rows], stop)
 
 
-def _update(session: Session, rows: Rows) -> Outcome:
-    return update(session, rows, Stop(timeout_s=SHELVE_GRACE_S, at_last=True))
+def _update(context: EngineContext, rows: Rows) -> Outcome:
+    return update(context, rows, Stop(timeout_s=SHELVE_GRACE_S, at_last=True))
 
 
-def _start(session: Session, rows: Rows) -> Outcome:
-    return vm_power.start(session, [each.name for each in rows])
+def _start(context: EngineContext, rows: Rows) -> Outcome:
+    return vm_power.start(context, [each.name for each in rows])

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 from vgpumgr.engine.desktops.pool_size import unmakeable
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.pools.pool_requests import refuse_image, with_image
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import Conflict, NoPlacement, QuotaExceeded
@@ -19,8 +19,8 @@ _LATER = frozenset({"desktop", "naming"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What applying a pool's file changes (``new``: all of it), a line each, and what to know."""
+class PoolChange:
+    """The changes of a pool by its file (``new``: all of it), a line each, and warnings."""
 
     pool: str
     new: bool = False
@@ -33,46 +33,48 @@ class Wish:
         return self.new or bool(self.changes)
 
 
-def plan(session: Session, spec: PoolSpec) -> Wish:
+def plan(context: EngineContext, spec: PoolSpec) -> PoolChange:
     """What :func:`put` would do; Conflict, NoPlacement or QuotaExceeded where it cannot be."""
-    before = _there(session, spec.name)
-    view = session.view()
-    _refuse(session, view, spec, before)
+    before = _there(context, spec.name)
+    view = context.view()
+    _refuse(context, view, spec, before)
     warnings = (*_beyond_quota(view, spec, spec.size.max), *_nowhere(view, spec))
     if before is None:
-        return Wish(pool=spec.name, new=True, warnings=warnings)
-    return Wish(pool=spec.name, changes=tuple(changes(before.spec, spec)), warnings=warnings)
+        return PoolChange(pool=spec.name, new=True, warnings=warnings)
+    return PoolChange(pool=spec.name, changes=tuple(changes(before.spec, spec)), warnings=warnings)
 
 
-def put(session: Session, spec: PoolSpec) -> Wish:
+def put(context: EngineContext, spec: PoolSpec) -> PoolChange:
     """Write the pool down; `serve` does the rest."""
 
-    def attempt() -> Wish:
-        wish, before = plan(session, spec), _there(session, spec.name)
-        now = session.clock.now()
+    def attempt() -> PoolChange:
+        change, before = plan(context, spec), _there(context, spec.name)
+        now = context.clock.now()
         if before is None:
-            made = PoolRecord(id=session.new_uuid(), spec=spec, created_at=now)
-            session.ledger.put_pool(made)
-        elif wish.any:
-            session.ledger.put_pool(replace(with_image(session, before, spec.image), spec=spec))
-        return wish
+            made = PoolRecord(id=context.new_uuid(), spec=spec, created_at=now)
+            context.ledger.put_pool(made)
+        elif change.any:
+            context.ledger.put_pool(replace(with_image(context, before, spec.image), spec=spec))
+        return change
 
     return until_current(attempt)
 
 
-def _there(session: Session, name: str) -> PoolRecord | None:
-    return next((each for each in session.ledger.pools() if each.name == name), None)
+def _there(context: EngineContext, name: str) -> PoolRecord | None:
+    return next((each for each in context.ledger.pools() if each.name == name), None)
 
 
-def _refuse(session: Session, view: LedgerView, spec: PoolSpec, before: PoolRecord | None) -> None:
+def _refuse(
+    context: EngineContext, view: LedgerView, spec: PoolSpec, before: PoolRecord | None
+) -> None:
     if before is not None and before.leaving:
         raise Conflict(
             f"pool {spec.name} is being deleted",
             next=f"vgpumgr pool show {spec.name}; apply it again when it is deleted",
         )
-    _refuse_names(session, view, spec, before)
+    _refuse_names(context, view, spec, before)
     if before is None or spec.image not in {before.image, before.spec.image}:
-        refuse_image(session, spec.image)
+        refuse_image(context, spec.image)
     if why := unmakeable(spec, build_fleet(view)):
         raise NoPlacement(
             f"no desktop of pool {spec.name} can ever be created", why=why, next="vgpumgr capacity"
@@ -86,9 +88,9 @@ def _refuse(session: Session, view: LedgerView, spec: PoolSpec, before: PoolReco
 
 
 def _refuse_names(
-    session: Session, view: LedgerView, spec: PoolSpec, before: PoolRecord | None
+    context: EngineContext, view: LedgerView, spec: PoolSpec, before: PoolRecord | None
 ) -> None:
-    own = {each.name for each in session.ledger.desktops() if before and each.pool == before.id}
+    own = {each.name for each in context.ledger.desktops() if before and each.pool == before.id}
     others = {vm.name for vm in view.vms} | {entry.name for entry in view.queue}
     taken = sorted(filter(spec.naming.covers, others - own))
     if taken:
@@ -97,7 +99,7 @@ def _refuse_names(
             why=f"their names would be {spec.naming}",
             next="write another pattern: names: …",
         )
-    for pool in session.ledger.pools():
+    for pool in context.ledger.pools():
         numbers = range(1, 2 * spec.size.max + 1)
         same = next(filter(pool.spec.naming.covers, map(spec.naming.name, numbers)), "")
         if pool.name != spec.name and same:

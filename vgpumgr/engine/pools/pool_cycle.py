@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from vgpumgr.engine.desktops.desktop_state import doubted, looked, taken
-from vgpumgr.engine.desktops.pool_decision import Refusal, assign, turn
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.pools import desktop_work
 from vgpumgr.engine.pools.desktop_work import Done, work
 from vgpumgr.engine.pools.pool_requests import Reading, read
@@ -31,9 +31,9 @@ Ready = Callable[[str], bool]
 
 
 @dataclass(slots=True)
-class Worked:
-    """What a turn did: rows that changed, what was refused by the desktop's name with the reason,
-    the ids that are to wait, and what is to be warned of by pool.
+class PoolCycleReport:
+    """The result of a pool's reconcile cycle: rows that changed, refusals with their reasons by the
+    desktop's name, ids of desktops that are to wait, and warnings by pool.
     """
 
     moved: list[DesktopRecord] = field(default_factory=list)
@@ -55,9 +55,9 @@ class Worked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """A pool's next turn, by user why who waits does so, and why no desktop more could be made;
-    ``refused`` is empty where one could.
+class PoolForecast:
+    """A pool's next reconcile cycle, the reasons for which users wait, and why no further desktop
+    could be created; ``refused`` is empty where one could.
     """
 
     turn: PoolDecision
@@ -65,85 +65,87 @@ class Outlook:
     refused: str = ""
 
 
-def outlook(session: Session, name: str) -> Outlook:
+def outlook(context: EngineContext, name: str) -> PoolForecast:
     """What a pool's next turn would do by what was seen last; nothing is changed."""
-    pool, reading = session.ledger.pool(name), read(session)
+    pool, reading = context.ledger.pool(name), read(context)
     view = reading.of(pool, reading.startable(pool))
     found = turn(view)
     given = {each.user: each.desktop for each in found.actions if each.do is DesktopVerb.ASSIGN}
     waits = {ask.user: _words(ask, view, given) for ask in view.asks}
-    refused = "" if view.startable else desktop_work.refusal(session, reading, pool)
-    return Outlook(turn=found, waits=waits, refused=refused)
+    refused = "" if view.startable else desktop_work.refusal(context, reading, pool)
+    return PoolForecast(turn=found, waits=waits, refused=refused)
 
 
 def _words(ask: DesktopRequest, view: PoolView, given: Mapping[str, str]) -> str:
     if ask.user in given:
         return f"gets {given[ask.user]} in the next reconcile cycle"
     found = assign(view, ask)
-    return found.text if isinstance(found, Refusal) else f"gets {found.desktop} soon"
+    return found.text if isinstance(found, AssignmentRefusal) else f"gets {found.desktop} soon"
 
 
-def step(session: Session, ready: Ready = lambda _: True) -> Worked:
+def step(context: EngineContext, ready: Ready = lambda _: True) -> PoolCycleReport:
     """One turn. What is not ``ready`` waits for a later one."""
-    worked = Worked()
-    if session.ledger.frozen() is not None:
+    worked = PoolCycleReport()
+    if context.ledger.frozen() is not None:
         return worked
     for _ in range(MOST_PASSES):
-        if session.stop.is_set() or not session.ledger.pools():
+        if context.stop.is_set() or not context.ledger.pools():
             break
-        if not _pass(session, worked, ready):
+        if not _pass(context, worked, ready):
             break
     return worked
 
 
-def _pass(session: Session, worked: Worked, ready: Ready) -> bool:
+def _pass(context: EngineContext, worked: PoolCycleReport, ready: Ready) -> bool:
     """Was anything done that the next pass may build on?"""
 
     def still(id_: str) -> bool:
         return id_ not in worked.failed and ready(id_)
 
-    moved = [*_look(session), *_decide(session, worked, still)]
+    moved = [*_look(context), *_decide(context, worked, still)]
     worked.moved += moved
-    done = work(session, still)
+    done = work(context, still)
     worked.take_in(done)
     return bool(moved or done.outcomes or done.refused)
 
 
-def _look(session: Session) -> tuple[DesktopRecord, ...]:
+def _look(context: EngineContext) -> tuple[DesktopRecord, ...]:
     """Rows follow their VMs; nothing is said to have failed that was not asked twice."""
-    reading = read(session)
+    reading = read(context)
     doubts = doubted(reading.rows, reading.seen) & {each.name for each in reading.view.hosts}
     if doubts:
-        session.refresh(doubts)
+        context.refresh(doubts)
         busy = reading.busy
-        reading = read(session)
+        reading = read(context)
         reading = replace(reading, busy=busy | reading.busy)
     found = looked(reading.rows, reading.seen)
-    return session.ledger.take_desktops(found) if found else ()
+    return context.ledger.take_desktops(found) if found else ()
 
 
-def _decide(session: Session, worked: Worked, ready: Ready) -> Iterable[DesktopRecord]:
+def _decide(
+    context: EngineContext, worked: PoolCycleReport, ready: Ready
+) -> Iterable[DesktopRecord]:
     """Pool by pool, the most important first: each finds what the others left."""
-    reading = read(session)
+    reading = read(context)
     for pool in sorted(reading.pools, key=lambda each: (-each.spec.priority, each.name)):
-        reading = replace(reading, rows=session.ledger.desktops())
+        reading = replace(reading, rows=context.ledger.desktops())
         found = turn(reading.of(pool, reading.startable(pool)))
         worked.warnings[pool.name] = found.warnings
-        _end_asks(session, pool, reading)
+        _end_asks(context, pool, reading)
         actions = [each for each in found.actions if _may(each, pool, reading, ready)]
         try:
-            yield from _take(session, pool, found, actions, reading)
+            yield from _take(context, pool, found, actions, reading)
         except StaleGeneration:
             continue  # somebody else was faster: it has another turn
 
 
-def _end_asks(session: Session, pool: PoolRecord, reading: Reading) -> None:
+def _end_asks(context: EngineContext, pool: PoolRecord, reading: Reading) -> None:
     """Who can get none, however long it waits, waits no more."""
     view = reading.of(pool)
     for ask in view.asks:
         found = assign(view, ask)
-        if isinstance(found, Refusal) and not found.waits:
-            session.ledger.end_ask(pool.id, ask.user)
+        if isinstance(found, AssignmentRefusal) and not found.waits:
+            context.ledger.end_ask(pool.id, ask.user)
 
 
 def _may(action: PoolAction, pool: PoolRecord, reading: Reading, ready: Ready) -> bool:
@@ -152,19 +154,19 @@ def _may(action: PoolAction, pool: PoolRecord, reading: Reading, ready: Ready) -
 
 
 def _take(
-    session: Session,
+    context: EngineContext,
     pool: PoolRecord,
     found: PoolDecision,
     actions: Iterable[PoolAction],
     reading: Reading,
 ) -> Iterable[DesktopRecord]:
     """Users first: whoever else gives desktops of the pool away meanwhile, it is one of the two."""
-    ledger, rows = session.ledger, {each.name: each for each in reading.rows}
+    ledger, rows = context.ledger, {each.name: each for each in reading.rows}
     now = reading.now
     moves = {
         each: move
         for each in actions
-        if (move := taken(each, pool, rows.get(each.desktop), now, session.new_uuid()))
+        if (move := taken(each, pool, rows.get(each.desktop), now, context.new_uuid()))
     }
     given = [move for each, move in moves.items() if each.do is DesktopVerb.ASSIGN]
     if given:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vgpumgr.engine.desktops.booked_capacity import Kept
-from vgpumgr.engine.desktops.desktop_state import Room, Seen, desktop_spec, view_of
+from vgpumgr.engine.desktops.desktop_state import DesktopReading, Room, desktop_spec, view_of
 from vgpumgr.engine.desktops.pool_size import withheld
 from vgpumgr.engine.images.image_import import find
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.planning.disk_images import lies_nowhere
 from vgpumgr.model.desktop import (
     Booking,
@@ -47,9 +47,9 @@ class Reading:
     now: float
 
     @cached_property
-    def seen(self) -> Seen:
+    def seen(self) -> DesktopReading:
         """The fleet as desktops are held against it."""
-        return Seen(self.view, self.busy, self.now)
+        return DesktopReading(self.view, self.busy, self.now)
 
     def pool_of(self, row: DesktopRecord) -> PoolRecord:
         """The pool of a desktop."""
@@ -97,18 +97,18 @@ class Reading:
             return replace(pool.desktop, name=name, disks=())
 
 
-def read(session: Session) -> Reading:
+def read(context: EngineContext) -> Reading:
     """Read it."""
-    ledger = session.ledger
+    ledger = context.ledger
     busy = unfinished.worked_on(ledger)
     return Reading(
         pools=ledger.pools(),
         rows=ledger.desktops(),
         asks=ledger.pool_asks(),
         bookings=ledger.bookings(),
-        view=session.view(),
+        view=context.view(),
         busy=busy,
-        now=session.clock.now(),
+        now=context.clock.now(),
     )
 
 
@@ -122,10 +122,10 @@ def unknown_desktop(pool: str, user: str) -> Conflict:
     return Conflict(f"{user} has no desktop of {pool}", next=f"vgpumgr pool show {pool}")
 
 
-def refuse_desktops(session: Session, names: Collection[str]) -> None:
+def refuse_desktops(context: EngineContext, names: Collection[str]) -> None:
     """Conflict for a VM that is a desktop of a pool; nothing but the pool takes it away."""
-    for row in session.ledger.desktops(sorted(names)) if names else ():
-        pool = next(each.name for each in session.ledger.pools() if each.id == row.pool)
+    for row in context.ledger.desktops(sorted(names)) if names else ():
+        pool = next(each.name for each in context.ledger.pools() if each.id == row.pool)
         user = user_of(row)
         raise Conflict(
             f"{row.name} is a desktop of pool {pool}",
@@ -136,10 +136,10 @@ def refuse_desktops(session: Session, names: Collection[str]) -> None:
         )
 
 
-def refuse_names(session: Session, names: Collection[str]) -> None:
+def refuse_names(context: EngineContext, names: Collection[str]) -> None:
     """Conflict for a VM that is a desktop, or is called as a pool calls its desktops."""
-    refuse_desktops(session, names)
-    for pool in session.ledger.pools():
+    refuse_desktops(context, names)
+    for pool in context.ledger.pools():
         taken = sorted(filter(pool.spec.naming.covers, names))
         if taken:
             raise Conflict(
@@ -153,7 +153,7 @@ _COMING = frozenset({RolloutPhase.CANARY, RolloutPhase.ROLLING})
 
 
 def scale(
-    session: Session,
+    context: EngineContext,
     name: str,
     *,
     least: int | None = None,
@@ -177,10 +177,10 @@ def scale(
             )
         return replace(pool, spec=replace(pool.spec, size=size))
 
-    return _write(session, name, changed)
+    return _write(context, name, changed)
 
 
-def drain(session: Session, name: str, *, on: bool) -> PoolRecord:
+def drain(context: EngineContext, name: str, *, on: bool) -> PoolRecord:
     """Empty a pool as its users log off, or fill it again."""
 
     def changed(pool: PoolRecord) -> PoolRecord:
@@ -188,14 +188,14 @@ def drain(session: Session, name: str, *, on: bool) -> PoolRecord:
             raise Conflict(f"pool {name} is being deleted", next=f"vgpumgr pool show {name}")
         return replace(pool, closing=on or pool.leaving)
 
-    return _write(session, name, changed)
+    return _write(context, name, changed)
 
 
-def leave(session: Session, name: str) -> PoolRecord:
+def leave(context: EngineContext, name: str) -> PoolRecord:
     """Delete a pool with its desktops; Conflict while one is somebody's."""
 
     def changed(pool: PoolRecord) -> PoolRecord:
-        rows = [each for each in session.ledger.desktops() if each.pool == pool.id]
+        rows = [each for each in context.ledger.desktops() if each.pool == pool.id]
         used = [each for each in rows if each.desktop.used]
         if used:
             users = sorted({user_of(each) for each in used})
@@ -205,36 +205,36 @@ def leave(session: Session, name: str) -> PoolRecord:
                 next=f"vgpumgr pool drain {name}, then vgpumgr pool delete {name} "
                 "when they have logged off",
             )
-        gone = None if rows else session.clock.now()
+        gone = None if rows else context.clock.now()
         return replace(pool, closing=True, leaving=True, closed_at=gone)
 
-    return _write(session, name, changed)
+    return _write(context, name, changed)
 
 
-def push_image(session: Session, name: str, image: str) -> PoolRecord:
+def push_image(context: EngineContext, name: str, image: str) -> PoolRecord:
     """Let a new image come: a canary first, then step by step."""
 
     def changed(pool: PoolRecord) -> PoolRecord:
-        after = with_image(session, pool, image, again=True)
+        after = with_image(context, pool, image, again=True)
         had = {pool.image, pool.spec.image, pool.rollout.previous if pool.rollout else ""}
         if image not in had:
-            _require_somewhere(session, pool, image)
+            _require_somewhere(context, pool, image)
         return after
 
-    return _write(session, name, changed)
+    return _write(context, name, changed)
 
 
-def _require_somewhere(session: Session, pool: PoolRecord, reference: str) -> None:
+def _require_somewhere(context: EngineContext, pool: PoolRecord, reference: str) -> None:
     """NotFound for an image that lies on no host, unless one could not be asked."""
-    known = next((each for each in session.ledger.images() if each.reference == reference), None)
+    known = next((each for each in context.ledger.images() if each.reference == reference), None)
     disk = pool.spec.desktop.disks[0]
-    hosts = [each for each in session.ledger.hosts() if each.facts is not None]
+    hosts = [each for each in context.ledger.hosts() if each.facts is not None]
     if known is not None:
         somewhere = any(disk.pool in known.pools(host.name) for host in hosts)
         volume = known.volume
     else:
         volume = f"{reference}.qcow2"
-        somewhere = not lies_nowhere(disk.pool, volume, hosts, session.hosts, session.lanes)
+        somewhere = not lies_nowhere(disk.pool, volume, hosts, context.hosts, context.lanes)
     if not somewhere:
         raise NotFound(
             f"image {reference} is on no host",
@@ -245,16 +245,16 @@ def _require_somewhere(session: Session, pool: PoolRecord, reference: str) -> No
 
 
 def with_image(
-    session: Session, pool: PoolRecord, image: str, *, again: bool = False
+    context: EngineContext, pool: PoolRecord, image: str, *, again: bool = False
 ) -> PoolRecord:
     """The pool with a new image on its way; the one before takes back one that is coming.
 
     The image that it has already changes nothing; with ``again`` one that was stopped is tried
     once more. A pool without desktops just has it: there is none to try it on.
     """
-    if not any(each.pool == pool.id for each in session.ledger.desktops()):
+    if not any(each.pool == pool.id for each in context.ledger.desktops()):
         if image != pool.image:
-            refuse_image(session, image)
+            refuse_image(context, image)
         return replace(pool, spec=replace(pool.spec, image=image), rollout=None)
     rollout = pool.rollout
     coming = rollout is not None and rollout.phase in _COMING
@@ -265,7 +265,7 @@ def with_image(
     stopped = again and rollout is not None and not coming and image == rollout.image
     if image == pool.image or (image == pool.spec.image and not stopped):
         return asked
-    if rollout is not None and (coming or _lingers(session, pool, rollout)):
+    if rollout is not None and (coming or _lingers(context, pool, rollout)):
         raise Conflict(
             f"{rollout.image} is still "
             f"{'being rolled out to' if coming else 'being rolled back from'} "
@@ -275,37 +275,39 @@ def with_image(
             if coming
             else f"vgpumgr pool show {pool.name}; push again when it is rolled back",
         )
-    refuse_image(session, image)
-    now = session.clock.now()
+    refuse_image(context, image)
+    now = context.clock.now()
     return replace(asked, rollout=Rollout(image=image, previous=pool.image, since=now))
 
 
-def refuse_image(session: Session, reference: str) -> None:
+def refuse_image(context: EngineContext, reference: str) -> None:
     """NotFound for a version that an image does not have, Conflict for one that is retired.
 
     Where no image has that name, it is the name of a volume on the hosts.
     """
-    images = session.ledger.images()
+    images = context.ledger.images()
     if not any(reference.startswith(f"{each.name}@") for each in images):
         return
     if find(images, reference).retired_at is not None:
         raise Conflict(f"image {reference} is retired", next="vgpumgr image list")
 
 
-def _lingers(session: Session, pool: PoolRecord, rollout: Rollout) -> bool:
+def _lingers(context: EngineContext, pool: PoolRecord, rollout: Rollout) -> bool:
     """Are there desktops of an image that is being rolled back?"""
     return rollout.phase is RolloutPhase.BACK and any(
         each.pool == pool.id and each.desktop.image == rollout.image
-        for each in session.ledger.desktops()
+        for each in context.ledger.desktops()
     )
 
 
-def _write(session: Session, name: str, changed: Callable[[PoolRecord], PoolRecord]) -> PoolRecord:
+def _write(
+    context: EngineContext, name: str, changed: Callable[[PoolRecord], PoolRecord]
+) -> PoolRecord:
     def attempt() -> PoolRecord:
-        before = session.ledger.pool(name)
+        before = context.ledger.pool(name)
         after = changed(before)
         if after != before:
-            session.ledger.put_pool(after)
+            context.ledger.put_pool(after)
         return after
 
     return until_current(attempt)

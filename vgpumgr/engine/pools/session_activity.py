@@ -5,43 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.console_ticket import TicketState
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.desktop import DesktopSession as Sitting
 
 
-def heartbeat(session: Session, desktop: str, user: str) -> None:
+def heartbeat(context: EngineContext, desktop: str, user: str) -> None:
     """The user is there: its session is in use now. Nothing where it has none on this desktop."""
-    now = session.clock.now()
-    _note(session, desktop, user, lambda it: replace(it, active=now, disconnected=None))
+    now = context.clock.now()
+    _note(context, desktop, user, lambda it: replace(it, active=now, disconnected=None))
 
 
-def part(session: Session, desktop: str, user: str) -> None:
+def part(context: EngineContext, desktop: str, user: str) -> None:
     """Nobody looks at the user's desktop any more: its disconnect_timeout begins."""
-    now = session.clock.now()
-    _note(session, desktop, user, lambda it: _away(it, now))
+    now = context.clock.now()
+    _note(context, desktop, user, lambda it: _away(it, now))
 
 
-def logged_in(session: Session, desktop: str, user: str, count: int) -> None:
+def logged_in(context: EngineContext, desktop: str, user: str, count: int) -> None:
     """So many are logged in, the guest says: its session is in use; or, where it was before, it is
     no more. That somebody is logged in does not say that a session whose viewer left is looked at.
     """
-    now = session.clock.now()
+    now = context.clock.now()
 
     def changed(it: Sitting) -> Sitting:
         if count:
             return replace(it, active=now) if it.disconnected is None else it
         return _away(it, now) if it.watched else it
 
-    _note(session, desktop, user, changed)
+    _note(context, desktop, user, changed)
 
 
-def to_ask(session: Session, host: str) -> list[DesktopRecord]:
+def to_ask(context: EngineContext, host: str) -> list[DesktopRecord]:
     """The desktops of a host whose agents know best whether somebody is there: one has a session,
     and no viewer that goes through us.
     """
-    ledger = session.ledger
+    ledger = context.ledger
     heard = {vm.name: vm.id for vm in ledger.vms(host) if vm.spec.agent}
     if not heard:
         return []
@@ -61,12 +61,14 @@ def _away(it: Sitting, now: float) -> Sitting:
     return it if it.disconnected is not None else replace(it, disconnected=now)
 
 
-def _note(session: Session, desktop: str, user: str, change: Callable[[Sitting], Sitting]) -> None:
-    for row in session.ledger.desktops([desktop]):
+def _note(
+    context: EngineContext, desktop: str, user: str, change: Callable[[Sitting], Sitting]
+) -> None:
+    for row in context.ledger.desktops([desktop]):
         there = row.desktop.session
         if there is None or there.user != user:
             continue
         noted = change(there)
         if noted != there:
             moved = replace(row, desktop=replace(row.desktop, session=noted))
-            session.ledger.take_desktops([moved])
+            context.ledger.take_desktops([moved])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from vgpumgr.engine.capacity.refusal_explanation import explained, queued, said
 from vgpumgr.engine.desktops.booked_capacity import placing_beside
-from vgpumgr.engine.operations.session import Session
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.planning.vm_plan import make_plan
 from vgpumgr.engine.queue.queue_cycle import outlook
 from vgpumgr.engine.vms.vm_apply import require_afters
@@ -16,24 +16,24 @@ from vgpumgr.model.vm import VmSpec
 
 
 def explain(
-    session: Session, desired: Sequence[VmSpec], names: Collection[str] = ()
+    context: EngineContext, desired: Sequence[VmSpec], names: Collection[str] = ()
 ) -> tuple[Explanation, ...]:
     """What ``plan`` says of these VMs (or of those of such names), by what was seen last."""
-    require_afters(session, desired)
-    place = placing_beside(session.place, session.ledger, session.clock.now())
-    view = session.view()
+    require_afters(context, desired)
+    place = placing_beside(context.place, context.ledger, context.clock.now())
+    view = context.view()
     planned = make_plan(view, desired, place)
     found = {each.vm: each for each in explained(view, planned, names)}
     waits = [each.vm.name for each in planned.waiting if not each.new and each.vm.name in found]
     if waits:  # serve decides about these, not this file
-        turn = outlook(session)
+        turn = outlook(context)
         found |= {name: queued(view, turn, name) for name in waits}
     return tuple(found[spec.name] for spec in desired if spec.name in found)
 
 
-def explain_one(session: Session, name: str) -> Explanation:
+def explain_one(context: EngineContext, name: str) -> Explanation:
     """Why a VM waits in the queue; of any other, what was said when it was asked for last."""
-    waiting = (each for each in session.ledger.queue([name]) if each.name == name)
+    waiting = (each for each in context.ledger.queue([name]) if each.name == name)
     if any(each.state is QueueState.WAITING for each in waiting):
-        return queued(session.view(), outlook(session), name)
-    return said(session.ledger, name)
+        return queued(context.view(), outlook(context), name)
+    return said(context.ledger, name)

@@ -8,9 +8,9 @@ from functools import partial
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.planning.queue_admission import beyond
 from vgpumgr.engine.queue.queue_decision import ended
 from vgpumgr.engine.queue.queue_starts import Ready, decided, looked_at, start
@@ -32,25 +32,28 @@ SPOT_GRACE_S = 60.0
 
 
 def shelve(
-    session: Session, view: LedgerView, vms: Sequence[VmRecord], moves: Sequence[QueueMoved]
+    context: EngineContext,
+    view: LedgerView,
+    vms: Sequence[VmRecord],
+    moves: Sequence[QueueMoved],
 ) -> Outcome:
     """Stop them, give back what they hold, and see that it is."""
     stop = Stop(timeout_s=SPOT_GRACE_S, at_last=True)
-    start = shelving(vms, view, session.opening(), stop, kind="queue", moves=moves)
-    outcome = operation_lifecycle.begin(session, start)
-    session.refresh({vm.host for vm in vms})  # the last look still shows what was given back
+    start = shelving(vms, view, context.opening(), stop, kind="queue", moves=moves)
+    outcome = operation_lifecycle.begin(context, start)
+    context.refresh({vm.host for vm in vms})  # the last look still shows what was given back
     return outcome
 
 
-def end(session: Session) -> tuple[tuple[str, ...], Outcome]:
+def end(context: EngineContext) -> tuple[tuple[str, ...], Outcome]:
     """Whoever was off when seen last, and is so when asked once more."""
-    seen = ended(session.view(), unfinished.worked_on(session.ledger))
+    seen = ended(context.view(), unfinished.worked_on(context.ledger))
     if not seen:
         return (), Outcome()
-    fresh = session.refresh({vm.host for _, vm in seen}).facts
-    view = session.view()
+    fresh = context.refresh({vm.host for _, vm in seen}).facts
+    view = context.view()
     before = {entry.id for entry, _ in seen}
-    still = ended(view, unfinished.worked_on(session.ledger))
+    still = ended(view, unfinished.worked_on(context.ledger))
     off = [(entry, vm) for entry, vm in still if entry.id in before and vm.host in fresh]
     moves = [
         QueueMoved(
@@ -63,14 +66,14 @@ def end(session: Session) -> tuple[tuple[str, ...], Outcome]:
     ]
     if not off:
         return (), Outcome()
-    return tuple(vm.name for _, vm in off), shelve(session, view, [vm for _, vm in off], moves)
+    return tuple(vm.name for _, vm in off), shelve(context, view, [vm for _, vm in off], moves)
 
 
 def make_room(
-    session: Session, ready: Ready, kept: Sequence[RoomReservation]
+    context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]
 ) -> tuple[dict[str, str], Outcome]:
     """Stop the spot VMs that others need the room of; these start when it is theirs."""
-    view, turn = looked_at(session, ready, kept)
+    view, turn = looked_at(context, ready, kept)
     victims = {name: each.waiting.vm.name for each in turn.starts for name in each.preempts}
     vms = [vm for vm in view.vms if vm.name in victims]
     entries = {each.vm_id: each for each in view.queue}
@@ -84,7 +87,7 @@ def make_room(
         )
         for vm in vms
     ]
-    return victims, shelve(session, view, vms, moves) if vms else Outcome()
+    return victims, shelve(context, view, vms, moves) if vms else Outcome()
 
 
 # What started may let others start; the rest has another turn.
@@ -92,10 +95,10 @@ MOST_PASSES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worked:
-    """What a turn did. ``preempted`` maps VMs to whom they make room for; ``refused`` says of VMs
-    that were to start why they wait on, ``failed`` are their entries. ``kept`` is the room that is
-    kept for those who wait longest: the next turn is told.
+class QueueCycleReport:
+    """The result of a queue's cycle. ``preempted`` maps spot VMs to the VMs that get their places;
+    ``refused`` has the reasons why VMs wait on that were to start, ``failed`` are their entries.
+    ``kept`` is capacity reserved for the VMs that wait longest, which the next cycle is told.
     """
 
     ended: tuple[str, ...] = ()
@@ -112,10 +115,10 @@ class Worked:
         return bool(self.outcomes)
 
 
-def outlook(session: Session) -> QueueDecision:
+def outlook(context: EngineContext) -> QueueDecision:
     """What a turn would do by what was seen last; nothing is looked at, nothing changed."""
-    view = session.view()
-    turn = decided(session, view, lambda _: True, ())
+    view = context.view()
+    turn = decided(context, view, lambda _: True, ())
     never = beyond(view, (each.waiting.vm for each in turn.waits if each.why is WaitReason.ROOM))
     return replace(turn, waits=tuple(_never(each, never) for each in turn.waits))
 
@@ -131,32 +134,32 @@ def _never(wait: Wait, never: Mapping[str, NotPlaced]) -> Wait:
 
 
 def step(
-    session: Session, ready: Ready = lambda _: True, kept: Sequence[RoomReservation] = ()
-) -> Worked:
+    context: EngineContext, ready: Ready = lambda _: True, kept: Sequence[RoomReservation] = ()
+) -> QueueCycleReport:
     """One turn. Entries (by id) that are not ``ready`` wait for a later one; ``kept`` is the room
     that the turn before kept.
     """
-    if session.ledger.frozen() is not None or not session.ledger.queue():
-        return Worked()
-    gone, ends = until_current(partial(end, session))
-    preempted, stops = until_current(partial(make_room, session, ready, kept))
+    if context.ledger.frozen() is not None or not context.ledger.queue():
+        return QueueCycleReport()
+    gone, ends = until_current(partial(end, context))
+    preempted, stops = until_current(partial(make_room, context, ready, kept))
     outcomes = [*ends.vms, *stops.vms]
     started: list[str] = []
     refused: dict[str, str] = {}
     for _ in range(MOST_PASSES):
         still = partial(_still, ready, refused)
-        found = until_current(partial(start, session, still, kept))
+        found = until_current(partial(start, context, still, kept))
         kept = found.kept
         refused |= found.refused
         outcomes += found.outcome.vms
         started += [each.vm for each in found.outcome.done]
         if not found.outcome.vms:
             break
-    return Worked(
+    return QueueCycleReport(
         ended=gone,
         preempted=preempted,
         started=tuple(started),
-        refused=_told(session, refused),
+        refused=_told(context, refused),
         failed=tuple(refused),
         outcomes=tuple(outcomes),
         kept=tuple(kept),
@@ -167,9 +170,9 @@ def _still(ready: Ready, refused: Mapping[str, str], entry: str) -> bool:
     return entry not in refused and ready(entry)
 
 
-def _told(session: Session, refused: Mapping[str, str]) -> dict[str, str]:
+def _told(context: EngineContext, refused: Mapping[str, str]) -> dict[str, str]:
     """Written down where it is not what it was before; by the VM's name."""
-    waiting = [each for each in session.ledger.queue() if each.id in refused]
+    waiting = [each for each in context.ledger.queue() if each.id in refused]
     state = QueueState.WAITING
     moves = [
         QueueMoved(entry=each.id, before=state, state=state, why=refused[each.id])
@@ -178,7 +181,7 @@ def _told(session: Session, refused: Mapping[str, str]) -> dict[str, str]:
     ]
     if moves:
         try:
-            session.ledger.move_queue(moves)
+            context.ledger.move_queue(moves)
         except StaleGeneration:
             return {}  # cancelled meanwhile: nobody asks any more
     return {each.name: refused[each.id] for each in waiting}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from vgpumgr.engine.inventory.fleet_without import fleet_without, lifted
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.planning.vm_plan import reached
-from vgpumgr.engine.reservation.shelf_reservations import wish
+from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Assignment, Placed
@@ -161,7 +161,7 @@ def _waiting(view: LedgerView, vms: dict[str, VmRecord]) -> Iterator[WaitingVm]:
             yield WaitingVm(vm=each.vm, since=each.since, terms=each.terms)
         elif shelved.state is VmState.SHELVED:
             terms = shelved.spec.queue or each.terms
-            yield WaitingVm(vm=wish(shelved), since=each.since, terms=terms)
+            yield WaitingVm(vm=unshelve_request(shelved), since=each.since, terms=terms)
 
 
 def _running(

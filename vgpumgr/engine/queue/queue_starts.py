@@ -9,8 +9,8 @@ from itertools import chain
 from vgpumgr.engine.desktops.booked_capacity import Bookings, booked_desktops
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.planning.disk_images import absent
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.queue.queue_decision import decide
@@ -38,40 +38,40 @@ Ready = Callable[[str], bool]
 
 
 def looked_at(
-    session: Session, ready: Ready, kept: Sequence[RoomReservation]
+    context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]
 ) -> tuple[LedgerView, QueueDecision]:
     """The decision by a fresh look at the hosts it is about; nothing where it changes with it."""
-    first = decided(session, session.view(), ready, kept)
+    first = decided(context, context.view(), ready, kept)
     hosts = {each.placed.host for each in first.starts}
     if not hosts:
-        return session.view(), first
-    observed = session.refresh(hosts)
-    view = session.view()
-    again = decided(session, view, ready, kept)
+        return context.view(), first
+    observed = context.refresh(hosts)
+    view = context.view()
+    again = decided(context, view, ready, kept)
     starting = [each.placed for each in again.starts]
-    if missing := absent(starting, view, session.hosts, session.lanes):
+    if missing := absent(starting, view, context.hosts, context.lanes):
         view = replace(view, absent=missing)
-        again = decided(session, view, ready, kept)
+        again = decided(context, view, ready, kept)
     fresh = tuple(each for each in again.starts if each.placed.host in observed.facts)
     return view, replace(again, starts=fresh)
 
 
 def decided(
-    session: Session, view: LedgerView, ready: Ready, kept: Sequence[RoomReservation]
+    context: EngineContext, view: LedgerView, ready: Ready, kept: Sequence[RoomReservation]
 ) -> QueueDecision:
     """What a turn would do by this reading of the ledger; ``kept`` is as for ``turn``."""
     queue = tuple(each for each in view.queue if each.state is QueueState.RUNNING or ready(each.id))
     view = replace(view, queue=queue)
-    now = session.clock.now()
+    now = context.clock.now()
 
     def placer(fleet: Fleet) -> Placer:
-        if session.policy is not PlacementPolicy.LEAST_FRAGMENTATION:
-            return Placer(fleet, session.policy)
-        found = session.expected.outlook(session.ledger, now, fleet)
-        return Placer(fleet, session.policy, mix=found.mix, plan=found.plan)
+        if context.policy is not PlacementPolicy.LEAST_FRAGMENTATION:
+            return Placer(fleet, context.policy)
+        found = context.expected.outlook(context.ledger, now, fleet)
+        return Placer(fleet, context.policy, mix=found.mix, plan=found.plan)
 
-    booked = booked_desktops(session.ledger, now)
-    ended, bookings = _have_ended(session, queue), Bookings(session.ledger, now)
+    booked = booked_desktops(context.ledger, now)
+    ended, bookings = _have_ended(context, queue), Bookings(context.ledger, now)
     held: list[Wait] = []
     while True:
         found = decide(view, ended, placer, now, kept, booked)
@@ -108,12 +108,12 @@ def _with(found: QueueDecision, held: Sequence[Wait]) -> QueueDecision:
     return replace(found, waits=tuple(waits)) if held else found
 
 
-def _have_ended(session: Session, queue: Collection[QueueEntry]) -> frozenset[str]:
+def _have_ended(context: EngineContext, queue: Collection[QueueEntry]) -> frozenset[str]:
     """Of the VMs that others wait for: those whose last stay in the queue came to its end."""
     names = frozenset(chain.from_iterable(each.terms.after for each in queue))
     if not names:
         return frozenset()
-    last = {each.name: each for each in sorted(session.ledger.queue(names), key=_closed)}
+    last = {each.name: each for each in sorted(context.ledger.queue(names), key=_closed)}
     return frozenset(n for n, each in last.items() if each.state is QueueState.ENDED and n in names)
 
 
@@ -137,25 +137,25 @@ class Started:
     kept: tuple[RoomReservation, ...] = ()
 
 
-def start(session: Session, ready: Ready, kept: Sequence[RoomReservation]) -> Started:
+def start(context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]) -> Started:
     """Those that need nobody to be stopped: new ones, or where there are none, shelved ones.
 
     One that is refused before anything is done keeps nobody else from it.
     """
-    view, turn = looked_at(session, ready, kept)
+    view, turn = looked_at(context, ready, kept)
     known = {vm.name for vm in view.vms}
     chosen = [each for each in turn.starts if not each.preempts]
     new = [each for each in chosen if each.waiting.vm.name not in known]
     work = _make if new else _unshelve
-    found = _each(session, view, new or chosen, work) if chosen else Started()
+    found = _each(context, view, new or chosen, work) if chosen else Started()
     return replace(found, kept=turn.reservations)
 
 
 def _each(
-    session: Session,
+    context: EngineContext,
     view: LedgerView,
     chosen: Sequence[QueueStart],
-    work: Callable[[Session, LedgerView, Sequence[QueueStart]], Outcome],
+    work: Callable[[EngineContext, LedgerView, Sequence[QueueStart]], Outcome],
 ) -> Started:
     """All at once, or where that is refused the first that can; the rest has another turn."""
     entries = {each.name: each for each in view.queue}
@@ -163,7 +163,7 @@ def _each(
     refused: dict[str, str] = {}
     for group in (chosen, *groups) if len(groups) > 1 else groups:
         try:
-            outcome = work(session, view, group)
+            outcome = work(context, view, group)
         except _OF_ALL:
             raise
         except VgpumgrError as error:
@@ -194,8 +194,8 @@ def _taken_back(outcome: Outcome, entries: dict[str, QueueEntry]) -> dict[str, s
     }
 
 
-def _make(session: Session, view: LedgerView, new: Sequence[QueueStart]) -> Outcome:
-    return vm_apply.carry_out(session, Plan(actions=tuple(map(_creation, new))), view)
+def _make(context: EngineContext, view: LedgerView, new: Sequence[QueueStart]) -> Outcome:
+    return vm_apply.carry_out(context, Plan(actions=tuple(map(_creation, new))), view)
 
 
 def _creation(start: QueueStart) -> Action:
@@ -209,7 +209,7 @@ def _creation(start: QueueStart) -> Action:
     )
 
 
-def _unshelve(session: Session, view: LedgerView, back: Sequence[QueueStart]) -> Outcome:
+def _unshelve(context: EngineContext, view: LedgerView, back: Sequence[QueueStart]) -> Outcome:
     placed = {each.waiting.vm.name: each.placed for each in back}
     vms = [vm for vm in view.vms if vm.name in placed and vm.state is VmState.SHELVED]
     entries = {each.vm_id: each for each in view.queue}
@@ -223,6 +223,6 @@ def _unshelve(session: Session, view: LedgerView, back: Sequence[QueueStart]) ->
         for vm in vms
     ]
     start = unshelving(
-        {vm.id: placed[vm.name] for vm in vms}, view, session.opening(), kind="queue", moves=moves
+        {vm.id: placed[vm.name] for vm in vms}, view, context.opening(), kind="queue", moves=moves
     )
-    return operation_lifecycle.begin(session, start)
+    return operation_lifecycle.begin(context, start)

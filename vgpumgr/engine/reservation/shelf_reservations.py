@@ -32,7 +32,7 @@ class Stop:
     at_last: bool = False
 
 
-def wish(vm: VmRecord) -> VmSpec:
+def unshelve_request(vm: VmRecord) -> VmSpec:
     """What a shelved VM asks of placement: room on the host where its disks are."""
     affinity = replace(vm.spec.affinity, hosts=(vm.host,))
     return replace(vm.spec, affinity=affinity, disks=(), cloud_init=None)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from vgpumgr.engine.desktops.booked_capacity import placing_beside
-from vgpumgr.engine.inventory.host_supply import Left
+from vgpumgr.engine.inventory.host_supply import ExcludedSupply
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.refusals import Tried, to_try_elsewhere
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.planning.disk_images import absent, check_images
 from vgpumgr.engine.planning.quota_check import within_quotas
 from vgpumgr.engine.planning.vm_plan import decide, describe
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.reservation.shelf_reservations import unshelving, wish
+from vgpumgr.engine.reservation.shelf_reservations import unshelve_request, unshelving
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted, LedgerError, VgpumgrError
@@ -31,7 +31,9 @@ _OF_ALL = (LedgerError, Interrupted)
 Specs = Mapping[str, VmSpec]
 
 
-def reserve_alternates(session: Session, operation_id: str, specs: Specs) -> tuple[TaskRecord, ...]:
+def reserve_alternates(
+    context: EngineContext, operation_id: str, specs: Specs
+) -> tuple[TaskRecord, ...]:
     """New tasks of an open operation, reserved: one for each VM that was refused and fits where it
     was not tried yet. Who fits nowhere has none; nobody else's refusal is changed by that.
 
@@ -39,17 +41,17 @@ def reserve_alternates(session: Session, operation_id: str, specs: Specs) -> tup
     a VM that was undone: one that has such, and that neither they nor the queue know, is left
     to the same command again.
     """
-    operation = session.ledger.operation(operation_id)
+    operation = context.ledger.operation(operation_id)
     if operation.ended_at is not None:
         return ()
     tried = to_try_elsewhere(
-        session.ledger.tasks(operation.id), session.ledger.refusals(operation.id)
+        context.ledger.tasks(operation.id), context.ledger.refusals(operation.id)
     )
     more: list[TaskRecord] = []
     for _, group in groupby(sorted(tried, key=_alike), _alike):
         alike = list(group)
         try:
-            more += until_current(lambda alike=alike: _reserved(session, operation, alike, specs))  # type: ignore[misc]
+            more += until_current(lambda alike=alike: _reserved(context, operation, alike, specs))  # type: ignore[misc]
         except _OF_ALL:
             raise
         except VgpumgrError:
@@ -62,8 +64,8 @@ def _alike(tried: Tried) -> tuple[str, list[str], list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wishes:
-    """What they ask for by a reading of the ledger, and the rows of those that are desktops."""
+class _AlternateRequests:
+    """The requests of refused VMs, the ledger read for them, and their desktops' rows."""
 
     view: LedgerView
     specs: Sequence[VmSpec]
@@ -71,63 +73,68 @@ class _Wishes:
 
 
 def _reserved(
-    session: Session, operation: OperationRecord, tried: Sequence[Tried], specs: Specs
+    context: EngineContext, operation: OperationRecord, tried: Sequence[Tried], specs: Specs
 ) -> tuple[TaskRecord, ...]:
-    first = _placed(session, _wishes(session, tried, specs), tried)
+    first = _placed(context, _requests(context, tried, specs), tried)
     if not first:
         return ()
-    session.refresh({each.host for each in first})
-    wishes = _wishes(session, tried, specs)
-    placed = _placed(session, wishes, tried)
-    if missing := absent(placed, wishes.view, session.hosts, session.lanes):
-        wishes = replace(wishes, view=replace(wishes.view, absent=missing))
-        placed = _placed(session, wishes, tried)
+    context.refresh({each.host for each in first})
+    requests = _requests(context, tried, specs)
+    placed = _placed(context, requests, tried)
+    if missing := absent(placed, requests.view, context.hosts, context.lanes):
+        requests = replace(requests, view=replace(requests.view, absent=missing))
+        placed = _placed(context, requests, tried)
     if not placed:
         return ()
-    records = {host.name: host for host in wishes.view.hosts}
-    check_images(placed, records, session.hosts, session.lanes)
+    records = {host.name: host for host in requests.view.hosts}
+    check_images(placed, records, context.hosts, context.lanes)
     work = _unshelving if tried[0].task.verb == UNSHELVE else _creation
-    start = replace(work(session, operation, wishes, placed), continued=True)
-    session.ledger.reserve(start)
+    start = replace(work(context, operation, requests, placed), continued=True)
+    context.ledger.reserve(start)
     for each in placed:
-        session.tell(f"{each.request.name}: trying {each.host}, {', '.join(describe(each))}")
+        context.tell(f"{each.request.name}: trying {each.host}, {', '.join(describe(each))}")
     return start.tasks
 
 
-def _wishes(session: Session, tried: Sequence[Tried], specs: Specs) -> _Wishes:
+def _requests(context: EngineContext, tried: Sequence[Tried], specs: Specs) -> _AlternateRequests:
     """Of those that nobody has made, started or deleted since."""
-    view = session.view()
+    view = context.view()
     ids = {each.task.vm_id for each in tried}
     if tried[0].task.verb == UNSHELVE:
         shelved = [vm for vm in view.vms if vm.id in ids and vm.state is VmState.SHELVED]
-        return _Wishes(view, [wish(vm) for vm in shelved], ())
+        return _AlternateRequests(view, [unshelve_request(vm) for vm in shelved], ())
     there = {vm.name for vm in view.vms}
-    gone = [vm for vm in session.ledger.vms_ever(ids) if vm.name not in there]
-    pools = session.ledger.pools()
+    gone = [vm for vm in context.ledger.vms_ever(ids) if vm.name not in there]
+    pools = context.ledger.pools()
     desktops = [vm for vm in gone if any(each.spec.naming.covers(vm.name) for each in pools)]
-    rows = session.ledger.desktops([vm.name for vm in desktops]) if desktops else ()
+    rows = context.ledger.desktops([vm.name for vm in desktops]) if desktops else ()
     own = {row.vm_id: row for row in rows if row.vm_id in ids}
     # A pool whose desktop is another VM by now, or none, has seen to it by itself.
     wanted = [vm for vm in gone if vm.id in own or vm not in desktops]
     known = {**{each.name: each.vm for each in view.queue}, **specs}
     whole = [vm for vm in (known.get(vm.name, vm.spec) for vm in wanted) if not _withheld(vm)]
-    return _Wishes(view, whole, list(own.values()))
+    return _AlternateRequests(view, whole, list(own.values()))
 
 
 def _withheld(spec: VmSpec) -> bool:
     return spec.cloud_init is not None and bool(spec.cloud_init.digest)
 
 
-def _placed(session: Session, wishes: _Wishes, tried: Sequence[Tried]) -> list[Placed]:
-    theirs = {row.pool for row in wishes.desktops}
-    place = placing_beside(session.place, session.ledger, session.clock.now(), but=theirs)
-    left = Left(gpus=tried[0].gpus, hosts=tried[0].hosts)
-    decided = within_quotas(wishes.view, decide(wishes.view, wishes.specs, place, left))
+def _placed(
+    context: EngineContext, requests: _AlternateRequests, tried: Sequence[Tried]
+) -> list[Placed]:
+    theirs = {row.pool for row in requests.desktops}
+    place = placing_beside(context.place, context.ledger, context.clock.now(), but=theirs)
+    left = ExcludedSupply(gpus=tried[0].gpus, hosts=tried[0].hosts)
+    decided = within_quotas(requests.view, decide(requests.view, requests.specs, place, left))
     return [each for each in decided if isinstance(each, Placed)]
 
 
 def _creation(
-    session: Session, operation: OperationRecord, wishes: _Wishes, placed: Sequence[Placed]
+    context: EngineContext,
+    operation: OperationRecord,
+    requests: _AlternateRequests,
+    placed: Sequence[Placed],
 ) -> Reservation:
     actions = tuple(
         Action(
@@ -139,18 +146,21 @@ def _creation(
         )
         for each in placed
     )
-    opening = session.opening(operation)
-    start = vm_reservations.application(Plan(actions=actions), wishes.view, opening)
+    opening = context.opening(operation)
+    start = vm_reservations.application(Plan(actions=actions), requests.view, opening)
     made = {vm.name: vm.id for vm in start.vms}
-    rows = [replace(row, vm_id=made[row.name]) for row in wishes.desktops if row.name in made]
+    rows = [replace(row, vm_id=made[row.name]) for row in requests.desktops if row.name in made]
     return replace(start, desktops=tuple(rows))
 
 
 def _unshelving(
-    session: Session, operation: OperationRecord, wishes: _Wishes, placed: Sequence[Placed]
+    context: EngineContext,
+    operation: OperationRecord,
+    requests: _AlternateRequests,
+    placed: Sequence[Placed],
 ) -> Reservation:
     by_name = {each.request.name: each for each in placed}
-    vms = {vm.id: by_name[vm.name] for vm in wishes.view.vms if vm.name in by_name}
+    vms = {vm.id: by_name[vm.name] for vm in requests.view.vms if vm.name in by_name}
     moves = [
         QueueMoved(
             entry=each.id,
@@ -158,8 +168,8 @@ def _unshelving(
             state=QueueState.RUNNING,
             vm_id=each.vm_id,
         )
-        for each in wishes.view.queue
+        for each in requests.view.queue
         if each.vm_id in vms and each.state is QueueState.WAITING
     ]
-    opening = session.opening(operation)
-    return unshelving(vms, wishes.view, opening, kind=operation.kind, moves=moves)
+    opening = context.opening(operation)
+    return unshelving(vms, requests.view, opening, kind=operation.kind, moves=moves)

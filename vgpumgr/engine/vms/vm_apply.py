@@ -10,9 +10,9 @@ from vgpumgr.engine.capacity.refusal_explanation import refused
 from vgpumgr.engine.desktops.booked_capacity import Bookings, placing_beside
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext, Place
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Place, Session
 from vgpumgr.engine.planning.disk_images import absent, check_images
 from vgpumgr.engine.planning.queue_admission import require_known
 from vgpumgr.engine.planning.quota_check import no_placement
@@ -35,65 +35,65 @@ from vgpumgr.model.vm import VmRecord, VmSpec
 _RESUMED = frozenset({"create", "delete", "change", MIGRATE, RESEAT, EVACUATE, SHELVE, UNSHELVE})
 
 
-def plan(session: Session, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
+def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
     """The plan with the reading it was made from: its generations referee the reservation.
 
     Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
     nowhere else: before that is said they are waited for.
     """
-    require_afters(session, desired)
-    place = placing_beside(session.place, session.ledger, session.clock.now())
-    named, anywhere = _touched(session, desired)
-    with session.looking(named, others=anywhere) as hosts:
-        planned, view = _planned(session, desired, place, hosts.wait())
+    require_afters(context, desired)
+    place = placing_beside(context.place, context.ledger, context.clock.now())
+    named, anywhere = _touched(context, desired)
+    with context.looking(named, others=anywhere) as hosts:
+        planned, view = _planned(context, desired, place, hosts.wait())
         if planned.unplaced and hosts.left_out:
-            planned, view = _planned(session, desired, place, hosts.insist())
-    if planned.unplaced and session.stop.is_set():
+            planned, view = _planned(context, desired, place, hosts.insist())
+    if planned.unplaced and context.stop.is_set():
         # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
         raise Interrupted("interrupted", why="nothing was changed yet")
-    if said := _lacking(session, planned):
+    if said := _lacking(context, planned):
         planned = replace(planned, notes=(*planned.notes, said))
     placed = [action.placed for action in planned.actions if action.placed]
-    outdone = Bookings(session.ledger, session.clock.now()).outdone_by(view, placed)
+    outdone = Bookings(context.ledger, context.clock.now()).outdone_by(view, placed)
     return replace(planned, notes=(*planned.notes, *(each.words for each in outdone))), view
 
 
-def _lacking(session: Session, planned: Plan) -> str:
+def _lacking(context: EngineContext, planned: Plan) -> str:
     """What decisions had to do without, where any was made; empty as a rule."""
     decided = any(action.kind is ActionKind.CREATE for action in planned.actions)
-    return session.expected.latest.warning if decided or planned.unplaced else ""
+    return context.expected.latest.warning if decided or planned.unplaced else ""
 
 
 def _planned(
-    session: Session, desired: Sequence[VmSpec], place: Place, warnings: Sequence[str]
+    context: EngineContext, desired: Sequence[VmSpec], place: Place, warnings: Sequence[str]
 ) -> tuple[Plan, LedgerView]:
     """By a fresh reading; hosts that lack the bare volume of an image are left out for its VMs."""
-    view = session.view()
+    view = context.view()
     planned = make_plan(view, desired, place, warnings)
     placed = [each.placed for each in planned.actions if each.placed]
-    missing = absent(placed, view, session.hosts, session.lanes)
+    missing = absent(placed, view, context.hosts, context.lanes)
     if missing:
         view = replace(view, absent=missing)
         planned = make_plan(view, desired, place, warnings)
     return planned, view
 
 
-def require_afters(session: Session, desired: Sequence[VmSpec]) -> None:
+def require_afters(context: EngineContext, desired: Sequence[VmSpec]) -> None:
     """NotFound where one of them waits for a VM that nobody knows."""
     after = (spec.queue.after for spec in desired if spec.queue is not None)
     names = frozenset((*(spec.name for spec in desired), *chain.from_iterable(after)))
-    require_known(desired, session.ledger.queue(names))
+    require_known(desired, context.ledger.queue(names))
 
 
-def _touched(session: Session, desired: Sequence[VmSpec]) -> tuple[frozenset[str], bool]:
+def _touched(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[frozenset[str], bool]:
     """The hosts that the VMs are on, or name; and may one of them go anywhere?"""
-    placed = {vm.name: (vm.host,) for vm in session.ledger.vms()}
+    placed = {vm.name: (vm.host,) for vm in context.ledger.vms()}
     named = [placed.get(spec.name) or spec.affinity.hosts for spec in desired]
     return frozenset().union(*named), not all(named)
 
 
 def apply(
-    session: Session,
+    context: EngineContext,
     desired: Sequence[VmSpec],
     *,
     partial: bool,
@@ -105,22 +105,22 @@ def apply(
     ``show`` hears the plan before anything of it is done; anew where the ledger had moved.
     """
     wanted = {spec.name: spec for spec in desired}
-    before = operation_lifecycle.finish_leftovers(session, wanted, _RESUMED)
+    before = operation_lifecycle.finish_leftovers(context, wanted, _RESUMED)
     ready = [spec for spec in desired if spec.name not in before.waiting]
 
     def attempt() -> tuple[Plan, Outcome]:
-        planned, view = plan(session, ready)
-        _refuse(session, planned, view, partial=partial, restart=restart)
+        planned, view = plan(context, ready)
+        _refuse(context, planned, view, partial=partial, restart=restart)
         show(planned)
         if not planned.changes:
             return planned, before
-        return planned, before.then(carry_out(session, planned, view))
+        return planned, before.then(carry_out(context, planned, view))
 
     return until_current(attempt)
 
 
 def _refuse(
-    session: Session, planned: Plan, view: LedgerView, *, partial: bool, restart: bool
+    context: EngineContext, planned: Plan, view: LedgerView, *, partial: bool, restart: bool
 ) -> None:
     seen = reached(view)
     changes = [action for action in planned.actions if action.kind is ActionKind.CHANGE]
@@ -135,8 +135,8 @@ def _refuse(
     if not partial:
         require_partitioned(view, [vm.name for vm in starting if vm is not None])
     if planned.unplaced:
-        kept = refused(view, planned, session.clock.now())
-        session.ledger.refuse(kept)
+        kept = refused(view, planned, context.clock.now())
+        context.ledger.refuse(kept)
         if not (partial and planned.actions):
             said = kept[0].explanation
             error = no_placement(planned.unplaced, helps=said.changes if said else ())
@@ -151,7 +151,7 @@ def _partial_instead(planned: Plan) -> str:
 
 
 def carry_out(
-    session: Session,
+    context: EngineContext,
     planned: Plan,
     view: LedgerView,
     desktops: Sequence[DesktopRecord] = (),
@@ -162,13 +162,13 @@ def carry_out(
     """
     placed = [action.placed for action in planned.actions if action.placed]
     records = {host.name: host for host in view.hosts}
-    check_images(placed, records, session.hosts, session.lanes)
-    start = vm_reservations.application(planned, view, session.opening())
+    check_images(placed, records, context.hosts, context.lanes)
+    start = vm_reservations.application(planned, view, context.opening())
     if desktops:
         start = replace(start, desktops=_with_vms(desktops, start.vms))
     if not start.tasks:
-        session.ledger.enqueue(start.queued)
-    return operation_lifecycle.begin(session, start)
+        context.ledger.enqueue(start.queued)
+    return operation_lifecycle.begin(context, start)
 
 
 def _with_vms(

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.local_moves import reseat
 from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.session import Session
 from vgpumgr.engine.planning.spec_changes import MOST_NAMED, refuse_resting
 from vgpumgr.engine.planning.vm_plan import reached
 from vgpumgr.engine.reservation import vm_reservations
@@ -19,35 +19,37 @@ from vgpumgr.model.errors import Conflict, HostUnreachable, NoPlacement, StillRu
 from vgpumgr.model.vm import VmRecord, VmState
 
 
-def delete(session: Session, names: Sequence[str], *, keep_disks: bool, force: bool) -> Outcome:
+def delete(
+    context: EngineContext, names: Sequence[str], *, keep_disks: bool, force: bool
+) -> Outcome:
     """Delete VMs. A running one needs ``force``; an interrupted deletion goes on.
 
     A creation that never ended is undone: its VM was never there to be deleted.
     """
-    wanted = {name: session.ledger.vm(name).spec for name in names}
-    before = operation_lifecycle.finish_leftovers(session, wanted, {"delete"})
+    wanted = {name: context.ledger.vm(name).spec for name in names}
+    before = operation_lifecycle.finish_leftovers(context, wanted, {"delete"})
     if not force:
-        _refuse_running(session, _alive(session, wanted))
-    half_made = {vm.name for vm in _alive(session, wanted) if vm.state is VmState.RESERVED}
-    operation_lifecycle.take_back(session, half_made)
-    vms = _alive(session, wanted)
-    unfinished.refuse_unfinished(session.ledger, vms)
-    start = vm_reservations.deletion(vms, session.view(), session.opening(), keep_disks=keep_disks)
-    return before.then(operation_lifecycle.begin(session, start))
+        _refuse_running(context, _alive(context, wanted))
+    half_made = {vm.name for vm in _alive(context, wanted) if vm.state is VmState.RESERVED}
+    operation_lifecycle.take_back(context, half_made)
+    vms = _alive(context, wanted)
+    unfinished.refuse_unfinished(context.ledger, vms)
+    start = vm_reservations.deletion(vms, context.view(), context.opening(), keep_disks=keep_disks)
+    return before.then(operation_lifecycle.begin(context, start))
 
 
-def _alive(session: Session, names: Collection[str]) -> list[VmRecord]:
+def _alive(context: EngineContext, names: Collection[str]) -> list[VmRecord]:
     """The VMs of these names that are not on their way out."""
-    found = [vm for vm in session.ledger.vms() if vm.name in names]
+    found = [vm for vm in context.ledger.vms() if vm.name in names]
     return [vm for vm in found if vm.state is not VmState.DELETING]
 
 
-def _refuse_running(session: Session, vms: Sequence[VmRecord]) -> None:
+def _refuse_running(context: EngineContext, vms: Sequence[VmRecord]) -> None:
     """Conflict when a VM runs, or nobody can tell: deleting it needs ``--force``."""
     if not vms:
         return
-    session.refresh({vm.host for vm in vms})
-    seen = reached(session.view())
+    context.refresh({vm.host for vm in vms})
+    seen = reached(context.view())
     for vm in vms:
         if vm.host not in seen.hosts:
             raise HostUnreachable(
@@ -67,27 +69,27 @@ def _refuse_running(session: Session, vms: Sequence[VmRecord]) -> None:
         )
 
 
-def start(session: Session, names: Sequence[str]) -> Outcome:
+def start(context: EngineContext, names: Sequence[str]) -> Outcome:
     """Start VMs, their devices first, and what else their hosts lost; shelved ones take anew what
     they need.
     """
-    before = finish(session, names)
-    session.refresh({session.ledger.vm(name).host for name in names})
-    view, vms = session.view(), [session.ledger.vm(name) for name in names]
+    before = finish(context, names)
+    context.refresh({context.ledger.vm(name).host for name in names})
+    view, vms = context.view(), [context.ledger.vm(name) for name in names]
     shelved = [vm for vm in vms if vm.state is VmState.SHELVED]
     holding = [vm for vm in vms if vm.state is not VmState.SHELVED]
-    before = before.then(_place_anew(session, view, holding))
-    view = session.view()
+    before = before.then(_place_anew(context, view, holding))
+    view = context.view()
     require_whole(view, holding)
     require_partitioned(view, [vm.name for vm in holding])
     if shelved:
-        unfinished.refuse_unfinished(session.ledger, vms)
-        before = before.then(unshelve(session, shelved))
+        unfinished.refuse_unfinished(context.ledger, vms)
+        before = before.then(unshelve(context, shelved))
     rest = [vm.name for vm in holding if vm.name not in before.waiting]
-    return before.then(power(session, rest, "start")) if rest else before
+    return before.then(power(context, rest, "start")) if rest else before
 
 
-def _place_anew(session: Session, view: LedgerView, vms: Sequence[VmRecord]) -> Outcome:
+def _place_anew(context: EngineContext, view: LedgerView, vms: Sequence[VmRecord]) -> Outcome:
     """VMs that are off and do not get back what they had get other GPUs of their host, where there
     is room; the others are refused, or tried where they are, as before.
     """
@@ -95,17 +97,17 @@ def _place_anew(session: Session, view: LedgerView, vms: Sequence[VmRecord]) -> 
     off = [vm for vm in vms if (vm.host, vm.name) not in running]
     for name, why in displaced(view, off).items():
         try:
-            moved = reseat(session, name)
+            moved = reseat(context, name)
         except (Conflict, NoPlacement):
             continue
         moved.raise_for_failure()
         outcome = outcome.then(moved)
-        session.tell(f"{name}: {why}; it is placed again: {_where(session, name)}")
+        context.tell(f"{name}: {why}; it is placed again: {_where(context, name)}")
     return outcome
 
 
-def _where(session: Session, name: str) -> str:
-    view = session.view()
+def _where(context: EngineContext, name: str) -> str:
+    view = context.view()
     known = {gpu.id: gpu.facts for gpu in view.gpus}
     mine = [each for each in view.allocations if each.vm == name]
     return ", ".join(
@@ -115,7 +117,7 @@ def _where(session: Session, name: str) -> str:
 
 
 def power(
-    session: Session,
+    context: EngineContext,
     names: Sequence[str],
     verb: str,
     *,
@@ -123,14 +125,14 @@ def power(
     timeout_s: float = 60.0,
 ) -> Outcome:
     """``start``, ``stop`` or ``reboot``; with ``force`` the guest is not asked."""
-    vms = [session.ledger.vm(name) for name in names]
-    unfinished.refuse_unfinished(session.ledger, vms)
+    vms = [context.ledger.vm(name) for name in names]
+    unfinished.refuse_unfinished(context.ledger, vms)
     if verb != "stop":
         refuse_shelved(vms)
-    view = session.view()
+    view = context.view()
     if verb != "stop":
         refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
     start = vm_reservations.power(
-        vms, view, session.opening(), verb=verb, force=force, timeout_s=timeout_s
+        vms, view, context.opening(), verb=verb, force=force, timeout_s=timeout_s
     )
-    return operation_lifecycle.begin(session, start)
+    return operation_lifecycle.begin(context, start)

@@ -27,8 +27,8 @@ _MOST_VMS = 300
 _MOST_HOSTS = 300
 
 
-class Ways:
-    """What could be changed about a fleet for one request."""
+class FleetChanges:
+    """Changes of a fleet that would make a place for one request."""
 
     def __init__(self, view: LedgerView, fleet: Fleet, request: VmSpec) -> None:
         self._view = view

@@ -1,4 +1,4 @@
-"""What every use case works with: ledger, hosts, workers, clock and policy as one value."""
+"""The context of every use case: ledger, hosts, workers, clock and policy as one value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from vgpumgr.placement.request_mix import made_by
 
 
 class NoFencing:
-    """``ports.Fencing`` of a session that was given none."""
+    """``ports.Fencing`` of a context that was given none."""
 
     def switch_off(self, host: HostRecord) -> Proof:
         """Never."""
@@ -69,8 +69,8 @@ _DECLARED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """``mix`` None: nothing is known, so all that the fleet can make, alike."""
+class PlacementOutlook:
+    """The expected mix of requests and the plan for it; ``mix`` None: all profiles alike."""
 
     mix: Mix | None = None
     plan: CapacityPlan | None = None
@@ -99,7 +99,7 @@ class Expected:
         self, declared: Callable[[], Weights] = _nothing, solver: Solver | None = None
     ) -> None:
         self.solver = solver
-        self.latest = Outlook()
+        self.latest = PlacementOutlook()
         self._declared = declared
         self._plan: CapacityPlan | NoPlan = NoPlan.TOO_FEW
         self._made_at: float | None = None
@@ -115,7 +115,7 @@ class Expected:
         """The mix alone."""
         return self._mix(self._declared() or None, ledger, now, fleet)[0]
 
-    def outlook(self, ledger: Ledger, now: float, fleet: Fleet) -> Outlook:
+    def outlook(self, ledger: Ledger, now: float, fleet: Fleet) -> PlacementOutlook:
         """Mix and plan for a fleet as it is now (Unix seconds)."""
         mix, history = self._mix(self._declared() or None, ledger, now, fleet)
         if self._is_due(now):
@@ -143,10 +143,10 @@ class Expected:
         return (Mix.of(history) if len(history) >= FIRST_MIX else None), history
 
 
-def _outlook(mix: Mix | None, plan: CapacityPlan | NoPlan) -> Outlook:
+def _outlook(mix: Mix | None, plan: CapacityPlan | NoPlan) -> PlacementOutlook:
     if isinstance(plan, CapacityPlan):
-        return Outlook(mix, plan)
-    return Outlook(mix, missing=plan)
+        return PlacementOutlook(mix, plan)
+    return PlacementOutlook(mix, missing=plan)
 
 
 def placing(policy: PlacementPolicy, expected: Expected, ledger: Ledger, now: float) -> Place:
@@ -197,7 +197,7 @@ def _silent(_: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class EngineContext:
     """A ledger, its hosts, and how they are worked on.
 
     ``expected`` is what placement by ``least-fragmentation`` goes by. ``fencing`` proves that lost
@@ -290,7 +290,7 @@ class Session:
         self, operation: str, specs: Mapping[str, VmSpec] = NOTHING
     ) -> tuple[TaskRecord, ...]:
         """New tasks, reserved, for VMs of an open operation that were refused and fit at another
-        place; ``specs`` are theirs by name, as far as they are known. A session alone plans
+        place; ``specs`` are theirs by name, as far as they are known. A context alone plans
         nothing: an engine does.
         """
         return ()

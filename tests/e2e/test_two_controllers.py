@@ -48,7 +48,7 @@ class Controller:
 
     def lock_session(self) -> int:
         """The server's process that keeps its claims."""
-        return int(self.ledger._claiming._claims._backend)  # type: ignore[attr-defined]
+        return int(self.ledger._claims._backend)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -1,21 +1,248 @@
-"""The ledger in SQL: the class with every subject, and its opening by path or URL."""
+"""The ledger in SQL: each of its methods, and the one transaction that the method is."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from itertools import chain
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
+from sqlalchemy import Connection, select
+
+from vgpumgr.model.host import HostFacts
+from vgpumgr.model.operation import OperationMoved, Reservation, Transition
+from vgpumgr.model.refusal import Refusal
 from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, open_database
-from vgpumgr.store.ledger.desktops import PoolLedger
-from vgpumgr.store.ledger.fleet import FleetLedger
-from vgpumgr.store.ledger.images import ImageLedger
-from vgpumgr.store.ledger.operations import LeaseLedger
-from vgpumgr.store.ledger.queue import QueueLedger
-from vgpumgr.store.ledger.quotas import QuotaLedger
-from vgpumgr.store.ledger.rollback_recovery import RecoveryLedger
-from vgpumgr.store.ledger.tickets import TicketLedger
-from vgpumgr.store.ledger.vm_ledger import VmLedger
+from vgpumgr.store.database.commits import GroupWriter, retried
+from vgpumgr.store.database.connections import Database
+from vgpumgr.store.database.notify import WorkListener, notify
+from vgpumgr.store.database.process_locks import ProcessLocks
+from vgpumgr.store.ledger import audit_trail, rollback_recovery
+from vgpumgr.store.ledger import desktops as desktops_sql
+from vgpumgr.store.ledger import freeze as freeze_sql
+from vgpumgr.store.ledger import gpus as gpus_sql
+from vgpumgr.store.ledger import history as history_sql
+from vgpumgr.store.ledger import hosts as hosts_sql
+from vgpumgr.store.ledger import images as images_sql
+from vgpumgr.store.ledger import layouts as layouts_sql
+from vgpumgr.store.ledger import observations as observations_sql
+from vgpumgr.store.ledger import operations as operations_sql
+from vgpumgr.store.ledger import pools as pools_sql
+from vgpumgr.store.ledger import queue as queue_sql
+from vgpumgr.store.ledger import quotas as quotas_sql
+from vgpumgr.store.ledger import refusals as refusals_sql
+from vgpumgr.store.ledger import reservations as reservations_sql
+from vgpumgr.store.ledger import tickets as tickets_sql
+from vgpumgr.store.ledger import vms as vms_sql
+from vgpumgr.store.ledger.audit_trail import Stamp
+from vgpumgr.store.ledger.operations import LeaseHolder
+from vgpumgr.store.ledger.transitions import apply_transitions
+from vgpumgr.store.schema import meta
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def reads(work: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[SqlLedger, P], T]:
+    """A method of the ledger that is ``work`` in a read transaction."""
+
+    @wraps(work)
+    def read(ledger: SqlLedger, /, *args: P.args, **named: P.kwargs) -> T:
+        with ledger._database.read() as connection:
+            return work(connection, *args, **named)
+
+    return read
+
+
+def writes(work: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[SqlLedger, P], T]:
+    """A method of the ledger that is ``work`` in a write transaction."""
+
+    @wraps(work)
+    @retried
+    def write(ledger: SqlLedger, /, *args: P.args, **named: P.kwargs) -> T:
+        with ledger._database.write() as connection:
+            return work(connection, *args, **named)
+
+    return write
+
+
+def changes(
+    work: Callable[Concatenate[Connection, Stamp, P], T], *, heard: bool = False
+) -> Callable[Concatenate[SqlLedger, P], T]:
+    """The same where ``work`` tells the audit trail, by whom and when.
+
+    What is ``heard`` may be work for other controllers: those that listen are told at the commit.
+    """
+
+    @wraps(work)
+    @retried
+    def change(ledger: SqlLedger, /, *args: P.args, **named: P.kwargs) -> T:
+        with ledger._database.write() as connection:
+            done = work(connection, ledger.stamp(), *args, **named)
+            if heard:
+                notify(connection)
+            return done
+
+    return change
+
+
+class SqlLedger(LeaseHolder):
+    """The ledger over one database; safe to share between threads."""
+
+    def __init__(
+        self, database: Database, claims: ProcessLocks, now: Callable[[], float], by: str = ""
+    ) -> None:
+        super().__init__(database, claims, now, by)
+        self._writer: GroupWriter[Sequence[Transition]] = GroupWriter(self._commit)
+        self._fleet = ""
+
+    # Hosts and GPUs
+    hosts = reads(hosts_sql.list_hosts)
+    host = reads(hosts_sql.get_host)
+    add_host = changes(hosts_sql.add_host)
+    update_host = changes(refusals_sql.change_host, heard=True)
+    remove_host = changes(hosts_sql.remove_host)
+    observation_failed = writes(hosts_sql.observation_failed)
+    host_due = writes(hosts_sql.host_due)
+    gpus = reads(gpus_sql.list_gpus)
+    quarantine = changes(gpus_sql.quarantine)
+    lift = changes(refusals_sql.lift)
+    layouts = reads(layouts_sql.list_layouts)
+
+    def observe(self, facts: HostFacts, units: Mapping[str, int], at: float) -> None:
+        """Keep a probe made at ``at`` (Unix seconds); Conflict when a GPU's evidence disagrees."""
+        self._observe(facts, units, at, self.fleet_id())
+
+    _observe = changes(observations_sql.observe)
+
+    def take_host(self, now: float, until: float) -> str | None:
+        """The host whose look is due longest, its next look due at ``until`` (Unix seconds)."""
+        return self._take_host(now, until) if self._any_due(now) else None
+
+    _any_due = reads(hosts_sql.any_due)
+    _take_host = writes(hosts_sql.take_host)
+
+    def refusals(self, operation: str | None = None) -> tuple[Refusal, ...]:
+        """What GPUs and hosts refused and no success has closed, the oldest first; all of an
+        operation (its whole id) where it is named.
+        """
+        return self._refusals(self._now(), operation)
+
+    _refusals = reads(refusals_sql.list_refusals)
+
+    def hear(self, heard: Callable[[], None]) -> WorkListener:
+        """Call ``heard``, in another thread, when another process may have made work: an operation
+        ended, a VM waits, a host was changed by its operator. A hint that may fail to come.
+        """
+        return WorkListener(self._database, heard)
+
+    # VMs and what they hold
+    vms = reads(vms_sql.list_vms)
+    vm = reads(vms_sql.get_vm)
+    vms_ever = reads(vms_sql.vms_ever)
+    deleted_vms = reads(gpus_sql.deleted_vm_ids)
+    allocations = reads(vms_sql.list_allocations)
+    mark = changes(gpus_sql.mark_allocations)
+    refuse = writes(reservations_sql.refuse)
+    requests = reads(history_sql.list_requests)
+    holdings = reads(history_sql.list_holdings)
+
+    # Queue, quotas, images, console tickets
+    queue = reads(queue_sql.list_queue)
+    enqueue = changes(queue_sql.enter_queue, heard=True)
+    move_queue = changes(queue_sql.move_entries)
+    cancel_queued = changes(queue_sql.cancel_entries)
+    quotas = reads(quotas_sql.list_quotas)
+    set_quota = changes(quotas_sql.set_quota)
+    delete_quota = changes(quotas_sql.delete_quota)
+    images = reads(images_sql.list_images)
+    retire_image = changes(images_sql.retire_image)
+    tickets = reads(tickets_sql.list_tickets)
+    ask_ticket = changes(tickets_sql.ask_ticket, heard=True)
+    move_tickets = changes(tickets_sql.move_tickets)
+
+    # VDI pools and their desktops
+    pools = reads(pools_sql.list_pools)
+    pool = reads(pools_sql.get_pool)
+    put_pool = changes(pools_sql.put_pool, heard=True)
+    desktops = reads(desktops_sql.list_desktops)
+    take_desktops = changes(desktops_sql.take_desktops, heard=True)
+    pool_sessions = reads(desktops_sql.list_sessions)
+    pool_asks = reads(pools_sql.list_asks)
+    ask_desktop = changes(pools_sql.enter_ask, heard=True)
+    end_ask = changes(pools_sql.end_ask)
+    bookings = reads(pools_sql.list_bookings)
+    book = changes(pools_sql.book)
+    cancel_booking = changes(pools_sql.unbook)
+    logoff_moves = reads(desktops_sql.list_logoff_moves)
+    await_logoff = changes(desktops_sql.await_logoff, heard=True)
+    end_logoff_move = changes(desktops_sql.end_logoff_move)
+
+    # Operations
+    operations = reads(operations_sql.list_operations)
+    operation = reads(operations_sql.get_operation)
+    tasks = reads(operations_sql.list_tasks)
+    audit = reads(audit_trail.list_audit)
+
+    @retried
+    def reserve(self, reservation: Reservation) -> None:
+        """Write an operation's start, and be its worker: all of it, or StaleGeneration or
+        Conflict and nothing.
+        """
+        with self.begun(reservation.operation.id) as connection:
+            reservations_sql.reserve(connection, self.stamp(), reservation)
+
+    def record(self, *transitions: Transition) -> None:
+        """Make transitions durable together; LedgerError when one of them is not legal."""
+        if transitions:
+            self._writer.submit(transitions)
+
+    @retried
+    def _commit(self, batch: Sequence[Sequence[Transition]]) -> None:
+        moves = list(chain.from_iterable(batch))
+        with self.moved(moves) as connection:
+            apply_transitions(connection, self.stamp(), moves)
+            if any(isinstance(each, OperationMoved) for each in moves):
+                notify(connection)
+
+    # The ledger itself: its epoch, and its recovery after a rollback
+    epoch = reads(freeze_sql.read_epoch)
+    freeze = changes(freeze_sql.freeze)
+    frozen = reads(freeze_sql.frozen)
+    remembered = reads(rollback_recovery.remembered)
+    take_in = changes(rollback_recovery.take_in)
+    _raise_epoch = changes(freeze_sql.raise_epoch)
+    _thaw = changes(freeze_sql.thaw)
+
+    def fleet_id(self) -> str:
+        """This fleet's id, made when the ledger was created; empty before that."""
+        if not self._fleet:
+            with self._database.read() as connection:
+                self._fleet = str(connection.execute(select(meta.c.fleet_id)).scalar_one())
+        return self._fleet
+
+    def raise_epoch(self, at_least: int = 0) -> int:
+        """The next epoch, or ``at_least`` where that is higher, which this process speaks from now
+        on; returns the new one. ClaimLost where it lost what it had claimed.
+        """
+        raised = self._raise_epoch(at_least)
+        self.fresh_epoch()
+        return raised
+
+    def thaw(self, epoch: int) -> None:
+        """Allocate again, in an epoch above the store's and at least ``epoch``, which this process
+        speaks from now on; ClaimLost where it lost what it had claimed.
+        """
+        self._thaw(epoch)
+        self.fresh_epoch()
+
+    def close(self) -> None:
+        """Commit what waits, let go of claimed operations and of the database."""
+        self._writer.close()
+        super().close()
+        self._database.close()
 
 
 def open_ledger(
@@ -38,23 +265,3 @@ def open_ledger(
     """
     database = open_database(url, create=create, busy_timeout_s=busy_timeout_s, migrated=migrated)
     return SqlLedger(database, claims_of(database, url), now, by)
-
-
-class SqlLedger(
-    FleetLedger,
-    VmLedger,
-    QueueLedger,
-    QuotaLedger,
-    PoolLedger,
-    ImageLedger,
-    TicketLedger,
-    LeaseLedger,
-    RecoveryLedger,
-):
-    """The ledger over one database; safe to share between threads."""
-
-    def close(self) -> None:
-        """Commit what waits, let go of claimed operations and of the database."""
-        self._writer.close()
-        self._claiming.close()
-        self._database.close()

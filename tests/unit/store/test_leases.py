@@ -37,7 +37,7 @@ def move(ledger: SqlLedger, id_: str, state: OperationState) -> None:
 
 def end_lock_session(ledger: SqlLedger, pg: PgServer) -> None:
     """What an administrator, a failover or a network does to the connection that claims."""
-    pg.sql(f"SELECT pg_terminate_backend({ledger._claiming._claims._backend}, 5000)")  # type: ignore[attr-defined]
+    pg.sql(f"SELECT pg_terminate_backend({ledger._claims._backend}, 5000)")  # type: ignore[attr-defined]
 
 
 # -- on both stores ------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_a_start_that_is_refused_claims_nothing(url: str) -> None:
     begin(one, "op-1", "desk")
     with pytest.raises(Exception, match="exists"):
         begin(one, "op-2", "desk")
-    assert two._claiming.name("operation:op-2")
+    assert two.claim("operation:op-2")
 
 
 def test_only_what_exists_can_be_claimed(url: str) -> None:
@@ -180,7 +180,7 @@ def test_the_row_referees_where_the_lock_was_lost_a_moment_ago(
     """The session ends just after it was asked."""
     other = open_ledger(pg_url)
     assert other.claim_operation("op-1")
-    monkeypatch.setattr(lost._claiming._claims, "require", lambda: None)
+    monkeypatch.setattr(lost._claims, "require", lambda: None)
     task = lost.tasks("op-1")[0].id
     with pytest.raises(ClaimLost, match="no longer owns"):
         lost.record(TaskMoved(task=task, state=TaskState.RUNNING))

@@ -210,8 +210,8 @@ def restore(
         copied = copy_all(backup, present)
         present.execute(update(operation).values(worker=""))
         present.execute(update(meta).values(frozen_why="", frozen_at=None))
-        epoch = freeze.raise_epoch(present, highest + 1, stamp)
-        freeze.freeze(present, why, stamp)
+        epoch = freeze.raise_epoch(present, stamp, highest + 1)
+        freeze.freeze(present, stamp, why)
         audit_trail.write(
             present, stamp, [{"event": "store.restored", "after": epoch, "detail": why}]
         )

@@ -119,9 +119,9 @@ def _move(
             clear_tables(target)
             copied = copy_all(source, target)
             target.execute(update(operation).values(worker=""))
-            freeze.freeze(source, why, stamp)
+            freeze.freeze(source, stamp, why)
         # The source's freeze is on disk: from here on nobody allocates from both.
-        epoch = freeze.raise_epoch(target, 0, stamp)
+        epoch = freeze.raise_epoch(target, stamp, 0)
         came = {"event": "store.moved", "after": epoch, "detail": f"from {old.where}"}
         audit_trail.write(target, stamp, [came])
     return LedgerMoved(

@@ -12,10 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from vgpumgr.model.codec import dump, load, load_list, printable
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.desktop import (
-    Booking,
     Desktop,
     DesktopRecord,
-    DesktopRequestRecord,
     DesktopSession,
     DesktopState,
     DesktopVerb,
@@ -23,12 +21,8 @@ from vgpumgr.model.desktop import (
     PoolRecord,
 )
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.store.database import notify
-from vgpumgr.store.database.commits import retried
-from vgpumgr.store.ledger import pools
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.base import LedgerBase
-from vgpumgr.store.ledger.pools import end_ask
+from vgpumgr.store.ledger.pools import end_ask, raise_pool
 from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.schema import desktop, logoff_move, pool_session
 
@@ -66,20 +60,28 @@ def session_of(row: Any) -> PastSession:
 
 
 def take_desktops(
-    connection: Connection, moves: Iterable[DesktopRecord], stamp: Stamp
+    connection: Connection,
+    stamp: Stamp,
+    moves: Sequence[DesktopRecord],
+    pool: PoolRecord | None = None,
 ) -> tuple[DesktopRecord, ...]:
-    """Write rows that are as they were read, and leave the others out; what was written."""
-    return tuple(each for each in moves if _move(connection, each, stamp))
+    """Write rows that are as they were read, and leave the others out; what was written.
+
+    With ``pool`` StaleGeneration, and nothing is written, where the pool is not as it was read.
+    """
+    if pool is not None:
+        raise_pool(connection, pool)
+    return tuple(each for each in moves if _move(connection, stamp, each))
 
 
-def take_all(connection: Connection, moves: Iterable[DesktopRecord], stamp: Stamp) -> None:
+def take_all(connection: Connection, stamp: Stamp, moves: Iterable[DesktopRecord]) -> None:
     """The same, or StaleGeneration where one is not as it was read."""
     for each in moves:
-        if not _move(connection, each, stamp):
+        if not _move(connection, stamp, each):
             raise StaleGeneration(f"desktop {each.name} changed since it was read")
 
 
-def _move(connection: Connection, record: DesktopRecord, stamp: Stamp) -> bool:
+def _move(connection: Connection, stamp: Stamp, record: DesktopRecord) -> bool:
     before = _before(connection, record) if record.generation else None
     if record.generation and before is None:
         return False
@@ -88,7 +90,7 @@ def _move(connection: Connection, record: DesktopRecord, stamp: Stamp) -> bool:
         connection.execute(update(desktop).where(desktop.c.id == record.id).values(**values))
     elif not _insert(connection, {"id": record.id, "pool": record.pool, **values}):
         return False
-    _follow(connection, record, before.desktop.session if before else None, stamp)
+    _follow(connection, stamp, record, before.desktop.session if before else None)
     if told := _desktop_told(record, before):
         write(connection, stamp, [told])
     return True
@@ -117,7 +119,7 @@ def _insert(connection: Connection, row: Row) -> bool:
 
 
 def _follow(
-    connection: Connection, record: DesktopRecord, before: DesktopSession | None, stamp: Stamp
+    connection: Connection, stamp: Stamp, record: DesktopRecord, before: DesktopSession | None
 ) -> None:
     """Sessions that began and ended with it; who got a desktop waits for none any more."""
     now = record.desktop.session
@@ -142,7 +144,7 @@ def _follow(
         }
         connection.execute(insert(pool_session), row)
         write(connection, stamp, [_of_session("begun", record, now.user)])
-        end_ask(connection, record.pool, now.user, stamp)
+        end_ask(connection, stamp, record.pool, now.user)
 
 
 def _key(session: DesktopSession | None) -> tuple[str, float] | None:
@@ -229,12 +231,12 @@ _END_ID = _END.where(logoff_move.c.id == bindparam("in_id")).returning(logoff_mo
 _END_VM = _END.where(logoff_move.c.vm_id == bindparam("in_vm"))
 
 
-def list_moves(connection: Connection) -> tuple[LogoffMove, ...]:
+def list_logoff_moves(connection: Connection) -> tuple[LogoffMove, ...]:
     """Those that wait, by VM."""
     return tuple(move_of(row) for row in connection.execute(_LOGOFF_MOVES))
 
 
-def put_logoff_move(connection: Connection, moves: Iterable[LogoffMove], stamp: Stamp) -> None:
+def await_logoff(connection: Connection, stamp: Stamp, moves: Iterable[LogoffMove]) -> None:
     """Let moves wait; each takes the place of one of the same VM."""
     for each in moves:
         again = {"in_vm": each.vm_id, "in_at": stamp.at, "in_outcome": "replaced by a new plan"}
@@ -256,7 +258,7 @@ def put_logoff_move(connection: Connection, moves: Iterable[LogoffMove], stamp: 
         write(connection, stamp, [_move_told("move.waits", each.vm, each.host, f"for {each.user}")])
 
 
-def end_logoff_move(connection: Connection, id_: str, outcome: str, stamp: Stamp) -> bool:
+def end_logoff_move(connection: Connection, stamp: Stamp, id_: str, outcome: str) -> bool:
     """Let a move wait no more; False where it did not any longer."""
     values = {"in_id": id_, "in_at": stamp.at, "in_outcome": printable(outcome)}
     name = connection.execute(_END_ID, values).scalar_one_or_none()
@@ -283,103 +285,3 @@ def move_of(row: Any) -> LogoffMove:
         why=row.why,
         asked_at=row.asked_at,
     )
-
-
-class PoolLedger(LedgerBase):
-    """VDI pools, their desktops, who waits for one, and bookings."""
-
-    def pools(self) -> tuple[PoolRecord, ...]:
-        """Pools that were not deleted, by name."""
-        with self._database.read() as connection:
-            return pools.list_pools(connection)
-
-    def pool(self, name: str) -> PoolRecord:
-        """One pool; NotFound suggests near names."""
-        with self._database.read() as connection:
-            return pools.get_pool(connection, name)
-
-    @retried
-    def put_pool(self, pool: PoolRecord) -> None:
-        """Write a pool; StaleGeneration where it, or one of that name, is not as it was read."""
-        with self._database.write() as connection:
-            pools.put_pool(connection, pool, self._stamp())
-            notify.notify(connection)
-
-    def desktops(self, names: Sequence[str] = ()) -> tuple[DesktopRecord, ...]:
-        """Desktops that there are, by name: all, or those of these names."""
-        with self._database.read() as connection:
-            return list_desktops(connection, names)
-
-    @retried
-    def take_desktops(
-        self, moves: Sequence[DesktopRecord], pool: PoolRecord | None = None
-    ) -> tuple[DesktopRecord, ...]:
-        """Write desktops that are as they were read, and leave the others; what was written.
-
-        With ``pool`` nobody gave desktops of it to users meanwhile, nor changed it: otherwise
-        StaleGeneration, and nothing is written.
-        """
-        with self._database.write() as connection:
-            if pool is not None:
-                pools.raise_pool(connection, pool)
-            taken = take_desktops(connection, moves, self._stamp())
-            notify.notify(connection)
-            return taken
-
-    def pool_sessions(self, pool: str, limit: int) -> tuple[PastSession, ...]:
-        """Who was on which desktop of a pool (its id), the last one first."""
-        with self._database.read() as connection:
-            return list_sessions(connection, pool, limit)
-
-    def pool_asks(self) -> tuple[DesktopRequestRecord, ...]:
-        """Who waits for a desktop, the longest first."""
-        with self._database.read() as connection:
-            return pools.list_asks(connection)
-
-    @retried
-    def ask_desktop(self, ask: DesktopRequestRecord) -> None:
-        """Let a user wait; who waits already keeps the place."""
-        with self._database.write() as connection:
-            pools.enter_ask(connection, ask, self._stamp())
-            notify.notify(connection)
-
-    @retried
-    def end_ask(self, pool: str, user: str) -> bool:
-        """Let a user wait no more for a desktop of a pool (its id); did it wait?"""
-        with self._database.write() as connection:
-            return pools.end_ask(connection, pool, user, self._stamp())
-
-    def bookings(self) -> tuple[Booking, ...]:
-        """Bookings that were not cancelled, by when they begin."""
-        with self._database.read() as connection:
-            return pools.list_bookings(connection)
-
-    @retried
-    def book(self, booking: Booking, tenant: str) -> None:
-        """Enter a booking."""
-        with self._database.write() as connection:
-            pools.book(connection, booking, tenant, self._stamp())
-
-    def logoff_moves(self) -> tuple[LogoffMove, ...]:
-        """Moves that wait until a user has logged off, by VM."""
-        with self._database.read() as connection:
-            return list_moves(connection)
-
-    @retried
-    def await_logoff(self, moves: Sequence[LogoffMove]) -> None:
-        """Let moves wait; each takes the place of one of the same VM."""
-        with self._database.write() as connection:
-            put_logoff_move(connection, moves, self._stamp())
-            notify.notify(connection)
-
-    @retried
-    def end_logoff_move(self, id_: str, outcome: str) -> bool:
-        """Let a move (by its id) wait no more; False where it did not any longer."""
-        with self._database.write() as connection:
-            return end_logoff_move(connection, id_, outcome, self._stamp())
-
-    @retried
-    def cancel_booking(self, booking: str) -> None:
-        """Cancel a booking by its id; NotFound where there is none."""
-        with self._database.write() as connection:
-            pools.unbook(connection, booking, self._stamp())

@@ -23,7 +23,7 @@ def frozen(connection: Connection) -> Freeze | None:
     return Freeze(why=row.frozen_why, at=row.frozen_at or 0.0) if row.frozen_why else None
 
 
-def freeze(connection: Connection, why: str, stamp: Stamp) -> None:
+def freeze(connection: Connection, stamp: Stamp, why: str) -> None:
     """Freeze; one that is frozen keeps its first reason."""
     changed = connection.execute(
         update(meta)
@@ -34,9 +34,9 @@ def freeze(connection: Connection, why: str, stamp: Stamp) -> None:
         write(connection, stamp, [{"event": "store.frozen", "detail": why}])
 
 
-def thaw(connection: Connection, epoch: int, stamp: Stamp) -> None:
+def thaw(connection: Connection, stamp: Stamp, epoch: int) -> None:
     """Lift the freeze in a new epoch, ``epoch`` at least."""
-    raise_epoch(connection, epoch, stamp)
+    raise_epoch(connection, stamp, epoch)
     changed = connection.execute(
         update(meta).where(meta.c.frozen_why != "").values(frozen_why="", frozen_at=None)
     )
@@ -44,7 +44,12 @@ def thaw(connection: Connection, epoch: int, stamp: Stamp) -> None:
         write(connection, stamp, [{"event": "store.thawed"}])
 
 
-def raise_epoch(connection: Connection, at_least: int, stamp: Stamp) -> int:
+def read_epoch(connection: Connection) -> int:
+    """The store's epoch; raised at take-over and restore."""
+    return int(connection.execute(select(meta.c.epoch)).scalar_one())
+
+
+def raise_epoch(connection: Connection, stamp: Stamp, at_least: int = 0) -> int:
     """The next epoch, or ``at_least`` where that is higher."""
     before = int(connection.execute(select(meta.c.epoch).with_for_update()).scalar_one())
     after = max(before + 1, at_least)

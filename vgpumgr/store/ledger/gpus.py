@@ -177,10 +177,10 @@ _EVERY = (
 _OF_HOST = _EVERY.where(gpu.c.host == bindparam("in_host"))
 
 
-def list_gpus(connection: Connection, name: str | None) -> tuple[GpuRecord, ...]:
-    """GPUs of enrolled hosts (of one with ``name``), by host and device."""
-    query = _EVERY if name is None else _OF_HOST
-    return tuple(gpu_of(row) for row in connection.execute(query, {"in_host": name}))
+def list_gpus(connection: Connection, host: str | None = None) -> tuple[GpuRecord, ...]:
+    """GPUs of enrolled hosts (of one with ``host``), by host and device."""
+    query = _EVERY if host is None else _OF_HOST
+    return tuple(gpu_of(row) for row in connection.execute(query, {"in_host": host}))
 
 
 @decodes(gpu)
@@ -278,7 +278,7 @@ _MARKS = {
 
 
 def mark_allocations(
-    connection: Connection, ids: Sequence[str], state: AllocationState, stamp: Stamp
+    connection: Connection, stamp: Stamp, ids: Sequence[str], state: AllocationState
 ) -> None:
     """Active allocations become orphaned, or the other way round; those that are so already stay.
 
@@ -302,12 +302,12 @@ def mark_allocations(
     connection.execute(update(allocation).where(*moving).values(state=state.value))
 
 
-def quarantine(connection: Connection, gpu_id: str, why: str, stamp: Stamp) -> None:
+def quarantine(connection: Connection, stamp: Stamp, gpu: str, why: str) -> None:
     """Nothing is placed on the GPU any more, whatever it shows, until :func:`lift`.
 
     NotFound for an unknown one; one that is quarantined already gets the new reason.
     """
-    _set_state(connection, gpu_id, GpuState.QUARANTINED, why, stamp)
+    _set_state(connection, stamp, gpu, GpuState.QUARANTINED, why)
 
 
 def is_quarantined(connection: Connection, gpu_id: str) -> bool:
@@ -315,11 +315,11 @@ def is_quarantined(connection: Connection, gpu_id: str) -> bool:
     return _state(connection, gpu_id) is GpuState.QUARANTINED
 
 
-def lift_quarantine(connection: Connection, gpu_id: str, stamp: Stamp) -> None:
+def lift_quarantine(connection: Connection, stamp: Stamp, gpu_id: str) -> None:
     """A quarantined GPU takes VMs again; Conflict for one that is not quarantined."""
     if _state(connection, gpu_id) is not GpuState.QUARANTINED:
         raise Conflict(f"{gpu_id} is not quarantined", next=f"vgpumgr gpu show {gpu_id}")
-    _set_state(connection, gpu_id, GpuState.HEALTHY, "", stamp)
+    _set_state(connection, stamp, gpu_id, GpuState.HEALTHY, "")
 
 
 def deleted_vm_ids(connection: Connection, ids: Collection[str]) -> frozenset[str]:
@@ -342,7 +342,7 @@ def _state_of(row: Any) -> GpuState:
 
 
 def _set_state(
-    connection: Connection, gpu_id: str, state: GpuState, why: str, stamp: Stamp
+    connection: Connection, stamp: Stamp, gpu_id: str, state: GpuState, why: str
 ) -> None:
     _state(connection, gpu_id)
     is_it = gpu.c.id == gpu_id

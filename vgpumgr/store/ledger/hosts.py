@@ -131,7 +131,7 @@ def get_host(connection: Connection, name: str) -> HostRecord:
     return from_row(row)
 
 
-def add_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
+def add_host(connection: Connection, stamp: Stamp, record: HostRecord) -> None:
     """Enrol; Conflict when the name or address is taken."""
     _refuse_taken(connection, record)
     try:
@@ -188,7 +188,7 @@ def _refuse_taken(connection: Connection, record: HostRecord) -> None:
         )
 
 
-def update_host(connection: Connection, record: HostRecord, stamp: Stamp) -> None:
+def update_host(connection: Connection, stamp: Stamp, record: HostRecord) -> None:
     """Write what an operator sets, if the row is still at ``record.generation``; raise it.
 
     What was observed stays. NotFound, StaleGeneration, or Conflict when the address is taken.
@@ -219,7 +219,7 @@ def update_host(connection: Connection, record: HostRecord, stamp: Stamp) -> Non
     )
 
 
-def remove_host(connection: Connection, name: str, stamp: Stamp) -> None:
+def remove_host(connection: Connection, stamp: Stamp, name: str) -> None:
     """Close the host's row; Conflict while a VM or an allocation is on it."""
     record = get_host(connection, name)
     refuse_used(connection, name)
@@ -228,7 +228,7 @@ def remove_host(connection: Connection, name: str, stamp: Stamp) -> None:
     there = (gpu.c.host == name, gpu.c.state != GpuState.MISSING.value)
     gone = update(gpu).values(state=GpuState.MISSING.value, generation=gpu.c.generation + 1)
     StateChange(gone.where(*there), of_gpus("gpu.missing", *there)).run(connection, stamp.values)
-    forget_host(connection, name, stamp)
+    forget_host(connection, stamp, name)
 
 
 def observation_failed(connection: Connection, name: str, error: str) -> None:
@@ -240,19 +240,19 @@ def observation_failed(connection: Connection, name: str, error: str) -> None:
         get_host(connection, name)
 
 
-def begin_membership(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+def begin_membership(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     """Add the hosts that join, mark those that leave; Conflict where they cannot."""
     for record in start.joining:
-        add_host(connection, replace(record, membership=Membership.JOINING), stamp)
+        add_host(connection, stamp, replace(record, membership=Membership.JOINING))
     for name in start.leaving:
         refuse_used(connection, name)
-        _mark(connection, name, Membership.LEAVING, "host.leaving", stamp)
+        _mark(connection, stamp, name, Membership.LEAVING, "host.leaving")
         # Whoever has planned something for its GPUs plans again.
         raised = update(gpu).where(gpu.c.host == name).values(generation=gpu.c.generation + 1)
         connection.execute(raised)
 
 
-def end_membership(connection: Connection, task_id: str, *, enrolled: bool, stamp: Stamp) -> None:
+def end_membership(connection: Connection, stamp: Stamp, task_id: str, *, enrolled: bool) -> None:
     """The host that a task is about is in the fleet, or out of it; saying it twice is no error."""
     name = connection.execute(select(task.c.host).where(task.c.id == task_id)).scalar_one()
     known = connection.execute(select(host.c.id).where(_OPEN, host.c.name == name)).first()
@@ -261,13 +261,13 @@ def end_membership(connection: Connection, task_id: str, *, enrolled: bool, stam
         return
     if enrolled:
         event = "host.added" if before is Membership.JOINING else "host.stayed"
-        _mark(connection, name, Membership.MEMBER, event, stamp)
+        _mark(connection, stamp, name, Membership.MEMBER, event)
     else:
-        remove_host(connection, name, stamp)
+        remove_host(connection, stamp, name)
 
 
 def _mark(
-    connection: Connection, name: str, membership: Membership, event: str, stamp: Stamp
+    connection: Connection, stamp: Stamp, name: str, membership: Membership, event: str
 ) -> None:
     record = get_host(connection, name)
     after = replace(record, membership=membership, generation=record.generation + 1)

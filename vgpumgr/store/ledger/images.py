@@ -12,9 +12,7 @@ from vgpumgr.model.codec import printable
 from vgpumgr.model.errors import NotFound, StaleGeneration
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
 from vgpumgr.model.operation import Reservation
-from vgpumgr.store.database.commits import retried
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.base import LedgerBase
 from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.schema import image, image_copy, task
 
@@ -39,7 +37,7 @@ def list_images(connection: Connection) -> tuple[ImageRecord, ...]:
     return tuple(image_of(row, copies.get(row.id, ())) for row in connection.execute(_IMAGES))
 
 
-def retire_image(connection: Connection, id_: str, stamp: Stamp) -> None:
+def retire_image(connection: Connection, stamp: Stamp, id_: str) -> None:
     """Use it for no new VM; NotFound for an id that no image has."""
     retired = update(image).where(image.c.id == id_, image.c.retired_at.is_(None))
     changed = connection.execute(
@@ -52,7 +50,7 @@ def retire_image(connection: Connection, id_: str, stamp: Stamp) -> None:
         raise NotFound(f"the ledger has no image {id_}", next="vgpumgr image list")
 
 
-def begin(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+def begin(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     """Write new images, and the copies that come or leave; StaleGeneration where another process
     was faster.
     """
@@ -72,7 +70,7 @@ def begin(connection: Connection, start: Reservation, stamp: Stamp) -> None:
     write(connection, stamp, [{**row, "operation": operation} for row in told])
 
 
-def end(connection: Connection, task_id: str, state: CopyState, stamp: Stamp) -> None:
+def end(connection: Connection, stamp: Stamp, task_id: str, state: CopyState) -> None:
     """What the copy that a task is about has become; saying it twice is no error."""
     row = connection.execute(_OF_TASK, {"in_task": task_id}).one_or_none()
     if row is None or row.state == state.value:
@@ -87,7 +85,7 @@ def end(connection: Connection, task_id: str, state: CopyState, stamp: Stamp) ->
     write(connection, stamp, [{**told, "task": task_id, "operation": row.operation}])
 
 
-def forget_host(connection: Connection, name: str, stamp: Stamp) -> None:
+def forget_host(connection: Connection, stamp: Stamp, name: str) -> None:
     """The copies on a host that has left the fleet are nobody's any more."""
     gone = update(image_copy).where(_OPEN, image_copy.c.host == name)
     connection.execute(gone.values(state=CopyState.GONE.value, gone_at=stamp.at))
@@ -149,18 +147,3 @@ def _row(record: ImageRecord) -> Row:
 def _copy_row(copy: ImageCopy) -> Row:
     names = [column.name for column in image_copy.columns if column.name != "gone_at"]
     return {**{name: getattr(copy, name) for name in names}, "state": copy.state.value}
-
-
-class ImageLedger(LedgerBase):
-    """Images in versions, and where their copies lie."""
-
-    def images(self) -> tuple[ImageRecord, ...]:
-        """Every image that was ever imported, by name and age."""
-        with self._database.read() as connection:
-            return list_images(connection)
-
-    @retried
-    def retire_image(self, image: str) -> None:
-        """Use an image (our id) for no new VM; one that is retired stays so."""
-        with self._database.write() as connection:
-            retire_image(connection, image, self._stamp())

@@ -25,10 +25,10 @@ _EVERY = (
 _OF_HOST = _EVERY.where(layout.c.host == bindparam("in_host"))
 
 
-def list_layouts(connection: Connection, name: str | None = None) -> tuple[LayoutRecord, ...]:
+def list_layouts(connection: Connection, host: str | None = None) -> tuple[LayoutRecord, ...]:
     """The layout last applied to each GPU of the enrolled hosts (or of one), by host and device."""
-    query = _EVERY if name is None else _OF_HOST
-    return tuple(layout_of(row) for row in connection.execute(query, {"in_host": name}))
+    query = _EVERY if host is None else _OF_HOST
+    return tuple(layout_of(row) for row in connection.execute(query, {"in_host": host}))
 
 
 @decodes(layout)
@@ -84,7 +84,7 @@ _SETTLE = StateChange(
 )
 
 
-def settle(connection: Connection, ended: Iterable[tuple[str, str]], stamp: Stamp) -> None:
+def settle(connection: Connection, stamp: Stamp, ended: Iterable[tuple[str, str]]) -> None:
     """Mark the layouts of these GPUs as reached by these tasks."""
     values = [{"in_gpu": gpu_id, "in_task": task_id, **stamp.values} for gpu_id, task_id in ended]
     if values:

@@ -136,27 +136,27 @@ _INVENTORY_PARTS = frozenset({"devices", "parents", "helper"})
 
 def observe(
     connection: Connection,
+    stamp: Stamp,
     facts: HostFacts,
     units: Mapping[str, int],
     at: float,
     fleet: str,
-    stamp: Stamp,
 ) -> None:
     """Keep one probe. Conflict (nothing written) when the evidence of a GPU disagrees.
 
     A GPU that was known stays known by its UUID and serial where a probe could not read them
     (a GPU bound to vfio-pci is invisible to NVML).
     """
-    _keep_host(connection, facts, at, fleet, stamp)
+    _keep_host(connection, stamp, facts, at, fleet)
     known = known_gpus(connection, facts)
     found = recognise(facts.host, facts.gpus, known)
     try:
         for seen, match in zip(facts.gpus, found, strict=True):
             count = units.get(seen.device, 1)
             if match is None:
-                _add(connection, facts.host, seen, count, at, stamp)
+                _add(connection, stamp, facts.host, seen, count, at)
             else:
-                _refresh(connection, facts.host, seen, match, count, stamp)
+                _refresh(connection, stamp, facts.host, seen, match, count)
     except IntegrityError as error:
         raise Conflict(
             f"another host shows a GPU of {facts.host} at this moment",
@@ -164,7 +164,7 @@ def observe(
             next=f"vgpumgr host probe {facts.host}",
         ) from error
     if not _INVENTORY_PARTS & {unknown.part for unknown in facts.unknown}:
-        _mark_missing(connection, facts.host, known, found, stamp)
+        _mark_missing(connection, stamp, facts.host, known, found)
 
 
 _IS_HOST = (host.c.name == bindparam("in_host")) & host.c.removed_at.is_(None)
@@ -177,13 +177,13 @@ _KEEP = (
 
 
 def _keep_host(
-    connection: Connection, facts: HostFacts, at: float, fleet: str, stamp: Stamp
+    connection: Connection, stamp: Stamp, facts: HostFacts, at: float, fleet: str
 ) -> None:
     old = connection.execute(_OLD, {"in_host": facts.host}).one_or_none()
     if old is None:
         get_host(connection, facts.host)  # NotFound, with near names
         return
-    _tell_boot(connection, facts, old, stamp)
+    _tell_boot(connection, stamp, facts, old)
     supply = host_supply(facts, fleet)
     connection.execute(
         _KEEP,
@@ -197,7 +197,7 @@ def _keep_host(
     )
 
 
-def _tell_boot(connection: Connection, facts: HostFacts, old: Any, stamp: Stamp) -> None:
+def _tell_boot(connection: Connection, stamp: Stamp, facts: HostFacts, old: Any) -> None:
     """A boot takes what a host had in memory: it is told, although nobody changed anything."""
     before = _boot(old) if old.facts else facts.boot_id
     if before != facts.boot_id:
@@ -211,7 +211,7 @@ def _boot(row: Any) -> str:
 
 
 def _add(
-    connection: Connection, name: str, seen: GpuFacts, units: int, at: float, stamp: Stamp
+    connection: Connection, stamp: Stamp, name: str, seen: GpuFacts, units: int, at: float
 ) -> None:
     id_ = new_gpu_id(connection)
     write(connection, stamp, [_told("gpu.found", name, seen, id_, seen.model)])
@@ -238,7 +238,7 @@ def _told(event: str, name: str, seen: GpuFacts, id_: str, detail: str = "") -> 
 
 
 def _refresh(
-    connection: Connection, name: str, seen: GpuFacts, old: KnownGpu, units: int, stamp: Stamp
+    connection: Connection, stamp: Stamp, name: str, seen: GpuFacts, old: KnownGpu, units: int
 ) -> None:
     seen = replace(seen, uuid=seen.uuid or old.uuid, serial=seen.serial or old.serial)
     facts, supply = dump_gpu(seen), gpu_supply(seen)
@@ -279,10 +279,10 @@ _MISSING = StateChange(
 
 def _mark_missing(
     connection: Connection,
+    stamp: Stamp,
     name: str,
     known: tuple[KnownGpu, ...],
     found: list[KnownGpu | None],
-    stamp: Stamp,
 ) -> None:
     """A complete probe does not show them. Their allocations stay: looking never frees."""
     seen = {match.id for match in found if match is not None}

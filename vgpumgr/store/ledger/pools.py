@@ -36,7 +36,7 @@ def get_pool(connection: Connection, name: str) -> PoolRecord:
     return there[name]
 
 
-def put_pool(connection: Connection, record: PoolRecord, stamp: Stamp) -> None:
+def put_pool(connection: Connection, stamp: Stamp, record: PoolRecord) -> None:
     """Write a pool: a new one (generation 0), or over what it was."""
     values = {
         "name": record.name,
@@ -76,7 +76,7 @@ def ask_of(row: Any) -> DesktopRequestRecord:
     return DesktopRequestRecord(id=row.id, pool=row.pool, ask=ask)
 
 
-def enter_ask(connection: Connection, wanted: DesktopRequestRecord, stamp: Stamp) -> None:
+def enter_ask(connection: Connection, stamp: Stamp, wanted: DesktopRequestRecord) -> None:
     """Let a user wait; one who waits already keeps the place, and is of these groups now."""
     groups, user = dump(tuple(sorted(wanted.ask.groups))), wanted.ask.user
     waits = (pool_ask.c.pool == wanted.pool) & (pool_ask.c.user_name == user)
@@ -97,7 +97,7 @@ def enter_ask(connection: Connection, wanted: DesktopRequestRecord, stamp: Stamp
     write(connection, stamp, [{"event": "pool.asked", "detail": user}])
 
 
-def end_ask(connection: Connection, pool_id: str, user: str, stamp: Stamp) -> bool:
+def end_ask(connection: Connection, stamp: Stamp, pool_id: str, user: str) -> bool:
     """Let a user wait no more; did it wait?"""
     waits = (pool_ask.c.pool == pool_id) & (pool_ask.c.user_name == user)
     return _close_asks(connection, stamp, waits)
@@ -121,7 +121,7 @@ def booking_of(row: Any) -> Booking:
     )
 
 
-def book(connection: Connection, wanted: Booking, tenant: str, stamp: Stamp) -> None:
+def book(connection: Connection, stamp: Stamp, wanted: Booking, tenant: str) -> None:
     """Enter a booking."""
     row = {
         "id": wanted.id,
@@ -136,7 +136,7 @@ def book(connection: Connection, wanted: Booking, tenant: str, stamp: Stamp) -> 
     write(connection, stamp, [{"event": "booking.made", "detail": wanted.id}])
 
 
-def unbook(connection: Connection, booking_id: str, stamp: Stamp) -> None:
+def unbook(connection: Connection, stamp: Stamp, booking_id: str) -> None:
     """Cancel a booking; NotFound where there is none."""
     closed = update(booking).where(booking.c.id == booking_id, booking.c.closed_at.is_(None))
     if not connection.execute(closed.values(closed_at=stamp.at)).rowcount:

@@ -13,11 +13,8 @@ from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.operation import TaskMoved, TaskState
 from vgpumgr.model.queue import OPEN_QUEUE_STATES, QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.vm import VmSpec, VmState
-from vgpumgr.store.database import notify
-from vgpumgr.store.database.commits import retried
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.base import LedgerBase
 from vgpumgr.store.ledger.rows import decodes, not_found
 from vgpumgr.store.schema import queue
 
@@ -34,7 +31,7 @@ def list_queue(connection: Connection, names: Collection[str] = ()) -> tuple[Que
     return tuple(entry_of(row) for row in connection.execute(query))
 
 
-def enter_queue(connection: Connection, entries: Sequence[QueueEntry], stamp: Stamp) -> None:
+def enter_queue(connection: Connection, stamp: Stamp, entries: Sequence[QueueEntry]) -> None:
     """Add entries; StaleGeneration where a VM of that name has an open one."""
     try:
         if entries:
@@ -48,7 +45,7 @@ def enter_queue(connection: Connection, entries: Sequence[QueueEntry], stamp: St
     write(connection, stamp, [_told(each.state, each.name, each.why) for each in entries])
 
 
-def move_entries(connection: Connection, moves: Iterable[QueueMoved], stamp: Stamp) -> None:
+def move_entries(connection: Connection, stamp: Stamp, moves: Iterable[QueueMoved]) -> None:
     """Move entries; StaleGeneration for one that somebody else moved."""
     for each in moves:
         values: Row = {"state": each.state.value, "why": printable(each.why)}
@@ -72,7 +69,7 @@ def move_entries(connection: Connection, moves: Iterable[QueueMoved], stamp: Sta
         write(connection, stamp, [_told(each.state, name, each.why)])
 
 
-def cancel_entries(connection: Connection, names: Sequence[str], stamp: Stamp) -> None:
+def cancel_entries(connection: Connection, stamp: Stamp, names: Sequence[str]) -> None:
     """Close what waits; NotFound for what is not there, Conflict for what runs: all or none."""
     there = {each.name: each for each in list_queue(connection)}
     for name in names:
@@ -86,18 +83,18 @@ def cancel_entries(connection: Connection, names: Sequence[str], stamp: Stamp) -
     cancelled = QueueState.CANCELLED
     move_entries(
         connection,
+        stamp,
         (
             QueueMoved(entry=there[each].id, before=QueueState.WAITING, state=cancelled)
             for each in dict.fromkeys(names)
         ),
-        stamp,
     )
 
 
 _OF_VM = select(queue.c.id, queue.c.state).where(_OPEN, queue.c.vm_id == bindparam("in_vm"))
 
 
-def follow(connection: Connection, ends: Iterable[tuple[str, TaskMoved]], stamp: Stamp) -> None:
+def follow(connection: Connection, stamp: Stamp, ends: Iterable[tuple[str, TaskMoved]]) -> None:
     """What a task's end means for its VM's entry: a start that was undone waits again, and a
     VM that was deleted has left.
     """
@@ -114,12 +111,12 @@ def follow(connection: Connection, ends: Iterable[tuple[str, TaskMoved]], stamp:
             again = QueueMoved(
                 entry=row.id, before=state, state=QueueState.WAITING, why=ended.error
             )
-            move_entries(connection, [again], stamp)
+            move_entries(connection, stamp, [again])
             if gone:
                 _forget_vm(connection, row.id)
         elif gone:
             left = QueueMoved(entry=row.id, before=state, state=QueueState.DELETED)
-            move_entries(connection, [left], stamp)
+            move_entries(connection, stamp, [left])
 
 
 def _forget_vm(connection: Connection, entry: str) -> None:
@@ -159,33 +156,3 @@ def _row(entry: QueueEntry) -> Row:
         "why": printable(entry.why),
         "generation": 1,
     }
-
-
-class QueueLedger(LedgerBase):
-    """Who waits for room, who runs on it, and who has ended."""
-
-    def queue(self, names: Collection[str] = ()) -> tuple[QueueEntry, ...]:
-        """What waits or runs, those first that have waited longest; of ``names`` what is closed,
-        too.
-        """
-        with self._database.read() as connection:
-            return list_queue(connection, names)
-
-    @retried
-    def enqueue(self, entries: Sequence[QueueEntry]) -> None:
-        """Let VMs wait; StaleGeneration, and nothing is written, where one is in the queue."""
-        with self._database.write() as connection:
-            enter_queue(connection, entries, self._stamp())
-            notify.notify(connection)
-
-    @retried
-    def move_queue(self, moves: Sequence[QueueMoved]) -> None:
-        """Move entries; StaleGeneration, and nothing is written, where another moved one."""
-        with self._database.write() as connection:
-            move_entries(connection, moves, self._stamp())
-
-    @retried
-    def cancel_queued(self, names: Sequence[str]) -> None:
-        """Close what waits; NotFound or Conflict, and nothing is written, where one does not."""
-        with self._database.write() as connection:
-            cancel_entries(connection, names, self._stamp())

@@ -20,9 +20,7 @@ from vgpumgr.model.codec import dump, load
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.quota import Amount, Excess, Quota, held_by_tenants, quota_exceeded
-from vgpumgr.store.database.commits import retried
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.base import LedgerBase
 from vgpumgr.store.ledger.gpus import list_gpus
 from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.ledger.vms import HELD, OPEN_VMS, allocation_of, vm_of
@@ -68,7 +66,7 @@ def list_quotas(connection: Connection) -> tuple[Quota, ...]:
     return tuple(quota_of(row) for row in connection.execute(_EVERY))
 
 
-def set_quota(connection: Connection, wanted: Quota, stamp: Stamp) -> None:
+def set_quota(connection: Connection, stamp: Stamp, wanted: Quota) -> None:
     """Write a tenant's quota over the one it had."""
     limits = dump(wanted)
     if not connection.execute(
@@ -81,7 +79,7 @@ def set_quota(connection: Connection, wanted: Quota, stamp: Stamp) -> None:
     write(connection, stamp, [{"event": "quota.set", "detail": limits}])
 
 
-def delete_quota(connection: Connection, tenant: str, stamp: Stamp) -> None:
+def delete_quota(connection: Connection, stamp: Stamp, tenant: str) -> None:
     """Limit a tenant no more; NotFound for one without a quota."""
     if not connection.execute(delete(quota).where(quota.c.tenant == tenant)).rowcount:
         raise NotFound(f"tenant {tenant} has no quota", next="vgpumgr quota list")
@@ -119,24 +117,3 @@ def _excess(limited: Quota, before: Amount, after: Amount | None) -> tuple[Exces
 def quota_of(row: Any) -> Quota:
     """The quota of a whole row."""
     return replace(load(Quota, row.limits), tenant=row.tenant)
-
-
-class QuotaLedger(LedgerBase):
-    """What tenants may hold."""
-
-    def quotas(self) -> tuple[Quota, ...]:
-        """Every tenant's quota, by tenant."""
-        with self._database.read() as connection:
-            return list_quotas(connection)
-
-    @retried
-    def set_quota(self, quota: Quota) -> None:
-        """Write a tenant's quota over the one it had."""
-        with self._database.write() as connection:
-            set_quota(connection, quota, self._stamp())
-
-    @retried
-    def delete_quota(self, tenant: str) -> None:
-        """Limit a tenant no more; NotFound for one without a quota."""
-        with self._database.write() as connection:
-            delete_quota(connection, tenant, self._stamp())

@@ -12,6 +12,7 @@ from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import printable
 from vgpumgr.model.errors import NotFound, StaleGeneration
+from vgpumgr.model.host import HostRecord
 from vgpumgr.model.operation import PlaceRefused, PlaceServed
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.store.ledger import gpus, hosts
@@ -38,7 +39,7 @@ def list_refusals(
     return tuple(refusal_of(row, now) for row in connection.execute(query))
 
 
-def keep(connection: Connection, moves: Iterable[PlaceRefused], stamp: Stamp) -> None:
+def keep(connection: Connection, stamp: Stamp, moves: Iterable[PlaceRefused]) -> None:
     """Write refusals down, or that one counts now; those that set a GPU aside quarantine it, a
     host is cordoned.
     """
@@ -48,7 +49,7 @@ def keep(connection: Connection, moves: Iterable[PlaceRefused], stamp: Stamp) ->
             connection.execute(insert(refusal).values(**_row(it)))
             write(connection, stamp, [_told(it)])
         if each.sets_aside:
-            _set_aside(connection, it, each.sets_aside, stamp)
+            _set_aside(connection, stamp, it, each.sets_aside)
 
 
 def _counts_now(connection: Connection, it: Refusal) -> bool:
@@ -86,18 +87,18 @@ def _told(it: Refusal) -> dict[str, object]:
     }
 
 
-def _set_aside(connection: Connection, it: Refusal, why: str, stamp: Stamp) -> None:
+def _set_aside(connection: Connection, stamp: Stamp, it: Refusal, why: str) -> None:
     if it.gpu:
-        gpus.quarantine(connection, it.gpu, why, stamp)
+        gpus.quarantine(connection, stamp, it.gpu, why)
         return
     # Where the host left the fleet or was changed meanwhile, the next refusal sets it aside.
     with suppress(NotFound, StaleGeneration):
         record = hosts.get_host(connection, it.host)
         if not record.cordoned:
-            hosts.update_host(connection, replace(record, cordoned=True), stamp)
+            hosts.update_host(connection, stamp, replace(record, cordoned=True))
 
 
-def serve(connection: Connection, moves: Collection[PlaceServed], stamp: Stamp) -> None:
+def serve(connection: Connection, stamp: Stamp, moves: Collection[PlaceServed]) -> None:
     """Close what these hosts and GPUs refused before: they do what they are asked."""
     if not moves:
         return
@@ -105,9 +106,9 @@ def serve(connection: Connection, moves: Collection[PlaceServed], stamp: Stamp) 
     if not standing:
         return
     places = {(each.host, "") for each in moves if each.host}
-    gpus = frozenset().union(*(each.gpus for each in moves))
-    done = [row for row in standing if row.gpu in gpus or (row.host, row.gpu) in places]
-    _close(connection, done, stamp, "it carried out a request")
+    served = frozenset().union(*(each.gpus for each in moves))
+    done = [row for row in standing if row.gpu in served or (row.host, row.gpu) in places]
+    _close(connection, stamp, done, "it carried out a request")
 
 
 def forgive(connection: Connection, stamp: Stamp, *, host: str = "", gpu: str = "") -> int:
@@ -116,11 +117,26 @@ def forgive(connection: Connection, stamp: Stamp, *, host: str = "", gpu: str = 
     if not gpu:
         of_it &= refusal.c.host == host
     rows = connection.execute(_STANDING.where(of_it)).all()
-    _close(connection, rows, stamp, "by request")
+    _close(connection, stamp, rows, "by request")
     return len(rows)
 
 
-def _close(connection: Connection, rows: Collection[Any], stamp: Stamp, why: str) -> None:
+def change_host(connection: Connection, stamp: Stamp, record: HostRecord) -> None:
+    """Write what an operator sets on a host; who uncordons it forgives its refusals."""
+    before = hosts.get_host(connection, record.name)
+    hosts.update_host(connection, stamp, record)
+    if before.cordoned and not record.cordoned:
+        forgive(connection, stamp, host=record.name)
+
+
+def lift(connection: Connection, stamp: Stamp, gpu: str) -> None:
+    """Use a GPU again that is quarantined, or in back-off; Conflict where it is neither."""
+    forgiven = forgive(connection, stamp, gpu=gpu)
+    if not forgiven or gpus.is_quarantined(connection, gpu):
+        gpus.lift_quarantine(connection, stamp, gpu)
+
+
+def _close(connection: Connection, stamp: Stamp, rows: Collection[Any], why: str) -> None:
     if not rows:
         return
     ids = [row.id for row in rows]

@@ -100,7 +100,7 @@ def some(names: Iterable[str], most: int = 5) -> str:
 Row = dict[str, Any]
 
 
-def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     """Write everything, or raise: StaleGeneration (plan again), Conflict (a name is taken),
     QuotaExceeded, or Frozen.
     """
@@ -114,12 +114,12 @@ def reserve(connection: Connection, start: Reservation, stamp: Stamp) -> None:
         changes = change_vms(connection, start.changed_vms)
         insert_allocations(connection, start.allocations)
     replace_layouts(connection, start.layouts, start.gpu_generations)
-    begin_membership(connection, start, stamp)
-    begin_images(connection, start, stamp)
-    enter_queue(connection, start.queued, stamp)
-    move_entries(connection, start.queue, stamp)
-    take_all(connection, start.desktops, stamp)
-    _insert_journal(connection, start, stamp)
+    begin_membership(connection, stamp, start)
+    begin_images(connection, stamp, start)
+    enter_queue(connection, stamp, start.queued)
+    move_entries(connection, stamp, start.queue)
+    take_all(connection, stamp, start.desktops)
+    _insert_journal(connection, stamp, start)
     if not start.continued:  # what was asked for was asked for once
         _keep_requests(connection, vms, start.operation.started_at)
     write(connection, stamp, start_records(start, changes))
@@ -189,7 +189,7 @@ def _insert_vms(connection: Connection, rows: list[Row]) -> None:
         ) from error
 
 
-def _insert_journal(connection: Connection, start: Reservation, stamp: Stamp) -> None:
+def _insert_journal(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     begun = replace(start.operation, by=start.operation.by or stamp.by)
     first = _tasks_of(connection, start.operation.id) if start.continued else 0
     tasks = [task_row(each, position) for position, each in enumerate(start.tasks, first)]

@@ -9,12 +9,9 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.errors import Conflict, StaleGeneration
-from vgpumgr.model.history import AuditRecord
-from vgpumgr.model.ledger_state import Freeze, HostsTruth, Remembered
+from vgpumgr.model.ledger_state import HostsTruth, Remembered
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
-from vgpumgr.store.database.commits import retried
 from vgpumgr.store.database.redaction import withhold
-from vgpumgr.store.ledger import audit_trail, freeze
 from vgpumgr.store.ledger.audit_trail import (
     Stamp,
     allocation_record,
@@ -22,7 +19,6 @@ from vgpumgr.store.ledger.audit_trail import (
     vm_record,
     write,
 )
-from vgpumgr.store.ledger.base import LedgerBase
 from vgpumgr.store.ledger.freeze import frozen
 from vgpumgr.store.ledger.reservations import insert_allocations
 from vgpumgr.store.ledger.state_changes import ALLOCATIONS, GIVE_BACK, VMS, StateChange
@@ -68,19 +64,19 @@ def _generations(
         yield from ((row.id, row.generation) for row in rows)
 
 
-def take_in(connection: Connection, truth: HostsTruth, stamp: Stamp) -> None:
+def take_in(connection: Connection, stamp: Stamp, truth: HostsTruth) -> None:
     """Write what the hosts know. Conflict where the ledger is not frozen, StaleGeneration (nothing
     is written) where a unit, a device or a name is somebody else's.
     """
     if frozen(connection) is None:
         raise Conflict("the ledger is not frozen: there is nothing to record", next="vgpumgr drift")
-    _forget(connection, truth.forgotten, stamp)
+    _forget(connection, stamp, truth.forgotten)
     for id_ in truth.given_back:
         values = {"in_allocation": id_, **stamp.values}
         connection.execute(_FREE_UNITS, values)
         _GIVEN_BACK.run(connection, values)
     for record in truth.changed:
-        _change(connection, record, stamp)
+        _change(connection, stamp, record)
     _insert(connection, truth.vms, truth.allocations)
     write(connection, stamp, _told(truth.vms, truth.allocations))
     for id_, generation in sorted(truth.gpus.items()):
@@ -101,7 +97,7 @@ _GIVEN_BACK = StateChange(
 )
 
 
-def _forget(connection: Connection, ids: Iterable[str], stamp: Stamp) -> None:
+def _forget(connection: Connection, stamp: Stamp, ids: Iterable[str]) -> None:
     """Close VMs and give back what they hold."""
     for id_ in ids:
         values = {"in_vm": id_, "in_task": "", "to_end": stamp.at, **stamp.values}
@@ -115,7 +111,7 @@ def _forget(connection: Connection, ids: Iterable[str], stamp: Stamp) -> None:
 _AGAIN = "vgpumgr store thaw"
 
 
-def _change(connection: Connection, record: VmRecord, stamp: Stamp) -> None:
+def _change(connection: Connection, stamp: Stamp, record: VmRecord) -> None:
     is_it = (vm.c.id == record.id, vm.c.deleted_at.is_(None))
     before = connection.execute(select(vm.c.generation).where(*is_it).with_for_update()).scalar()
     if before is None or before >= record.generation:
@@ -141,85 +137,3 @@ def _insert(
 def _told(vms: Iterable[VmRecord], allocations: Iterable[Allocation]) -> Iterator[dict[str, Any]]:
     yield from (vm_record(each) for each in vms)
     yield from (allocation_record(each) for each in allocations)
-
-
-class RecoveryLedger(LedgerBase):
-    """The trail, the epoch, the freeze, and what hosts may tell a ledger that is behind."""
-
-    def epoch(self) -> int:
-        """The store's epoch; raised at take-over and restore."""
-        with self._database.read() as connection:
-            return int(connection.execute(select(meta.c.epoch)).scalar_one())
-
-    def raise_epoch(self, at_least: int = 0) -> int:
-        """The next epoch, or ``at_least`` where that is higher, which this process speaks from now
-        on; returns the new one. ClaimLost where it lost what it had claimed.
-        """
-        raised = self._raise_epoch(at_least)
-        self._claiming.fresh_epoch()
-        return raised
-
-    @retried
-    def _raise_epoch(self, at_least: int) -> int:
-        with self._database.write() as connection:
-            return freeze.raise_epoch(connection, at_least, self._stamp())
-
-    def audit(
-        self,
-        *,
-        vm: str = "",
-        host: str = "",
-        operation: str = "",
-        event: str = "",
-        by: str = "",
-        since: float | None = None,
-        limit: int | None = None,
-    ) -> tuple[AuditRecord, ...]:
-        """The trail, newest first; ``operation``, ``event`` and ``by`` match by their beginning."""
-        with self._database.read() as connection:
-            return audit_trail.list_audit(
-                connection,
-                vm=vm,
-                host=host,
-                operation=operation,
-                event=event,
-                by=by,
-                since=since,
-                limit=limit,
-            )
-
-    @retried
-    def freeze(self, why: str) -> None:
-        """Allocate nothing any more; a frozen ledger keeps its first reason."""
-        with self._database.write() as connection:
-            freeze.freeze(connection, why, self._stamp())
-
-    def frozen(self) -> Freeze | None:
-        """Why nothing may be allocated; None where it may."""
-        with self._database.read() as connection:
-            return freeze.frozen(connection)
-
-    def remembered(
-        self, *, vms: Collection[str], allocations: Collection[str], gpus: Collection[str]
-    ) -> Remembered:
-        """The epoch, and the generations of these ids where the ledger ever had them."""
-        with self._database.read() as connection:
-            return remembered(connection, vms, allocations, gpus)
-
-    @retried
-    def take_in(self, truth: HostsTruth) -> None:
-        """Write what hosts know and a frozen ledger does not; StaleGeneration writes nothing."""
-        with self._database.write() as connection:
-            take_in(connection, truth, self._stamp())
-
-    def thaw(self, epoch: int) -> None:
-        """Allocate again, in an epoch above the store's and at least ``epoch``, which this process
-        speaks from now on; ClaimLost where it lost what it had claimed.
-        """
-        self._thaw(epoch)
-        self._claiming.fresh_epoch()
-
-    @retried
-    def _thaw(self, epoch: int) -> None:
-        with self._database.write() as connection:
-            freeze.thaw(connection, epoch, self._stamp())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -11,10 +11,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from vgpumgr.model.codec import printable
 from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.store.database import notify
-from vgpumgr.store.database.commits import retried
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.base import LedgerBase
 from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.schema import ticket
 
@@ -36,7 +33,7 @@ def list_tickets(connection: Connection, ids: Collection[str] = ()) -> tuple[Con
     return tuple(ticket_of(row) for row in connection.execute(query))
 
 
-def ask_ticket(connection: Connection, asked: ConsoleTicket, stamp: Stamp) -> None:
+def ask_ticket(connection: Connection, stamp: Stamp, asked: ConsoleTicket) -> None:
     """Add one."""
     values = {name: getattr(asked, name) for name in _NAMES}
     uids = ",".join(str(each) for each in asked.uids)
@@ -44,7 +41,7 @@ def ask_ticket(connection: Connection, asked: ConsoleTicket, stamp: Stamp) -> No
     write(connection, stamp, [_told(asked.state, asked.vm, f"for {asked.user}")])
 
 
-def move_tickets(connection: Connection, moves: Iterable[TicketMoved], stamp: Stamp) -> None:
+def move_tickets(connection: Connection, stamp: Stamp, moves: Iterable[TicketMoved]) -> None:
     """Move tickets; StaleGeneration for one that somebody else moved."""
     for each in moves:
         values: Row = {"state": each.state.value, "code": each.code, "next": printable(each.next)}
@@ -77,25 +74,3 @@ def ticket_of(row: Any) -> ConsoleTicket:
     found = {name: getattr(row, name) for name in _NAMES}
     uids = tuple(int(each) for each in row.uids.split(",") if each)
     return ConsoleTicket(**{**found, "state": TicketState(row.state), "uids": uids})
-
-
-class TicketLedger(LedgerBase):
-    """Who asked to connect to a VM, and what became of it."""
-
-    def tickets(self, ids: Collection[str] = ()) -> tuple[ConsoleTicket, ...]:
-        """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
-        with self._database.read() as connection:
-            return list_tickets(connection, ids)
-
-    @retried
-    def ask_ticket(self, ticket: ConsoleTicket) -> None:
-        """Write down that somebody wants to connect."""
-        with self._database.write() as connection:
-            ask_ticket(connection, ticket, self._stamp())
-            notify.notify(connection)
-
-    @retried
-    def move_tickets(self, moves: Sequence[TicketMoved]) -> None:
-        """Move tickets; StaleGeneration, and nothing is written, where another moved one."""
-        with self._database.write() as connection:
-            move_tickets(connection, moves, self._stamp())

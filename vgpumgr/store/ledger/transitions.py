@@ -47,7 +47,7 @@ from vgpumgr.store.ledger.vms import place
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
 
-def arrive(connection: Connection, vm_id: str, task: str, *, arrived: bool, stamp: Stamp) -> None:
+def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arrived: bool) -> None:
     """End the move of a VM where it was going, or where it was; a VM that stays is left alone."""
     row = connection.execute(select(vm.c.host, vm.c.moving_to).where(vm.c.id == vm_id)).one()
     going = place(row.moving_to)
@@ -109,7 +109,7 @@ _REIMAGED = of_vms("vm.reimaged", vm.c.id == bindparam("in_vm"))
 
 
 def put_first_disk(
-    connection: Connection, vm_id: str, task: str, made: VolumePlan, stamp: Stamp
+    connection: Connection, stamp: Stamp, vm_id: str, task: str, made: VolumePlan
 ) -> None:
     """Write the volume that was made into the VM's spec and volumes, in the place of its first."""
     it = vm.c.id == vm_id
@@ -144,7 +144,7 @@ Item = TypeVar("Item")
 
 
 def apply_transitions(
-    connection: Connection, transitions: Iterable[Transition], stamp: Stamp
+    connection: Connection, stamp: Stamp, transitions: Iterable[Transition]
 ) -> None:
     """Write the transitions; LedgerError when one is not legal.
 
@@ -153,16 +153,16 @@ def apply_transitions(
     life, so nothing depends on the order of the callers.
     """
     moves = list(transitions)
-    _steps(connection, [moved for moved in moves if isinstance(moved, StepMoved)], stamp)
-    _tasks(connection, [moved for moved in moves if isinstance(moved, TaskMoved)], stamp)
-    refusals.keep(connection, (moved for moved in moves if isinstance(moved, PlaceRefused)), stamp)
-    refusals.serve(connection, [moved for moved in moves if isinstance(moved, PlaceServed)], stamp)
+    _steps(connection, stamp, [moved for moved in moves if isinstance(moved, StepMoved)])
+    _tasks(connection, stamp, [moved for moved in moves if isinstance(moved, TaskMoved)])
+    refusals.keep(connection, stamp, (moved for moved in moves if isinstance(moved, PlaceRefused)))
+    refusals.serve(connection, stamp, [moved for moved in moves if isinstance(moved, PlaceServed)])
     for moved in moves:
         if isinstance(moved, OperationMoved):
-            _operation(connection, moved, stamp)
+            _operation(connection, stamp, moved)
 
 
-def _steps(connection: Connection, moves: Iterable[StepMoved], stamp: Stamp) -> None:
+def _steps(connection: Connection, stamp: Stamp, moves: Iterable[StepMoved]) -> None:
     for state, group in _by_state(moves, StepState, lambda moved: moved.state):
         values = [
             {
@@ -179,7 +179,7 @@ def _steps(connection: Connection, moves: Iterable[StepMoved], stamp: Stamp) -> 
             raise _illegal(connection, step, where, f"step {moved.seq} of {moved.task}", state)
 
 
-def _tasks(connection: Connection, moves: Sequence[TaskMoved], stamp: Stamp) -> None:
+def _tasks(connection: Connection, stamp: Stamp, moves: Sequence[TaskMoved]) -> None:
     for state, group in _by_state(moves, TaskState, lambda moved: moved.state):
         values = [
             {"in_task": moved.task, "to_error": printable(moved.error), **stamp.values}
@@ -190,22 +190,22 @@ def _tasks(connection: Connection, moves: Sequence[TaskMoved], stamp: Stamp) -> 
             raise _illegal(connection, task, task.c.id == id_, f"task {id_}", state)
     with_effect = [moved for moved in moves if _has_effect(moved)]
     named = [(moved.vm_id or _vm_of(connection, moved.task), moved) for moved in with_effect]
-    _allocations(connection, named, stamp)
-    _vm_states(connection, named, stamp)
-    _runs(connection, named, stamp)
-    queue.follow(connection, ((vm_id, moved) for vm_id, moved in named if moved.vm_state), stamp)
+    _allocations(connection, stamp, named)
+    _vm_states(connection, stamp, named)
+    _runs(connection, stamp, named)
+    queue.follow(connection, stamp, ((vm_id, moved) for vm_id, moved in named if moved.vm_state))
     for vm_id, moved in named:
         if moved.arrived is not None:
-            arrive(connection, vm_id, moved.task, arrived=moved.arrived, stamp=stamp)
+            arrive(connection, stamp, vm_id, moved.task, arrived=moved.arrived)
     ended = ((moved.layout_gpu, moved.task) for moved in moves if moved.layout_gpu)
-    settle(connection, ended, stamp)
+    settle(connection, stamp, ended)
     for moved in moves:
         if moved.enrolled is not None:
-            end_membership(connection, moved.task, enrolled=moved.enrolled, stamp=stamp)
+            end_membership(connection, stamp, moved.task, enrolled=moved.enrolled)
         if moved.disk is not None:
-            put_first_disk(connection, moved.vm_id, moved.task, moved.disk, stamp)
+            put_first_disk(connection, stamp, moved.vm_id, moved.task, moved.disk)
         if moved.copy is not None:
-            end_copy(connection, moved.task, moved.copy, stamp)
+            end_copy(connection, stamp, moved.task, moved.copy)
 
 
 def _has_effect(moved: TaskMoved) -> bool:
@@ -217,7 +217,7 @@ def _vm_of(connection: Connection, task_id: str) -> str:
 
 
 def _allocations(
-    connection: Connection, named: Iterable[tuple[str, TaskMoved]], stamp: Stamp
+    connection: Connection, stamp: Stamp, named: Iterable[tuple[str, TaskMoved]]
 ) -> None:
     """Move what the VMs hold; what was released before stays as history."""
     wanted = [(vm_id, moved, moved.allocations) for vm_id, moved in named if moved.allocations]
@@ -229,7 +229,7 @@ def _allocations(
 
 
 def _vm_states(
-    connection: Connection, named: Iterable[tuple[str, TaskMoved]], stamp: Stamp
+    connection: Connection, stamp: Stamp, named: Iterable[tuple[str, TaskMoved]]
 ) -> None:
     wanted = [(vm_id, moved, moved.vm_state) for vm_id, moved in named if moved.vm_state]
     for state, group in _by_state(wanted, VmState, lambda each: each[2]):
@@ -242,7 +242,7 @@ def _vm_states(
             withhold(connection, vm, vm.c.id.in_([each["in_vm"] for each in values]))
 
 
-def _runs(connection: Connection, named: Iterable[tuple[str, TaskMoved]], stamp: Stamp) -> None:
+def _runs(connection: Connection, stamp: Stamp, named: Iterable[tuple[str, TaskMoved]]) -> None:
     for wanted in (False, True):
         group = [(vm_id, moved, moved) for vm_id, moved in named if moved.vm_running is wanted]
         if group:
@@ -278,7 +278,7 @@ def _refused(connection: Connection, move: StateChange, values: Sequence[Values]
             yield number
 
 
-def _operation(connection: Connection, moved: OperationMoved, stamp: Stamp) -> None:
+def _operation(connection: Connection, stamp: Stamp, moved: OperationMoved) -> None:
     ended_at = moved.ended_at if moved.ended_at is not None else stamp.at
     values = {
         "in_operation": moved.operation,

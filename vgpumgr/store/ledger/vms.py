@@ -144,7 +144,11 @@ HELD = _EVER.where(allocation.c.released_at.is_(None))
 
 
 def list_allocations(
-    connection: Connection, host: str | None = None, vm_ids: Collection[str] = (), *, released: bool
+    connection: Connection,
+    host: str | None = None,
+    vm_ids: Collection[str] = (),
+    *,
+    released: bool = False,
 ) -> tuple[Allocation, ...]:
     """Allocations that hold units, oldest first; with ``released`` the closed ones too. With
     ``host`` those there, and those of these VMs.

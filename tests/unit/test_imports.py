@@ -14,7 +14,7 @@ import pkgutil
 
 # What they share is imported once, and each of ours in a process that has none of ours.
 ROOMS = ("app", "cli", "engine", "store")
-for name in ("click", "lxml.etree", "numpy", "paramiko", "pydantic", "rich", "sqlalchemy", "yaml"):
+for name in ("click", "lxml.etree", "numpy", "paramiko", "pydantic", "sqlalchemy", "yaml"):
     importlib.import_module(name)
 
 

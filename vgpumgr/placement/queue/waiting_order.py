@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
 
 import numpy as np
@@ -18,23 +19,11 @@ def cycle(after: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
     ``after`` says for each VM which others must have ended; names it does not map wait for none.
     """
-    done: set[str] = set()
-    for start in after:
-        path: dict[str, None] = {}
-        turns = [(start, iter(after[start]))] if start not in done else []
-        while turns:
-            name, others = turns[-1]
-            path[name] = None
-            following = next((other for other in others if other not in done), None)
-            if following is None:
-                turns.pop()
-                del path[name]
-                done.add(name)
-            elif following in path:
-                names = list(path)
-                return tuple(names[names.index(following) :])
-            else:
-                turns.append((following, iter(after.get(following, ()))))
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        # Each is waited for by the next one, and the last is the first again.
+        return tuple(reversed(error.args[1][1:]))
     return ()
 
 

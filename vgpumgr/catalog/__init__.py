@@ -4,14 +4,23 @@ Every number keeps its source and mark. A table is read when it is first asked f
 """
 
 from vgpumgr.catalog.boards import Board, VgpuType, board, board_by_pci, boards, contradiction
-from vgpumgr.catalog.mig_profiles import (
+from vgpumgr.catalog.gpu_partitioning import (
     CiProfile,
     GiProfile,
     MigBoard,
+    allocation_units,
     gi_profile,
+    instance_ids,
     mig,
     mig_types,
+    mixed_ids,
     name_today,
+    placement_size,
+    placement_slots,
+    same_size_ids,
+    slice_slots,
+    slot_mib,
+    slots,
     whole_instance_type,
 )
 from vgpumgr.catalog.nvswitch import (
@@ -31,17 +40,6 @@ from vgpumgr.catalog.sriov_gpus import (
     sriov_boards,
     vf_memory_mib,
     vf_profile,
-)
-from vgpumgr.catalog.vgpu_slots import (
-    allocation_units,
-    instance_ids,
-    mixed_ids,
-    placement_size,
-    placement_slots,
-    same_size_ids,
-    slice_slots,
-    slot_mib,
-    slots,
 )
 from vgpumgr.catalog.xid import Xid, xid
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
 
-from vgpumgr.catalog.nvswitch import fabric_of
 from vgpumgr.catalog.shipped_tables import sources, table
 from vgpumgr.model.gpu import GpuFacts, profile_name
 
@@ -101,6 +100,16 @@ class Board:
 MIB_PER_GIB = 1024
 _BEFORE_FRACTIONAL = frozenset({"maxwell", "pascal"})
 _NOMINAL_GIB = re.compile(r"-(\d+)[ABCQ]")
+# GPUs made for an NVSwitch board, by the start of the board's key, after ``applies_to`` of
+# fabric_partitions.yaml. Sixteen A100s share HGX-A100-16, whose ids hold on eight too.
+_MADE_FOR = (
+    ("A100-SXM4-", "HGX-A100-8"),
+    ("H100-SXM5-", "HGX-H100-8"),
+    ("H200-SXM5-", "HGX-H100-8"),
+    ("H20-", "HGX-H100-8"),
+    ("B200", "HGX-B200-8"),
+    ("B300", "HGX-B200-8"),
+)
 
 
 @cache
@@ -155,7 +164,7 @@ def _board(row: dict[str, Any], vgpu: dict[str, Any], vf_offset: int) -> Board:
         sriov_vfs=row.get("total_vfs_min") if total_vfs is None else total_vfs,
         sriov_vfs_verified=row["sriov_total_vfs_verified"],
         vf_offset=row.get("vf_layout", {}).get("first_offset", vf_offset),
-        fabric=fabric_of(row["key"]),
+        fabric=_fabric_of(row["key"]),
         source=sources("gpus", row["source"]),
         variants=row.get("variants", ""),
         types=tuple(_type(each, row) for each in vgpu.get("types", [])),
@@ -184,6 +193,14 @@ def _type(row: dict[str, Any], on: dict[str, Any]) -> VgpuType:
         source=sources("vgpu_types", row["src"]),
         note=row.get("note", ""),
     )
+
+
+def _fabric_of(board_key: str) -> str:
+    """The NVSwitch board that GPUs of this board key are made for; empty where not known.
+
+    Source: ``applies_to`` of the partition tables in the NVIDIA Fabric Manager User Guide.
+    """
+    return next((key for start, key in _MADE_FOR if board_key.startswith(start)), "")
 
 
 def _nominal_mib(name: str) -> int:

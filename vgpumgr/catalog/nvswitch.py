@@ -8,17 +8,6 @@ from typing import Any, Literal, final
 
 from vgpumgr.catalog.shipped_tables import sources, table
 
-# GPUs made for an NVSwitch board, by the start of the board's key, after ``applies_to`` of
-# fabric_partitions.yaml. Sixteen A100s share HGX-A100-16, whose ids hold on eight too.
-_MADE_FOR = (
-    ("A100-SXM4-", "HGX-A100-8"),
-    ("H100-SXM5-", "HGX-H100-8"),
-    ("H200-SXM5-", "HGX-H100-8"),
-    ("H20-", "HGX-H100-8"),
-    ("B200", "HGX-B200-8"),
-    ("B300", "HGX-B200-8"),
-)
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +45,6 @@ def fabric_boards() -> tuple[FabricBoard, ...]:
 def fabric(key: str) -> FabricBoard | None:
     """The NVSwitch board of this key (``HGX-H100-8``); None where there is none."""
     return next((each for each in fabric_boards() if each.key == key), None)
-
-
-def fabric_of(board_key: str) -> str:
-    """The NVSwitch board that GPUs of this board key are made for; empty where not known.
-
-    Source: ``applies_to`` of the partition tables in the NVIDIA Fabric Manager User Guide.
-    """
-    return next((key for start, key in _MADE_FOR if board_key.startswith(start)), "")
 
 
 def fits_fabric(made_for: str, key: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from vgpumgr.catalog.boards import boards
-from vgpumgr.catalog.mig_profiles import mig
+from vgpumgr.catalog.gpu_partitioning import mig
 from vgpumgr.catalog.sriov_gpus import sriov_boards, vf_profile
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, profile_name
 

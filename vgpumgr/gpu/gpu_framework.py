@@ -1,21 +1,17 @@
-"""The life cycle every framework fulfils, and the table of frameworks."""
+"""The life cycle that every framework fulfils, and the arguments of the helper's verbs in it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from vgpumgr.gpu.mdev_framework import MdevFramework
-from vgpumgr.gpu.passthrough_framework import PassthroughFramework, companions
-from vgpumgr.gpu.pci_vf_framework import PciVfFramework
-from vgpumgr.gpu.vfio_vf_framework import VfioVfFramework
 from vgpumgr.model.domain import Hostdev
-from vgpumgr.model.gpu import Framework, GpuFacts
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.operation import Observed
 from vgpumgr.model.ports import Helper
 from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import Allocation
-
-__all__ = ["GpuFramework", "companions", "framework", "offers"]
 
 
 class GpuFramework(Protocol):
@@ -43,19 +39,50 @@ class GpuFramework(Protocol):
         """The hostdevs that go into the domain."""
 
 
-_FRAMEWORKS: dict[Framework, GpuFramework] = {
-    Framework.MDEV: MdevFramework(),
-    Framework.VFIO_VF: VfioVfFramework(),
-    Framework.PCI_VF: PciVfFramework(),
-    Framework.PASSTHROUGH: PassthroughFramework(),
-}
+def claim_of(allocation: Allocation) -> dict[str, object]:
+    """The claim argument of every verb that changes (docs/helper-protocol.md)."""
+    return {
+        "allocation": allocation.id,
+        "generation": allocation.generation,
+        "vm": allocation.vm,
+    }
 
 
-def framework(name: str) -> GpuFramework:
-    """The framework of that name; ValueError for an unknown one."""
-    return _FRAMEWORKS[Framework(name)]
+def is_ours(seen: Mapping[str, object], allocation: Allocation) -> bool:
+    """Does what a look saw carry this allocation's claim? The device itself may be gone."""
+    return _owner(seen) == allocation.id
 
 
-def offers(gpu: GpuFacts) -> tuple[Offer, ...]:
-    """Everything a GPU can make, through every framework."""
-    return tuple(offer for each in _FRAMEWORKS.values() for offer in each.offers(gpu))
+def require_ours(seen: Mapping[str, object], allocation: Allocation) -> None:
+    """Conflict when the device exists under a claim that is not this allocation's."""
+    owner = _owner(seen)
+    if owner != allocation.id:
+        raise Conflict(
+            f"{allocation.device} on {allocation.host} is not ours",
+            why=f"its claim names {owner}" if owner else "it exists without a claim",
+            next=f"vgpumgr host probe {allocation.host}",
+        )
+
+
+def vgpu_arguments(allocation: Allocation) -> dict[str, object]:
+    """What goes with the verb that makes the vGPU: instance, place and parameters, if any."""
+    wanted: dict[str, object] = {}
+    part = allocation.instance
+    if part is not None:
+        wanted["instance"] = {
+            "gpu": part.gpu,
+            "profile_id": part.profile_id,
+            "start": part.start,
+            "size": part.size,
+            "make": part.make,
+        }
+    if allocation.placement_id is not None:
+        wanted["placement_id"] = allocation.placement_id
+    if allocation.frame_rate_limiter is not None:
+        wanted["params"] = {"frame_rate_limiter": int(allocation.frame_rate_limiter)}
+    return wanted
+
+
+def _owner(seen: Mapping[str, object]) -> object:
+    claim = seen.get("claim")
+    return claim.get("allocation") if isinstance(claim, Mapping) else None

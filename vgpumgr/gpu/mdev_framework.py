@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpumgr import catalog
-from vgpumgr.gpu import reported_mig, vgpu_offers
-from vgpumgr.gpu.device_claims import claim_of, is_ours, require_ours
+from vgpumgr.gpu import catalogued_vgpus, uncatalogued
+from vgpumgr.gpu.gpu_framework import claim_of, is_ours, require_ours, vgpu_arguments
 from vgpumgr.model.domain import Hostdev, MdevHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts, MdevType
 from vgpumgr.model.operation import Differs, InState, Observed
@@ -29,8 +29,8 @@ class MdevFramework:
         board = catalog.board(gpu.model)
         ids = {each.profile: each.type_id for each in types(gpu)}
         if board is None:
-            return (*_learned(gpu), *reported_mig.offers(gpu, Framework.MDEV, ids))
-        return tuple(vgpu_offers.offers(gpu, board, Framework.MDEV, ids))
+            return (*_learned(gpu), *uncatalogued.mig_offers(gpu, Framework.MDEV, ids))
+        return tuple(catalogued_vgpus.offers(gpu, board, Framework.MDEV, ids))
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
         """Create the mdev with the recorded UUID, and the GPU instance behind it if need be."""
@@ -69,7 +69,7 @@ def _arguments(allocation: Allocation) -> dict[str, object]:
         "type": allocation.type_id,
         "uuid": allocation.device,
         "claim": claim_of(allocation),
-        **vgpu_offers.arguments(allocation),
+        **vgpu_arguments(allocation),
     }
 
 

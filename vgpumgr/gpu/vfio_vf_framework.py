@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board
-from vgpumgr.gpu import reported_mig, uncatalogued, vgpu_offers
-from vgpumgr.gpu.device_claims import claim_of, is_ours, require_ours
+from vgpumgr.gpu import catalogued_vgpus, uncatalogued
+from vgpumgr.gpu.gpu_framework import claim_of, is_ours, require_ours, vgpu_arguments
 from vgpumgr.model.domain import Hostdev, PciHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts
 from vgpumgr.model.operation import Differs, InState, Observed, Unknown
@@ -29,9 +29,9 @@ class VfioVfFramework:
         if all(vf.vendor is None for vf in gpu.vfs):
             return ()
         if board is None:
-            ids = {each.profile: each.type_id for each in reported_mig.types(gpu)}
-            return (*_unlisted(gpu), *reported_mig.offers(gpu, Framework.VFIO_VF, ids))
-        return tuple(vgpu_offers.offers(gpu, board, Framework.VFIO_VF, _ids(gpu, board)))
+            ids = {each.profile: each.type_id for each in uncatalogued.mig_types(gpu)}
+            return (*_unlisted(gpu), *uncatalogued.mig_offers(gpu, Framework.VFIO_VF, ids))
+        return tuple(catalogued_vgpus.offers(gpu, board, Framework.VFIO_VF, _ids(gpu, board)))
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
         """Write the type to the VF, and make the GPU instance behind it if need be."""
@@ -71,7 +71,7 @@ def _arguments(allocation: Allocation) -> dict[str, object]:
         "vf": allocation.device,
         "type": int(allocation.type_id),
         "claim": claim_of(allocation),
-        **vgpu_offers.arguments(allocation),
+        **vgpu_arguments(allocation),
     }
 
 
@@ -81,7 +81,7 @@ def _unlisted(gpu: GpuFacts) -> Iterator[Offer]:
         return
     most = max(gpu.type_units.values(), default=0)
     for each in uncatalogued.vf_types(gpu):
-        memory_mib = each.gib * reported_mig.MIB_PER_GIB
+        memory_mib = each.gib * uncatalogued.MIB_PER_GIB
         yield Offer(
             profile=each.profile,
             framework=Framework.VFIO_VF,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.gpu.test_reported_mig import board as unlisted_board
-from tests.unit.gpu.test_reported_mig import told
+from tests.unit.gpu.test_uncatalogued_mig import board as unlisted_board
+from tests.unit.gpu.test_uncatalogued_mig import told
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.gpu import GpuFacts, MigFacts, MigProfile
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vgpumgr import domainxml, gpu
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.gpu.device_claims import claim_of
+from vgpumgr.gpu.gpu_framework import claim_of
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.operation import Differs, InState, Observed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from vgpumgr import gpu
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.gpu.device_claims import claim_of, is_ours
+from vgpumgr.gpu.gpu_framework import claim_of, is_ours
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host

@@ -1,4 +1,4 @@
-"""NVIDIA vGPUs, however the host makes them: what a catalogue board offers, what a verb is told.
+"""Offers of NVIDIA vGPUs on boards of the catalogue, whichever framework makes them.
 
 A GPU offers only what its present partitioning can make: MIG-backed types with MIG mode on,
 time-sliced ones without. Whoever asks passes ``ids``, the types that the driver knows.
@@ -12,7 +12,6 @@ from vgpumgr import catalog
 from vgpumgr.catalog import Board, GiProfile, VgpuType
 from vgpumgr.model.gpu import Framework, GpuFacts
 from vgpumgr.model.supply import InstanceOffer, Offer, SlotStart
-from vgpumgr.model.vm import Allocation
 
 
 def offers(gpu: GpuFacts, board: Board, through: Framework, ids: Mapping[str, str]) -> list[Offer]:
@@ -24,25 +23,6 @@ def offers(gpu: GpuFacts, board: Board, through: Framework, ids: Mapping[str, st
     types = [each for each in board.types if not each.mig and each.profile in ids]
     found = (_time_sliced(gpu, board, each, through, ids[each.profile]) for each in types)
     return [offer for offer in found if offer is not None]
-
-
-def arguments(allocation: Allocation) -> dict[str, object]:
-    """What goes with the verb that makes the vGPU: instance, place and parameters, if any."""
-    wanted: dict[str, object] = {}
-    part = allocation.instance
-    if part is not None:
-        wanted["instance"] = {
-            "gpu": part.gpu,
-            "profile_id": part.profile_id,
-            "start": part.start,
-            "size": part.size,
-            "make": part.make,
-        }
-    if allocation.placement_id is not None:
-        wanted["placement_id"] = allocation.placement_id
-    if allocation.frame_rate_limiter is not None:
-        wanted["params"] = {"frame_rate_limiter": int(allocation.frame_rate_limiter)}
-    return wanted
 
 
 def most_per_vm(vgpu_type: VgpuType) -> int:

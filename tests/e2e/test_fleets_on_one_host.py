@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.support import Cli, host, new_cli, vm
 from vgpumgr.model.host import HostRecord
 from vgpumgr.sim.sim_client import SimHosts
-from vgpumgr.sim.transport.wire import socket_path
+from vgpumgr.sim.transport.fleet_socket import socket_path
 
 pytestmark = pytest.mark.mainline
 

@@ -21,7 +21,7 @@ from tests.faults.simulator import Simulator
 from tests.faults.stores import Stores
 from vgpumgr.app.composition import App
 from vgpumgr.hosts.program_runner import CallCut
-from vgpumgr.sim.transport.socket_channel import Channel
+from vgpumgr.sim.transport.fleet_socket import Channel
 
 DEADLINE_S = 60.0
 COMMAND = "command"

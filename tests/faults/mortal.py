@@ -12,9 +12,9 @@ from vgpumgr.app.fence_programs import ProgramResult
 from vgpumgr.hosts.helper.helper_call import LEAVES_TRACES
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import Reservation, Transition
-from vgpumgr.sim.transport import wire
+from vgpumgr.sim.transport import fleet_socket
+from vgpumgr.sim.transport.fleet_socket import Channel
 from vgpumgr.sim.transport.libvirt_proxies import READS as LIBVIRT_READS
-from vgpumgr.sim.transport.socket_channel import Channel
 
 # Whom requests are for that are not for a host, but for the process that is the hosts.
 CONTROL = "faults"
@@ -136,6 +136,6 @@ def change(request: dict[str, Any]) -> str:
     if target == CONTROL:
         return ""
     if target == "helper":
-        verb = str(wire._PLAIN.decode(request["args"]["request"])["verb"])
+        verb = str(fleet_socket._PLAIN.decode(request["args"]["request"])["verb"])
         return f"helper {verb}" if verb in LEAVES_TRACES else ""
     return "" if method in LIBVIRT_READS else f"{target} {method}"

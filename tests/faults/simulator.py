@@ -24,7 +24,7 @@ from vgpumgr.model.domain import DomainState
 from vgpumgr.sim.injection import inject
 from vgpumgr.sim.sim_server import SimServer
 from vgpumgr.sim.simulated_fleet import ClientSession, SimulatedFleet
-from vgpumgr.sim.transport import wire
+from vgpumgr.sim.transport import fleet_socket
 
 _PROBE = json.dumps({"verb": "probe", "args": {}})
 
@@ -98,7 +98,7 @@ class Simulator:
     def serve(self, state: Path, ready: int) -> NoReturn:
         """Listen where clients of ``state`` look, write a byte to ``ready``, answer for ever."""
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        path = wire.socket_path(state)
+        path = fleet_socket.socket_path(state)
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
@@ -130,7 +130,7 @@ class Simulator:
     def _answer(self, client: Client, path: Path) -> None:
         """One request; a client has at most one on its way."""
         try:
-            request = wire.receive(client.asked)
+            request = fleet_socket.receive(client.asked)
             if request is None:
                 return self._drop(client)
             answer = self._control(client, request, path)
@@ -140,7 +140,7 @@ class Simulator:
                 )
                 if change(request):
                     self._watch.look()
-            wire.send(client.answers, answer)
+            fleet_socket.send(client.answers, answer)
         except ConnectionError:
             self._drop(client)
 

@@ -22,7 +22,7 @@ import yaml
 from tests.fakes import FakeHost
 from tests.unit.spec.test_key_pages import LEAST, models
 from vgpumgr import domainxml
-from vgpumgr.domainxml import optional_devices
+from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.ledger_recovery import rebuilt_vms
 from vgpumgr.engine.planning.spec_changes import changed_fields
 from vgpumgr.engine.pools import pool_apply
@@ -480,7 +480,7 @@ FORGOTTEN: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[[], No
         lambda: check_documents("VM"),
     ),
     "domain": (
-        _patch("engine.reservation.domain_plan.OPTIONAL_DEVICES", _without(optional_devices.KEYS)),
+        _patch("engine.reservation.domain_plan.OPTIONAL_DEVICES", _without(OPTIONAL_DEVICES)),
         check_domains,
     ),
     "described": (
@@ -510,7 +510,7 @@ def _described_without(xml: str) -> domainxml.Described:
 def test_a_field_that_is_left_out_of_one_place_is_missed(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "agent" in optional_devices.KEYS
+    assert "agent" in OPTIONAL_DEVICES
     forget, check = FORGOTTEN[place]
     forget(monkeypatch)
     with pytest.raises(AssertionError, match=r"agent|made_up"):

@@ -17,11 +17,11 @@ from vgpumgr.engine.inventory.ledger_view import read_view
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.examination import CheckOutcome, Examination, Finding, HostSetup
+from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostFacts, HostRecord, Membership, UnknownPart
 from vgpumgr.model.ports import Clock, Host
 from vgpumgr.model.vm import VmState
-from vgpumgr.model.words import counted
 
 _CLOCK = SystemClock()
 

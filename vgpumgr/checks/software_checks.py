@@ -12,7 +12,7 @@ from vgpumgr.checks.check_results import (
     unread,
     warn,
 )
-from vgpumgr.domainxml import libvirt_features
+from vgpumgr.domainxml import libvirt_acceptance
 from vgpumgr.model.examination import Examination, Finding
 from vgpumgr.model.formats import LIVE_VGPU_NEEDS, version_numbers
 from vgpumgr.model.gpu import GpuFacts
@@ -103,13 +103,13 @@ def libvirt_version(x: Examination) -> Finding:
     if not version:
         return unknown(check, "libvirt did not answer")
     if any(vf.vendor is not None for gpu in x.facts.gpus for vf in gpu.vfs):
-        if not libvirt_features.knows(version, "vendor driver of a VF"):
+        if not libvirt_acceptance.knows(version, "vendor driver of a VF"):
             text = f"{version}: a VF under the vendor's driver needs 9.7, so no vGPU can be given"
             return bad(check, text, CheckFix(by_hand=_NEWER))
-        if not libvirt_features.knows(version, "hostdev pci display"):
+        if not libvirt_acceptance.knows(version, "hostdev pci display"):
             text = f"{version}: the display of a VF needs 10.3"
             return warn(check, text, CheckFix(by_hand=_NEWER))
-    missing = libvirt_features.missing(version)
+    missing = libvirt_acceptance.missing(version)
     return ok(check, f"{version}, without: {', '.join(missing)}" if missing else version)
 
 

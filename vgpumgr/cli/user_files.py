@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.model.errors import NotFound, UsageError
+from vgpumgr.model.formats import spanned
 from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.model.words import spanned
 
 if TYPE_CHECKING:
     from vgpumgr.cli.command_context import Context

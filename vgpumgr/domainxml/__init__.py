@@ -2,9 +2,8 @@
 
 from vgpumgr.domainxml.domain_facts import disks, parse
 from vgpumgr.domainxml.domain_parts import DomainParts, parts
-from vgpumgr.domainxml.dropped_xml import differences
 from vgpumgr.domainxml.foreign_domains import Described, GivenDevice, adopted, described
-from vgpumgr.domainxml.libvirt_features import Validation, knows, validate
+from vgpumgr.domainxml.libvirt_acceptance import Validation, differences, knows, validate
 from vgpumgr.domainxml.migration_xml import moved
 from vgpumgr.domainxml.ownership import mark_text, with_mark, without_mark
 from vgpumgr.domainxml.plan_xml import render, volume

@@ -15,7 +15,7 @@ from math import gcd
 from lxml import etree
 
 from vgpumgr.model.domain import NumaSeat, NumaShare
-from vgpumgr.model.words import ranges
+from vgpumgr.model.formats import ranges
 
 
 def seat_domain(domain: etree._Element, seat: NumaSeat | None, cpus: Sequence[int]) -> None:

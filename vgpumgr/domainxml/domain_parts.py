@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from vgpumgr.domainxml import optional_devices
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
+from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.formats import exact_size
 
@@ -68,7 +68,7 @@ def _tuning(domain: etree._Element) -> Iterator[tuple[str, str]]:
     if pins := list(_pins(domain)):
         text = ", ".join(f"{pin.get('vcpu')} on {pin.get('cpuset')}" for pin in pins)
         yield "CPU pinning", text
-    for key in optional_devices.found(domain):
+    for key in optional_devices(domain):
         yield key, "yes"
     if (arguments := domain.find(_QEMU_ARGUMENTS)) is not None:
         yield "QEMU arguments", " ".join(str(each.get("value", "")) for each in arguments)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from vgpumgr.domainxml import optional_devices
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
 from vgpumgr.domainxml.domain_parts import firmware
 from vgpumgr.domainxml.ownership import mark_text, with_mark
+from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import Ownership
 from vgpumgr.model.vm import NicSpec
@@ -83,7 +83,7 @@ def described(xml: str) -> Described:
         default_pages=_has_default_pages(domain),
         console=domain.find("devices/graphics[@type='vnc']") is not None,
         password=domain.find("devices/graphics[@passwd]") is not None,
-        optional_devices=optional_devices.found(domain),
+        optional_devices=optional_devices(domain),
         arguments=domain.find(_QEMU_ARGUMENTS) is not None,
     )
 

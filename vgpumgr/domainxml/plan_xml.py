@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
-from vgpumgr.domainxml import domain_numa, optional_devices, ownership
-from vgpumgr.domainxml.libvirt_features import knows
+from lxml import etree
+
+from vgpumgr.domainxml import domain_numa, ownership
+from vgpumgr.domainxml.libvirt_acceptance import knows
 from vgpumgr.domainxml.xml_tree import XmlTree, template
 from vgpumgr.model.domain import (
     DomainDisk,
@@ -104,6 +107,49 @@ def _guest_slot(bus: int, function: int) -> XmlTree:
     if function == 0:
         tree.set("@multifunction", "on")
     return tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalDevice:
+    """The device of a switch of VmSpec, the ``key``, whose template has the same name.
+
+    A domain has it where it has an element at ``path``. ``since`` names for a tag of the template
+    the feature of libvirt that it takes: what a host's libvirt does not know is left out.
+    """
+
+    key: str
+    path: str
+    since: Mapping[str, str] = field(default_factory=dict)
+
+
+_OPTIONAL = (
+    OptionalDevice(key="agent", path="devices/channel/target[@name='org.qemu.guest_agent.0']"),
+    OptionalDevice(key="audio", path="devices/sound", since={"audio": "audio backend"}),
+)
+OPTIONAL_DEVICES = tuple(each.key for each in _OPTIONAL)
+"""The switches of VmSpec that are a device each."""
+
+
+def _add_optional(tree: XmlTree, keys: Iterable[str], libvirt: str) -> None:
+    """Add the devices of these keys to a domain, as far as that libvirt knows them.
+
+    Raises:
+        ValueError: a key is none of :data:`OPTIONAL_DEVICES`.
+    """
+    wanted = set(keys)
+    if unknown := wanted.difference(OPTIONAL_DEVICES):
+        raise ValueError(f"not optional devices: {sorted(unknown)}")
+    for device in _OPTIONAL:
+        if device.key in wanted:
+            for element in template(f"domain/{device.key}").root:
+                feature = device.since.get(str(element.tag), "")
+                if not feature or knows(libvirt, feature):
+                    tree.append("devices", XmlTree(element))
+
+
+def optional_devices(domain: etree._Element) -> tuple[str, ...]:
+    """The keys of the devices that a domain has."""
+    return tuple(each.key for each in _OPTIONAL if domain.find(each.path) is not None)
 
 
 _FORMATS = {"raw", "qcow2"}
@@ -248,7 +294,7 @@ def _devices(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
         tree.drop("devices/watchdog")
     if plan.graphics:
         _graphics(tree, shown_by_gpu=any(shows(p, libvirt) for p in plan.hostdevs))
-    optional_devices.add(tree, plan.optional_devices, libvirt)
+    _add_optional(tree, plan.optional_devices, libvirt)
 
 
 def _graphics(tree: XmlTree, *, shown_by_gpu: bool) -> None:

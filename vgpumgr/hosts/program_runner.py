@@ -1,19 +1,22 @@
-"""One run of a program on a host, over SSH or here."""
+"""Programs on a host, run to their end or joined to us by pipes, and those of this machine."""
 
 from __future__ import annotations
 
-import re
+import os
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import IO, Protocol
+
+from vgpumgr.model.errors import HostUnreachable
+from vgpumgr.model.ports import Stream
 
 # A host of 64 GPUs with 64 VFs and a claim each answers in less than 2 MiB.
 MAX_OUTPUT_BYTES = 4 << 20
 MAX_ERROR_BYTES = 64 << 10
-_LONGEST_WORDS = 1000
-# What a JSON text may hold and UTF-8 may not.
-SURROGATE = re.compile("[\ud800-\udfff]")
+_END_S = 2.0
 
 
 class CallCut(Exception):
@@ -77,8 +80,67 @@ def readable(data: bytes) -> str:
     return data[:MAX_ERROR_BYTES].decode("utf-8", "replace").strip()
 
 
-def spoken(text: str) -> str:
-    """Text for people: one line of at most 1,000 characters, lone surrogates replaced."""
-    cut = text if len(text) <= _LONGEST_WORDS else f"{text[:_LONGEST_WORDS]} …"
-    cut = " ".join(filter(None, map(str.strip, cut.split("\n")))) if "\n" in cut else cut
-    return cut if cut.isascii() else SURROGATE.sub("\ufffd", cut)
+class JoinedProgram(Stream, Protocol):
+    """A program's stdin and stdout."""
+
+    def complaint(self) -> str:
+        """What it wrote to stderr, after its output ended."""
+
+
+StartProgram = Callable[[Sequence[str]], JoinedProgram]
+"""Starts a program on the host, over a connection that ends with it; HostUnreachable."""
+
+
+class LocalProgram:
+    """A program of this machine."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        pipe = subprocess.PIPE
+        try:
+            self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe)
+        except OSError as error:
+            raise HostUnreachable(f"{argv[0]} cannot be started", why=str(error)) from error
+        self._ending = threading.Lock()
+
+    def recv(self, size: int) -> bytes:
+        """Some bytes of its output."""
+        return os.read(_number(self._process.stdout), size)
+
+    def sendall(self, data: bytes) -> None:
+        """All bytes to its input."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(_number(self._process.stdin), view) :]
+
+    def complaint(self) -> str:
+        """What it wrote to stderr."""
+        assert self._process.stderr is not None
+        return readable(self._process.stderr.read(MAX_ERROR_BYTES))
+
+    def close(self) -> None:
+        """End it: a program that sudo started hears of it by the end of its input."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stderr is not None
+        with self._ending:
+            with suppress(OSError):
+                process.stdin.close()
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+            process.stderr.close()
+
+
+def _number(pipe: IO[bytes] | None) -> int:
+    """OSError where it was closed."""
+    if pipe is None or pipe.closed:
+        raise OSError("it was closed")
+    return pipe.fileno()
+
+
+def start_local(prefix: Sequence[str], argv: Sequence[str]) -> LocalProgram:
+    """Start a program here; ``prefix`` comes before it."""
+    return LocalProgram([*prefix, *argv])

@@ -10,21 +10,20 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from vgpumgr.hosts import joined_programs
 from vgpumgr.hosts.deadlines import side_by_side
 from vgpumgr.hosts.helper.helper_call import HelperCall, Identity
-from vgpumgr.hosts.helper.helper_console import HelperConsole, StartProgram
+from vgpumgr.hosts.helper.helper_console import HelperConsole
 from vgpumgr.hosts.helper.helper_installation import RunnerInstallation
 from vgpumgr.hosts.helper.helper_launch import installed, streamed
 from vgpumgr.hosts.libvirt.guarded_libvirt import GuardedLibvirt
 from vgpumgr.hosts.libvirt.libvirt_bridge import LibvirtBridge, SocketStream
 from vgpumgr.hosts.libvirt.libvirt_link import LibvirtLink, not_let_in
-from vgpumgr.hosts.program_runner import LocalRunner, Runner
+from vgpumgr.hosts.program_runner import LocalRunner, Runner, StartProgram, start_local
 from vgpumgr.hosts.reached_host import ReachedHost, unreachable
 from vgpumgr.hosts.ssh.host_keys import check_fingerprint, known_fingerprints
 from vgpumgr.hosts.ssh.routes import SshRoutes
 from vgpumgr.hosts.ssh.ssh_config import LOCAL
-from vgpumgr.hosts.ssh.ssh_connection import SshConnection
+from vgpumgr.hosts.ssh.ssh_connection import SshConnection, start_remote
 from vgpumgr.model.errors import HostKeyChanged, HostUnreachable, VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
@@ -152,12 +151,12 @@ class RealHosts:
     def _local(self, record: HostRecord) -> tuple[Host, Runner]:
         runner = LocalRunner(self._local_prefix)
         bridge = partial(local_bridge, record.name, self._sockets, self._connect_s)
-        start = partial(joined_programs.local, self._local_prefix)
+        start = partial(start_local, self._local_prefix)
         return self._host(record, runner, bridge, start, _nothing), runner
 
     def _remote(self, record: HostRecord) -> tuple[Host, Runner]:
         connection = self.ways.connection(record)
-        start = partial(joined_programs.remote, partial(self.ways.connection, record))
+        start = partial(start_remote, partial(self.ways.connection, record))
         bridge = partial(ssh_bridge, connection)
         return self._host(record, connection, bridge, start, connection.close), connection
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpumgr.model.formats import counted
 from vgpumgr.model.placement import Placed, Reason
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.model.words import counted
 
 
 class MoveMode(StrEnum):

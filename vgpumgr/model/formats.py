@@ -1,10 +1,13 @@
-"""Text formats of values: PCI addresses, versions, sizes, names of host claims, templates."""
+"""How values are written as text: addresses, versions, sizes, claims, templates, counts, times."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from types import MappingProxyType
 
 _PCI = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE)
@@ -128,3 +131,64 @@ def fill_template(text: str, values: Mapping[str, str]) -> str:
         return values[name]
 
     return _PLACE.sub(value, text)
+
+
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
+
+
+def spanned(names: Sequence[str], shown: int = 2) -> str:
+    """``a-01 … a-32`` where the numbers follow each other, else ``a-01, a-03 and 7 more``."""
+    if len(names) > shown and _follow(names):
+        return f"{names[0]} … {names[-1]}"
+    if len(names) <= shown + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:shown])} and {len(names) - shown} more"
+
+
+def ranges(numbers: Iterable[int], between: str = ",") -> str:
+    """``0-3,8``, in order."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return between.join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _follow(names: Sequence[str]) -> bool:
+    parts = [_NUMBERED.fullmatch(name) for name in names]
+    found = [(each[1], int(each[2]), each[3]) for each in parts if each]
+    return len(found) == len(names) and all(
+        (one[0], one[1] + 1, one[2]) == other for one, other in pairwise(found)
+    )
+
+
+def span_words(seconds: float) -> str:
+    """A span of time, rounded up: ``40 s``, ``12 min``, ``4 h``, ``3 d``."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{math.ceil(seconds / size)} {unit}"
+    return f"{math.ceil(max(0.0, seconds))} s"
+
+
+def clock(at: float) -> str:
+    """The local time of day of a Unix time, to the minute: ``10:15``."""
+    return datetime.fromtimestamp(at).strftime("%H:%M")
+
+
+def counted(number: int, word: str) -> str:
+    """``1 GPU``, ``2 GPUs``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+_LONGEST_LINE = 1000
+# What a JSON text may hold and UTF-8 may not.
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def spoken(text: str) -> str:
+    """Text for people: one line of at most 1,000 characters, lone surrogates replaced."""
+    cut = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]} …"
+    cut = " ".join(filter(None, map(str.strip, cut.split("\n")))) if "\n" in cut else cut
+    return cut if cut.isascii() else SURROGATE.sub("\ufffd", cut)

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from vgpumgr.model.formats import counted
 from vgpumgr.model.supply import FreeVf, Offer
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.model.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpumgr.model.words import span_words
+from vgpumgr.model.formats import span_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, OutcomeUnk
 from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.boards.hardware import hardware
 from vgpumgr.sim.sim_server import FLEET, LOCK, SIM
-from vgpumgr.sim.transport.socket_channel import Channel
+from vgpumgr.sim.transport.fleet_socket import Channel
 
 SMALL = SimFleet(
     name="small",

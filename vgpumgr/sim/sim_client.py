@@ -19,6 +19,7 @@ from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.sim import joined_helper
+from vgpumgr.sim.transport.fleet_socket import Channel
 from vgpumgr.sim.transport.libvirt_proxies import (
     Call,
     ProxyLibvirt,
@@ -27,7 +28,6 @@ from vgpumgr.sim.transport.libvirt_proxies import (
     under_deadline,
 )
 from vgpumgr.sim.transport.move_client import Connect, FleetCall, FleetPeer
-from vgpumgr.sim.transport.socket_channel import Channel
 
 SCHEME = "sim://"
 

@@ -23,7 +23,7 @@ from vgpumgr.model.sim_fleet import SimFleet, SimHost
 from vgpumgr.sim import joined_helper
 from vgpumgr.sim.injection import fault_words
 from vgpumgr.sim.simulated_fleet import ClientSession, SimulatedFleet
-from vgpumgr.sim.transport import wire
+from vgpumgr.sim.transport import fleet_socket
 
 FLEET, LOCK = "fleet.json", "lock"
 SIM = "sim"
@@ -56,11 +56,11 @@ class SimServer:
             client.makefile("wb") as answers,
         ):
             try:
-                while request := wire.receive(asked):
-                    if request["target"] == wire.PROGRAM:
+                while request := fleet_socket.receive(asked):
+                    if request["target"] == fleet_socket.PROGRAM:
                         self._join(request["host"], client, asked, answers)
                         return
-                    wire.send(answers, self._answer(session, request))
+                    fleet_socket.send(answers, self._answer(session, request))
             except ConnectionError:
                 return  # the client gave up waiting; what it asked for was done nevertheless
 
@@ -69,21 +69,23 @@ class SimServer:
         try:
             self._fleet.reach(host)
         except VgpumgrError as error:
-            wire.send(answers, {"error": wire.error_message(error)})
+            fleet_socket.send(answers, {"error": fleet_socket.error_message(error)})
         else:
-            wire.send(answers, {"result": None})
+            fleet_socket.send(answers, {"result": None})
             joined_helper.serve(self._fleet, host, client, asked)
 
     def _answer(self, session: ClientSession, request: dict[str, Any]) -> dict[str, Any]:
         try:
             return {"result": self._do(session, **request)}
         except VgpumgrError as error:
-            return {"error": wire.error_message(error)}
+            return {"error": fleet_socket.error_message(error)}
         except Exception as defect:
             traceback.print_exc()
             why = f"{type(defect).__name__}: {defect}"
             return {
-                "error": wire.error_message(VgpumgrError("the simulated fleet failed", why=why))
+                "error": fleet_socket.error_message(
+                    VgpumgrError("the simulated fleet failed", why=why)
+                )
             }
 
     def _do(
@@ -130,7 +132,7 @@ def main(state: Path) -> NoReturn:
             sys.exit(f"another process is the hosts of {state}")
         plain = json.loads((state / FLEET).read_text())
         fleet = SimulatedFleet(from_plain(SimFleet, plain), state)
-        path = wire.socket_path(state)
+        path = fleet_socket.socket_path(state)
         path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))

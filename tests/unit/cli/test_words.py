@@ -10,6 +10,7 @@ from vgpumgr.cli.views.gpu_views import instance_text, mig_text, vfs_text
 from vgpumgr.cli.views.layout_views import change_text, goal_item, goal_text, layout_plan_text
 from vgpumgr.cli.views.plan_views import folded
 from vgpumgr.cli.views.vm_views import part_text
+from vgpumgr.model.formats import ranges, span_words, spanned
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.layout import (
     CreateInstance,
@@ -26,7 +27,6 @@ from vgpumgr.model.layout import (
     SetVfs,
 )
 from vgpumgr.model.supply import GpuSupply, InstanceSupply, Offer, SlotStart, Usage
-from vgpumgr.model.words import ranges, span_words, spanned
 
 
 def usage(units: int, start: int | None = None, *, foreign: str = "", profile: str = "p") -> Usage:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from vgpumgr import domainxml
-from vgpumgr.domainxml.libvirt_features import SCHEMA_DIR
+from vgpumgr.domainxml.libvirt_acceptance import SCHEMA_DIR
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.domain import DomainPlan, MdevHostdev, NumaSeat, NumaShare, PciHostdev
 from vgpumgr.model.host import Versions

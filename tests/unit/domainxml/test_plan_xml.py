@@ -6,7 +6,7 @@ import pytest
 from lxml import etree
 
 from vgpumgr import domainxml
-from vgpumgr.domainxml.libvirt_features import SCHEMA_DIR, knows
+from vgpumgr.domainxml.libvirt_acceptance import SCHEMA_DIR, knows
 from vgpumgr.model.domain import (
     DomainNic,
     DomainPlan,

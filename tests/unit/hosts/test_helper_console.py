@@ -10,7 +10,7 @@ import pytest
 
 from vgpumgr.hosts.helper.helper_console import HelperConsole
 from vgpumgr.hosts.helper.helper_launch import installed, streamed
-from vgpumgr.hosts.joined_programs import local
+from vgpumgr.hosts.program_runner import start_local
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
@@ -117,10 +117,10 @@ def test_a_host_that_is_only_probed_has_no_consoles() -> None:
 
 
 def test_a_program_of_this_machine() -> None:
-    program = local([], ["cat"])
+    program = start_local([], ["cat"])
     program.sendall(b"there and back")
     assert program.recv(99) == b"there and back"
     program.close()
     program.close()
     with pytest.raises(HostUnreachable):
-        local([], ["/nonexistent/program"])
+        start_local([], ["/nonexistent/program"])

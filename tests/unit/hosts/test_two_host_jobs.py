@@ -11,10 +11,9 @@ from typing import Any, cast
 import pytest
 
 from vgpumgr.hosts.deadlines import Deadlines
-from vgpumgr.hosts.libvirt import two_host_jobs
-from vgpumgr.hosts.libvirt.guarded_libvirt import GuardedDomains, GuardedStorage
+from vgpumgr.hosts.libvirt import guarded_libvirt
+from vgpumgr.hosts.libvirt.guarded_libvirt import GuardedDomains, GuardedStorage, TwoHostJobs
 from vgpumgr.hosts.libvirt.libvirt_link import HeldLink, LibvirtLink
-from vgpumgr.hosts.libvirt.two_host_jobs import TwoHostJobs
 from vgpumgr.model.domain import LiveMove, MigrationAddress, MoveProgress
 from vgpumgr.model.errors import HostRefused, OutcomeUnknown
 from vgpumgr.model.ports import Domains, Host
@@ -69,7 +68,7 @@ def still() -> MoveProgress:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_host_jobs, "_POLL_S", 0.02)
+    monkeypatch.setattr(guarded_libvirt, "_POLL_S", 0.02)
 
 
 def made(

@@ -33,7 +33,7 @@ from vgpumgr.model.ports import Host
 from vgpumgr.model.sim_fleet import DEFAULT_VERSIONS, SimBoard, SimFleet, SimHost
 from vgpumgr.sim import control
 from vgpumgr.sim.sim_client import SimHosts
-from vgpumgr.sim.transport import wire
+from vgpumgr.sim.transport import fleet_socket
 
 T4 = "0000:41:00.0"
 Connect = Callable[..., SimHosts]
@@ -229,7 +229,7 @@ def test_a_folder_that_others_may_enter_is_refused(monkeypatch: pytest.MonkeyPat
         folder.mkdir()
         folder.chmod(0o755)
         with pytest.raises(NotPermitted):
-            wire.socket_path(Path(runtime) / "sim")
+            fleet_socket.socket_path(Path(runtime) / "sim")
 
 
 @pytest.mark.root
@@ -245,14 +245,14 @@ def test_another_users_folder_or_link_in_its_place_is_refused(
         assert os.path.lexists(place)
         try:
             with pytest.raises(NotPermitted, match="not a folder of ours alone"):
-                wire.socket_path(tmp_path)
+                fleet_socket.socket_path(tmp_path)
         finally:
             place.unlink() if place.is_symlink() else place.rmdir()
 
 
 def test_a_long_runtime_folder_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
-    assert len(str(wire.socket_path(tmp_path))) < 108
+    assert len(str(fleet_socket.socket_path(tmp_path))) < 108
 
 
 # -- faults

@@ -17,7 +17,7 @@ from vgpumgr.cli.views.outcome_views import outcome_item, print_outcome
 from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import Conflict, UsageError
-from vgpumgr.model.words import counted
+from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.adoption.candidate import Candidate, Findings

@@ -9,7 +9,7 @@ import click
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.words import ranges
+from vgpumgr.model.formats import ranges
 
 COLUMNS = (
     Column("ID", lambda item: item["id"][:8]),

@@ -25,9 +25,9 @@ from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
 from vgpumgr.cli.views.plan_views import plan_item, plan_text, say_surplus
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone, StillRunning
+from vgpumgr.model.formats import counted, spanned
 from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.queue import QueueState
-from vgpumgr.model.words import counted, spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import Outcome

@@ -16,8 +16,8 @@ from vgpumgr.cli.commands.pool import a_name
 from vgpumgr.cli.options import completed, known_profile
 from vgpumgr.cli.output import Column, list_options, print_list, say
 from vgpumgr.model.desktop import Booking
+from vgpumgr.model.formats import counted
 from vgpumgr.model.pool import MAX_DESKTOPS, PoolSpec
-from vgpumgr.model.words import counted
 
 COLUMNS = (
     Column("BOOKING", "name"),

@@ -34,9 +34,9 @@ from vgpumgr.model.defrag import (
     NoDefragMoves,
 )
 from vgpumgr.model.errors import NoPlacement, PartlyDone, UnknownProfile, UsageError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.placement import by_board
 from vgpumgr.model.vm import GpuRequest, VmSpec
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted

@@ -15,7 +15,7 @@ from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport, UnreadHost
 from vgpumgr.model.errors import PartlyDone
-from vgpumgr.model.words import counted
+from vgpumgr.model.formats import counted
 
 COLUMNS = (
     Column("HOST", "host"),

@@ -17,8 +17,8 @@ from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.operation import TaskState
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.heal.remedy import Chosen, Healed, HealPlan, Remedy

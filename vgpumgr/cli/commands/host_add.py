@@ -20,8 +20,8 @@ from vgpumgr.cli.user_files import MAX_BYTES
 from vgpumgr.cli.views.host_views import probe_summary
 from vgpumgr.cli.views.reports import print_findings
 from vgpumgr.model.errors import PartlyDone, UsageError, VgpumgrError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.app.bootstrap import PlaybookEvent, SetupResult

@@ -15,7 +15,7 @@ from vgpumgr.cli.progress import changing
 from vgpumgr.cli.views.host_views import drain_item, drain_text, drained_item, drained_text
 from vgpumgr.cli.views.outcome_views import with_users_option
 from vgpumgr.model.errors import Interrupted, PartlyDone
-from vgpumgr.model.words import counted
+from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.hosts.drain_targets import Choice

@@ -17,8 +17,8 @@ from vgpumgr.cli.progress import changing
 from vgpumgr.cli.terminal import at_a_terminal, confirm, typed
 from vgpumgr.cli.views.host_views import evacuation_item, evacuation_text
 from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.host import Fence, HostRecord, says_off
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan

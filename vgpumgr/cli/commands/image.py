@@ -24,10 +24,9 @@ from vgpumgr.cli.progress import changing
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import InUse, PartlyDone, UsageError
-from vgpumgr.model.formats import size_words
+from vgpumgr.model.formats import size_words, spanned
 from vgpumgr.model.image import VERSION, CopyState, ImageRecord
 from vgpumgr.model.vm import NAME, VmRecord
-from vgpumgr.model.words import spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.images.image_import import Imported, Retired

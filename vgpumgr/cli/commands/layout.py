@@ -44,8 +44,8 @@ from vgpumgr.cli.views.layout_views import (
 )
 from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
 from vgpumgr.model.errors import Conflict, UsageError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import Outcome

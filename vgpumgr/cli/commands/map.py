@@ -13,11 +13,11 @@ from vgpumgr.cli.options import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.terminal import style
 from vgpumgr.cli.views.ages import age, answers, look_item
+from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger_state import Freeze
 from vgpumgr.model.supply import GpuSupply, HostSupply, Usage
-from vgpumgr.model.words import counted
 
 WIDTH = 24
 COLOURS = ("green", "cyan", "yellow", "blue", "magenta", "bright_green", "bright_cyan")

@@ -12,7 +12,7 @@ from vgpumgr.cli.output import Column, list_options, output_option, print_item, 
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.queue_views import entry_text, gpus_text, queue_items, turn_item, turn_text
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.words import counted
+from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
     from vgpumgr.model.queue import QueueDecision

@@ -20,7 +20,7 @@ from vgpumgr.cli.output import chosen_format, output_option, time_text
 from vgpumgr.cli.terminal import echo, json_text, one_line
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import Interrupted, PartlyDone
-from vgpumgr.model.words import counted
+from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
     from vgpumgr.app.controller_process import ControllerProcess

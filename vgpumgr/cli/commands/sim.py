@@ -14,9 +14,9 @@ from vgpumgr.cli.output import fields, output_option, print_item, say
 from vgpumgr.cli.terminal import echo
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.sim_fleet import SimHost
-from vgpumgr.model.words import counted
 from vgpumgr.sim.fault_forms import help_text
 
 

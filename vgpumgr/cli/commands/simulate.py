@@ -18,10 +18,9 @@ from vgpumgr.cli.output import output_option, print_item, table
 from vgpumgr.cli.user_files import load_documents, load_vms
 from vgpumgr.cli.views.plan_views import reason_items, reason_lines
 from vgpumgr.model.errors import NoPlacement, UsageError
-from vgpumgr.model.formats import parse_mib
+from vgpumgr.model.formats import counted, parse_mib, spanned
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.vm import GpuRequest, VmSpec
-from vgpumgr.model.words import counted, spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.inventory.ledger_view import LedgerView

@@ -20,8 +20,8 @@ from vgpumgr.cli.output import (
 from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.errors import LedgerError, UsageError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.ledger_state import Backup, BackupFacts, LedgerCheck, LedgerMoved, LedgerRestored
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.ledger_recovery.ledger_thaw import Thaw

@@ -15,8 +15,8 @@ from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.progress import changing
 from vgpumgr.cli.views.outcome_views import print_outcome
 from vgpumgr.model.errors import Conflict, NoPlacement
+from vgpumgr.model.formats import counted
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.model.words import counted
 
 
 @click.command()

@@ -11,12 +11,12 @@ from vgpumgr.cli.command_context import Context
 from vgpumgr.cli.output import Item, chosen_format
 from vgpumgr.cli.views.ages import age, look_item
 from vgpumgr.cli.views.layout_views import goal_item
+from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal, of_place
 from vgpumgr.model.supply import GpuSupply, InstanceSupply, Usage
 from vgpumgr.model.vm import Allocation
-from vgpumgr.model.words import counted
 
 BACK_OFF = "back-off"
 

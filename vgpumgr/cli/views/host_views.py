@@ -14,10 +14,9 @@ from vgpumgr.cli.views.outcome_views import cut_off_text, outcome_item, user_ite
 from vgpumgr.cli.views.plan_views import folded
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import MigrationAddress
-from vgpumgr.model.formats import format_mib
+from vgpumgr.model.formats import counted, format_mib
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.refusal import Refusal, of_place
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.hosts.drain_targets import Choice

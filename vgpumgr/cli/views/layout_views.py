@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.formats import counted
 from vgpumgr.model.layout import (
     VFS_MAX,
     CreateInstance,
@@ -21,7 +22,6 @@ from vgpumgr.model.layout import (
     SetScheduler,
     SetVfs,
 )
-from vgpumgr.model.words import counted
 
 _VERBS = {
     SetMigMode: "set-mig-mode",

@@ -10,9 +10,8 @@ from vgpumgr.cli.views.outcome_views import outcome_item, user_items
 from vgpumgr.cli.views.plan_views import reason_rows
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.defrag import DefragGoal, LogoffMove, MoveMode, NoDefragMoves, Obstacle, VmMove
-from vgpumgr.model.formats import format_mib
+from vgpumgr.model.formats import counted, format_mib
 from vgpumgr.model.placement import Placed
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.engine.defrag.defrag_plan import DefragPlan

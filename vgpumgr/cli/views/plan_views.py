@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import say, table
 from vgpumgr.model.apply_plan import Action, Plan, QueuedVm
+from vgpumgr.model.formats import counted, spanned
 from vgpumgr.model.placement import Reason, ReasonGroup, by_board, nearest_first, sentence
-from vgpumgr.model.words import counted, spanned
 
 if TYPE_CHECKING:
     from vgpumgr.cli.command_context import Context

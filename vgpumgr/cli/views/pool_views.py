@@ -10,7 +10,7 @@ from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import UNREACHABLE, age, look_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.desktop import DesktopRecord, DesktopRequestRecord, PastSession, PoolRecord
-from vgpumgr.model.words import counted, span_words
+from vgpumgr.model.formats import counted, span_words
 
 if TYPE_CHECKING:
     from vgpumgr.engine.pools.pool_apply import PoolChange

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import age
+from vgpumgr.model.formats import counted
 from vgpumgr.model.queue import QueueEntry, QueueState
 from vgpumgr.model.vm import terms_text
-from vgpumgr.model.words import counted
 
 if TYPE_CHECKING:
     from vgpumgr.model.queue import QueueDecision, Wait

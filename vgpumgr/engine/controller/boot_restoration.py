@@ -18,11 +18,11 @@ from vgpumgr.engine.vms import vm_power
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, VgpumgrError
+from vgpumgr.model.formats import spanned
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.operation import FINAL_TASKS
 from vgpumgr.model.vm import VmRecord, VmState
-from vgpumgr.model.words import spanned
 
 # So many VMs are named in a command to type.
 _MOST = 5

@@ -22,10 +22,10 @@ from vgpumgr.engine.pools import session_activity
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, VgpumgrError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.host import HostFacts, HostRecord, Membership, Proof
 from vgpumgr.model.operation import FINAL_TASKS, TaskRecord
 from vgpumgr.model.ports import WAIT_LIMITS
-from vgpumgr.model.words import counted
 
 # Between two questions; a guest that did not answer is left alone for longer.
 AGAIN_S, MUTE_S = 60.0, 600.0

@@ -13,11 +13,11 @@ from vgpumgr.engine.layouts import layout_plan
 from vgpumgr.helper import VERSION
 from vgpumgr.model.drift import Drift, DriftKind
 from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.layout import GpuChange
 from vgpumgr.model.operation import LAYOUT, OF_HOSTS, OF_IMAGES, TaskRecord
 from vgpumgr.model.vm import VmRecord
-from vgpumgr.model.words import counted
 
 
 def operation_drifts(work: Work, hosts: Collection[str]) -> Iterator[Drift]:

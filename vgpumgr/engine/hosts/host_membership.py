@@ -24,6 +24,7 @@ from vgpumgr.engine.steps import (
     Step,
 )
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.ledger import Ledger
@@ -39,7 +40,6 @@ from vgpumgr.model.operation import (
     TaskState,
 )
 from vgpumgr.model.ports import Host
-from vgpumgr.model.words import counted
 
 
 def go_on(context: EngineContext, name: str) -> Outcome | None:

@@ -13,9 +13,9 @@ from vgpumgr.engine.ledger_recovery.rebuilt_ledger import Learning, Line, Sight
 from vgpumgr.engine.ledger_recovery.rebuilt_vms import read
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, PartlyDone
+from vgpumgr.model.formats import counted
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.ledger_state import Freeze, HostsTruth
-from vgpumgr.model.words import counted
 
 _MOST = 5
 

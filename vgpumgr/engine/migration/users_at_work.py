@@ -9,9 +9,9 @@ from vgpumgr.engine.desktops.user_sessions import AtWork, at_work, named
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import DesktopState
 from vgpumgr.model.errors import UsersAtWork
+from vgpumgr.model.formats import counted
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import VmRecord
-from vgpumgr.model.words import counted
 
 
 def users_on(context: EngineContext, names: Collection[str]) -> tuple[AtWork, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.model.errors import Conflict, Interrupted, PartlyDone, VgpumgrError
+from vgpumgr.model.formats import clock
 from vgpumgr.model.layout import GpuChange
 from vgpumgr.model.operation import (
     FINAL_TASKS,
@@ -17,7 +18,6 @@ from vgpumgr.model.operation import (
     TaskState,
     worked_on,
 )
-from vgpumgr.model.words import clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from vgpumgr.engine import steps
 from vgpumgr.engine.operations.operation_verbs import VERBS, OnRefusal
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.formats import clock, counted, spanned
 from vgpumgr.model.operation import (
     FINAL_TASKS,
     LAYOUT,
@@ -22,7 +23,6 @@ from vgpumgr.model.operation import (
     TaskRecord,
     TaskState,
 )
-from vgpumgr.model.words import clock, counted, spanned
 
 # How the note of an operation begins that can go neither forward nor back.
 NEEDS_OPERATOR = "needs-operator"

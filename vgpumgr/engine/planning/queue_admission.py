@@ -10,12 +10,12 @@ from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.apply_plan import QueuedVm
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason, by_board
 from vgpumgr.model.queue import QueueEntry, QueueState
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
 from vgpumgr.model.vm import PlacementPolicy, Terms, VmSpec
-from vgpumgr.model.words import counted
 from vgpumgr.placement import Placer
 from vgpumgr.placement.queue import cycle
 

@@ -27,9 +27,9 @@ from vgpumgr.model.desktop import (
     RolloutPhase,
 )
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.model.formats import spanned
 from vgpumgr.model.pool import PoolSpec, Size
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.model.words import spanned
 
 _MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from vgpumgr import domainxml, gpu
 from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
-from vgpumgr.domainxml.optional_devices import KEYS as OPTIONAL_DEVICES
+from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.reservation.vm_volumes import Site, attached, volume_path
 from vgpumgr.model.domain import (
     DomainDisk,

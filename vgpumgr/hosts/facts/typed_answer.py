@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
-from vgpumgr.hosts.program_runner import SURROGATE, spoken
 from vgpumgr.model.errors import OutcomeUnknown
-from vgpumgr.model.formats import PciAddress
+from vgpumgr.model.formats import SURROGATE, PciAddress, spoken
 
 T = TypeVar("T")
 W = TypeVar("W", bound=StrEnum)

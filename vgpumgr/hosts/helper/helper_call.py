@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from vgpumgr.hosts.helper.helper_launch import LAUNCHER, HelperLaunch, sudoers_line
-from vgpumgr.hosts.program_runner import CallCut, CompletedProgram, Runner, spoken
+from vgpumgr.hosts.program_runner import CallCut, CompletedProgram, Runner
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
@@ -19,6 +19,7 @@ from vgpumgr.model.errors import (
     Superseded,
     VgpumgrError,
 )
+from vgpumgr.model.formats import spoken
 
 # Verbs that say whose they are, and in which epoch.
 CHANGES = frozenset(

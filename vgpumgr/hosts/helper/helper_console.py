@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from vgpumgr.hosts.deadlines import DEADLINES
 from vgpumgr.hosts.helper.helper_call import Identity, result_of
 from vgpumgr.hosts.helper.helper_launch import HelperLaunch
-from vgpumgr.hosts.program_runner import MAX_ERROR_BYTES, CompletedProgram
+from vgpumgr.hosts.program_runner import (
+    MAX_ERROR_BYTES,
+    CompletedProgram,
+    JoinedProgram,
+    StartProgram,
+)
 from vgpumgr.model.errors import (
     DeadlineExceeded,
     HostRefused,
@@ -22,49 +26,30 @@ from vgpumgr.model.ports import Stream
 _PIECE = 4096
 
 
-class JoinedProgram(Stream, Protocol):
-    """A program's stdin and stdout."""
-
-    def complaint(self) -> str:
-        """What it wrote to stderr, after its output ended."""
-
-
-StartProgram = Callable[[Sequence[str]], JoinedProgram]
-"""Starts a program on the host, over a connection that ends with it; HostUnreachable."""
-
-
+@dataclass(frozen=True, slots=True)
 class HelperConsole:
     """``console`` of one host. ``timeout_s`` is the deadline of the answer alone."""
 
-    def __init__(
-        self,
-        host: str,
-        start: StartProgram,
-        launch: HelperLaunch,
-        *,
-        timeout_s: float,
-        identity: Identity,
-    ) -> None:
-        self._host = host
-        self._start = start
-        self._launch = launch
-        self._timeout_s = timeout_s
-        self._identity = identity
+    host: str
+    start: StartProgram
+    launch: HelperLaunch
+    timeout_s: float
+    identity: Identity
 
     def __call__(self, domain: str, vm_id: str) -> Stream:
         """See ``ports.Host.console``."""
-        if not self._launch.may_change:
+        if not self.launch.may_change:
             raise NotPermitted(
-                f"{self._host} is probe-only: it offers no consoles",
+                f"{self.host} is probe-only: it offers no consoles",
                 why="it was enrolled without installing the helper",
-                next=f"vgpumgr host remove {self._host}, then host add without --no-install",
+                next=f"vgpumgr host remove {self.host}, then host add without --no-install",
             )
         request = {
             "verb": "console",
             "args": {"domain": domain, "vm": vm_id},
-            "fleet": self._identity()[0],
+            "fleet": self.identity()[0],
         }
-        program = self._start(self._launch.argv)
+        program = self.start(self.launch.argv)
         try:
             line, rest = self._asked(program, json.dumps(request).encode() + b"\n")
             self._accepted(domain, line, program)
@@ -76,7 +61,7 @@ class HelperConsole:
     def _asked(self, program: JoinedProgram, request: bytes) -> tuple[bytes, bytes]:
         """The answer's line, and what came behind it."""
         got = b""
-        with DEADLINES.within(self._timeout_s, program.close) as deadline:
+        with DEADLINES.within(self.timeout_s, program.close) as deadline:
             try:
                 program.sendall(request)
                 while b"\n" not in got and len(got) < MAX_ERROR_BYTES:
@@ -88,23 +73,23 @@ class HelperConsole:
                 if not deadline.fired:
                     raise self._lost(HostUnreachable, str(error)) from error
         if deadline.fired:
-            raise self._lost(DeadlineExceeded, f"no answer within {self._timeout_s:g} s")
+            raise self._lost(DeadlineExceeded, f"no answer within {self.timeout_s:g} s")
         line, _, rest = got.partition(b"\n")
         return line, rest
 
     def _lost(self, kind: type[VgpumgrError], why: str) -> VgpumgrError:
         """A helper that does not know the verb waits for more of the request."""
         return kind(
-            f"the helper on {self._host} gave no connection to the console",
+            f"the helper on {self.host} gave no connection to the console",
             why=why,
-            next=f"vgpumgr host upgrade {self._host}   (if it is older than this vgpumgr)",
+            next=f"vgpumgr host upgrade {self.host}   (if it is older than this vgpumgr)",
         )
 
     def _accepted(self, domain: str, line: bytes, program: JoinedProgram) -> None:
         """What the helper refused is raised."""
         said = "" if line else program.complaint()
         try:
-            result_of(self._host, CompletedProgram(0 if line else 1, line, said), self._launch)
+            result_of(self.host, CompletedProgram(0 if line else 1, line, said), self.launch)
         except HostRefused as refusal:
             screen = "display: true or console: true in its file adds a screen"
             refusal.next = refusal.next or f"vgpumgr vm show {domain}; {screen}"

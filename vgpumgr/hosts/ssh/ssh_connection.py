@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import paramiko
 
@@ -117,6 +117,44 @@ class SshConnection:
             transport.close()
             raise
         return transport
+
+
+class RemoteProgram:
+    """A program at the end of an SSH connection that nobody else uses.
+
+    It may last for hours: it takes none of the channels that calls share.
+    """
+
+    def __init__(self, connection: SshConnection, argv: Sequence[str]) -> None:
+        self._connection = connection
+        try:
+            self._channel: ExecChannel = connection.open(argv)
+            self._channel.start()
+        except BaseException:
+            connection.close()
+            raise
+
+    def recv(self, size: int) -> bytes:
+        """Some bytes of its output."""
+        return self._channel.recv(size)
+
+    def sendall(self, data: bytes) -> None:
+        """All bytes to its input."""
+        self._channel.sendall(data)
+
+    def complaint(self) -> str:
+        """What it wrote to stderr."""
+        return self._channel.complaint()
+
+    def close(self) -> None:
+        """End it, and the connection."""
+        self._channel.close()
+        self._connection.close()
+
+
+def start_remote(connect: Callable[[], SshConnection], argv: Sequence[str]) -> RemoteProgram:
+    """Start a program over a new connection."""
+    return RemoteProgram(connect(), argv)
 
 
 def dialler(target: SshTarget, timeout_s: float, via: SshConnection | None) -> Dial:

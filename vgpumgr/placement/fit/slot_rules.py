@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpumgr.model.formats import ranges
 from vgpumgr.model.placement import Reason
 from vgpumgr.model.supply import InstanceOffer, Offer, Usage
-from vgpumgr.model.words import ranges
 from vgpumgr.placement.resources.gpu_slots import slots_of
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.resources.slot_grid import InstanceSlots

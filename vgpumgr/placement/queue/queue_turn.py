@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from vgpumgr.model.formats import span_words
 from vgpumgr.model.queue import (
     QueueDecision,
     QueueEvent,
@@ -16,7 +17,6 @@ from vgpumgr.model.queue import (
     WaitReason,
 )
 from vgpumgr.model.quota import Amount, Quota
-from vgpumgr.model.words import span_words
 from vgpumgr.placement.placer import Placer
 from vgpumgr.placement.queue.vm_starter import StartRefusal
 from vgpumgr.placement.queue.waiting_queue import WaitingQueue

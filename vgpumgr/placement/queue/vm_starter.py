@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from vgpumgr.model.formats import span_words
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueRules, QueueStart, RunningVm, WaitingVm, WaitReason
 from vgpumgr.model.quota import Excess, excess_text
-from vgpumgr.model.words import span_words
 from vgpumgr.placement.queue import queue_accounts
 from vgpumgr.placement.queue.backfill import BackfillReservations
 from vgpumgr.placement.queue.preemption import Eviction, least_evicted, work_lost

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from lxml import etree
 
 from vgpumgr import domainxml
-from vgpumgr.domainxml import optional_devices
 from vgpumgr.domainxml.domain_facts import memory_bytes
 from vgpumgr.domainxml.domain_numa import numbers_of
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
+from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import HostRefused
@@ -84,7 +84,7 @@ def read_needs(xml: str) -> Needs:
         kinds=tuple(each.get("type", "") for each in domain.iterfind("devices/hostdev")),
         cpu_mode="" if cpu is None else cpu.get("mode", ""),
         cpu_model=domain.findtext("cpu/model") or "",
-        agent="agent" in optional_devices.found(domain),
+        agent="agent" in optional_devices(domain),
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from vgpumgr import virt
-from vgpumgr.domainxml.libvirt_features import without_newer
+from vgpumgr.domainxml.libvirt_acceptance import without_newer
 from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, LiveMove
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.libvirt.admission import admit, release

@@ -9,7 +9,7 @@ from typing import Any
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.domain import LiveMove, MoveProgress
 from vgpumgr.model.errors import HostRefused, VgpumgrError
-from vgpumgr.model.words import ranges
+from vgpumgr.model.formats import ranges
 from vgpumgr.sim.drivers.mdev_parents import Sample
 from vgpumgr.sim.libvirt import domain_needs
 from vgpumgr.sim.libvirt.domain_needs import Needs, read_needs

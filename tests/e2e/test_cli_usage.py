@@ -15,7 +15,7 @@ import yaml
 from tests.e2e.support import Cli, new_cli, vm
 from vgpumgr.cli.root import COMMANDS, SECTIONS
 
-HEAVY = ("paramiko", "sqlalchemy", "libvirt", "pydantic", "numpy", "lxml", "yaml", "rich")
+HEAVY = ("paramiko", "sqlalchemy", "libvirt", "pydantic", "numpy", "lxml", "yaml")
 LISTS = ("host list", "gpu list", "vm list", "allocation list", "operation list", "capacity")
 
 

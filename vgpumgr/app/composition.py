@@ -160,8 +160,6 @@ class App:
     @cached_property
     def hosts(self) -> HostRouter:
         """Every host by its address: ``sim://NAME``, ``local`` or ``USER@HOST``."""
-        pass
-
         return HostRouter(simulated=lambda: self.sim_hosts, real=lambda: self.real_hosts)
 
     @cached_property
@@ -192,10 +190,10 @@ class App:
     @cached_property
     def expected(self) -> Expected:
         """What is expected to be asked for."""
-        from vgpumgr.app.solver_process import solver
+        from vgpumgr.app.solver_process import solving
         from vgpumgr.engine.operations.engine_context import Expected
 
-        return Expected(self._declared_mix, solver())
+        return Expected(self._declared_mix, solving)
 
     def _declared_mix(self) -> Weights:
         """The requests that the settings declare as expected; () where none."""

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vgpumgr.model.errors import NotPermitted
 from vgpumgr.model.host import Fence, HostRecord, Proof, says_off
@@ -100,13 +100,13 @@ UNTIL_OFF_S = 120.0
 POLL_S = 1.0
 
 
+@dataclass(frozen=True, slots=True)
 class Fences:
     """``ports.Fencing``. What was confirmed holds for this process alone."""
 
-    def __init__(self, clock: Clock, run: Run = run_program) -> None:
-        self._clock = clock
-        self._run = run
-        self._confirmed: dict[str, Proof] = {}
+    clock: Clock
+    run: Run = run_program
+    _confirmed: dict[str, Proof] = field(default_factory=dict, init=False)
 
     def confirm(self, host: str, by: str) -> None:
         """Somebody says that it is off and does not boot by itself, having typed its name."""
@@ -114,7 +114,7 @@ class Fences:
 
     def status(self, fence: Fence) -> ProgramResult:
         """What ``status`` says now."""
-        return self._run(fence.status, STATUS_S)
+        return self.run(fence.status, STATUS_S)
 
     def proof(self, host: HostRecord) -> Proof | None:
         """Somebody's word, or ``off`` from its ``status``; anything else proves nothing."""
@@ -135,12 +135,12 @@ class Fences:
             return self._confirmed[host.name]
         if host.fence is None:
             raise _unproven(host.name)
-        off = self._run(host.fence.off, OFF_S)
-        deadline = self._clock.monotonic() + UNTIL_OFF_S
+        off = self.run(host.fence.off, OFF_S)
+        deadline = self.clock.monotonic() + UNTIL_OFF_S
         while not says_off((ran := self.status(host.fence)).code, ran.out):
-            if self._clock.monotonic() >= deadline:
+            if self.clock.monotonic() >= deadline:
                 raise _still_on(host.name, off, ran)
-            self._clock.wait(POLL_S)
+            self.clock.wait(POLL_S)
         return _proof(host.name, ran)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
-    from vgpumgr.placement.batch.batch_problem import BatchAnswer, BatchProblem, Solve, Solver
+    from vgpumgr.placement.batch.batch_problem import BatchAnswer, BatchProblem, Solve
 
 
 STARTS_S = 20.0
@@ -23,16 +23,17 @@ STARTS_S = 20.0
 _PIECE = 1 << 16
 
 
-def solver() -> Solver | None:
-    """None where ortools is not installed (extra ``solver``)."""
-    from vgpumgr.placement.batch.cp_sat import solver_is_there
-
-    return solving if solver_is_there() else None
-
-
 @contextmanager
 def solving(module: str = "vgpumgr.placement.batch") -> Iterator[Solve]:
-    """A process that solves; it is gone afterwards. Without an answer in time it is ended."""
+    """A process that solves; it is gone afterwards. Without an answer in time it is ended.
+
+    Where ortools is not installed (extra ``solver``) no problem has an answer.
+    """
+    from vgpumgr.placement.batch.cp_sat import solver_is_there
+
+    if not solver_is_there():
+        yield lambda _: None
+        return
     argv, pipe = [sys.executable, "-m", module], subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None

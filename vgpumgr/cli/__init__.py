@@ -1,8 +1,5 @@
 """The command line: parse, call, print. It never talks to a host itself."""
 
+from vgpumgr.cli.root import run as main
 
-def main() -> None:
-    """The ``vgpumgr`` program."""
-    from vgpumgr.cli.root import run
-
-    run()
+__all__ = ["main"]

@@ -133,7 +133,7 @@ def root(ctx: click.Context, state_dir: str | None, ledger: str | None) -> None:
 def run() -> None:
     """Run the program and end the process with the exit code of design."""
     from vgpumgr.cli.failure import report, wants_json
-    from vgpumgr.cli.interrupts import ending_at_once
+    from vgpumgr.cli.running_command import ending_at_once
 
     with ending_at_once():
         try:

@@ -38,7 +38,7 @@ def _pump(asked: BinaryIO, console: socket.socket) -> None:
 
 
 class SocketProgram:
-    """The caller's end: fulfils ``hosts.helper.joining.Program`` over a socket."""
+    """The caller's end: fulfils ``hosts.program_runner.JoinedProgram`` over a socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

@@ -4,7 +4,7 @@ from vgpumgr.spec.demand_mix import load_mix
 from vgpumgr.spec.document_schema import json_schema
 from vgpumgr.spec.dump import layout_document, vm_document
 from vgpumgr.spec.load import Documents, load
-from vgpumgr.spec.problems import COMMAND_LINE, SpecError, SpecProblem, UnknownProfiles
+from vgpumgr.spec.spec_file import COMMAND_LINE, SpecError, SpecProblem, UnknownProfiles
 
 __all__ = [
     "COMMAND_LINE",

@@ -7,10 +7,9 @@ from pydantic import Field, ValidationError
 from vgpumgr.model.formats import parse_mib
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec.fields import Memory, Strict
-from vgpumgr.spec.problems import SpecFindings
+from vgpumgr.spec.spec_file import SpecFindings, trees
 from vgpumgr.spec.validation_messages import report
 from vgpumgr.spec.vm_document import MAX_GPUS, GpuModel
-from vgpumgr.spec.yaml_tree import trees
 
 KEY = "mix"
 

@@ -9,7 +9,7 @@ from vgpumgr.model.errors import UsageError
 from vgpumgr.spec.fields import Key
 from vgpumgr.spec.host_key_descriptions import HOST_KEYS
 from vgpumgr.spec.load import KINDS
-from vgpumgr.spec.problems import did_you_mean
+from vgpumgr.spec.spec_file import did_you_mean
 
 # The keys of hosts and fleets are in host_key_descriptions.py. tools/list_keys.py writes the pages
 # docs/vm.md, layout.md, pool.md, host.md and fleet.md from both. A new key needs an entry in one of

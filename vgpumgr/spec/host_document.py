@@ -27,7 +27,7 @@ from vgpumgr.spec.fields import (
     refuse,
     replica_names,
 )
-from vgpumgr.spec.problems import did_you_mean, either
+from vgpumgr.spec.spec_file import did_you_mean, either
 
 
 def _program(argv: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Protocol
 from vgpumgr import catalog
 from vgpumgr.catalog import Board, GiProfile, MigBoard
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, Scheduler
-from vgpumgr.spec.problems import Path, did_you_mean, either, shown
+from vgpumgr.spec.spec_file import Path, did_you_mean, either, shown
 
 _NOTHING = GpuLayout()
 

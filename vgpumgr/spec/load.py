@@ -17,10 +17,20 @@ from vgpumgr.spec.fields import API_VERSION
 from vgpumgr.spec.host_document import FleetModel, HostModel
 from vgpumgr.spec.layout_document import LayoutModel
 from vgpumgr.spec.pool_document import PoolModel
-from vgpumgr.spec.problems import FileMark, Path, SpecFindings, did_you_mean, either, nearest, shown
+from vgpumgr.spec.spec_file import (
+    START,
+    FileMark,
+    Path,
+    SpecFindings,
+    YamlTree,
+    did_you_mean,
+    either,
+    nearest,
+    shown,
+    trees,
+)
 from vgpumgr.spec.validation_messages import report
 from vgpumgr.spec.vm_document import VmModel
-from vgpumgr.spec.yaml_tree import START, YamlTree, trees
 
 MAX_BYTES = 1 << 20
 MAX_VMS = 10_000

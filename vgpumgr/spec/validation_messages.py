@@ -10,8 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from vgpumgr import catalog
-from vgpumgr.spec.problems import Path, SpecFindings, did_you_mean, either, shown
-from vgpumgr.spec.yaml_tree import YamlTree
+from vgpumgr.spec.spec_file import Path, SpecFindings, YamlTree, did_you_mean, either, shown
 
 _QUOTED = re.compile("'([^']*)'")
 

@@ -41,7 +41,8 @@ def test_it_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         assert solve(BatchProblem(ONE.bins, ONE.groups, 0, 0, 1.0, seconds=0.1)) is None
 
 
-def test_without_ortools_there_is_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert solver_process.solver() is not None
+def test_without_ortools_nothing_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgpumgr.placement.batch.cp_sat.find_spec", lambda _: None)
-    assert solver_process.solver() is None
+    monkeypatch.setattr("subprocess.Popen", None)
+    with solver_process.solving() as solve:
+        assert solve(ONE) is None

@@ -6,7 +6,7 @@ import pytest
 
 from vgpumgr.model.errors import UnknownProfile, UsageError
 from vgpumgr.spec import SpecError, SpecProblem, UnknownProfiles, load
-from vgpumgr.spec.problems import MAX_PROBLEMS
+from vgpumgr.spec.spec_file import MAX_PROBLEMS
 
 HEAD = "apiVersion: vgpumgr/v1\nkind: VM\nname: a\n"
 HOST = "apiVersion: vgpumgr/v1\nkind: Host\nname: h\n"

@@ -15,8 +15,7 @@ import yaml
 
 from vgpumgr.spec import json_schema, load
 from vgpumgr.spec.document_schema import KEYS
-from vgpumgr.spec.problems import SpecFindings
-from vgpumgr.spec.yaml_tree import trees
+from vgpumgr.spec.spec_file import SpecFindings, trees
 
 ROOT = Path(__file__).parents[3]
 # The least document of each kind, to which the line of an example is added.

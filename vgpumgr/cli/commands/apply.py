@@ -11,7 +11,7 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.pool import apply_pools, delete_pools, plan_pools
 from vgpumgr.cli.options import require_all_read
 from vgpumgr.cli.output import output_option, print_item, say, tell_people
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.user_files import (
     file_option,

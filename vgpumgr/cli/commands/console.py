@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import fields, output_option, print_item
+from vgpumgr.cli.running_command import ending_gently
 
 if TYPE_CHECKING:
     from vgpumgr.app.console_tickets import GivenTicket

@@ -12,7 +12,7 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.capacity import MemoryType
 from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import list_options, output_option, print_item, print_list, say
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.views.move_views import (
     LOGOFF_COLUMNS,

@@ -10,7 +10,7 @@ import click
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import Column, list_options, print_item, say
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
 from vgpumgr.cli.views.reports import print_report, report_lines

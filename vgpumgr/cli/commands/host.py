@@ -13,7 +13,6 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.host_add import add
 from vgpumgr.cli.commands.host_drain import drain, maintenance, take_again, undrain
 from vgpumgr.cli.commands.host_evacuate import evacuate, fence
-from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.options import (
     Selector,
     completed,
@@ -23,6 +22,7 @@ from vgpumgr.cli.options import (
     selector_option,
 )
 from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
+from vgpumgr.cli.running_command import ending_gently
 from vgpumgr.cli.terminal import confirm, one_line
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.host_views import (

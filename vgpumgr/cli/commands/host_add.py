@@ -12,9 +12,9 @@ import click
 
 from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.interrupts import ending_gently
 from vgpumgr.cli.options import parse_pairs
 from vgpumgr.cli.output import chosen_format, output_option, print_item, say
+from vgpumgr.cli.running_command import ending_gently
 from vgpumgr.cli.terminal import CLEAR_LINE, confirm, echo, one_line
 from vgpumgr.cli.user_files import MAX_BYTES
 from vgpumgr.cli.views.host_views import probe_summary

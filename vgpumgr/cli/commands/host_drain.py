@@ -11,7 +11,7 @@ import click
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.options import completed, span
 from vgpumgr.cli.output import output_option, print_item, say
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.host_views import drain_item, drain_text, drained_item, drained_text
 from vgpumgr.cli.views.outcome_views import with_users_option
 from vgpumgr.model.errors import Interrupted, PartlyDone

@@ -13,7 +13,7 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import output_option, print_item, say
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import at_a_terminal, confirm, typed
 from vgpumgr.cli.views.host_views import evacuation_item, evacuation_text
 from vgpumgr.model.errors import PartlyDone, UsageError

@@ -20,7 +20,7 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import InUse, PartlyDone, UsageError

@@ -20,7 +20,7 @@ from vgpumgr.cli.output import (
     say,
     table,
 )
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import confirm, echo
 from vgpumgr.cli.user_files import load_layouts
 from vgpumgr.cli.views.ages import seen_text

@@ -18,7 +18,7 @@ from vgpumgr.cli.output import (
     print_list,
     table,
 )
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.outcome_views import outcome_item, print_outcome
 from vgpumgr.model.codec import to_plain

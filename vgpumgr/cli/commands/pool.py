@@ -13,9 +13,9 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.console import pool_connect
-from vgpumgr.cli.interrupts import ending_at_once, leaving_by_interrupt
 from vgpumgr.cli.options import completed, span
 from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
+from vgpumgr.cli.running_command import ending_at_once, leaving_by_interrupt
 from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.user_files import require_one_way
 from vgpumgr.cli.views.ages import age

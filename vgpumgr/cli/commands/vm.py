@@ -29,7 +29,7 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import age, seen_text
 from vgpumgr.cli.views.outcome_views import print_outcome, with_users_option

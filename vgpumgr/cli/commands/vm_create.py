@@ -12,7 +12,7 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.options import completed
 from vgpumgr.cli.output import output_option, print_item, say
-from vgpumgr.cli.progress import changing
+from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.outcome_views import print_outcome
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.formats import counted

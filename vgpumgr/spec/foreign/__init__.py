@@ -14,7 +14,7 @@ from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.spec.foreign import mig_parted, nvidia_smi_listing, vgpu_device_manager
 from vgpumgr.spec.foreign.conversion import ExportedLayouts, ForeignFormat, ImportedLayouts
 from vgpumgr.spec.foreign.shared_format import top_keys
-from vgpumgr.spec.problems import did_you_mean, either
+from vgpumgr.spec.spec_file import did_you_mean, either
 
 __all__ = ["FORMATS", "ExportedLayouts", "ImportedLayouts", "read", "write"]
 

@@ -14,9 +14,8 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from vgpumgr.model.errors import UsageError
 from vgpumgr.spec.fields import Line, Strict, refuse
 from vgpumgr.spec.load import decoded
-from vgpumgr.spec.problems import SpecFindings, did_you_mean
+from vgpumgr.spec.spec_file import SpecFindings, YamlTree, did_you_mean, trees
 from vgpumgr.spec.validation_messages import report
-from vgpumgr.spec.yaml_tree import YamlTree, trees
 
 MAX_CONFIGS = 1000
 MAX_ENTRIES = 64

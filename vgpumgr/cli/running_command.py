@@ -1,0 +1,161 @@
+"""A command under way: what Ctrl-C does to it, and the progress of a change on stderr.
+
+A command that reads ends at once; a change first lets its running host calls end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from vgpumgr.cli.failure import report, wants_json
+from vgpumgr.cli.output import chosen_format, say
+from vgpumgr.cli.terminal import CLEAR_LINE, echo, one_line
+from vgpumgr.model.errors import Interrupted, VgpumgrError
+
+# How long the second Ctrl-C waits for its last words to be written down.
+_BRIEF_S = 2.0
+AFTER_A_CHANGE = "vgpumgr operation list --open"
+
+
+@contextmanager
+def ending_at_once(next: str = "") -> Iterator[None]:
+    """Ctrl-C ends the process, also while a lane waits for a host that hangs."""
+    with _on_interrupt(lambda: _end(next=next)):
+        yield
+
+
+@contextmanager
+def ending_gently(
+    stop: threading.Event, leave: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """The first Ctrl-C sets ``stop``; the second ends the process, ``leave`` once called.
+
+    Nothing is lost by that: the journal is on disk, and whoever goes on looks at the hosts first.
+    """
+
+    def interrupt() -> None:
+        if stop.is_set():
+            _briefly(leave)
+            _end(next=AFTER_A_CHANGE)
+        stop.set()
+        say("interrupting: waiting for running host calls to finish …")
+
+    with _on_interrupt(interrupt):
+        yield
+
+
+@contextmanager
+def leaving_by_interrupt() -> Iterator[None]:
+    """Ctrl-C is how one leaves the block: no error, and what follows it goes on."""
+
+    def leave() -> None:
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt), _on_interrupt(leave):
+        yield
+
+
+@contextmanager
+def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
+    def handler(_signal: int, _frame: Any) -> None:
+        act()
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _briefly(act: Callable[[], object]) -> None:
+    """In a thread of its own, which may wait in vain for what the interrupted one holds."""
+
+    def quietly() -> None:
+        with suppress(VgpumgrError):
+            act()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join(_BRIEF_S)
+
+
+def _end(*, next: str) -> None:
+    """End without waiting for any thread."""
+    code = report(Interrupted("interrupted", next=next), debug=False, as_json=wants_json(sys.argv))
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+
+
+if TYPE_CHECKING:
+    from vgpumgr.app import App
+    from vgpumgr.cli.command_context import Context
+    from vgpumgr.engine.engine import Engine
+    from vgpumgr.engine.operations.operation_outcome import VmOutcome
+
+
+@contextmanager
+def changing(context: Context, total: int) -> Iterator[Engine]:
+    """The engine, for a change of ``total`` VMs.
+
+    Every VM's end is reported, the first Ctrl-C lets the running host call end, and the hosts
+    that were touched and answered are probed afterwards, so that lists show what the change did.
+    """
+    from vgpumgr.engine.operations.task_run import CUT
+
+    app = context.app
+    with ending_gently(app.stop, app.leave_to_person):
+        with _reporting(app, total) as ended:
+            yield app.engine
+        touched = {host for outcome in ended for host in outcome.hosts} - {
+            host for outcome in ended if isinstance(outcome.error, CUT) for host in outcome.hosts
+        }
+        if touched and not app.stop.is_set():
+            app.engine.refresh(touched)
+
+
+@contextmanager
+def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
+    """A counter at a terminal, a line per failure elsewhere. Lanes call from their own threads."""
+    from vgpumgr.model.operation import TaskState
+
+    lock = threading.Lock()
+    ended: list[VmOutcome] = []
+    quiet = chosen_format().name == "json"
+    live = sys.stderr.isatty() and not quiet
+
+    def report(outcome: VmOutcome) -> None:
+        with lock:
+            ended.append(outcome)
+            if outcome.state is not TaskState.DONE and not quiet:
+                reason = f": {one_line(str(outcome.error))}" if outcome.error else ""
+                _line(f"{outcome.vm} on {outcome.host}: {outcome.verb} {outcome.state}{reason}")
+            if live:
+                echo(f"{CLEAR_LINE}{len(ended)}/{total} {outcome.vm:.40}", nl=False, err=True)
+
+    def told(text: str) -> None:
+        with lock:
+            if live:
+                echo(f"{CLEAR_LINE}{one_line(text)[:100]}", nl=False, err=True)
+            elif not quiet:
+                _line(text)
+
+    app.progress, app.tell = report, told
+    try:
+        yield ended
+    finally:
+        app.progress, app.tell = (lambda _: None), (lambda _: None)
+        if live and ended:
+            echo(CLEAR_LINE, nl=False, err=True)
+
+
+def _line(text: str) -> None:
+    prefix = CLEAR_LINE if sys.stderr.isatty() else ""
+    echo(f"{prefix}{text}", err=True)

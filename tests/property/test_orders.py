@@ -31,6 +31,7 @@ quick = settings(
 @pytest.fixture(scope="module")
 def cpsat() -> Iterator[Solve]:
     with solving() as solve:
+        assert solve is not None
         yield solve
 
 

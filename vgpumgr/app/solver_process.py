@@ -24,15 +24,15 @@ _PIECE = 1 << 16
 
 
 @contextmanager
-def solving(module: str = "vgpumgr.placement.batch") -> Iterator[Solve]:
+def solving(module: str = "vgpumgr.placement.batch") -> Iterator[Solve | None]:
     """A process that solves; it is gone afterwards. Without an answer in time it is ended.
 
-    Where ortools is not installed (extra ``solver``) no problem has an answer.
+    None where ortools is not installed (extra ``solver``).
     """
     from vgpumgr.placement.batch.cp_sat import solver_is_there
 
     if not solver_is_there():
-        yield lambda _: None
+        yield None
         return
     argv, pipe = [sys.executable, "-m", module], subprocess.PIPE
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:

@@ -41,6 +41,8 @@ def evenly(requests: Sequence[VmSpec]) -> list[int]:
     Number n of the c requests of a type is due at (n + ½) / c; the largest goes first where two
     are due at once. Requests of one type stay as given.
     """
+    if len(requests) == 1:
+        return [0]
     demands = [_digest(request) for request in requests]
     types: list[Hashable] = [group_key(demand) for demand in demands]
     totals, seen = Counter(types), Counter[Hashable]()
@@ -130,15 +132,19 @@ def _completed(
 
 
 def _beside(placer: Placer, kept: Sequence[VmSpec]) -> Placer:
-    _in_order(placer, kept, range(len(kept)))
+    for request in kept:
+        decision = placer.decide(request, explain=False)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
     return placer
 
 
 def _in_order(placer: Placer, requests: Sequence[VmSpec], order: Sequence[int]) -> Decisions:
+    """The last decision is not committed: nothing is decided after it."""
     decisions: Decisions = {}
     for index in order:
         decision = decisions[index] = placer.decide(requests[index])
-        if isinstance(decision, Placed):
+        if isinstance(decision, Placed) and index != order[-1]:
             placer.commit(decision)
     return decisions
 

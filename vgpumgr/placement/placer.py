@@ -55,7 +55,7 @@ class Placer:
         order = _order(len(fleet.hosts), seed)
         known = mix is not None
         self._matrix = ScoreMatrix(self._state, order, self._weighted, valued=values, known=known)
-        self._refusals = FleetRefusals(self._state)
+        self._refusals: FleetRefusals | None = None
         if plan is not None:
             self._matrix.adopt(plan)
 
@@ -70,7 +70,10 @@ class Placer:
         fit = self._matrix.best(demand, [self._hosts[name].order for name in avoid])
         if fit is not None:
             return proposal(fit, request, demand)
-        return NotPlaced(request=request, reasons=self._refusals.of(demand) if explain else ())
+        if not explain:
+            return NotPlaced(request=request, reasons=())
+        self._refusals = self._refusals or FleetRefusals(self._state)
+        return NotPlaced(request=request, reasons=self._refusals.of(demand))
 
     def commit(self, placed: Placed) -> None:
         """Use up what ``placed`` takes; it must have been decided on the supply as it is now."""

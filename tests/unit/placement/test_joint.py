@@ -26,6 +26,7 @@ from vgpumgr.placement.batch.neighbourhood_search import EFFORT
 @pytest.fixture(scope="module")
 def cpsat() -> Iterator[Solve]:
     with solving() as solve:
+        assert solve is not None
         yield solve
 
 

@@ -26,7 +26,7 @@ from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, place
 from vgpumgr.placement.batch.batch_problem import Solver
-from vgpumgr.placement.capacity_plan.plan_maker import make_plan
+from vgpumgr.placement.capacity_plan.plan_maker import FEWEST, make_plan
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
 from vgpumgr.placement.placer import FIRST_MIX, REMEMBERED
 from vgpumgr.placement.request_mix import made_by
@@ -70,7 +70,10 @@ _DECLARED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PlacementOutlook:
-    """The expected mix of requests and the plan for it; ``mix`` None: all profiles alike."""
+    """The expected mix of requests and the plan for it; ``mix`` None: all profiles alike.
+
+    ``missing`` says why no plan could be made; None too where too few requests are known for one.
+    """
 
     mix: Mix | None = None
     plan: CapacityPlan | None = None
@@ -101,7 +104,7 @@ class Expected:
         self.solver = solver
         self.latest = PlacementOutlook()
         self._declared = declared
-        self._plan: CapacityPlan | NoPlan = NoPlan.TOO_FEW
+        self._plan: CapacityPlan | NoPlan | None = None
         self._made_at: float | None = None
         self._asked: list[VmSpec] = []
         self._read_at: float | None = None
@@ -119,7 +122,7 @@ class Expected:
         """Mix and plan for a fleet as it is now (Unix seconds)."""
         mix, history = self._mix(self._declared() or None, ledger, now, fleet)
         if self._is_due(now):
-            self._plan = make_plan(fleet, history)
+            self._plan = make_plan(fleet, history) if len(history) >= FEWEST else None
             self._made_at = now
         self.latest = _outlook(mix, self._plan)
         return self.latest
@@ -143,7 +146,7 @@ class Expected:
         return (Mix.of(history) if len(history) >= FIRST_MIX else None), history
 
 
-def _outlook(mix: Mix | None, plan: CapacityPlan | NoPlan) -> PlacementOutlook:
+def _outlook(mix: Mix | None, plan: CapacityPlan | NoPlan | None) -> PlacementOutlook:
     if isinstance(plan, CapacityPlan):
         return PlacementOutlook(mix, plan)
     return PlacementOutlook(mix, missing=plan)

@@ -199,7 +199,8 @@ def require_known(desired: Iterable[VmSpec], history: Collection[QueueEntry]) ->
                 why="its file has changed since it was queued",
                 next=f"vgpumgr queue cancel {spec.name}, then the same command again",
             )
-    if found := cycle(dict(_after([*(each.vm for each in waiting.values()), *asking.values()]))):
+    after = dict(_after([*(each.vm for each in waiting.values()), *asking.values()]))
+    if after and (found := cycle(after)):
         raise UsageError(
             "circular dependency: VMs wait for each other to end",
             why=" → ".join((*found, found[0])),
@@ -219,4 +220,5 @@ def _require_known(spec: VmSpec, known: Collection[str]) -> None:
 
 def _after(specs: Iterable[VmSpec]) -> Iterator[tuple[str, Sequence[str]]]:
     for spec in specs:
-        yield spec.name, spec.queue.after if spec.queue else ()
+        if spec.queue and spec.queue.after:
+            yield spec.name, spec.queue.after

@@ -105,5 +105,5 @@ NOTHING_BETTER = BatchAnswer((), (), 0.0)
 Solve = Callable[[BatchProblem], BatchAnswer | None]
 """None: there was no answer, and there is no use in asking again."""
 
-Solver = Callable[[], AbstractContextManager[Solve]]
-"""What solves problems of one order; closed after it."""
+Solver = Callable[[], AbstractContextManager[Solve | None]]
+"""Opens what solves the problems of one order, and closes it after it; None: there is no solver."""

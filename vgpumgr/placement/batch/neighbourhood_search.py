@@ -228,7 +228,8 @@ def improved(
     order = BatchOrder(fleet, requests, decisions)
     if order.waiting:
         with solver() as solve:
-            _window_by_window(order, solve)
+            if solve is not None:
+                _window_by_window(order, solve)
     return order.placed
 
 

@@ -31,7 +31,7 @@ from vgpumgr.app.solver_process import solving
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer, place
-from vgpumgr.placement.place import place_bulk
+from vgpumgr.placement.placer import place_bulk
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 WAYS = ("chance", "largest-first", "evenly", "place", "together")

@@ -12,8 +12,7 @@ from tests.property.test_placement_churn import Scene, scenes, turns
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane
-from vgpumgr.placement.scores.fragmentation_rating import TypeRater
+from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane, TypeRater
 from vgpumgr.placement.scores.score_plane import one_by_one
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION

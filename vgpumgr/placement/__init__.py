@@ -3,8 +3,7 @@
 from vgpumgr.model.placement import FITS
 from vgpumgr.placement.fit_explanation import Explainer, explain
 from vgpumgr.placement.headroom import headroom
-from vgpumgr.placement.place import place
-from vgpumgr.placement.placer import Placer, RequestLearner
+from vgpumgr.placement.placer import Placer, place
 from vgpumgr.placement.request_mix import Mix
 from vgpumgr.placement.scores.fragmentation import Fragmentation, HostFragmentation
 
@@ -15,7 +14,6 @@ __all__ = [
     "HostFragmentation",
     "Mix",
     "Placer",
-    "RequestLearner",
     "explain",
     "headroom",
     "place",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.model.placement import FAR_REASONS, FITS, Placed, Reason
-from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, PartitionSupply
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
-from vgpumgr.placement.fit.gpu_rules import refuse_gpu, room
-from vgpumgr.placement.fit.gpu_search import families, pick_gpus
+from vgpumgr.placement.fit.gpu_rules import first_fit, name, no_gpu, refuse_gpu, room
+from vgpumgr.placement.fit.gpu_search import families, free_partitions, obstacle, pick_gpus
 from vgpumgr.placement.fit.host_fit import (
     commit,
     find_fit,
@@ -19,11 +19,9 @@ from vgpumgr.placement.fit.host_fit import (
     release,
 )
 from vgpumgr.placement.fit.host_rules import refuse_host
-from vgpumgr.placement.fit.nvswitch_partitions import outside, refuse_partition
 from vgpumgr.placement.fit.policy_keys import KEYS
-from vgpumgr.placement.fit.slot_rules import name, no_gpu
 from vgpumgr.placement.request_mix import Mix
-from vgpumgr.placement.resources.demand import Demand, PartKind
+from vgpumgr.placement.resources.demand import Demand, PartKind, whole
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.resources.host_state import FleetState, HostState, NodeState
 from vgpumgr.placement.scores.fragmentation import memory_mib
@@ -212,6 +210,68 @@ def _fits_on_node_of(host: HostState, gpu: GpuOccupancy, demand: Demand) -> bool
 
 def _node_of(host: HostState, gpu: GpuOccupancy) -> NodeState | None:
     return next((node for node in host.nodes if node.id == gpu.numa_node), None)
+
+
+def refuse_partition(
+    host: HostState, gpus: Sequence[GpuOccupancy], gpu: GpuOccupancy, demand: Demand
+) -> Reason | None:
+    """No partition of the right size is free among ``gpus``."""
+    sizes = _sizes(host, gpu, demand)
+    if not sizes or any(free_partitions(host, gpus, size) for size in sizes):
+        return None
+    return _none_free(host, gpu, sizes[0])
+
+
+def outside(host: HostState, gpu: GpuOccupancy, demand: Demand) -> Reason | None:
+    """The GPU can only go whole, and is in no free partition of the right size."""
+    sizes = _sizes(host, gpu, demand) if _goes_whole(gpu, demand) else []
+    free = [each for size in sizes for _, each in free_partitions(host, host.gpus, size)]
+    if not sizes or any(gpu.supply.id in partition.gpus for partition in free):
+        return None
+    return _none_free(host, gpu, sizes[0])
+
+
+def _sizes(host: HostState, gpu: GpuOccupancy, demand: Demand) -> list[int]:
+    """How many whole GPUs the VM may come to have, where that asks for a partition."""
+    if not host.supply.partitions:
+        return []
+    sizes = [demand.whole, demand.all_whole().whole if _goes_whole(gpu, demand) else 0]
+    return [size for size in dict.fromkeys(sizes) if size]
+
+
+def _goes_whole(gpu: GpuOccupancy, demand: Demand) -> bool:
+    """Nothing less than the whole GPU answers any kind that it can take now."""
+    found = [first_fit(gpu, kind, demand) for kind in demand.kinds]
+    return all(whole(fit[0]) for fit in found if fit is not None)
+
+
+def _none_free(host: HostState, gpu: GpuOccupancy, size: int) -> Reason:
+    alike = [each for each in host.supply.partitions if len(each.gpus) == size]
+    mine = [each for each in alike if gpu.supply.id in each.gpus]
+    if not alike:
+        sizes = sorted({len(each.gpus) for each in host.supply.partitions})
+        there = f"{host.name} has partitions of {', '.join(map(str, sizes))} GPUs only"
+    else:
+        there = "; ".join(_partition_words(host, each) for each in mine or alike)
+    with_it = f" with {name(gpu)}" if mine else ""
+    gpus = f"{size} GPU" + ("s" if size > 1 else "")
+    text = f"no partition of {gpus}{with_it} is free: {there}"
+    return no_gpu(gpu, "partition", text, size=size, partitions=there)
+
+
+def _partition_words(host: HostState, partition: PartitionSupply) -> str:
+    """``{1,3} holds VM x``: the partition by Fabric Manager's numbers, and its first obstacle."""
+    known = {gpu.supply.id: gpu for gpu in host.gpus}
+    members = [known[each] for each in sorted(partition.gpus) if each in known]
+    label = "{" + ",".join(sorted(_gpu_label(gpu) for gpu in members)) + "}"
+    if len(members) < len(partition.gpus):
+        return f"{label} has a GPU that was not seen"
+    return f"{label} " + next(filter(None, map(obstacle, members)), "is free elsewhere")
+
+
+def _gpu_label(gpu: GpuOccupancy) -> str:
+    module = gpu.supply.module_id
+    return gpu.supply.device if module is None else str(module)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

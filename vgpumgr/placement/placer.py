@@ -1,23 +1,23 @@
-"""The placer: decisions over a changing fleet, and its request mix and plan learned on the way."""
+"""Decides where VMs go: ``Placer`` one after the other, ``place`` several requests at once."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement.capacity_plan.plan_maker import FEWEST, make_plan
-from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
+from vgpumgr.placement.batch.batch_problem import Solver
+from vgpumgr.placement.batch.neighbourhood_search import improved
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, group_key
 from vgpumgr.placement.fit.host_fit import commit, proposal, release
 from vgpumgr.placement.fit_explanation import FleetRefusals
 from vgpumgr.placement.request_mix import Mix, creatable
-from vgpumgr.placement.resources.demand import Demand
+from vgpumgr.placement.resources.demand import Demand, PartKind, demand_of
 from vgpumgr.placement.resources.host_state import FleetState
 from vgpumgr.placement.scores.fragmentation import Fragmentation, Weighted
 from vgpumgr.placement.scores.score_matrix import ScoreMatrix
@@ -148,82 +148,157 @@ def _order(hosts: int, seed: int | None) -> list[int]:
     return order
 
 
-# What has been asked for tells what will be. A newer mix is adopted when twice as much is known as
-# the one before it was made of, and a newer plan likewise: seldom, and the more seldom the less
-# there is to learn. Nothing here depends on what is asked for.
+# Orders come sorted: forty large VMs, then two hundred small ones. Decided in that order, the large
+# ones spoil what the small ones would have filled up, or the other way round. With each type spread
+# evenly over the order, GPUs fill up with a bit of everything, as mix and plan expect: better than
+# the order as given, than the largest first, and than an order by chance.
 
 
-FIRST_MIX = 10
-"""Requests before the first mix: fewer tell less than what the fleet can make."""
+def place_bulk(
+    placer: Placer, requests: Sequence[VmSpec], *, explain: bool = True
+) -> tuple[Decision, ...]:
+    """Decide and commit requests of one order, spread evenly; decisions as ``requests`` go."""
+    decisions: dict[int, Decision] = {}
+    for index in evenly(requests):
+        decision = decisions[index] = placer.decide(requests[index], explain=explain)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
+    return tuple(decisions[index] for index in range(len(requests)))
 
-REMEMBERED = 20_000
-"""Requests of which mix and plan are made: the latest. Older ones are of another time."""
+
+def evenly(requests: Sequence[VmSpec]) -> list[int]:
+    """Positions of the requests in an order that spreads each type evenly from end to end.
+
+    Number n of the c requests of a type is due at (n + ½) / c; the largest goes first where two
+    are due at once. Requests of one type stay as given.
+    """
+    if len(requests) == 1:
+        return [0]
+    demands = [_digest(request) for request in requests]
+    types: list[Hashable] = [group_key(demand) for demand in demands]
+    totals, seen = Counter(types), Counter[Hashable]()
+    due: list[tuple[float, int, int, int, int]] = []
+    for index, (demand, kind) in enumerate(zip(demands, types, strict=True)):
+        when = (seen[kind] + 0.5) / totals[kind]
+        due.append((when, -demand.whole, -demand.parts, -demand.vcpus, index))
+        seen[kind] += 1
+    return [index for *_, index in sorted(due)]
 
 
-class RequestLearner:
-    """Keeps one Placer's mix and plan in step with what is asked for. No I/O, no clock, no threads.
+def _digest(request: VmSpec) -> Demand:
+    return demand_of(request, PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
 
-    ``history`` is what was asked for before, the oldest first: its mix is adopted at once, and its
-    plan is due. Without one, the Placer's own mix serves for the first ten requests.
+
+Decisions = dict[int, Decision]
+"""By position, in the order in which they were made: a VM may live in what one before it makes."""
+
+
+def place(
+    fleet: Fleet,
+    requests: Sequence[VmSpec],
+    policy: PlacementPolicy,
+    *,
+    kept: Sequence[VmSpec] = (),
+    mix: Mix | None = None,
+    plan: CapacityPlan | None = None,
+    solver: Solver | None = None,
+) -> tuple[Decision, ...]:
+    """Decide every request; decisions come in the order of ``requests``.
+
+    Requests are placed in the order given, with ``least-fragmentation`` each type spread evenly
+    over it (``place_bulk``). When some do not fit, all are tried once more with the largest first
+    (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
+    own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
+    they find one, and all requests go beside them. ``mix`` and ``plan`` matter to
+    ``least-fragmentation`` alone (see ``Placer``). Where some still do not fit, ``solver`` (see
+    ``joint``) is asked for a way to place more, if every request goes by ``least-fragmentation``
+    and nothing is kept. The same input gives the same decisions, as long as the solver does.
     """
 
-    def __init__(self, placer: Placer, history: Iterable[VmSpec] = ()) -> None:
-        self._placer = placer
-        self._seen = deque(history, maxlen=REMEMBERED)
-        self._mix = _Doubling(FIRST_MIX)
-        self._plan = _Doubling(FEWEST)
-        self._note(len(self._seen))
+    def empty() -> Placer:
+        return _beside(Placer(fleet, policy, mix=mix, plan=plan), kept)
 
-    def see(self, request: VmSpec) -> None:
-        """Note a request, once, when it comes; placed or not makes no difference.
-
-        Where a newer mix is due it is adopted here: the next decision scores every host anew.
-        """
-        self._seen.append(request)
-        self._note(1)
-
-    def due(self) -> Callable[[], CapacityPlan | NoPlan] | None:
-        """The making of a newer plan, when one is due; each is given out once.
-
-        It takes seconds and touches nothing of the Placer: call it in a thread, or (it can be
-        pickled) in a process, and ``adopt`` what it returns.
-        """
-        if not self._plan.take():
-            return None
-        return partial(make_plan, self._placer.fleet, tuple(self._seen))
-
-    def adopt(self, plan: CapacityPlan | NoPlan) -> None:
-        """Go by this plan; where none could be made, by the one there is."""
-        if isinstance(plan, CapacityPlan):
-            self._placer.adopt_plan(plan)
-
-    def catch_up(self) -> None:
-        """Make the plan that is due here and now, and adopt it; nothing where none is."""
-        if make := self.due():
-            self.adopt(make())
-
-    def _note(self, count: int) -> None:
-        self._mix.add(count)
-        self._plan.add(count)
-        if self._mix.take():
-            self._placer.adopt_mix(Mix.of(self._seen))
+    found = _one_by_one(fleet, requests, policy, empty)
+    if solver is not None and not kept and _may_be_solved(requests, found, policy):
+        places = improved(fleet, requests, found, solver)
+        if len(places) > _placed(found):
+            found = _completed(empty(), requests, places)
+    return tuple(found[index] for index in range(len(requests)))
 
 
-class _Doubling:
-    """Due at ``first`` requests, then whenever as many have come as were known the last time."""
+def _one_by_one(
+    fleet: Fleet,
+    requests: Sequence[VmSpec],
+    policy: PlacementPolicy,
+    placer: Callable[[], Placer],
+) -> Decisions:
+    """In the better one of two orders, each by a ``placer`` of its own."""
+    order = evenly(requests) if policy is _LEAST else list(range(len(requests)))
+    found = _in_order(placer(), requests, order)
+    if _placed(found) == len(requests):
+        return found
+    largest_first = _largest_first(fleet, requests)
+    if largest_first == order:
+        return found
+    again = _in_order(placer(), requests, largest_first)
+    return again if _placed(again) > _placed(found) else found
 
-    def __init__(self, first: int) -> None:
-        self._need = first
-        self._known = 0
-        self._new = 0
 
-    def add(self, count: int) -> None:
-        self._new += count
+def _may_be_solved(requests: Sequence[VmSpec], found: Decisions, policy: PlacementPolicy) -> bool:
+    """Several are asked for, some do not fit, and no policy says how GPUs are to be filled."""
+    filled = any((request.policy or policy) is not _LEAST for request in requests)
+    return len(requests) > 1 and _placed(found) < len(requests) and not filled
 
-    def take(self) -> bool:
-        """Whether it is due; asked again, it no longer is."""
-        if self._new < self._need:
-            return False
-        self._known = self._need = min(self._known + self._new, REMEMBERED)
-        self._new = 0
-        return True
+
+def _completed(
+    placer: Placer, requests: Sequence[VmSpec], places: Mapping[int, Placed]
+) -> Decisions:
+    """These places, and for the rest of the requests what is left, or why nothing is."""
+    for placed in places.values():
+        placer.commit(placed)
+    rest = [index for index in range(len(requests)) if index not in places]
+    return {**places, **_in_order(placer, requests, rest)}
+
+
+def _beside(placer: Placer, kept: Sequence[VmSpec]) -> Placer:
+    for request in kept:
+        decision = placer.decide(request, explain=False)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
+    return placer
+
+
+def _in_order(placer: Placer, requests: Sequence[VmSpec], order: Sequence[int]) -> Decisions:
+    """The last decision is not committed: nothing is decided after it."""
+    decisions: Decisions = {}
+    for index in order:
+        decision = decisions[index] = placer.decide(requests[index])
+        if isinstance(decision, Placed) and index != order[-1]:
+            placer.commit(decision)
+    return decisions
+
+
+def _placed(decisions: Decisions) -> int:
+    return sum(isinstance(decision, Placed) for decision in decisions.values())
+
+
+def _largest_first(fleet: Fleet, requests: Sequence[VmSpec]) -> list[int]:
+    """Positions of the requests by the most GPU units they can take; equal ones as given."""
+    state = FleetState(fleet)
+    units: dict[PartKind, int] = {}
+
+    def size(index: int) -> tuple[int, int]:
+        demand = state.digest(requests[index], PlacementPolicy.BREADTH_FIRST)
+        for kind in demand.kinds:
+            if kind not in units:
+                units[kind] = _most_units(state, kind)
+        wanted = sum(kind.count * units[kind] for kind in demand.kinds)
+        return -demand.whole, -wanted
+
+    return sorted(range(len(requests)), key=size)
+
+
+def _most_units(state: FleetState, kind: PartKind) -> int:
+    """Units of one part on the GPU where it takes the most."""
+    makers = (gpu for host in state.hosts for gpu in host.makers(kind))
+    return max((gpu.matching(kind)[0].units for gpu in makers), default=0)

@@ -13,6 +13,12 @@ from vgpumgr.placement.resources.demand import KindKey, demand_of, kind_key, kin
 _KEPT = 0.95
 """The share of a history that its commonest types must make up."""
 
+FIRST_MIX = 10
+"""Requests before the first mix: fewer tell less than what the fleet can make."""
+
+REMEMBERED = 20_000
+"""Requests of which mix and plan are made: the latest. Older ones are of another time."""
+
 MOST = 256
 """Types that count, at most, and as many rare ones: every decision looks at all of them."""
 

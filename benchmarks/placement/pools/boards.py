@@ -15,7 +15,7 @@ from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement.resources.demand import demand_of
 from vgpumgr.placement.resources.gpu_slots import mask_of
 from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
-from vgpumgr.placement.tables.state_keys import Part
+from vgpumgr.placement.tables.gpu_states import Part
 from vgpumgr.placement.tables.state_space import StateSpace, state_space
 
 MIG = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")

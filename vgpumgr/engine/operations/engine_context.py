@@ -28,8 +28,7 @@ from vgpumgr.placement import Mix, place
 from vgpumgr.placement.batch.batch_problem import Solver
 from vgpumgr.placement.capacity_plan.plan_maker import FEWEST, make_plan
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
-from vgpumgr.placement.placer import FIRST_MIX, REMEMBERED
-from vgpumgr.placement.request_mix import made_by
+from vgpumgr.placement.request_mix import FIRST_MIX, REMEMBERED, made_by
 
 
 class NoFencing:

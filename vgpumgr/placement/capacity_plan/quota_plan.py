@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement.resources.demand import Demand, demand_of
-from vgpumgr.placement.tables.state_keys import Part
+from vgpumgr.placement.tables.gpu_states import Part
 
 GroupKey = tuple[Hashable, ...]
 

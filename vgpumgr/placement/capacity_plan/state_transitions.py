@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpumgr.placement.tables.gpu_states import MILLI, NOTHING, StateTable
-from vgpumgr.placement.tables.state_keys import Part
+from vgpumgr.placement.tables.gpu_states import MILLI, NOTHING, Part, StateTable
 
 Ints = NDArray[np.int64]
 

@@ -9,10 +9,9 @@ from vgpumgr.model.defrag import DefragGoal, EmptyGpus, FreeRoom, Obstacle
 from vgpumgr.model.placement import Placed, rank
 from vgpumgr.model.supply import Offer
 from vgpumgr.placement.defrag.movable_fleet import DEPTH, MovableFleet, MoveTargets, same_place, sit
-from vgpumgr.placement.fit.gpu_rules import refuse_gpu
+from vgpumgr.placement.fit.gpu_rules import holder, refuse_gpu
 from vgpumgr.placement.fit.host_rules import refuse_host
 from vgpumgr.placement.fit.policy_keys import KEYS, Key, Keys
-from vgpumgr.placement.fit.slot_rules import holder
 from vgpumgr.placement.resources.gpu_slots import Spot, mask_of
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.resources.host_state import HostState

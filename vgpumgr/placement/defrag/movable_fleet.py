@@ -26,8 +26,7 @@ from vgpumgr.placement.resources.demand import Demand
 from vgpumgr.placement.resources.gpu_slots import Spot, mask_of
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.resources.host_state import FleetState, HostState
-from vgpumgr.placement.tables.gpu_states import StateTable
-from vgpumgr.placement.tables.state_keys import Part
+from vgpumgr.placement.tables.gpu_states import Part, StateTable
 
 DEPTH = PlacementPolicy.DEPTH_FIRST
 

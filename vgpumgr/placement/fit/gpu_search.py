@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpumgr.model.placement import Reason
-from vgpumgr.model.supply import Offer
-from vgpumgr.placement.fit.gpu_rules import judge, room
-from vgpumgr.placement.fit.nvswitch_partitions import PartitionChoice, partition_choices
+from vgpumgr.model.supply import Offer, PartitionSupply
+from vgpumgr.placement.fit.gpu_rules import holders, judge, name, room
 from vgpumgr.placement.fit.policy_keys import Key, Keys
 from vgpumgr.placement.resources.demand import Demand, PartKind, rank, whole
 from vgpumgr.placement.resources.gpu_slots import Spot
@@ -187,3 +186,64 @@ class _GpuSearch:
 
 def _by_key(pick: Pick) -> Key:
     return pick.key
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChoice:
+    """One way to choose whole GPUs: which may go (None: any), and the larger partitions broken."""
+
+    demand: Demand
+    gpus: frozenset[str] | None = None
+    partition: int | None = None
+    broken: int = 0
+
+
+def partition_choices(
+    host: HostState, gpus: Sequence[GpuOccupancy], demand: Demand
+) -> Iterator[PartitionChoice]:
+    """The ways to choose whole GPUs among ``gpus``, best first.
+
+    All GPUs of a free partition are empty, so policies do not tell partitions apart: what counts
+    is how many larger ones stay free. Parts by size get whole GPUs when nothing smaller does.
+    """
+    if not host.supply.partitions:
+        yield PartitionChoice(demand)
+        return
+    yield from _partition_ways(host, gpus, demand)
+    all_whole = demand.all_whole()
+    if all_whole != demand:
+        yield from _partition_ways(host, gpus, all_whole)
+
+
+def free_partitions(
+    host: HostState, gpus: Sequence[GpuOccupancy], size: int
+) -> list[tuple[int, PartitionSupply]]:
+    """Free partitions of ``size`` among ``gpus``, with the number of larger ones they break."""
+    usable = {gpu.supply.id for gpu in host.gpus if obstacle(gpu) is None}
+    free = [each for each in host.supply.partitions if each.gpus <= usable]
+    near = {gpu.supply.id for gpu in gpus}
+    return [
+        (sum(len(o.gpus) > size and bool(o.gpus & each.gpus) for o in free), each)
+        for each in free
+        if len(each.gpus) == size and each.gpus <= near
+    ]
+
+
+def _partition_ways(
+    host: HostState, gpus: Sequence[GpuOccupancy], demand: Demand
+) -> Iterator[PartitionChoice]:
+    if not demand.whole:
+        yield PartitionChoice(demand, frozenset())
+        return
+    free = free_partitions(host, gpus, demand.whole)
+    for broken, partition in sorted(free, key=lambda pair: pair[0]):
+        yield PartitionChoice(demand, partition.gpus, partition.id, broken)
+
+
+def obstacle(gpu: GpuOccupancy) -> str | None:
+    """Why the GPU cannot go whole, as the end of a sentence about its partition."""
+    supply = gpu.supply
+    if not gpu.empty:
+        return f"holds {holders(gpu) or 'GPU instances'}"
+    why = supply.blocked or supply.passthrough_blocked
+    return f"cannot go: {name(gpu)}: {why}" if why else None

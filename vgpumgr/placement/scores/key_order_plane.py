@@ -15,10 +15,9 @@ from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement.fit.host_fit import Fit, find_fit
 from vgpumgr.placement.fit.policy_keys import BREADTH, packed_key
 from vgpumgr.placement.resources.demand import Demand
-from vgpumgr.placement.scores.host_outcomes import HostRoom
 from vgpumgr.placement.scores.score_plane import NEVER, Plane, Scores, masked, one_by_one
 from vgpumgr.placement.tables.gpu_states import NOTHING, StateTable
-from vgpumgr.placement.tables.host_table import HostFilters, HostRows
+from vgpumgr.placement.tables.host_table import HostFilters, HostRoom, HostRows
 from vgpumgr.placement.tables.request_types import Ints, RequestTypes
 
 _STRAYS = float(1 << 50)

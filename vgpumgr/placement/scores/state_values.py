@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from vgpumgr.model.supply import GpuSupply
 from vgpumgr.placement.resources.demand import whole
-from vgpumgr.placement.resources.gpu_state import BoardBook, BoardLayout, GpuOccupancy
+from vgpumgr.placement.resources.gpu_state import BoardBook, BoardLayout, GpuOccupancy, state_key
 from vgpumgr.placement.resources.host_state import HostState
 from vgpumgr.placement.scores.fragmentation import Weighted
 from vgpumgr.placement.tables.gpu_states import MILLI
 from vgpumgr.placement.tables.request_types import parts_of
-from vgpumgr.placement.tables.state_keys import state_key
 from vgpumgr.placement.tables.state_space import StateSpace, state_space
 
 Ints = NDArray[np.int64]

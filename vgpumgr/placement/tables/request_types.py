@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from vgpumgr.model.vm import NumaPolicy
 from vgpumgr.placement.resources.demand import Demand
-from vgpumgr.placement.tables.gpu_states import StateTable
-from vgpumgr.placement.tables.state_keys import Part
+from vgpumgr.placement.tables.gpu_states import Part, StateTable
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -13,8 +13,8 @@ from vgpumgr.model.placement import Assignment, Reason
 from vgpumgr.model.supply import Offer
 from vgpumgr.placement.fit.gpu_rules import judge
 from vgpumgr.placement.resources.gpu_slots import Spot, mask_of, slots_of
-from vgpumgr.placement.resources.gpu_state import GpuOccupancy
-from vgpumgr.placement.tables.state_keys import Part, state_key
+from vgpumgr.placement.resources.gpu_state import GpuOccupancy, state_key
+from vgpumgr.placement.tables.gpu_states import Part
 
 MOST_STATES = 4000
 """Boards that can become more than that (mixed-size, mostly) are not enumerated."""

@@ -6,10 +6,11 @@ import pickle
 
 import pytest
 
+from benchmarks.placement.request_learner import RequestLearner
 from tests.unit.placement.test_place import copies, gpu, host, vm
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement import Mix, Placer, RequestLearner
+from vgpumgr.placement import Mix, Placer
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
@@ -76,7 +77,7 @@ def test_a_plan_is_due_once_at_200_requests_and_then_whenever_they_double() -> N
 def test_the_oldest_are_forgotten_and_then_it_goes_by_what_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("vgpumgr.placement.placer.REMEMBERED", 20)
+    monkeypatch.setattr("benchmarks.placement.request_learner.REMEMBERED", 20)
     pupil = Pupil()
     learning = RequestLearner(pupil, copies(40, vm("T4-2Q")))
     see(learning, copies(60, vm("T4-4Q")))
@@ -104,7 +105,7 @@ def test_catching_up_makes_what_is_due_and_no_plan_leaves_the_one_there_is(
     learning = RequestLearner(pupil, copies(199, vm("T4-4Q")))
     learning.catch_up()
     assert pupil.plans == []
-    monkeypatch.setattr("vgpumgr.placement.placer.make_plan", lambda *_: None)
+    monkeypatch.setattr("benchmarks.placement.request_learner.make_plan", lambda *_: None)
     learning.see(vm("T4-4Q"))
     learning.catch_up()
     assert pupil.plans == []

@@ -15,10 +15,9 @@ from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import OperationMoved, Reservation, Transition
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, open_database
-from vgpumgr.store.database.commits import GroupWriter, retried
-from vgpumgr.store.database.connections import Database
-from vgpumgr.store.database.notify import WorkListener, notify
+from vgpumgr.store.database.postgresql import WorkListener, notify
 from vgpumgr.store.database.process_locks import ProcessLocks
+from vgpumgr.store.database.transactions import Database, GroupWriter, retried
 from vgpumgr.store.ledger import audit_trail, rollback_recovery
 from vgpumgr.store.ledger import desktops as desktops_sql
 from vgpumgr.store.ledger import freeze as freeze_sql
@@ -82,7 +81,7 @@ def changes(
         with ledger._database.write() as connection:
             done = work(connection, ledger.stamp(), *args, **named)
             if heard:
-                notify(connection)
+                ledger.tell(connection)
             return done
 
     return change
@@ -205,7 +204,12 @@ class SqlLedger(LeaseHolder):
         with self.moved(moves) as connection:
             apply_transitions(connection, self.stamp(), moves)
             if any(isinstance(each, OperationMoved) for each in moves):
-                notify(connection)
+                self.tell(connection)
+
+    def tell(self, connection: Connection) -> None:
+        """Controllers that listen hear of the transaction at its commit; none does on SQLite."""
+        if self._database.is_server:
+            notify(connection)
 
     # The ledger itself: its epoch, and its recovery after a rollback
     epoch = reads(freeze_sql.read_epoch)

@@ -14,7 +14,7 @@ from tests.unit.store.values import end, fleet, open_ledger, start, vm
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.operation import OperationMoved, OperationState
 from vgpumgr.store import SqlLedger
-from vgpumgr.store.database import notify
+from vgpumgr.store.database import postgresql
 
 DEADLINE_S = 60.0
 
@@ -80,7 +80,7 @@ def test_what_was_not_kept_is_not_told(ledger: SqlLedger, pg_url: str) -> None:
 def test_after_its_server_was_away_it_hears_again(
     pg: PgServer, ledger: SqlLedger, pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(postgresql, "_AGAIN_S", 0.05)
     ear, other = Ear(), open_ledger(pg_url)
     with closing(other.hear(ear)):
         assert ear.hears()

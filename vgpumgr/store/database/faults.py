@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from vgpumgr.model.errors import Damaged, DatabaseFault, LedgerError
@@ -155,15 +152,6 @@ _UNWRITABLE = frozenset(
         "the ledger cannot be opened",
     }
 )
-
-
-@contextmanager
-def database_errors(where: str) -> Iterator[None]:
-    """Run database work on ``where``; raises LedgerError for whatever the driver refuses."""
-    try:
-        yield
-    except SQLAlchemyError as error:
-        raise explain(error, where) from error
 
 
 def locked(where: str) -> DatabaseFault:

@@ -9,11 +9,9 @@ SQLite's log keeps earlier content until it is begun anew.
 from __future__ import annotations
 
 import json
-from contextlib import closing, suppress
-from sqlite3 import OperationalError
 from typing import Any
 
-from sqlalchemy import Connection, Engine, TableClause, select, update
+from sqlalchemy import Connection, TableClause, select, update
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump
@@ -77,31 +75,3 @@ def _seed(seed: dict[str, Any]) -> dict[str, Any]:
     if texts == [None, None]:
         return seed
     return {**seed, **dict.fromkeys(_TEXTS), "digest": seed_digest(*texts)}
-
-
-class WriteAheadLog:
-    """The log of one ledger file. What a reader stands in the way of is done after a later write,
-    or when the last process closes the ledger.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._owed = False
-
-    def owes(self, connection: Connection) -> None:
-        """Remember what a transaction that is about to commit asks for."""
-        self._owed = bool(connection.info.pop(OWED, False)) or self._owed
-
-    def clear(self) -> None:
-        """Carry the log into the file and cut it to nothing, where that is owed and can be."""
-        if not self._owed:
-            return
-        with closing(self._engine.raw_connection()) as connection, suppress(OperationalError):
-            cursor = connection.cursor()
-            [patience_ms] = cursor.execute("PRAGMA busy_timeout").fetchone()
-            cursor.execute("PRAGMA busy_timeout = 0")
-            try:
-                busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                cursor.execute(f"PRAGMA busy_timeout = {patience_ms}")
-            self._owed = bool(busy)

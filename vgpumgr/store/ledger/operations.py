@@ -25,14 +25,13 @@ from vgpumgr.model.operation import (
     TaskState,
     Transition,
 )
-from vgpumgr.store.database.commits import retried
-from vgpumgr.store.database.connections import Database
 from vgpumgr.store.database.process_locks import (
     ProcessLocks,
     lock_lost,
     operation_ids,
     operation_lock,
 )
+from vgpumgr.store.database.transactions import Database, retried
 from vgpumgr.store.ledger.audit_trail import Stamp
 from vgpumgr.store.ledger.freeze import raise_epoch, read_epoch
 from vgpumgr.store.ledger.rows import decodes, not_found

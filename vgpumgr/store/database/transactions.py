@@ -1,21 +1,83 @@
-"""Commits: retries after a collision, and the group commit of many threads.
-
-A commit costs a disk sync, whatever it holds. While the writer syncs, requests of other
-threads gather; the next transaction takes all of them.
-"""
+"""Transactions of a ledger's database: reads, writes, retries, and commits that threads share."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import Generic, ParamSpec, TypeVar
 
-from vgpumgr.model.errors import DatabaseFault
-from vgpumgr.store.database.faults import TryAgain
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from vgpumgr.model.errors import DatabaseFault, LedgerError
+from vgpumgr.store.database.faults import TryAgain, explain
+
+Begin = Callable[[], AbstractContextManager[Connection]]
+
+
+@contextmanager
+def database_errors(where: str) -> Iterator[None]:
+    """Run database work on ``where``; raises LedgerError for whatever the driver refuses."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise explain(error, where) from error
+
+
+class Database:
+    """An engine with two doors: :meth:`read` sees one snapshot, :meth:`write` is durable.
+
+    ``where`` names the file or server in messages. ``frozen`` is why nothing may be written,
+    ``absent`` says that there is no ledger there at all.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        where: str,
+        *,
+        reads: Begin,
+        writes: Begin,
+        frozen: LedgerError | None = None,
+    ) -> None:
+        self.engine = engine
+        self.where = where
+        self.frozen = frozen
+        self.absent = False
+        self._reads = reads
+        self._writes = writes
+        # One writer at a time: threads wait in line here, which is quicker than the database's.
+        self._line = threading.Lock()
+
+    @property
+    def is_server(self) -> bool:
+        """Does a server keep it? Otherwise it is a file, or in memory."""
+        return self.engine.dialect.name != "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One read transaction; LedgerError when the database refuses."""
+        with database_errors(self.where), self._reads() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One write transaction, on disk when the block ends; an exception leaves nothing."""
+        if self.frozen is not None:
+            raise self.frozen
+        with self._line, database_errors(self.where), self._writes() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Give back every connection."""
+        with database_errors(self.where):
+            self.engine.dispose()
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,6 +125,9 @@ class _PendingCommit(Generic[Work]):
 
 class GroupWriter(Generic[Work]):
     """Commits the work of many threads together; ``commit`` makes a batch durable or raises.
+
+    A commit costs a disk sync, whatever it holds. While the writer syncs, requests of other
+    threads gather; the next transaction takes all of them.
 
     When a batch fails, its members are committed one by one, so that each caller meets only its
     own error; a database that fails (full, locked, gone) fails all of them at once.

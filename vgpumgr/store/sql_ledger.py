@@ -18,21 +18,18 @@ from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, ope
 from vgpumgr.store.database.postgresql import WorkListener, notify
 from vgpumgr.store.database.process_locks import ProcessLocks
 from vgpumgr.store.database.transactions import Database, GroupWriter, retried
-from vgpumgr.store.ledger import audit_trail, rollback_recovery
-from vgpumgr.store.ledger import desktops as desktops_sql
-from vgpumgr.store.ledger import freeze as freeze_sql
+from vgpumgr.store.ledger import audit_trail
 from vgpumgr.store.ledger import gpus as gpus_sql
-from vgpumgr.store.ledger import history as history_sql
 from vgpumgr.store.ledger import hosts as hosts_sql
 from vgpumgr.store.ledger import images as images_sql
-from vgpumgr.store.ledger import layouts as layouts_sql
+from vgpumgr.store.ledger import logoff_moves as logoff_moves_sql
 from vgpumgr.store.ledger import observations as observations_sql
 from vgpumgr.store.ledger import operations as operations_sql
 from vgpumgr.store.ledger import pools as pools_sql
 from vgpumgr.store.ledger import queue as queue_sql
-from vgpumgr.store.ledger import quotas as quotas_sql
 from vgpumgr.store.ledger import refusals as refusals_sql
 from vgpumgr.store.ledger import reservations as reservations_sql
+from vgpumgr.store.ledger import rollback_recovery as recovery_sql
 from vgpumgr.store.ledger import tickets as tickets_sql
 from vgpumgr.store.ledger import vms as vms_sql
 from vgpumgr.store.ledger.audit_trail import Stamp
@@ -108,7 +105,7 @@ class SqlLedger(LeaseHolder):
     gpus = reads(gpus_sql.list_gpus)
     quarantine = changes(gpus_sql.quarantine)
     lift = changes(refusals_sql.lift)
-    layouts = reads(layouts_sql.list_layouts)
+    layouts = reads(gpus_sql.list_layouts)
 
     def observe(self, facts: HostFacts, units: Mapping[str, int], at: float) -> None:
         """Keep a probe made at ``at`` (Unix seconds); Conflict when a GPU's evidence disagrees."""
@@ -141,21 +138,21 @@ class SqlLedger(LeaseHolder):
     vms = reads(vms_sql.list_vms)
     vm = reads(vms_sql.get_vm)
     vms_ever = reads(vms_sql.vms_ever)
-    deleted_vms = reads(gpus_sql.deleted_vm_ids)
+    deleted_vms = reads(vms_sql.deleted_vms)
     allocations = reads(vms_sql.list_allocations)
-    mark = changes(gpus_sql.mark_allocations)
+    mark = changes(vms_sql.mark_allocations)
     refuse = writes(reservations_sql.refuse)
-    requests = reads(history_sql.list_requests)
-    holdings = reads(history_sql.list_holdings)
+    requests = reads(reservations_sql.list_requests)
+    holdings = reads(reservations_sql.list_holdings)
 
     # Queue, quotas, images, console tickets
     queue = reads(queue_sql.list_queue)
     enqueue = changes(queue_sql.enter_queue, heard=True)
     move_queue = changes(queue_sql.move_entries)
     cancel_queued = changes(queue_sql.cancel_entries)
-    quotas = reads(quotas_sql.list_quotas)
-    set_quota = changes(quotas_sql.set_quota)
-    delete_quota = changes(quotas_sql.delete_quota)
+    quotas = reads(reservations_sql.list_quotas)
+    set_quota = changes(reservations_sql.set_quota)
+    delete_quota = changes(reservations_sql.delete_quota)
     images = reads(images_sql.list_images)
     retire_image = changes(images_sql.retire_image)
     tickets = reads(tickets_sql.list_tickets)
@@ -166,18 +163,18 @@ class SqlLedger(LeaseHolder):
     pools = reads(pools_sql.list_pools)
     pool = reads(pools_sql.get_pool)
     put_pool = changes(pools_sql.put_pool, heard=True)
-    desktops = reads(desktops_sql.list_desktops)
-    take_desktops = changes(desktops_sql.take_desktops, heard=True)
-    pool_sessions = reads(desktops_sql.list_sessions)
+    desktops = reads(pools_sql.list_desktops)
+    take_desktops = changes(pools_sql.take_desktops, heard=True)
+    pool_sessions = reads(pools_sql.list_sessions)
     pool_asks = reads(pools_sql.list_asks)
     ask_desktop = changes(pools_sql.enter_ask, heard=True)
     end_ask = changes(pools_sql.end_ask)
     bookings = reads(pools_sql.list_bookings)
     book = changes(pools_sql.book)
     cancel_booking = changes(pools_sql.unbook)
-    logoff_moves = reads(desktops_sql.list_logoff_moves)
-    await_logoff = changes(desktops_sql.await_logoff, heard=True)
-    end_logoff_move = changes(desktops_sql.end_logoff_move)
+    logoff_moves = reads(logoff_moves_sql.list_logoff_moves)
+    await_logoff = changes(logoff_moves_sql.await_logoff, heard=True)
+    end_logoff_move = changes(logoff_moves_sql.end_logoff_move)
 
     # Operations
     operations = reads(operations_sql.list_operations)
@@ -212,13 +209,13 @@ class SqlLedger(LeaseHolder):
             notify(connection)
 
     # The ledger itself: its epoch, and its recovery after a rollback
-    epoch = reads(freeze_sql.read_epoch)
-    freeze = changes(freeze_sql.freeze)
-    frozen = reads(freeze_sql.frozen)
-    remembered = reads(rollback_recovery.remembered)
-    take_in = changes(rollback_recovery.take_in)
-    _raise_epoch = changes(freeze_sql.raise_epoch)
-    _thaw = changes(freeze_sql.thaw)
+    epoch = reads(recovery_sql.read_epoch)
+    freeze = changes(recovery_sql.freeze)
+    frozen = reads(recovery_sql.frozen)
+    remembered = reads(recovery_sql.remembered)
+    take_in = changes(recovery_sql.take_in)
+    _raise_epoch = changes(recovery_sql.raise_epoch)
+    _thaw = changes(recovery_sql.thaw)
 
     def fleet_id(self) -> str:
         """This fleet's id, made when the ledger was created; empty before that."""

@@ -26,7 +26,7 @@ from vgpumgr.store.database.process_locks import ProcessLocks
 from vgpumgr.store.database.redaction import owe
 from vgpumgr.store.database.sqlite import file_database, publish
 from vgpumgr.store.database.transactions import Database
-from vgpumgr.store.ledger import audit_trail, freeze
+from vgpumgr.store.ledger import audit_trail, rollback_recovery
 from vgpumgr.store.ledger.audit_trail import Stamp
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, metadata, operation
 
@@ -210,8 +210,8 @@ def restore(
         copied = copy_all(backup, present)
         present.execute(update(operation).values(worker=""))
         present.execute(update(meta).values(frozen_why="", frozen_at=None))
-        epoch = freeze.raise_epoch(present, stamp, highest + 1)
-        freeze.freeze(present, stamp, why)
+        epoch = rollback_recovery.raise_epoch(present, stamp, highest + 1)
+        rollback_recovery.freeze(present, stamp, why)
         audit_trail.write(
             present, stamp, [{"event": "store.restored", "after": epoch, "detail": why}]
         )

@@ -17,18 +17,15 @@ from vgpumgr.model.ledger_state import LedgerProblem
 from vgpumgr.model.operation import OperationState, StepRecord
 from vgpumgr.store.database.faults import RESTORE, damaged
 from vgpumgr.store.ledger.audit_trail import record_of
-from vgpumgr.store.ledger.desktops import desktop_of, move_of, session_of
-from vgpumgr.store.ledger.gpus import gpu_of
-from vgpumgr.store.ledger.history import request_of
+from vgpumgr.store.ledger.gpus import gpu_of, layout_of
 from vgpumgr.store.ledger.hosts import from_row
 from vgpumgr.store.ledger.images import copy_of, image_of
-from vgpumgr.store.ledger.layouts import layout_of
+from vgpumgr.store.ledger.logoff_moves import move_of
 from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
-from vgpumgr.store.ledger.pools import ask_of, booking_of, pool_of
+from vgpumgr.store.ledger.pools import ask_of, booking_of, desktop_of, pool_of, session_of
 from vgpumgr.store.ledger.queue import entry_of
-from vgpumgr.store.ledger.quotas import quota_of
 from vgpumgr.store.ledger.refusals import refusal_of
-from vgpumgr.store.ledger.rows import name_of
+from vgpumgr.store.ledger.reservations import quota_of, request_of
 from vgpumgr.store.ledger.tickets import ticket_of
 from vgpumgr.store.ledger.vms import OPEN_VMS, allocation_of, vm_of
 from vgpumgr.store.schema import (
@@ -58,7 +55,7 @@ from vgpumgr.store.schema import (
     unit,
     vm,
 )
-from vgpumgr.store.schema.columns import Moment, Number
+from vgpumgr.store.schema.columns import Moment, Number, name_of
 
 StepReader: TypeAlias = Callable[[StepRecord], object]
 """What makes a step of its record, as whoever runs it would; it raises Damaged."""

@@ -1,10 +1,13 @@
-"""Errors of the database in plain words: SQLite's by their text, PostgreSQL's by SQLSTATE."""
+"""Errors of the ledger in plain words: SQLite's by their text, PostgreSQL's by SQLSTATE."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from vgpumgr.model.errors import Damaged, DatabaseFault, LedgerError
+from vgpumgr.model.errors import Damaged, DatabaseFault, LedgerError, NotFound
 
 Words = tuple[str, str, str]
 """What happened, why, what to type; ``{where}`` is the server's address."""
@@ -183,3 +186,23 @@ def explain(error: SQLAlchemyError, where: str) -> LedgerError:
 
 def _file_words(text: str) -> Words | None:
     return next((words for part, words in _KNOWN if part in text.lower()), None)
+
+
+_WORDS = {"vm": "VM", "gpu": "GPU"}
+
+
+def _word(noun: str) -> str:
+    return _WORDS.get(noun, noun)
+
+
+def not_found(noun: str, name: str, known: Iterable[str]) -> NotFound:
+    """The error for a name that is not there; ``noun`` is the CLI's word for it."""
+    message = f"{name} is not in the queue" if noun == "queue" else f"no {_word(noun)} {name}"
+    near = get_close_matches(name, list(known), n=3)
+    if not near:
+        return NotFound(message, next=f"vgpumgr {noun} list")
+    return NotFound(
+        message,
+        why=f"did you mean {' or '.join(near)}?",
+        next=f"vgpumgr {noun} show {near[0]}",
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Insert,
     Integer,
     Text,
+    Update,
     bindparam,
     case,
     func,
@@ -29,10 +31,15 @@ from sqlalchemy.sql import ColumnElement
 from vgpumgr.model.codec import dump, load_list, printable
 from vgpumgr.model.history import AuditRecord
 from vgpumgr.model.layout import LayoutRecord
-from vgpumgr.model.operation import LAYOUT, OF_HOSTS, OF_IMAGES, Reservation
+from vgpumgr.model.operation import (
+    LAYOUT,
+    OF_HOSTS,
+    OF_IMAGES,
+    Reservation,
+)
 from vgpumgr.model.vm import Allocation, VmRecord
-from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.schema import allocation, audit, gpu, layout, operation, step, task, vm
+from vgpumgr.store.schema.columns import decodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,3 +268,26 @@ def _layout(record: LayoutRecord) -> Row:
         "gpu": record.gpu,
         "detail": record.layout,
     }
+
+
+# Parameters of a statement; those that it does not name are ignored.
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A change of rows; ``told`` is executed just before it, with the same parameters."""
+
+    change: Update
+    told: Insert | None = None
+
+    def run(self, connection: Connection, values: Values | Sequence[Values]) -> int:
+        """Tell the trail, then change; how many rows changed."""
+        if self.told is not None:
+            connection.execute(self.told, values)
+        return connection.execute(self.change, values).rowcount
+
+
+def is_one_of(column: ColumnElement[str], states: Iterable[StrEnum]) -> ColumnElement[bool]:
+    """As plain comparisons: an IN list would be expanded anew at every execution."""
+    return or_(*(column == value for value in sorted(state.value for state in states)))

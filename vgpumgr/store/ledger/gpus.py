@@ -1,162 +1,30 @@
-"""GPUs in the ledger: recognition in a probe, lists, quarantine, and orphaned allocations."""
+"""GPUs in the ledger: what a probe showed of each, their layouts, and quarantine.
+
+Lists that many virtual functions share are written once: a host of eight GPUs with 32 VFs each,
+every VF with the same two dozen mdev types, would be 1.1 MB of text, and is 0.1 MB.
+"""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, cast
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from vgpumgr.model.codec import printable
-from vgpumgr.model.errors import Conflict, NotFound, StaleGeneration
-from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState
+from vgpumgr import catalog
+from vgpumgr.model.codec import as_object, decoder, dump, load, printable
+from vgpumgr.model.errors import Conflict, LedgerError, NotFound
+from vgpumgr.model.gpu import GpuFacts, GpuHealth, GpuRecord, GpuState, MdevType, MigFacts
 from vgpumgr.model.host import HostFacts
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.layout import GpuLayout, LayoutRecord, Scheduler
 from vgpumgr.store.ledger import audit_trail
-from vgpumgr.store.ledger.audit_trail import Stamp
-from vgpumgr.store.ledger.probe_facts import load_gpu
-from vgpumgr.store.ledger.rows import decodes
-from vgpumgr.store.schema import MEMORY, allocation, gpu, host, unit, vm
-
-# Evidence in the order of its strength: the NVML UUID, the board's serial number, the place (host
-# and device). GPUs of one board share its serial (A16, M10), so a serial never overrules two UUIDs
-# that differ. Evidence that points at two GPUs stops: a person has to look.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownGpu:
-    """What the ledger knows of a GPU: its evidence, its state, and what was last written of it.
-
-    ``held_slots`` is one more than its highest held slot. ``facts`` and ``supply`` are the stored
-    text, to tell whether anything changed.
-    """
-
-    id: str
-    host: str
-    device: str
-    uuid: str | None
-    serial: str | None
-    vendor_device: str
-    state: GpuState
-    units: int
-    held_slots: int = 0
-    facts: str = ""
-    supply: str = ""
-
-    def place(self) -> str:
-        """Where it is, in words."""
-        return f"{self.device} on {self.host}"
-
-
-def recognise(
-    host: str, seen: Sequence[GpuFacts], known: Iterable[KnownGpu]
-) -> list[KnownGpu | None]:
-    """The known GPU behind each GPU seen, None for a new one; Conflict when evidence disagrees."""
-    known = tuple(known)
-    found = [_match(host, each, known) for each in seen]
-    owners: dict[str, GpuFacts] = {}
-    for each, match in zip(seen, found, strict=True):
-        _refuse_twice(host, match, each, owners)
-        if match is not None:
-            _refuse_elsewhere(host, match, each)
-        _refuse_displaced(host, match, each, known)
-    return found
-
-
-def _match(host: str, seen: GpuFacts, known: Sequence[KnownGpu]) -> KnownGpu | None:
-    by_uuid = next((k for k in known if seen.uuid and k.uuid == seen.uuid), None)
-    by_serial = [k for k in known if seen.serial and k.serial == seen.serial]
-    if by_uuid is not None:
-        _refuse_other_serial(host, seen, by_uuid, by_serial)
-        return by_uuid
-    possible = [k for k in by_serial if not _differ(k.uuid, seen.uuid)]
-    here = [k for k in known if (k.host, k.device) == (host, seen.device) and _may_be(k, seen)]
-    if possible:
-        return next((k for k in possible if k in here), possible[0])
-    return min(here, key=lambda k: k.state is GpuState.MISSING, default=None)
-
-
-def _differ(one: str | None, other: str | None) -> bool:
-    """Known on both sides, and not the same."""
-    return bool(one) and bool(other) and one != other
-
-
-def _may_be(known: KnownGpu, seen: GpuFacts) -> bool:
-    """Does nothing speak against the GPU at its old place being the same one?"""
-    return not (
-        _differ(known.uuid, seen.uuid)
-        or _differ(known.serial, seen.serial)
-        or _differ(known.vendor_device, seen.vendor_device)
-    )
-
-
-def _refuse_other_serial(
-    host: str, seen: GpuFacts, by_uuid: KnownGpu, by_serial: Sequence[KnownGpu]
-) -> None:
-    others = [
-        k
-        for k in by_serial
-        if k is not by_uuid and (by_uuid.serial != seen.serial or k.uuid is None)
-    ]
-    if others:
-        raise _conflict(
-            host,
-            seen,
-            f"its UUID {seen.uuid} is that of {by_uuid.id} ({by_uuid.place()}), "
-            f"its serial {seen.serial} that of {others[0].id} ({others[0].place()})",
-        )
-
-
-def _refuse_twice(
-    host: str, match: KnownGpu | None, seen: GpuFacts, owners: dict[str, GpuFacts]
-) -> None:
-    key = match.id if match else seen.uuid or seen.device
-    first = owners.setdefault(key, seen)
-    if first is not seen:
-        raise _conflict(
-            host,
-            seen,
-            f"{first.device} and {seen.device} both show the evidence of {key} "
-            f"(UUID {seen.uuid}, serial {seen.serial})",
-        )
-
-
-def _refuse_elsewhere(host: str, match: KnownGpu, seen: GpuFacts) -> None:
-    if match.host == host:
-        return
-    if match.state is not GpuState.MISSING:
-        why = f"it is {match.id}, which is still seen at {match.place()}"
-    elif match.held_slots:
-        why = f"it is {match.id}, whose units at {match.place()} are still allocated"
-    else:
-        return
-    raise _conflict(host, seen, why)
-
-
-def _refuse_displaced(
-    host: str, match: KnownGpu | None, seen: GpuFacts, known: Sequence[KnownGpu]
-) -> None:
-    for old in known:
-        at_its_place = (old.host, old.device) == (host, seen.device) and old is not match
-        if at_its_place and old.held_slots:
-            raise _conflict(
-                host,
-                seen,
-                f"it shows {match.id if match else 'a new GPU'} (UUID {seen.uuid}, serial "
-                f"{seen.serial}), but {old.id} (UUID {old.uuid}, serial {old.serial}) "
-                "is allocated there",
-            )
-
-
-def _conflict(host: str, seen: GpuFacts, why: str) -> Conflict:
-    return Conflict(
-        f"cannot tell which GPU {seen.device} on {host} is",
-        why=why,
-        next=f"vgpumgr gpu list; put the GPU back, or free it, then vgpumgr host probe {host}",
-    )
-
+from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_layouts
+from vgpumgr.store.schema import gpu, host, layout, task
+from vgpumgr.store.schema.columns import decodes
 
 # More slots than any board has; they are gone through one by one.
 _MOST_UNITS = 4096
@@ -197,113 +65,8 @@ def gpu_of(row: Any) -> GpuRecord:
     )
 
 
-_COULD_BE = (
-    select(
-        gpu.c.id,
-        gpu.c.host,
-        gpu.c.device,
-        gpu.c.uuid,
-        gpu.c.serial,
-        gpu.c.vendor_device,
-        gpu.c.facts,
-        gpu.c.supply,
-        gpu.c.state,
-        gpu.c.units,
-    )
-    .where(
-        (gpu.c.host == bindparam("in_host"))
-        | gpu.c.uuid.in_(bindparam("in_uuids", expanding=True))
-        | gpu.c.serial.in_(bindparam("in_serials", expanding=True))
-    )
-    .order_by(gpu.c.first_seen_at, gpu.c.id)
-)
-_HIGHEST_SLOTS = (
-    select(unit.c.gpu_id, func.max(unit.c.slot))
-    .where(unit.c.gpu_id.in_(bindparam("in_gpus", expanding=True)), unit.c.kind == MEMORY)
-    .group_by(unit.c.gpu_id)
-)
-
-
-def known_gpus(connection: Connection, facts: HostFacts) -> tuple[KnownGpu, ...]:
-    """Every GPU that could be one of those seen: by host, UUID or serial."""
-    evidence = {
-        "in_host": facts.host,
-        "in_uuids": [each.uuid for each in facts.gpus if each.uuid],
-        "in_serials": [each.serial for each in facts.gpus if each.serial],
-    }
-    rows = connection.execute(_COULD_BE, evidence).all()
-    held = _held_slots(connection, [row.id for row in rows])
-    return tuple(_known(row, held.get(row.id, 0)) for row in rows)
-
-
-@decodes(gpu)
-def _known(row: Any, held_slots: int) -> KnownGpu:
-    return KnownGpu(
-        id=row.id,
-        host=row.host,
-        device=row.device,
-        uuid=row.uuid,
-        serial=row.serial,
-        vendor_device=row.vendor_device,
-        state=GpuState(row.state),
-        units=row.units,
-        facts=row.facts,
-        supply=row.supply,
-        held_slots=held_slots,
-    )
-
-
-def _held_slots(connection: Connection, ids: list[str]) -> dict[str, int]:
-    rows = connection.execute(_HIGHEST_SLOTS, {"in_gpus": ids})
-    return {gpu_id: highest + 1 for gpu_id, highest in rows}
-
-
-def new_gpu_id(connection: Connection) -> str:
-    """An id that no GPU ever had: ``gpu-`` and 8 hexadecimal digits."""
-    while True:
-        id_ = f"gpu-{uuid.uuid4().hex[:8]}"
-        used = connection.execute(select(gpu.c.id).where(gpu.c.id == id_)).first()
-        if used is None:
-            return id_
-
-
-# A mark frees nothing: an orphan holds its units until it is released, a quarantined GPU keeps its
-# guests and takes no more.
-
-
-_MARKS = {
-    AllocationState.ORPHANED: AllocationState.ACTIVE,
-    AllocationState.ACTIVE: AllocationState.ORPHANED,
-}
-
-
-def mark_allocations(
-    connection: Connection, stamp: Stamp, ids: Sequence[str], state: AllocationState
-) -> None:
-    """Active allocations become orphaned, or the other way round; those that are so already stay.
-
-    StaleGeneration (nothing is written) when one was released meanwhile, or is only reserved.
-    """
-    if state not in _MARKS:
-        raise ValueError(f"an allocation is marked active or orphaned, not {state}")
-    held = (allocation.c.id.in_(ids), allocation.c.released_at.is_(None))
-    states = (state.value, _MARKS[state].value)
-    of_these = select(allocation.c.id).where(*held, allocation.c.state.in_(states))
-    lost = set(ids) - set(connection.execute(of_these).scalars())
-    if lost:
-        raise StaleGeneration(
-            f"allocation {min(lost)} changed since it was read",
-            why="it is not held by a VM any more, or not created yet",
-            next="vgpumgr heal",
-        )
-    moving = (*held, allocation.c.state == _MARKS[state].value)
-    told = audit_trail.of_allocations(f"allocation.{state.value}", *moving, by_task=False)
-    connection.execute(told, stamp.values)
-    connection.execute(update(allocation).where(*moving).values(state=state.value))
-
-
 def quarantine(connection: Connection, stamp: Stamp, gpu: str, why: str) -> None:
-    """Nothing is placed on the GPU any more, whatever it shows, until :func:`lift`.
+    """Nothing is placed on the GPU any more, whatever it shows, until :func:`lift`; guests stay.
 
     NotFound for an unknown one; one that is quarantined already gets the new reason.
     """
@@ -320,12 +83,6 @@ def lift_quarantine(connection: Connection, stamp: Stamp, gpu_id: str) -> None:
     if _state(connection, gpu_id) is not GpuState.QUARANTINED:
         raise Conflict(f"{gpu_id} is not quarantined", next=f"vgpumgr gpu show {gpu_id}")
     _set_state(connection, stamp, gpu_id, GpuState.HEALTHY, "")
-
-
-def deleted_vm_ids(connection: Connection, ids: Collection[str]) -> frozenset[str]:
-    """Which of these ids are VMs that were deleted."""
-    gone = (vm.c.id.in_(sorted(ids)), vm.c.state == VmState.DELETED.value)
-    return frozenset(connection.execute(select(vm.c.id).where(*gone)).scalars())
 
 
 def _state(connection: Connection, gpu_id: str) -> GpuState:
@@ -356,3 +113,199 @@ def _set_state(
     audit_trail.write(
         connection, stamp, [{**record, "before": before, "after": before + 1, "detail": why}]
     )
+
+
+Types = tuple[MdevType, ...]
+
+# A number below 0 or of 17 digits; in a text it may be something else.
+_MAYBE_ODD = re.compile(r"[:\[,] ?(?:-\d|\d{17})")
+# Beside the fields of GpuFacts: the distinct type lists of its VFs, and which of them each VF has.
+_LISTS, _WHICH = "vf_mdev_types", "vf_mdev_types_of"
+# What schema 2 called them: the first name is a field of the facts now.
+_OLD_LISTS, _OLD_WHICH = "vf_types", "vf_types_of"
+
+
+def without_detail(facts: HostFacts) -> HostFacts:
+    """A host's facts for its own row: which GPUs it has. What they show is in their rows."""
+    return replace(facts, gpus=tuple(_identity(each) for each in facts.gpus))
+
+
+def _identity(gpu: GpuFacts) -> GpuFacts:
+    return GpuFacts(
+        device=gpu.device,
+        path=gpu.path,
+        model=gpu.model,
+        vendor_device=gpu.vendor_device,
+        uuid=gpu.uuid,
+        serial=gpu.serial,
+    )
+
+
+def dump_gpu(facts: GpuFacts) -> str:
+    """A GPU's facts as text; a list of types that many VFs share is written once."""
+    if not any(vf.mdev_types for vf in facts.vfs):
+        return dump(facts)
+    lists = tuple(dict.fromkeys(vf.mdev_types for vf in facts.vfs))
+    number = {types: index for index, types in enumerate(lists)}
+    return dump(
+        {
+            **as_object(facts),
+            "vfs": [replace(vf, mdev_types=()) for vf in facts.vfs],
+            _LISTS: lists,
+            _WHICH: [number[vf.mdev_types] for vf in facts.vfs],
+        }
+    )
+
+
+def load_gpu(text: str) -> GpuFacts:
+    """The facts that :func:`dump_gpu` wrote; keys that are missing take defaults.
+
+    Of facts out of range, as older versions kept them, what the GPU is remains: a look
+    at its host puts them right.
+    """
+    data = json.loads(text)
+    facts = _loaded(data)
+    known = facts.scheduler is None or facts.scheduler in list(Scheduler)
+    if known and in_range(text, data):
+        return facts
+    why = "what was kept of it is out of range, look at its host again"
+    return replace(_identity(facts), health=GpuHealth.UNKNOWN, health_detail=why)
+
+
+def in_range(text: str, data: object) -> bool:
+    """Are all numbers of stored facts such as a probe may give? ``data`` is what ``text`` says."""
+    return _MAYBE_ODD.search(text) is None or _all_in_range(data)
+
+
+def _all_in_range(data: object) -> bool:
+    if isinstance(data, dict):
+        return all(map(_all_in_range, data.values()))
+    if isinstance(data, list):
+        return all(map(_all_in_range, data))
+    return not isinstance(data, int) or 0 <= data < 2**53
+
+
+def _loaded(data: dict[str, Any]) -> GpuFacts:
+    if _OLD_WHICH in data:
+        data |= {_LISTS: data.pop(_OLD_LISTS), _WHICH: data.pop(_OLD_WHICH)}
+    facts = cast("GpuFacts", _decode(GpuFacts, data))
+    if _LISTS not in data:
+        return facts
+    lists: tuple[Types, ...] = _decode(tuple[Types, ...], data[_LISTS])
+    vfs = zip(facts.vfs, data[_WHICH], strict=True)
+    return replace(facts, vfs=tuple(replace(vf, mdev_types=lists[index]) for vf, index in vfs))
+
+
+def _decode(kind: Any, data: Any) -> Any:
+    decode = decoder(kind)
+    return decode(data) if decode else data
+
+
+def gpu_supply(facts: GpuFacts) -> str:
+    """A digest of what the GPU is and can make."""
+    return digest(
+        facts.device,
+        facts.path,
+        facts.model,
+        facts.vendor_device,
+        facts.numa_node,
+        facts.memory_mib,
+        facts.iommu_group,
+        sorted(facts.group_devices),
+        facts.boot_vga,
+        sorted((each.type_id, each.name) for each in facts.mdev_types),
+        facts.type_units,
+        facts.siblings,
+        facts.sriov_total,
+        [(vf.number, vf.address) for vf in facts.vfs],
+        sorted({(each.type_id, each.name) for vf in facts.vfs for each in vf.mdev_types}),
+        facts.mig and (facts.mig.enabled, facts.mig.pending, _profiles(facts.mig)),
+        facts.mixed_size,
+        sorted(facts.vgpu_capabilities),
+        facts.module_id,
+        facts.health if facts.unfit else GpuHealth.OK,
+        *filter(None, [catalog.contradiction(facts), facts.mig and facts.mig.types]),
+    )
+
+
+def _profiles(mig: MigFacts) -> list[object]:
+    return [(each.profile_id, each.size, each.starts) for each in mig.profiles]
+
+
+def digest(*parts: object) -> str:
+    """A short text that another one is compared with."""
+    return sha256(dump(parts).encode()).hexdigest()[:32]
+
+
+_LAYOUTS = (
+    select(layout)
+    .join(gpu, gpu.c.id == layout.c.gpu)
+    .where(layout.c.host.in_(_ENROLLED))
+    .order_by(layout.c.host, gpu.c.device, layout.c.gpu)
+)
+_LAYOUTS_OF_HOST = _LAYOUTS.where(layout.c.host == bindparam("in_host"))
+
+
+def list_layouts(connection: Connection, host: str | None = None) -> tuple[LayoutRecord, ...]:
+    """The layout last applied to each GPU of the enrolled hosts (or of one), by host and device."""
+    query = _LAYOUTS if host is None else _LAYOUTS_OF_HOST
+    return tuple(layout_of(row) for row in connection.execute(query, {"in_host": host}))
+
+
+@decodes(layout)
+def layout_of(row: Any) -> LayoutRecord:
+    """The layout of a whole row."""
+    return LayoutRecord(
+        gpu=row.gpu,
+        host=row.host,
+        layout=row.layout,
+        goal=load(GpuLayout, row.goal),
+        operation=row.operation,
+        settled=row.settled,
+    )
+
+
+def replace_layouts(
+    connection: Connection, records: Sequence[LayoutRecord], compared: Mapping[str, int]
+) -> None:
+    """Write the records over what their GPUs had.
+
+    ``compared`` are the GPUs whose generation this transaction has compared: it is all that
+    referees between two layouts, or a layout and a VM.
+    """
+    for record in records:
+        if record.gpu not in compared:
+            raise LedgerError(f"the layout of {record.gpu} was planned without its generation")
+    if records:
+        old = delete(layout).where(layout.c.gpu == bindparam("in_gpu"))
+        connection.execute(old, [{"in_gpu": each.gpu} for each in records])
+        connection.execute(insert(layout), [_layout_row(each) for each in records])
+
+
+def _layout_row(record: LayoutRecord) -> dict[str, object]:
+    return {
+        "gpu": record.gpu,
+        "host": record.host,
+        "layout": record.layout,
+        "goal": dump(record.goal),
+        "operation": record.operation,
+        "settled": record.settled,
+    }
+
+
+# A task settles the layout that its own operation wrote, not one that came after.
+_OWN = (
+    layout.c.gpu == bindparam("in_gpu"),
+    layout.c.operation
+    == select(task.c.operation).where(task.c.id == bindparam("in_task")).scalar_subquery(),
+)
+_SETTLE = StateChange(
+    update(layout).where(*_OWN).values(settled=True),
+    of_layouts("layout.settled", *_OWN, layout.c.settled.is_(False)),
+)
+
+
+def settle_layouts(connection: Connection, stamp: Stamp, ended: Iterable[tuple[str, str]]) -> None:
+    """Mark the layouts of these GPUs as reached by these tasks."""
+    values = [{"in_gpu": gpu_id, "in_task": task_id, **stamp.values} for gpu_id, task_id in ended]
+    _SETTLE.run(connection, values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -11,18 +11,19 @@ from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
+from vgpumgr.model import formats
 from vgpumgr.model.codec import decoded, dump, printable
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.gpu import GpuState
-from vgpumgr.model.host import HostRecord, Membership
+from vgpumgr.model.host import ClaimFacts, HostFacts, HostRecord, Membership
 from vgpumgr.model.operation import Reservation
-from vgpumgr.store.ledger.audit_trail import Stamp, of_gpus, write
+from vgpumgr.store.database.faults import not_found
+from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
+from vgpumgr.store.ledger.gpus import digest, in_range, without_detail
 from vgpumgr.store.ledger.images import forget_host
-from vgpumgr.store.ledger.probe_facts import in_range, without_detail
-from vgpumgr.store.ledger.rows import decodes, not_found
-from vgpumgr.store.ledger.state_changes import StateChange
 from vgpumgr.store.ledger.vms import place
 from vgpumgr.store.schema import allocation, gpu, host, task, vm
+from vgpumgr.store.schema.columns import decodes
 
 # What has a column of its own, or is what a look found; all else is what an operator sets.
 _COLUMNS = frozenset({"name", "address", "generation", "facts", "observed_at", "last_error"})
@@ -110,6 +111,76 @@ def _coming(connection: Connection, name: str) -> int:
 def _count(connection: Connection, table: Any, name: str, open_: Any) -> int:
     query = select(func.count()).select_from(table).where(table.c.host == name, open_)
     return int(connection.execute(query).scalar_one())
+
+
+# What our own work on a host moves (free memory of pools, huge pages in use, our domains, mdevs,
+# vGPUs and GPU instances, counts of creatable types, bound drivers) is left out: the ledger
+# accounts for it, and two plans must not fail each other by merely looking.
+
+
+def host_supply(facts: HostFacts, fleet: str) -> str:
+    """A digest of the host's CPUs, memory, networks, and what foreigners use."""
+    claims = [claim for claim in facts.claims if claim.fleet == fleet]
+    ours = {claim.unit for claim in claims}
+    foreign_domains = [
+        domain
+        for domain in facts.domains
+        if domain.ownership is None or domain.ownership.fleet != fleet
+    ]
+    return digest(
+        facts.versions,
+        facts.cpus,
+        facts.memory_mib,
+        facts.iommu,
+        facts.kvm,
+        [replace(node, hugepages_free={}) for node in facts.numa],
+        sorted(mdev.uuid for mdev in facts.mdevs if formats.mdev_claim(mdev.uuid) not in ours),
+        sorted(_foreign_vgpus(facts, ours)),
+        sorted(_standing_instances(facts, claims)),
+        sorted(_partitions(facts, ours)),
+        facts.cpu_model,
+        sorted(foreign_domains, key=lambda domain: domain.name),
+        sorted((pool.name, pool.path, pool.active) for pool in facts.pools),
+        sorted(facts.networks),
+        sorted(facts.bridges),
+        sorted(unknown.part for unknown in facts.unknown),
+    )
+
+
+def _foreign_vgpus(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:
+    """VFs that carry a vGPU of somebody else."""
+    for board in facts.gpus:
+        for vf in board.vfs:
+            carried = vf.vendor.type_id if vf.vendor else 0
+            if carried != 0 and formats.pci_claim(vf.address) not in ours:
+                yield f"{vf.address} {carried}"
+
+
+def _standing_instances(facts: HostFacts, claims: list[ClaimFacts]) -> Iterator[str]:
+    """GPU instances that no vGPU of ours brought with it, and GPUs whose could not be read."""
+    made = {_instance(claim.wanted.get("instance")) for claim in claims}
+    for board in facts.gpus:
+        if board.mig is None:
+            continue
+        if board.mig.instances is None:
+            yield f"{board.device} unknown"
+        for each in board.mig.instances or ():
+            if (board.device, each.profile_id, each.start) not in made:
+                yield f"{board.device} {each.profile_id} {each.start}"
+
+
+def _instance(wanted: object) -> tuple[object, ...]:
+    """The instance of a claim that makes one (docs/helper-protocol.md, Claim)."""
+    if isinstance(wanted, dict) and wanted.get("make"):
+        return wanted.get("gpu"), wanted.get("profile_id"), wanted.get("start")
+    return ()
+
+
+def _partitions(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:
+    """NVSwitch partitions, and which of them somebody else has active."""
+    for each in facts.fabric.partitions if facts.fabric else ():
+        taken = each.active and formats.fabric_claim(each.id) not in ours
+        yield f"{each.id} {each.gpus} {taken}"
 
 
 _OPEN = host.c.removed_at.is_(None)

@@ -13,8 +13,8 @@ from vgpumgr.model.errors import NotFound, StaleGeneration
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
 from vgpumgr.model.operation import Reservation
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.schema import image, image_copy, task
+from vgpumgr.store.schema.columns import decodes
 
 Row = dict[str, Any]
 

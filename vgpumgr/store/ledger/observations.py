@@ -1,134 +1,25 @@
-"""Observations in the ledger: a probe's facts of a host, and the digest of its supply."""
+"""Observations in the ledger: what a probe shows of a host, and which known GPU each GPU is."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
-from hashlib import sha256
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from vgpumgr import catalog
-from vgpumgr.model import formats
 from vgpumgr.model.codec import dump
 from vgpumgr.model.errors import Conflict
-from vgpumgr.model.gpu import GpuFacts, GpuHealth, GpuState, MigFacts
-from vgpumgr.model.host import ClaimFacts, HostFacts
-from vgpumgr.store.ledger.audit_trail import Stamp, of_gpus, write
-from vgpumgr.store.ledger.gpus import KnownGpu, known_gpus, new_gpu_id, recognise
-from vgpumgr.store.ledger.hosts import get_host
-from vgpumgr.store.ledger.probe_facts import dump_gpu, without_detail
-from vgpumgr.store.ledger.rows import decodes
-from vgpumgr.store.ledger.state_changes import StateChange
-from vgpumgr.store.schema import gpu, host
-
-# What our own work on a host moves (free memory of pools, huge pages in use, our domains, mdevs,
-# vGPUs and GPU instances, counts of creatable types, bound drivers) is left out: the ledger
-# accounts for it, and two plans must not fail each other by merely looking.
-
-
-def host_supply(facts: HostFacts, fleet: str) -> str:
-    """A digest of the host's CPUs, memory, networks, and what foreigners use."""
-    claims = [claim for claim in facts.claims if claim.fleet == fleet]
-    ours = {claim.unit for claim in claims}
-    foreign_domains = [
-        domain
-        for domain in facts.domains
-        if domain.ownership is None or domain.ownership.fleet != fleet
-    ]
-    return _digest(
-        facts.versions,
-        facts.cpus,
-        facts.memory_mib,
-        facts.iommu,
-        facts.kvm,
-        [replace(node, hugepages_free={}) for node in facts.numa],
-        sorted(mdev.uuid for mdev in facts.mdevs if formats.mdev_claim(mdev.uuid) not in ours),
-        sorted(_foreign_vgpus(facts, ours)),
-        sorted(_standing_instances(facts, claims)),
-        sorted(_partitions(facts, ours)),
-        facts.cpu_model,
-        sorted(foreign_domains, key=lambda domain: domain.name),
-        sorted((pool.name, pool.path, pool.active) for pool in facts.pools),
-        sorted(facts.networks),
-        sorted(facts.bridges),
-        sorted(unknown.part for unknown in facts.unknown),
-    )
-
-
-def _foreign_vgpus(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:
-    """VFs that carry a vGPU of somebody else."""
-    for board in facts.gpus:
-        for vf in board.vfs:
-            carried = vf.vendor.type_id if vf.vendor else 0
-            if carried != 0 and formats.pci_claim(vf.address) not in ours:
-                yield f"{vf.address} {carried}"
-
-
-def _standing_instances(facts: HostFacts, claims: list[ClaimFacts]) -> Iterator[str]:
-    """GPU instances that no vGPU of ours brought with it, and GPUs whose could not be read."""
-    made = {_instance(claim.wanted.get("instance")) for claim in claims}
-    for board in facts.gpus:
-        if board.mig is None:
-            continue
-        if board.mig.instances is None:
-            yield f"{board.device} unknown"
-        for each in board.mig.instances or ():
-            if (board.device, each.profile_id, each.start) not in made:
-                yield f"{board.device} {each.profile_id} {each.start}"
-
-
-def _instance(wanted: object) -> tuple[object, ...]:
-    """The instance of a claim that makes one (docs/helper-protocol.md, Claim)."""
-    if isinstance(wanted, dict) and wanted.get("make"):
-        return wanted.get("gpu"), wanted.get("profile_id"), wanted.get("start")
-    return ()
-
-
-def _partitions(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:
-    """NVSwitch partitions, and which of them somebody else has active."""
-    for each in facts.fabric.partitions if facts.fabric else ():
-        taken = each.active and formats.fabric_claim(each.id) not in ours
-        yield f"{each.id} {each.gpus} {taken}"
-
-
-def gpu_supply(facts: GpuFacts) -> str:
-    """A digest of what the GPU is and can make."""
-    return _digest(
-        facts.device,
-        facts.path,
-        facts.model,
-        facts.vendor_device,
-        facts.numa_node,
-        facts.memory_mib,
-        facts.iommu_group,
-        sorted(facts.group_devices),
-        facts.boot_vga,
-        sorted((each.type_id, each.name) for each in facts.mdev_types),
-        facts.type_units,
-        facts.siblings,
-        facts.sriov_total,
-        [(vf.number, vf.address) for vf in facts.vfs],
-        sorted({(each.type_id, each.name) for vf in facts.vfs for each in vf.mdev_types}),
-        facts.mig and (facts.mig.enabled, facts.mig.pending, _profiles(facts.mig)),
-        facts.mixed_size,
-        sorted(facts.vgpu_capabilities),
-        facts.module_id,
-        facts.health if facts.unfit else GpuHealth.OK,
-        *filter(None, [catalog.contradiction(facts), facts.mig and facts.mig.types]),
-    )
-
-
-def _profiles(mig: MigFacts) -> list[object]:
-    return [(each.profile_id, each.size, each.starts) for each in mig.profiles]
-
-
-def _digest(*parts: object) -> str:
-    return sha256(dump(parts).encode()).hexdigest()[:32]
-
+from vgpumgr.model.gpu import GpuFacts, GpuState
+from vgpumgr.model.host import HostFacts
+from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
+from vgpumgr.store.ledger.gpus import dump_gpu, gpu_supply, without_detail
+from vgpumgr.store.ledger.hosts import get_host, host_supply
+from vgpumgr.store.schema import MEMORY, gpu, host, unit
+from vgpumgr.store.schema.columns import decodes
 
 # Parts of a probe without which a GPU that is not listed may still be there.
 _INVENTORY_PARTS = frozenset({"devices", "parents", "helper"})
@@ -289,3 +180,211 @@ def _mark_missing(
     for old in known:
         if old.host == name and old.id not in seen and old.state is GpuState.HEALTHY:
             _MISSING.run(connection, {"in_gpu": old.id, **stamp.values})
+
+
+# Evidence in the order of its strength: the NVML UUID, the board's serial number, the place (host
+# and device). GPUs of one board share its serial (A16, M10), so a serial never overrules two UUIDs
+# that differ. Evidence that points at two GPUs stops: a person has to look.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownGpu:
+    """What the ledger knows of a GPU: its evidence, its state, and what was last written of it.
+
+    ``held_slots`` is one more than its highest held slot. ``facts`` and ``supply`` are the stored
+    text, to tell whether anything changed.
+    """
+
+    id: str
+    host: str
+    device: str
+    uuid: str | None
+    serial: str | None
+    vendor_device: str
+    state: GpuState
+    units: int
+    held_slots: int = 0
+    facts: str = ""
+    supply: str = ""
+
+    def place(self) -> str:
+        """Where it is, in words."""
+        return f"{self.device} on {self.host}"
+
+
+def recognise(
+    host: str, seen: Sequence[GpuFacts], known: Iterable[KnownGpu]
+) -> list[KnownGpu | None]:
+    """The known GPU behind each GPU seen, None for a new one; Conflict when evidence disagrees."""
+    known = tuple(known)
+    found = [_match(host, each, known) for each in seen]
+    owners: dict[str, GpuFacts] = {}
+    for each, match in zip(seen, found, strict=True):
+        _refuse_twice(host, match, each, owners)
+        if match is not None:
+            _refuse_elsewhere(host, match, each)
+        _refuse_displaced(host, match, each, known)
+    return found
+
+
+def _match(host: str, seen: GpuFacts, known: Sequence[KnownGpu]) -> KnownGpu | None:
+    by_uuid = next((k for k in known if seen.uuid and k.uuid == seen.uuid), None)
+    by_serial = [k for k in known if seen.serial and k.serial == seen.serial]
+    if by_uuid is not None:
+        _refuse_other_serial(host, seen, by_uuid, by_serial)
+        return by_uuid
+    possible = [k for k in by_serial if not _differ(k.uuid, seen.uuid)]
+    here = [k for k in known if (k.host, k.device) == (host, seen.device) and _may_be(k, seen)]
+    if possible:
+        return next((k for k in possible if k in here), possible[0])
+    return min(here, key=lambda k: k.state is GpuState.MISSING, default=None)
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    """Known on both sides, and not the same."""
+    return bool(one) and bool(other) and one != other
+
+
+def _may_be(known: KnownGpu, seen: GpuFacts) -> bool:
+    """Does nothing speak against the GPU at its old place being the same one?"""
+    return not (
+        _differ(known.uuid, seen.uuid)
+        or _differ(known.serial, seen.serial)
+        or _differ(known.vendor_device, seen.vendor_device)
+    )
+
+
+def _refuse_other_serial(
+    host: str, seen: GpuFacts, by_uuid: KnownGpu, by_serial: Sequence[KnownGpu]
+) -> None:
+    others = [
+        k
+        for k in by_serial
+        if k is not by_uuid and (by_uuid.serial != seen.serial or k.uuid is None)
+    ]
+    if others:
+        raise _conflict(
+            host,
+            seen,
+            f"its UUID {seen.uuid} is that of {by_uuid.id} ({by_uuid.place()}), "
+            f"its serial {seen.serial} that of {others[0].id} ({others[0].place()})",
+        )
+
+
+def _refuse_twice(
+    host: str, match: KnownGpu | None, seen: GpuFacts, owners: dict[str, GpuFacts]
+) -> None:
+    key = match.id if match else seen.uuid or seen.device
+    first = owners.setdefault(key, seen)
+    if first is not seen:
+        raise _conflict(
+            host,
+            seen,
+            f"{first.device} and {seen.device} both show the evidence of {key} "
+            f"(UUID {seen.uuid}, serial {seen.serial})",
+        )
+
+
+def _refuse_elsewhere(host: str, match: KnownGpu, seen: GpuFacts) -> None:
+    if match.host == host:
+        return
+    if match.state is not GpuState.MISSING:
+        why = f"it is {match.id}, which is still seen at {match.place()}"
+    elif match.held_slots:
+        why = f"it is {match.id}, whose units at {match.place()} are still allocated"
+    else:
+        return
+    raise _conflict(host, seen, why)
+
+
+def _refuse_displaced(
+    host: str, match: KnownGpu | None, seen: GpuFacts, known: Sequence[KnownGpu]
+) -> None:
+    for old in known:
+        at_its_place = (old.host, old.device) == (host, seen.device) and old is not match
+        if at_its_place and old.held_slots:
+            raise _conflict(
+                host,
+                seen,
+                f"it shows {match.id if match else 'a new GPU'} (UUID {seen.uuid}, serial "
+                f"{seen.serial}), but {old.id} (UUID {old.uuid}, serial {old.serial}) "
+                "is allocated there",
+            )
+
+
+def _conflict(host: str, seen: GpuFacts, why: str) -> Conflict:
+    return Conflict(
+        f"cannot tell which GPU {seen.device} on {host} is",
+        why=why,
+        next=f"vgpumgr gpu list; put the GPU back, or free it, then vgpumgr host probe {host}",
+    )
+
+
+_COULD_BE = (
+    select(
+        gpu.c.id,
+        gpu.c.host,
+        gpu.c.device,
+        gpu.c.uuid,
+        gpu.c.serial,
+        gpu.c.vendor_device,
+        gpu.c.facts,
+        gpu.c.supply,
+        gpu.c.state,
+        gpu.c.units,
+    )
+    .where(
+        (gpu.c.host == bindparam("in_host"))
+        | gpu.c.uuid.in_(bindparam("in_uuids", expanding=True))
+        | gpu.c.serial.in_(bindparam("in_serials", expanding=True))
+    )
+    .order_by(gpu.c.first_seen_at, gpu.c.id)
+)
+_HIGHEST_SLOTS = (
+    select(unit.c.gpu_id, func.max(unit.c.slot))
+    .where(unit.c.gpu_id.in_(bindparam("in_gpus", expanding=True)), unit.c.kind == MEMORY)
+    .group_by(unit.c.gpu_id)
+)
+
+
+def known_gpus(connection: Connection, facts: HostFacts) -> tuple[KnownGpu, ...]:
+    """Every GPU that could be one of those seen: by host, UUID or serial."""
+    evidence = {
+        "in_host": facts.host,
+        "in_uuids": [each.uuid for each in facts.gpus if each.uuid],
+        "in_serials": [each.serial for each in facts.gpus if each.serial],
+    }
+    rows = connection.execute(_COULD_BE, evidence).all()
+    held = _held_slots(connection, [row.id for row in rows])
+    return tuple(_known(row, held.get(row.id, 0)) for row in rows)
+
+
+@decodes(gpu)
+def _known(row: Any, held_slots: int) -> KnownGpu:
+    return KnownGpu(
+        id=row.id,
+        host=row.host,
+        device=row.device,
+        uuid=row.uuid,
+        serial=row.serial,
+        vendor_device=row.vendor_device,
+        state=GpuState(row.state),
+        units=row.units,
+        facts=row.facts,
+        supply=row.supply,
+        held_slots=held_slots,
+    )
+
+
+def _held_slots(connection: Connection, ids: list[str]) -> dict[str, int]:
+    rows = connection.execute(_HIGHEST_SLOTS, {"in_gpus": ids})
+    return {gpu_id: highest + 1 for gpu_id, highest in rows}
+
+
+def new_gpu_id(connection: Connection) -> str:
+    """An id that no GPU ever had: ``gpu-`` and 8 hexadecimal digits."""
+    while True:
+        id_ = f"gpu-{uuid.uuid4().hex[:8]}"
+        used = connection.execute(select(gpu.c.id).where(gpu.c.id == id_)).first()
+        if used is None:
+            return id_

@@ -25,6 +25,7 @@ from vgpumgr.model.operation import (
     TaskState,
     Transition,
 )
+from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.database.process_locks import (
     ProcessLocks,
     lock_lost,
@@ -32,11 +33,10 @@ from vgpumgr.store.database.process_locks import (
     operation_lock,
 )
 from vgpumgr.store.database.transactions import Database, retried
-from vgpumgr.store.ledger.audit_trail import Stamp
-from vgpumgr.store.ledger.freeze import raise_epoch, read_epoch
-from vgpumgr.store.ledger.rows import decodes, not_found
-from vgpumgr.store.ledger.state_changes import is_one_of
+from vgpumgr.store.ledger.audit_trail import Stamp, is_one_of
+from vgpumgr.store.ledger.rollback_recovery import raise_epoch, read_epoch
 from vgpumgr.store.schema import operation, step, task
+from vgpumgr.store.schema.columns import decodes
 
 _EVERY = select(operation).order_by(operation.c.number.desc())
 _OPEN = _EVERY.where(

@@ -13,10 +13,11 @@ from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.operation import TaskMoved, TaskState
 from vgpumgr.model.queue import OPEN_QUEUE_STATES, QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.vm import VmSpec, VmState
+from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.rows import decodes, not_found
 from vgpumgr.store.schema import queue
+from vgpumgr.store.schema.columns import decodes
 
 Row = dict[str, Any]
 
@@ -95,12 +96,10 @@ _OF_VM = select(queue.c.id, queue.c.state).where(_OPEN, queue.c.vm_id == bindpar
 
 
 def follow(connection: Connection, stamp: Stamp, ends: Iterable[tuple[str, TaskMoved]]) -> None:
-    """What a task's end means for its VM's entry: a start that was undone waits again, and a
-    VM that was deleted has left.
+    """What these ends of tasks mean for their VMs' entries: a start that was undone waits again,
+    and a VM that was deleted has left.
     """
     for vm_id, ended in ends:
-        if ended.state is not TaskState.UNDONE and ended.vm_state is not VmState.DELETED:
-            continue
         row = connection.execute(_OF_VM, {"in_vm": vm_id}).one_or_none()
         if row is None:
             continue

@@ -17,8 +17,8 @@ from vgpumgr.model.operation import PlaceRefused, PlaceServed
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.store.ledger import gpus, hosts
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.schema import refusal
+from vgpumgr.store.schema.columns import decodes
 
 _OPEN = refusal.c.closed_at.is_(None)
 _ORDER = refusal.c.id
@@ -100,8 +100,6 @@ def _set_aside(connection: Connection, stamp: Stamp, it: Refusal, why: str) -> N
 
 def serve(connection: Connection, stamp: Stamp, moves: Collection[PlaceServed]) -> None:
     """Close what these hosts and GPUs refused before: they do what they are asked."""
-    if not moves:
-        return
     standing = connection.execute(_STANDING).all()
     if not standing:
         return

@@ -12,8 +12,8 @@ from vgpumgr.model.codec import printable
 from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.ledger.rows import decodes
 from vgpumgr.store.schema import ticket
+from vgpumgr.store.schema.columns import decodes
 
 Row = dict[str, Any]
 

@@ -1,20 +1,28 @@
-"""Transitions in the ledger: recorded steps, tasks and operations, and their effects on VMs."""
+"""Transitions in the ledger: which are legal, and what the end of a task does to its VM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import Connection, Delete, Table, bindparam, delete, select, update
+from sqlalchemy import (
+    Connection,
+    Delete,
+    Table,
+    bindparam,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.sql import ColumnElement
 
-from vgpumgr.model.codec import dump, load, load_list, printable
-from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.codec import dump, printable
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.operation import (
     OperationMoved,
+    OperationState,
     PlaceRefused,
     PlaceServed,
     StepMoved,
@@ -23,28 +31,159 @@ from vgpumgr.model.operation import (
     TaskState,
     Transition,
 )
-from vgpumgr.model.vm import AllocationState, DiskMode, DiskSpec, VmSpec, VmState
+from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger import queue, refusals
-from vgpumgr.store.ledger.audit_trail import Stamp, of_allocations, of_vms
-from vgpumgr.store.ledger.hosts import end_membership
-from vgpumgr.store.ledger.images import end as end_copy
-from vgpumgr.store.ledger.layouts import settle
-from vgpumgr.store.ledger.rows import decodes
-from vgpumgr.store.ledger.state_changes import (
-    ALLOCATIONS,
-    GIVE_BACK,
-    OPERATIONS,
-    RUNS,
-    STEPS,
-    TASKS,
-    VMS,
-    State,
+from vgpumgr.store.ledger.audit_trail import (
+    Stamp,
     StateChange,
     Values,
+    is_one_of,
+    of_allocations,
+    of_operations,
+    of_steps,
+    of_tasks,
+    of_vms,
 )
-from vgpumgr.store.ledger.vms import place
+from vgpumgr.store.ledger.gpus import settle_layouts
+from vgpumgr.store.ledger.hosts import end_membership
+from vgpumgr.store.ledger.images import end as end_copy
+from vgpumgr.store.ledger.vms import place, put_first_disk
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
+
+# Legal transitions, and for each state the statement with its record: built once, run thousands of
+# times.
+
+State = TypeVar("State", bound=StrEnum)
+Moves = Mapping[State, frozenset[State]]
+
+OPERATION_ENDS = frozenset(
+    {OperationState.DONE, OperationState.UNDONE, OperationState.PARTLY, OperationState.FAILED}
+)
+
+
+def _from(to: State, *before: State) -> tuple[State, frozenset[State]]:
+    """Into ``to`` from these states, and from itself: saying a thing twice changes nothing."""
+    return to, frozenset({to, *before})
+
+
+STEP_MOVES: Moves[StepState] = dict(
+    (
+        _from(StepState.PLANNED),
+        _from(StepState.INTENT, StepState.PLANNED),
+        _from(StepState.DONE, StepState.INTENT),
+        _from(StepState.UNDO_INTENT, StepState.INTENT, StepState.DONE),
+        _from(StepState.UNDONE, StepState.UNDO_INTENT),
+    )
+)
+_OPEN_TASK = (TaskState.PENDING, TaskState.RUNNING, TaskState.UNDOING)
+TASK_MOVES: Moves[TaskState] = dict(
+    (
+        _from(TaskState.PENDING),
+        _from(TaskState.RUNNING, TaskState.PENDING),
+        _from(TaskState.UNDOING, TaskState.PENDING, TaskState.RUNNING),
+        _from(TaskState.DONE, TaskState.RUNNING),
+        _from(TaskState.UNDONE, TaskState.UNDOING),
+        _from(TaskState.FAILED, *_OPEN_TASK),
+    )
+)
+_OPEN_OPERATION = (OperationState.RUNNING, OperationState.INTERRUPTED, OperationState.PARTLY)
+OPERATION_MOVES: Moves[OperationState] = dict(
+    _from(state, *_OPEN_OPERATION) for state in OperationState
+)
+VM_MOVES: Moves[VmState] = dict(
+    (
+        _from(VmState.RESERVED),
+        _from(VmState.ACTIVE, VmState.RESERVED, VmState.MIGRATING, VmState.DELETING),
+        _from(VmState.MIGRATING, VmState.ACTIVE),
+        _from(VmState.SHELVED, VmState.RESERVED, VmState.ACTIVE),
+        _from(VmState.DELETING, VmState.RESERVED, VmState.ACTIVE, VmState.SHELVED),
+        _from(VmState.DELETED, VmState.RESERVED, VmState.ACTIVE, VmState.DELETING),
+    )
+)
+
+
+_STEP = (step.c.task == bindparam("in_task"), step.c.seq == bindparam("in_seq"))
+# The journal keeps every step; the trail tells of those that were undone.
+_TOLD_STEPS = {StepState.UNDONE}
+STEPS = {
+    to: StateChange(
+        update(step)
+        .where(*_STEP, is_one_of(step.c.state, before))
+        .values(state=to.value, detail=bindparam("to_detail")),
+        of_steps(f"step.{to}", *_STEP, step.c.state != to.value) if to in _TOLD_STEPS else None,
+    )
+    for to, before in STEP_MOVES.items()
+}
+
+_TASK = task.c.id == bindparam("in_task")
+_TOLD_TASKS = {TaskState.DONE, TaskState.UNDONE, TaskState.FAILED}
+TASKS = {
+    to: StateChange(
+        update(task)
+        .where(_TASK, is_one_of(task.c.state, before))
+        .values(state=to.value, error=bindparam("to_error")),
+        of_tasks(f"task.{to}", _TASK, task.c.state != to.value) if to in _TOLD_TASKS else None,
+    )
+    for to, before in TASK_MOVES.items()
+}
+
+_VM = vm.c.id == bindparam("in_vm")
+VMS = {
+    to: StateChange(
+        update(vm)
+        .where(_VM, is_one_of(vm.c.state, before))
+        .values(state=to.value, deleted_at=func.coalesce(vm.c.deleted_at, bindparam("to_end"))),
+        of_vms(f"vm.{to}", _VM, vm.c.state != to.value),
+    )
+    for to, before in VM_MOVES.items()
+}
+# What the user wants of a VM; one that is deleted is wanted no more, which needs no record.
+RUNS = {
+    wanted: StateChange(
+        update(vm).where(_VM).values(running=wanted),
+        of_vms(
+            "vm.started" if wanted else "vm.stopped",
+            _VM,
+            vm.c.running.is_not(wanted),
+            vm.c.state != VmState.DELETED.value,
+        ),
+    )
+    for wanted in (True, False)
+}
+
+_HELD = (allocation.c.vm_id == bindparam("in_vm"), allocation.c.released_at.is_(None))
+GIVE_BACK = delete(unit).where(unit.c.allocation_id.in_(select(allocation.c.id).where(*_HELD)))
+ALLOCATIONS = {
+    to: StateChange(
+        update(allocation)
+        .where(*_HELD)
+        .values(
+            state=to.value,
+            released_at=bindparam("to_end") if to is AllocationState.RELEASED else None,
+        ),
+        of_allocations(f"allocation.{to}", *_HELD, allocation.c.state != to.value),
+    )
+    for to in AllocationState
+}
+
+_OPERATION = operation.c.id == bindparam("in_operation")
+OPERATIONS = {
+    to: StateChange(
+        update(operation)
+        .where(_OPERATION, is_one_of(operation.c.state, before))
+        .values(
+            state=to.value,
+            ended_at=func.coalesce(operation.c.ended_at, bindparam("to_end"))
+            if to in OPERATION_ENDS
+            else None,
+            summary=func.coalesce(bindparam("to_summary"), operation.c.summary),
+            left_until=bindparam("to_left"),
+        ),
+        of_operations(f"operation.{to}", _OPERATION, operation.c.state != to.value),
+    )
+    for to, before in OPERATION_MOVES.items()
+}
 
 
 def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arrived: bool) -> None:
@@ -68,9 +207,7 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
     connection.execute(_MOVED if arrived else _STAYED, by_task)
 
 
-_IT = vm.c.id == bindparam("in_vm")
-_MOVED, _STAYED = of_vms("vm.moved", _IT), of_vms("vm.stayed", _IT)
-_HELD = (allocation.c.vm_id == bindparam("in_vm"), allocation.c.released_at.is_(None))
+_MOVED, _STAYED = of_vms("vm.moved", _VM), of_vms("vm.stayed", _VM)
 
 
 def _given_back(*where: ColumnElement[bool]) -> tuple[Delete, StateChange]:
@@ -105,41 +242,6 @@ def _keep_only(connection: Connection, host: str, by_task: Mapping[str, object])
     ALLOCATIONS[AllocationState.ACTIVE].run(connection, values)
 
 
-_REIMAGED = of_vms("vm.reimaged", vm.c.id == bindparam("in_vm"))
-
-
-def put_first_disk(
-    connection: Connection, stamp: Stamp, vm_id: str, task: str, made: VolumePlan
-) -> None:
-    """Write the volume that was made into the VM's spec and volumes, in the place of its first."""
-    it = vm.c.id == vm_id
-    row = connection.execute(
-        select(vm.c.id, vm.c.spec, vm.c.volumes).where(it).with_for_update()
-    ).one()
-    connection.execute(update(vm).where(it).values(**_with(row, made)))
-    connection.execute(_REIMAGED, {"in_task": task, "in_vm": vm_id, **stamp.values})
-
-
-@decodes(vm)
-def _with(row: Any, made: VolumePlan) -> dict[str, str]:
-    spec = load(VmSpec, row.spec)
-    return {
-        "spec": dump(replace(spec, disks=(_disk(made), *spec.disks[1:]))),
-        "volumes": dump([(made.pool, made.name), *load_list(row.volumes)[1:]]),
-    }
-
-
-def _disk(made: VolumePlan) -> DiskSpec:
-    return DiskSpec(
-        pool=made.pool,
-        size_bytes=made.capacity_bytes,
-        mode=DiskMode(made.mode),
-        image=made.source,
-        image_format=made.source_format or made.format,
-        format=made.format,
-    )
-
-
 Item = TypeVar("Item")
 
 
@@ -155,8 +257,10 @@ def apply_transitions(
     moves = list(transitions)
     _steps(connection, stamp, [moved for moved in moves if isinstance(moved, StepMoved)])
     _tasks(connection, stamp, [moved for moved in moves if isinstance(moved, TaskMoved)])
-    refusals.keep(connection, stamp, (moved for moved in moves if isinstance(moved, PlaceRefused)))
-    refusals.serve(connection, stamp, [moved for moved in moves if isinstance(moved, PlaceServed)])
+    if refused := [moved for moved in moves if isinstance(moved, PlaceRefused)]:
+        refusals.keep(connection, stamp, refused)
+    if served := [moved for moved in moves if isinstance(moved, PlaceServed)]:
+        refusals.serve(connection, stamp, served)
     for moved in moves:
         if isinstance(moved, OperationMoved):
             _operation(connection, stamp, moved)
@@ -193,12 +297,13 @@ def _tasks(connection: Connection, stamp: Stamp, moves: Sequence[TaskMoved]) -> 
     _allocations(connection, stamp, named)
     _vm_states(connection, stamp, named)
     _runs(connection, stamp, named)
-    queue.follow(connection, stamp, ((vm_id, moved) for vm_id, moved in named if moved.vm_state))
+    if left := [(vm_id, moved) for vm_id, moved in named if _leaves_queue(moved)]:
+        queue.follow(connection, stamp, left)
     for vm_id, moved in named:
         if moved.arrived is not None:
             arrive(connection, stamp, vm_id, moved.task, arrived=moved.arrived)
-    ended = ((moved.layout_gpu, moved.task) for moved in moves if moved.layout_gpu)
-    settle(connection, stamp, ended)
+    if ended := [(moved.layout_gpu, moved.task) for moved in moves if moved.layout_gpu]:
+        settle_layouts(connection, stamp, ended)
     for moved in moves:
         if moved.enrolled is not None:
             end_membership(connection, stamp, moved.task, enrolled=moved.enrolled)
@@ -210,6 +315,12 @@ def _tasks(connection: Connection, stamp: Stamp, moves: Sequence[TaskMoved]) -> 
 
 def _has_effect(moved: TaskMoved) -> bool:
     return (moved.vm_state, moved.vm_running, moved.allocations) != (None, None, None)
+
+
+def _leaves_queue(moved: TaskMoved) -> bool:
+    """Was a start undone, or a VM deleted?"""
+    undone = moved.vm_state is not None and moved.state is TaskState.UNDONE
+    return undone or moved.vm_state is VmState.DELETED
 
 
 def _vm_of(connection: Connection, task_id: str) -> str:

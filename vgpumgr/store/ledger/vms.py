@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.codec import dump, load, load_list
+from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import NotFound, StaleGeneration
 from vgpumgr.model.vm import (
     Allocation,
     AllocationState,
+    DiskMode,
+    DiskSpec,
     InstancePart,
     VmPlace,
     VmRecord,
     VmSpec,
     VmState,
 )
+from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.database.redaction import owe
-from vgpumgr.store.ledger.rows import decodes, not_found
-from vgpumgr.store.schema import allocation, queue, vm
+from vgpumgr.store.ledger.audit_trail import Stamp, of_allocations, of_vms
+from vgpumgr.store.schema import (
+    MEMORY,
+    VF,
+    allocation,
+    queue,
+    unit,
+    vm,
+)
+from vgpumgr.store.schema.columns import decodes
+
+AGAIN = "the same command again: it makes a new plan"
+
 
 _EVERY_VM = select(
     vm.c.id,
@@ -215,6 +231,12 @@ def _extra(record: Allocation) -> list[tuple[str, object]]:
     return [(field.name, getattr(record, field.name)) for field in fields(_Extra)]
 
 
+def deleted_vms(connection: Connection, ids: Collection[str]) -> frozenset[str]:
+    """Which of these ids are VMs that were deleted."""
+    gone = (vm.c.id.in_(sorted(ids)), vm.c.state == VmState.DELETED.value)
+    return frozenset(connection.execute(select(vm.c.id).where(*gone)).scalars())
+
+
 Row = dict[str, Any]
 
 _IT = vm.c.id == bindparam("in_vm")
@@ -243,7 +265,7 @@ def _change(connection: Connection, record: VmRecord) -> Row:
         raise StaleGeneration(
             f"VM {record.name} changed since it was read",
             why="it was deleted" if row is None else f"it is at generation {row.generation}",
-            next="the same command again: it makes a new plan",
+            next=AGAIN,
         )
     values["generation"] = row.generation + 1
     connection.execute(_CHANGE, {"in_vm": record.id, **values})
@@ -275,3 +297,101 @@ def _words(row: Any, spec: str, values: Row) -> Iterator[str]:
         yield f"from {row.host}"
     if values["moving_to"] and not row.moving_to:
         yield f"to {json.loads(values['moving_to'])['host']}"
+
+
+def insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
+    """Take units; StaleGeneration where one of them, or a device, has an owner."""
+    if not allocations:
+        return
+    units = (unit_row for each in allocations for unit_row in _units(each))
+    try:
+        connection.execute(insert(allocation), [allocation_row(each) for each in allocations])
+        connection.execute(insert(unit), list(units))
+    except IntegrityError as error:
+        raise StaleGeneration(
+            "a unit or device was taken since the plan was made",
+            why=f"on one of {some(each.gpu for each in allocations)} ({error.orig})",
+            next=AGAIN,
+        ) from error
+
+
+def _units(taken: Allocation) -> Iterator[dict[str, Any]]:
+    """One row per memory slot, and one for the virtual function."""
+    for slot in taken.slots:
+        yield {"gpu_id": taken.gpu, "kind": MEMORY, "slot": slot, "allocation_id": taken.id}
+    if taken.vf is not None:
+        yield {"gpu_id": taken.gpu, "kind": VF, "slot": taken.vf, "allocation_id": taken.id}
+
+
+def some(names: Iterable[str], most: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    every = sorted(set(names))
+    rest = len(every) - most
+    return ", ".join(every[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+_MARKS = {
+    AllocationState.ORPHANED: AllocationState.ACTIVE,
+    AllocationState.ACTIVE: AllocationState.ORPHANED,
+}
+
+
+def mark_allocations(
+    connection: Connection, stamp: Stamp, ids: Sequence[str], state: AllocationState
+) -> None:
+    """Active allocations become orphaned, or the other way round; those that are so already stay,
+    and an orphan holds its units until it is released.
+
+    StaleGeneration (nothing is written) when one was released meanwhile, or is only reserved.
+    """
+    if state not in _MARKS:
+        raise ValueError(f"an allocation is marked active or orphaned, not {state}")
+    held = (allocation.c.id.in_(ids), allocation.c.released_at.is_(None))
+    states = (state.value, _MARKS[state].value)
+    of_these = select(allocation.c.id).where(*held, allocation.c.state.in_(states))
+    lost = set(ids) - set(connection.execute(of_these).scalars())
+    if lost:
+        raise StaleGeneration(
+            f"allocation {min(lost)} changed since it was read",
+            why="it is not held by a VM any more, or not created yet",
+            next="vgpumgr heal",
+        )
+    moving = (*held, allocation.c.state == _MARKS[state].value)
+    told = of_allocations(f"allocation.{state.value}", *moving, by_task=False)
+    connection.execute(told, stamp.values)
+    connection.execute(update(allocation).where(*moving).values(state=state.value))
+
+
+_REIMAGED = of_vms("vm.reimaged", _IT)
+
+
+def put_first_disk(
+    connection: Connection, stamp: Stamp, vm_id: str, task: str, made: VolumePlan
+) -> None:
+    """Write the volume that was made into the VM's spec and volumes, in the place of its first."""
+    it = vm.c.id == vm_id
+    row = connection.execute(
+        select(vm.c.id, vm.c.spec, vm.c.volumes).where(it).with_for_update()
+    ).one()
+    connection.execute(update(vm).where(it).values(**_with(row, made)))
+    connection.execute(_REIMAGED, {"in_task": task, "in_vm": vm_id, **stamp.values})
+
+
+@decodes(vm)
+def _with(row: Any, made: VolumePlan) -> dict[str, str]:
+    spec = load(VmSpec, row.spec)
+    return {
+        "spec": dump(replace(spec, disks=(_disk(made), *spec.disks[1:]))),
+        "volumes": dump([(made.pool, made.name), *load_list(row.volumes)[1:]]),
+    }
+
+
+def _disk(made: VolumePlan) -> DiskSpec:
+    return DiskSpec(
+        pool=made.pool,
+        size_bytes=made.capacity_bytes,
+        mode=DiskMode(made.mode),
+        image=made.source,
+        image_format=made.source_format or made.format,
+        format=made.format,
+    )

@@ -1,10 +1,12 @@
-"""The kinds of column that the tables are made of."""
+"""The kinds of column that the tables are made of, and how their rows are read."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import Column, Float, Integer, MetaData, Text, TypeDecorator
+from sqlalchemy import Column, Float, Integer, MetaData, Table, Text, TypeDecorator
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeEngine
 
@@ -63,3 +65,43 @@ def time(name: str) -> Column[float]:
 def end(name: str) -> Column[float | None]:
     """Unix seconds; NULL while the row is open."""
     return Column(name, Moment(name))
+
+
+Reader = TypeVar("Reader", bound=Callable[..., Any])
+
+# What decoding raises of text that nobody wrote.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+
+
+def decodes(table: Table) -> Callable[[Reader], Reader]:
+    """A reader of the table's rows that raises Damaged where a row cannot be read."""
+
+    def of(decode: Reader) -> Reader:
+        @wraps(decode)
+        def checked(row: Any, *more: Any) -> Any:
+            try:
+                return decode(row, *more)
+            except _UNREADABLE as error:
+                why = f"{type(error).__name__}: {error}".partition("\n")[0]
+                raise damaged(name_of(table, row), why) from error
+
+        return cast("Reader", checked)
+
+    return of
+
+
+def name_of(table: Table, row: Any) -> str:
+    """``vm 3f1c… (desk)``: the table, the row's key, and its name where it has one."""
+    found = getattr(row, "_mapping", {})
+    key = [str(found[each.name]) for each in table.primary_key.columns if each.name in found]
+    called = [str(found[name]) for name in ("name", "vm") if name in found]
+    label = f" ({called[0]})" if called and called[0] not in key else ""
+    return " ".join((table.name, *key)) + label

@@ -10,14 +10,14 @@ from typing import Any
 
 import sqlalchemy
 
-from vgpumgr.store.database import postgresql, sqlite
+from vgpumgr.store.database import connections, postgresql
 
 _FIRST: dict[str, sqlalchemy.Engine] = {}
 
 
 def share() -> None:
     """From now on ledgers that this process opens share it, by kind of database."""
-    sqlite.create_engine = postgresql.create_engine = _engine  # type: ignore[attr-defined]
+    connections.create_engine = postgresql.create_engine = _engine  # type: ignore[attr-defined]
 
 
 def _engine(*arguments: Any, **options: Any) -> sqlalchemy.Engine:

@@ -15,9 +15,9 @@ from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import OperationMoved, Reservation, Transition
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, open_database
+from vgpumgr.store.database.connections import Database, GroupWriter, retried
+from vgpumgr.store.database.locks import ProcessLocks
 from vgpumgr.store.database.postgresql import WorkListener, notify
-from vgpumgr.store.database.process_locks import ProcessLocks
-from vgpumgr.store.database.transactions import Database, GroupWriter, retried
 from vgpumgr.store.ledger import audit_trail
 from vgpumgr.store.ledger import gpus as gpus_sql
 from vgpumgr.store.ledger import hosts as hosts_sql

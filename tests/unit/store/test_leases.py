@@ -18,7 +18,7 @@ from tests.unit.store.values import allocation, fleet, open_ledger, start, vm
 from vgpumgr.model.errors import ClaimLost, NotFound
 from vgpumgr.model.operation import OperationMoved, OperationState, TaskMoved, TaskState
 from vgpumgr.store import SqlLedger
-from vgpumgr.store.database import process_locks
+from vgpumgr.store.database import locks
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -232,8 +232,8 @@ def test_a_lock_file_removed_while_it_was_opened_is_no_lock(
             removals.pop().unlink()
         fcntl.flock(descriptor, how)
 
-    monkeypatch.setattr(process_locks, "fcntl", SimpleNamespace(**vars(fcntl) | {"flock": flock}))
-    one, two = process_locks.FileLocks(tmp_path), process_locks.FileLocks(tmp_path)
+    monkeypatch.setattr(locks, "fcntl", SimpleNamespace(**vars(fcntl) | {"flock": flock}))
+    one, two = locks.FileLocks(tmp_path), locks.FileLocks(tmp_path)
     assert one.claim("op")
     assert not two.claim("op")
     one.close()

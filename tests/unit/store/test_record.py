@@ -27,7 +27,7 @@ from vgpumgr.model.operation import (
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store import schema as tables
-from vgpumgr.store.database.transactions import GroupWriter
+from vgpumgr.store.database.connections import GroupWriter
 
 
 @pytest.fixture

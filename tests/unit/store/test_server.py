@@ -19,7 +19,7 @@ from vgpumgr.model.errors import ClaimLost, DatabaseFault, LedgerError, StaleGen
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.operation import TaskMoved, TaskState
 from vgpumgr.store import SqlLedger, migrate_ledger
-from vgpumgr.store.database import postgresql, transactions
+from vgpumgr.store.database import connections, postgresql
 from vgpumgr.store.database.faults import OutcomeFault, TryAgain, explain
 from vgpumgr.store.schema import SCHEMA_VERSION, meta
 
@@ -265,7 +265,7 @@ def test_an_address_is_shown_without_its_password() -> None:
 def test_a_transaction_that_may_go_through_is_tried_again_a_few_times(
     state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=lambda _: None))
     tried: list[int] = []
 
     def work(most: int) -> int:
@@ -274,8 +274,8 @@ def test_a_transaction_that_may_go_through_is_tried_again_a_few_times(
             raise fault(state)
         return len(tried)
 
-    assert transactions.retried(work)(3) == 3
+    assert connections.retried(work)(3) == 3
     tried.clear()
     with pytest.raises(TryAgain):
-        transactions.retried(work)(1000)
-    assert len(tried) == transactions.MOST
+        connections.retried(work)(1000)
+    assert len(tried) == connections.MOST

@@ -17,8 +17,8 @@ from sqlalchemy import select
 
 from vgpumgr.model.errors import DatabaseFault
 from vgpumgr.store.admin.opening import open_database
-from vgpumgr.store.database.process_locks import locks_folder
-from vgpumgr.store.database.transactions import Database
+from vgpumgr.store.database.connections import Database
+from vgpumgr.store.database.locks import locks_folder
 from vgpumgr.store.schema import meta
 
 WRITERS = 4
@@ -118,7 +118,7 @@ def test_a_line_that_moves_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
             looked_often.set()
         return turn
 
-    monkeypatch.setattr("vgpumgr.store.database.sqlite._QueuedWriter._moves", moves)
+    monkeypatch.setattr("vgpumgr.store.database.locks._QueuedWriter._moves", moves)
     with ThreadPoolExecutor(1) as pool:
         with holder.write():
             written = pool.submit(write, late)

@@ -24,8 +24,8 @@ from vgpumgr.store.admin.backups import clear_tables, copy_all, is_fresh
 from vgpumgr.store.admin.ledger_check import exposures, ledger_problems, open_operations
 from vgpumgr.store.admin.opening import claims_of, file_path, none_yet, open_database
 from vgpumgr.store.admin.row_check import StepReader
-from vgpumgr.store.database.process_locks import FileLocks, ProcessLocks, locks_folder
-from vgpumgr.store.database.transactions import Database
+from vgpumgr.store.database.connections import Database
+from vgpumgr.store.database.locks import FileLocks, ProcessLocks, locks_folder
 from vgpumgr.store.ledger import audit_trail, rollback_recovery
 from vgpumgr.store.ledger.audit_trail import Stamp
 from vgpumgr.store.schema import meta, operation

@@ -14,9 +14,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
+from vgpumgr.store.database.connections import Database, database_errors
+from vgpumgr.store.database.locks import publish
 from vgpumgr.store.database.redaction import rewrite, withhold
-from vgpumgr.store.database.sqlite import publish
-from vgpumgr.store.database.transactions import Database, database_errors
 from vgpumgr.store.schema import SCHEMA_VERSION, meta
 
 

@@ -17,11 +17,16 @@ from sqlalchemy.exc import ArgumentError
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.admin.migrations import Migration, migrate, wipe
+from vgpumgr.store.database.connections import Database, file_database, memory_database, retried
 from vgpumgr.store.database.faults import Unwritable
+from vgpumgr.store.database.locks import (
+    FileLocks,
+    ProcessLocks,
+    locks_folder,
+    publish,
+    require_one_name,
+)
 from vgpumgr.store.database.postgresql import AdvisoryLocks, server_database
-from vgpumgr.store.database.process_locks import FileLocks, ProcessLocks, locks_folder
-from vgpumgr.store.database.sqlite import file_database, memory_database, publish, require_one_name
-from vgpumgr.store.database.transactions import Database, retried
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, metadata
 
 HOW = "set ledger: to a file path, or to postgresql://USER@HOST/DATABASE"

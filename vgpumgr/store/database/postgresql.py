@@ -15,9 +15,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from vgpumgr.model.errors import LedgerError
+from vgpumgr.store.database.connections import Database, database_errors
 from vgpumgr.store.database.faults import OutcomeFault
-from vgpumgr.store.database.process_locks import lock_lost, new_worker
-from vgpumgr.store.database.transactions import Database, database_errors
+from vgpumgr.store.database.locks import lock_lost, new_worker
 
 # A connection that is dead is noticed within half a minute, on both sides.
 _KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}

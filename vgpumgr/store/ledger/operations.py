@@ -25,14 +25,14 @@ from vgpumgr.model.operation import (
     TaskState,
     Transition,
 )
+from vgpumgr.store.database.connections import Database, retried
 from vgpumgr.store.database.faults import not_found
-from vgpumgr.store.database.process_locks import (
+from vgpumgr.store.database.locks import (
     ProcessLocks,
     lock_lost,
     operation_ids,
     operation_lock,
 )
-from vgpumgr.store.database.transactions import Database, retried
 from vgpumgr.store.ledger.audit_trail import Stamp, is_one_of
 from vgpumgr.store.ledger.rollback_recovery import raise_epoch, read_epoch
 from vgpumgr.store.schema import operation, step, task

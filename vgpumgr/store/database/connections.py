@@ -1,4 +1,4 @@
-"""Transactions of a ledger's database: reads, writes, retries, and commits that threads share."""
+"""The database of a ledger: connections to SQLite, transactions, and commits that threads share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import wraps
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Generic, ParamSpec, TypeVar
+from sqlite3 import OperationalError
+from typing import Any, Generic, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import StaticPool
 
 from vgpumgr.model.errors import DatabaseFault, LedgerError
-from vgpumgr.store.database.faults import TryAgain, explain
+from vgpumgr.store.database.faults import TryAgain, explain, locked
+from vgpumgr.store.database.locks import WriteLock, locks_folder, same_file
+from vgpumgr.store.database.redaction import OWED
+
+_WRITES = "vgpumgr_writes"
 
 Begin = Callable[[], AbstractContextManager[Connection]]
 
@@ -77,6 +85,107 @@ class Database:
         """Give back every connection."""
         with database_errors(self.where):
             self.engine.dispose()
+
+
+def file_database(path: str, busy_timeout_s: float) -> Database:
+    """SQLite on a file: WAL, every commit synced, foreign keys checked; writers in a line."""
+    engine = create_engine(
+        URL.create("sqlite", database=path),
+        connect_args={"timeout": busy_timeout_s},
+        max_overflow=-1,
+        hide_parameters=True,
+    )
+    line = WriteLock(locks_folder(Path(path)))
+    reads, writes = _sqlite(engine)
+    require_same = same_file(Path(path))
+    log = WriteAheadLog(engine)
+
+    @contextmanager
+    def reads_of_it() -> Iterator[Connection]:
+        require_same()
+        with reads() as connection:
+            yield connection
+
+    @contextmanager
+    def writes_in_line() -> Iterator[Connection]:
+        with line.turn(busy_timeout_s) as is_ours:
+            if not is_ours:
+                raise locked(path)
+            require_same()
+            with writes() as connection:
+                yield connection
+                log.owes(connection)
+            log.clear()
+
+    return Database(engine, path, reads=reads_of_it, writes=writes_in_line)
+
+
+def memory_database(where: str) -> Database:
+    """An SQLite database that lives in this process only; its threads share one connection."""
+    engine = create_engine(
+        "sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}
+    )
+    reads, writes = _sqlite(engine)
+    lock = threading.Lock()
+
+    def one_at_a_time(begin: Begin) -> Begin:
+        @contextmanager
+        def turn() -> Iterator[Connection]:
+            with lock, begin() as connection:
+                yield connection
+
+        return turn
+
+    return Database(engine, where, reads=one_at_a_time(reads), writes=one_at_a_time(writes))
+
+
+def _sqlite(engine: Engine) -> tuple[Begin, Begin]:
+    """How reads and writes begin. BEGIN is taken from the driver: a write must hold the lock
+    before its first read.
+    """
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL").close()
+        connection.execute("PRAGMA secure_delete = ON").close()
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine.begin, engine.execution_options(**{_WRITES: True}).begin
+
+
+class WriteAheadLog:
+    """The log of one ledger file. What a reader stands in the way of is done after a later write,
+    or when the last process closes the ledger.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._owed = False
+
+    def owes(self, connection: Connection) -> None:
+        """Remember what a transaction that is about to commit asks for."""
+        self._owed = bool(connection.info.pop(OWED, False)) or self._owed
+
+    def clear(self) -> None:
+        """Carry the log into the file and cut it to nothing, where that is owed and can be."""
+        if not self._owed:
+            return
+        with closing(self._engine.raw_connection()) as connection, suppress(OperationalError):
+            cursor = connection.cursor()
+            [patience_ms] = cursor.execute("PRAGMA busy_timeout").fetchone()
+            cursor.execute("PRAGMA busy_timeout = 0")
+            try:
+                busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                cursor.execute(f"PRAGMA busy_timeout = {patience_ms}")
+            self._owed = bool(busy)
 
 
 P = ParamSpec("P")

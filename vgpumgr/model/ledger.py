@@ -34,8 +34,10 @@ class Subscription(Protocol):
         """Let go."""
 
 
-class FleetPart(Protocol):
-    """What the ledger knows of hosts and their GPUs."""
+class Ledger(Protocol):
+    """Every method is one transaction; none spans a host call."""
+
+    # Hosts and their GPUs.
 
     def hosts(self) -> tuple[HostRecord, ...]:
         """Every enrolled host, by name."""
@@ -94,9 +96,7 @@ class FleetPart(Protocol):
         operation (its whole id) where it is named.
         """
 
-
-class VmPart(Protocol):
-    """What the ledger knows of VMs, and of what of which GPU they hold."""
+    # VMs, and what of which GPU they hold.
 
     def vms(self, host: str | None = None, ids: Collection[str] = ()) -> tuple[VmRecord, ...]:
         """VMs that are not deleted, by name; with ``host`` those that are there or move there, and
@@ -141,9 +141,7 @@ class VmPart(Protocol):
     def holdings(self) -> tuple[Holding, ...]:
         """What allocations hold or ever held of GPUs, the oldest first."""
 
-
-class QueuePart(Protocol):
-    """Who waits for room, who runs on it, and who has ended. ``reserve`` moves entries, too."""
+    # Who waits for room, who runs on it, and who has ended. ``reserve`` moves entries, too.
 
     def queue(self, names: Collection[str] = ()) -> tuple[QueueEntry, ...]:
         """What waits or runs, those first that have waited longest; of ``names`` what is closed,
@@ -159,9 +157,7 @@ class QueuePart(Protocol):
     def cancel_queued(self, names: Sequence[str]) -> None:
         """Close what waits; NotFound for what is not there, Conflict for what runs: all or none."""
 
-
-class QuotaPart(Protocol):
-    """What tenants may hold: every ``reserve`` is held to it, whoever planned it."""
+    # What tenants may hold: every ``reserve`` is held to it, whoever planned it.
 
     def quotas(self) -> tuple[Quota, ...]:
         """Every tenant's quota, by tenant."""
@@ -172,11 +168,8 @@ class QuotaPart(Protocol):
     def delete_quota(self, tenant: str) -> None:
         """Limit a tenant no more; NotFound for one without a quota."""
 
-
-class PoolPart(Protocol):
-    """Pools, their desktops, who waits for one, bookings, and moves that wait for a logoff.
-    ``reserve`` moves desktops, too.
-    """
+    # Pools, their desktops, who waits for one, bookings, and moves that wait for a logoff.
+    # ``reserve`` moves desktops, too.
 
     def pools(self) -> tuple[PoolRecord, ...]:
         """Pools that were not deleted, by name."""
@@ -229,11 +222,8 @@ class PoolPart(Protocol):
     def cancel_booking(self, booking: str) -> None:
         """Cancel a booking by its id; NotFound where there is none."""
 
-
-class ImagePart(Protocol):
-    """Images in versions with their copies. New ones, and copies that come or go, are written with
-    their operation (``Reservation.images``, ``Reservation.copies``).
-    """
+    # Images in versions with their copies. New ones, and copies that come or go, are written with
+    # their operation (``Reservation.images``, ``Reservation.copies``).
 
     def images(self) -> tuple[ImageRecord, ...]:
         """Every image that was ever imported, by name and age."""
@@ -241,9 +231,7 @@ class ImagePart(Protocol):
     def retire_image(self, image: str) -> None:
         """Use an image (our id) for no new VM; one that is retired stays so."""
 
-
-class TicketPart(Protocol):
-    """Between who asks for a connection and who gives it."""
+    # Between who asks for a connection and who gives it.
 
     def tickets(self, ids: Collection[str] = ()) -> tuple[ConsoleTicket, ...]:
         """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
@@ -254,9 +242,7 @@ class TicketPart(Protocol):
     def move_tickets(self, moves: Sequence[TicketMoved]) -> None:
         """Move tickets; StaleGeneration, and nothing is written, where another moved one."""
 
-
-class OperationPart(Protocol):
-    """What the ledger knows of operations: written before each step and after it."""
+    # Operations: written before each step and after it.
 
     def record(self, *transitions: Transition) -> None:
         """Make transitions durable, together, before returning (commits may be shared)."""
@@ -274,9 +260,7 @@ class OperationPart(Protocol):
     def tasks(self, operation_id: str) -> tuple[TaskRecord, ...]:
         """The tasks of an operation with their steps."""
 
-
-class LeasePart(Protocol):
-    """Which process works on what. A process that dies holds nothing any more."""
+    # Which process works on what. A process that dies holds nothing any more.
 
     def claim_operation(self, operation_id: str) -> bool:
         """Become its only worker until it ends or waits, or close(); False while another live
@@ -313,9 +297,7 @@ class LeasePart(Protocol):
         otherwise.
         """
 
-
-class RecoveryPart(Protocol):
-    """What the ledger knows of itself: its trail, its epoch, and whether it went back in time."""
+    # The ledger itself: its trail, its epoch, and whether it went back in time.
 
     def fleet_id(self) -> str:
         """This fleet's id, made when the ledger was created."""
@@ -365,22 +347,6 @@ class RecoveryPart(Protocol):
         """Allocate again, in an epoch above the store's and at least ``epoch``, spoken from now on
         as by :meth:`fresh_epoch`.
         """
-
-
-class Ledger(
-    FleetPart,
-    VmPart,
-    QueuePart,
-    QuotaPart,
-    PoolPart,
-    ImagePart,
-    OperationPart,
-    TicketPart,
-    LeasePart,
-    RecoveryPart,
-    Protocol,
-):
-    """Every method is one transaction; none spans a host call."""
 
     def close(self) -> None:
         """Flush and let go."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar, overload
 
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostRecord
@@ -15,6 +17,29 @@ from vgpumgr.model.queue import QueueEntry
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.vm import Allocation, VmRecord
+
+Row_co = TypeVar("Row_co", covariant=True)
+
+
+class LateRows(Sequence[Row_co]):
+    """Rows of the ledger that are read when somebody first asks for one."""
+
+    def __init__(self, read: Callable[[], Sequence[Row_co]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _rows(self) -> Sequence[Row_co]:
+        return self._read()
+
+    @overload
+    def __getitem__(self, index: int) -> Row_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row_co]: ...
+    def __getitem__(self, index: int | slice) -> Row_co | Sequence[Row_co]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +60,10 @@ class LedgerView:
     allocations: tuple[Allocation, ...]
     layouts: tuple[LayoutRecord, ...] = ()
     cut: tuple[TaskRecord, ...] = ()
-    quotas: tuple[Quota, ...] = ()
-    queue: tuple[QueueEntry, ...] = ()
-    images: tuple[ImageRecord, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    quotas: Sequence[Quota] = ()
+    queue: Sequence[QueueEntry] = ()
+    images: Sequence[ImageRecord] = ()
+    refusals: Sequence[Refusal] = ()
     absent: frozenset[tuple[str, str, str]] = frozenset()
 
     @property
@@ -65,7 +90,7 @@ def read_host_view(ledger: Ledger, name: str) -> LedgerView:
 
 
 def read_view(ledger: Ledger) -> LedgerView:
-    """Read it."""
+    """Read it; what few requests need (quotas, queue, images, refusals) when they first do."""
     layouts = ledger.layouts()
     return LedgerView(
         fleet=ledger.fleet_id(),
@@ -75,10 +100,10 @@ def read_view(ledger: Ledger) -> LedgerView:
         allocations=ledger.allocations(),
         layouts=layouts,
         cut=_cut(ledger, layouts),
-        quotas=ledger.quotas(),
-        queue=ledger.queue(),
-        images=ledger.images(),
-        refusals=ledger.refusals(),
+        quotas=LateRows(ledger.quotas),
+        queue=LateRows(ledger.queue),
+        images=LateRows(ledger.images),
+        refusals=LateRows(ledger.refusals),
     )
 
 

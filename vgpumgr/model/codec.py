@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
-import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
@@ -21,7 +20,7 @@ T = TypeVar("T")
 def to_plain(value: object) -> Any:
     """Dataclasses become dicts, tuples and sets lists, enums their values; keys become text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_plain(getattr(value, name)) for name in _fields(type(value))}
+        return {name: to_plain(getattr(value, name)) for name in _names(cast("Any", type(value)))}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -33,60 +32,10 @@ def to_plain(value: object) -> Any:
     return value
 
 
-def from_plain(kind: type[T], data: object) -> T:
-    """The reverse of :func:`to_plain`; unknown keys are ignored, missing ones take defaults."""
-    return typing.cast("T", _build(kind, data))
-
-
-def _build(kind: Any, data: Any) -> Any:
-    origin = get_origin(kind)
-    if origin in {Union, types.UnionType}:
-        if data is None:
-            return None
-        inner = next(arg for arg in get_args(kind) if arg is not type(None))
-        return _build(inner, data)
-    if origin is tuple:
-        return _tuple(get_args(kind), data)
-    if origin is frozenset:
-        return frozenset(_build(get_args(kind)[0], item) for item in data)
-    if origin in {Mapping, dict}:
-        key_kind, value_kind = get_args(kind)
-        return {_build(key_kind, key): _build(value_kind, item) for key, item in data.items()}
-    if dataclasses.is_dataclass(kind):
-        return _dataclass(kind, data)
-    if isinstance(kind, type) and (issubclass(kind, Enum) or kind in {int, float, str}):
-        return kind(data)
-    return data
-
-
-def _dataclass(kind: Any, data: Any) -> Any:
-    hints = _fields(kind)
-    return kind(**{name: _build(hints[name], data[name]) for name in hints if name in data})
-
-
-def _tuple(args: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
-    if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(_build(args[0], item) for item in data)
-    return tuple(_build(kind, item) for kind, item in zip(args, data, strict=True))
-
-
-@cache
-def _fields(kind: Any) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-
-
-# The text is that of :func:`vgpumgr.model.codec.to_plain`. Where the functions there look at every
-# value's type anew, coding here is settled once per type: a list of a thousand VMs is read in a
-# tenth of the time.
-
-
-# None stands for "as it is", which spares a call per field.
-Decoder = Callable[[Any], Any] | None
-
-
 def dump(value: object) -> str:
-    """Compact JSON in ASCII: any text survives, lone surrogates and NUL included."""
+    """The compact JSON of :func:`to_plain`, in ASCII: any text survives, lone surrogates and NUL
+    included.
+    """
     return _ENCODER.encode(value)
 
 
@@ -112,11 +61,11 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default
 
 def load(kind: type[T], text: str) -> T:
     """The value that :func:`dump` wrote; unknown keys are ignored, missing ones take defaults."""
-    return decoded(kind, json.loads(text))
+    return from_plain(kind, json.loads(text))
 
 
-def decoded(kind: type[T], data: object) -> T:
-    """The value of JSON's own values, by the same rules."""
+def from_plain(kind: type[T], data: object) -> T:
+    """The reverse of :func:`to_plain`; unknown keys are ignored, missing ones take defaults."""
     decode = decoder(cast("Any", kind))
     return cast("T", decode(data) if decode else data)
 
@@ -142,6 +91,10 @@ def printable(text: str) -> str:
     return text.encode(errors="replace").decode().replace("\0", "?")
 
 
+# None stands for "as it is", which spares a call per field.
+Decoder = Callable[[Any], Any] | None
+
+
 @cache
 def decoder(kind: Any) -> Decoder:
     """The decoder of a type; None where JSON's own value is the value."""
@@ -151,7 +104,7 @@ def decoder(kind: Any) -> Decoder:
     if origin is tuple:
         return _tuple_decoder(get_args(kind))
     if origin is frozenset:
-        return frozenset
+        return _set_decoder(*get_args(kind))
     if origin in {Mapping, dict}:
         return _mapping_decoder(*get_args(kind))
     if dataclasses.is_dataclass(kind):
@@ -174,6 +127,11 @@ def _tuple_decoder(args: tuple[Any, ...]) -> Decoder:
         return lambda data: tuple(map(decode, data))
     parts = [decoder(arg) or (lambda item: item) for arg in args]
     return lambda data: tuple(part(item) for part, item in zip(parts, data, strict=True))
+
+
+def _set_decoder(inner: Any) -> Decoder:
+    decode = decoder(inner)
+    return (lambda data: frozenset(map(decode, data))) if decode else frozenset
 
 
 def _mapping_decoder(key_kind: Any, value_kind: Any) -> Decoder:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model import formats
-from vgpumgr.model.codec import decoded, dump, printable
+from vgpumgr.model.codec import dump, from_plain, printable
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import ClaimFacts, HostFacts, HostRecord, Membership
@@ -49,7 +49,7 @@ def from_row(row: Any) -> HostRecord:
     }
     if row.facts is not None and not in_range(row.facts, columns["facts"]):
         columns |= {"facts": None, "last_error": row.last_error or _OUT_OF_RANGE}
-    return decoded(HostRecord, {**json.loads(row.settings), **columns})
+    return from_plain(HostRecord, {**json.loads(row.settings), **columns})
 
 
 # What a look writes, and what is compared otherwise.

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, insert, or_, 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
-from vgpumgr.model.codec import decoded, dump, load, load_list
+from vgpumgr.model.codec import dump, from_plain, load, load_list
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, StaleGeneration
 from vgpumgr.model.history import Holding, RequestOutcome, RequestRecord
 from vgpumgr.model.operation import Reservation
@@ -340,7 +340,7 @@ def _explanation(vm: str, said: Any) -> Explanation | None:
     if isinstance(said, list):
         reasons = tuple(Reason(code="", host="", text=_sentence(text)) for text in said)
         return Explanation(vm=vm, host=None, reasons=reasons)
-    return decoded(Explanation, said)
+    return from_plain(Explanation, said)
 
 
 def _sentence(text: Any) -> str:

@@ -9,12 +9,16 @@ as long as they are held.
 from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import audit, operation, step, task
-from vgpumgr.store.schema.pool_tables import booking, desktop, pool, pool_ask, pool_session
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,
     VF,
     allocation,
+    booking,
+    desktop,
     logoff_move,
+    pool,
+    pool_ask,
+    pool_session,
     queue,
     quota,
     request,

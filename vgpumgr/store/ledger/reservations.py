@@ -89,7 +89,8 @@ def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     refuse_frozen(connection, start)
     _raise_generations(connection, _GPUS, start.gpu_generations)
     _raise_generations(connection, _HOSTS, start.host_generations)
-    check_slots(connection, start.allocations)
+    if start.allocations:
+        check_slots(connection, start.allocations)
     vms = [vm_row(each) for each in start.vms]
     with within_quotas(connection, start):
         _insert_vms(connection, vms)
@@ -282,7 +283,8 @@ def delete_quota(connection: Connection, stamp: Stamp, tenant: str) -> None:
 def within_quotas(connection: Connection, start: Reservation) -> Iterator[None]:
     """QuotaExceeded where what the block writes makes a tenant hold more than it may."""
     touched = {vm.spec.tenant for vm in (*start.vms, *start.changed_vms)}
-    limited = [each for each in list_quotas(connection) if each.tenant in touched]
+    quotas = list_quotas(connection) if touched else ()
+    limited = [each for each in quotas if each.tenant in touched]
     if not limited:
         yield
         return

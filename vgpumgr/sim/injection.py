@@ -1,19 +1,25 @@
-"""Injection of faults into a simulated host or its guests' agents, by words of ``sim inject``.
+"""Injection of faults into a simulated host, its GPUs, its set-up and its guests' agents.
 
-``fault_forms.py`` lists them.
+The words are those of ``sim inject``, which ``fault_forms.py`` lists. Faults of GPUs and of the
+set-up (for ``doctor`` to find) are volatile: a reboot mends them, and so does ``clear``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
 from vgpumgr.helper.dispatch import VERBS
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
-from vgpumgr.sim import device_faults
 from vgpumgr.sim.fault_forms import FORMS
+from vgpumgr.sim.host_faults import count_of
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
+from vgpumgr.sim.linux.machine_setup import ENABLED, RESTORE, Setup
+from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.nvidia.gpu_health import FELL_OFF_THE_BUS, KINDS, Health, RemappedRows
+from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 from vgpumgr.sim.simulated_host import SimulatedHost
 
 
@@ -56,7 +62,7 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
                 host.power_on()
         case ["gpu", address, *fault]:
             with host.lock:
-                device_faults.inject_gpu(host.kernel, address, fault)
+                inject_gpu(host.kernel, address, fault)
         case ["guest", name, *said]:
             with host.lock:
                 set_agent_words(host.domains, name, said)
@@ -73,12 +79,12 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
                 _remove_mdev(host, uuid)
         case ["setup", name]:
             with host.lock:
-                device_faults.inject_setup(host.kernel, name)
+                inject_setup(host.kernel, name)
         case ["clear"]:
             host.faults.inject(words)
             with host.lock:
-                device_faults.clear_gpus(host.kernel)
-                device_faults.clear_setup(host.kernel)
+                clear_gpus(host.kernel)
+                clear_setup(host.kernel)
         case ["refuse" | "lie", verb, *_]:
             _check_verb(host, verb)
             host.faults.inject(words)
@@ -118,8 +124,8 @@ def _remove_mdev(host: SimulatedHost, uuid: str) -> None:
 def fault_words(host: SimulatedHost) -> tuple[str, ...]:
     """What is wrong with the host and its GPUs, in the words of :func:`inject`."""
     with host.lock:
-        own, gpus = host.faults.words(), device_faults.gpu_words(host.kernel)
-        return (*own, *gpus, *device_faults.setup_words(host.kernel))
+        own, gpus = host.faults.words(), gpu_words(host.kernel)
+        return (*own, *gpus, *setup_words(host.kernel))
 
 
 def _check_verb(host: SimulatedHost, verb: str) -> None:
@@ -132,3 +138,170 @@ def _check_verb(host: SimulatedHost, verb: str) -> None:
     known = [*VERBS, *dotted]
     if verb not in known:
         raise UsageError(f"no verb {verb!r}", next=f"one of: {', '.join(known)}")
+
+
+# Double-bit ECC error, then a remapped row that waits for a reset (xid.yaml).
+_ECC_XIDS = (48, 63)
+_NVML = "nvml"
+
+
+def inject_gpu(kernel: Kernel, address: str, words: Sequence[str]) -> None:
+    """``lost``, ``xid N``, ``ecc``, ``remap-failed``, ``hidden``, ``client NAME`` or
+    ``fail WHAT COUNT`` on the GPU there.
+
+    NotFound for another address; UsageError for other words, and for all but ``lost`` on a GPU
+    that is not NVIDIA's.
+    """
+    known = [gpu.address for gpu in kernel.gpus]
+    if address not in known:
+        raise NotFound(
+            f"{kernel.host.name} has no GPU {address}", next=f"one of: {', '.join(known)}"
+        )
+    gpu = kernel.nvidia.get(address)
+    if list(words) == ["lost"]:
+        _lose(kernel, address)
+        return
+    if gpu is None:
+        raise UsageError(f"{address} is not on NVIDIA's driver", next="it can be: lost")
+    _inject_nvidia(kernel, gpu, list(words))
+
+
+def clear_gpus(kernel: Kernel) -> None:
+    """All GPUs are well again, no program holds one, and no call fails."""
+    kernel.failures.clear()
+    for function in kernel.pci.functions.values():
+        function.lost = False
+    for gpu in kernel.nvidia.values():
+        gpu.health = Health(gpu.address)
+        gpu.fail_next.clear()
+        kernel.processes.stop(gpu.address)
+
+
+def gpu_words(kernel: Kernel) -> tuple[str, ...]:
+    """What is wrong, in the words of ``inject``."""
+    return tuple(
+        f"gpu {gpu.address} {each}"
+        for gpu in kernel.gpus
+        for each in _words_of(kernel, gpu.address)
+    )
+
+
+def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
+    match fault:
+        case ["xid", number]:
+            gpu.xid(count_of(number))
+            if gpu.lost:
+                _lose(kernel, gpu.address)
+        case ["ecc"]:
+            for each in _ECC_XIDS:
+                gpu.xid(each)
+            gpu.health.rows = RemappedRows(uncorrectable=1, pending=True)
+        case ["remap-failed"]:
+            gpu.health.rows = RemappedRows(uncorrectable=1, failure=True)
+        case ["hidden"]:
+            gpu.health.hidden = True
+        case ["client", name]:
+            kernel.processes.start(gpu.address, name)
+        case ["fail", what, count] if what in KINDS:
+            kernel.failures.add(gpu.address, what, count_of(count))
+        case ["fail", what, count] if what.startswith(_NVML):
+            gpu.fail_next += [(what, "IN_USE")] * count_of(count)
+        case ["fail", what, _]:
+            known = ", ".join((*KINDS, "nvml…"))
+            raise UsageError(f"no call {what!r} to fail", next=f"one of: {known}")
+        case _:
+            raise UsageError(f"{' '.join(fault)!r} is not a known fault of a GPU", next=FORMS)
+
+
+def _lose(kernel: Kernel, address: str) -> None:
+    """It falls off the bus, with all functions of its slot and its VFs (Xid 79)."""
+    for function in kernel.slot(address):
+        function.lost = True
+    gpu = kernel.nvidia.get(address)
+    if gpu is not None and not gpu.lost:
+        gpu.xid(FELL_OFF_THE_BUS)
+
+
+def _words_of(kernel: Kernel, address: str) -> Iterator[str]:
+    if kernel.pci.functions[address].lost:
+        yield "lost"
+    gpu = kernel.nvidia.get(address)
+    if gpu is None:
+        return
+    yield from (f"xid {number}" for number in gpu.health.xids if number != FELL_OFF_THE_BUS)
+    yield from ("remap-failed",) * gpu.health.rows.failure
+    yield from ("hidden",) * gpu.health.hidden
+    yield from (f"client {name}" for name in sorted(gpu.clients))
+    yield from kernel.failures.words(address)
+    yield from (
+        f"fail {name} {count}" for name, count in Counter(n for n, _ in gpu.fail_next).items()
+    )
+
+
+_ACS = "pcie_acs_override=downstream,multifunction"
+
+
+def _set(**fields: object) -> Callable[[Kernel], None]:
+    def change(kernel: Kernel) -> None:
+        kernel.setup = replace(kernel.setup, **fields)  # type: ignore[arg-type]
+
+    return change
+
+
+def _with(change: Callable[[Setup], dict[str, object]]) -> Callable[[Kernel], None]:
+    return lambda kernel: _set(**change(kernel.setup))(kernel)
+
+
+def _bars(kernel: Kernel) -> None:
+    for function in kernel.pci.functions.values():
+        function.placed = False
+
+
+def _vf_bars(kernel: Kernel) -> None:
+    for sriov in kernel.sriov.values():
+        sriov.pf.vfs_placed = False
+
+
+SETUP_FAULTS: dict[str, Callable[[Kernel], None]] = {
+    "no-iommu-table": _set(iommus=(), tables=("APIC", "DSDT", "FACP")),
+    "iommu-off": _with(lambda now: {"iommus": (), "kernel_line": f"{now.kernel_line} iommu=off"}),
+    "no-remapping": _set(remapping=False),
+    "unsafe-interrupts": _set(unsafe_interrupts=True),
+    "acs-override": _with(lambda now: {"kernel_line": f"{now.kernel_line} {_ACS}"}),
+    "nouveau": _with(lambda now: {"modules": (*now.modules, "nouveau")}),
+    "no-blacklist": _set(blacklist=()),
+    "no-vfio": _set(available=("kvm-amd", "nouveau")),
+    "guest": _set(guest_of="QEMU"),
+    "bars": _bars,
+    "vf-bars": _vf_bars,
+    "old-helper": _set(helper="0"),
+    "no-sudo-rule": _set(sudo_rules=()),
+    "broad-sudo": _with(lambda now: {"sudo_rules": (*now.sudo_rules, "(ALL) NOPASSWD: ALL")}),
+    "no-libvirt-at-boot": _set(units={RESTORE: ENABLED}),
+    "restore-failed": lambda kernel: kernel.setup.fail(RESTORE),
+    "no-pool-at-boot": _set(pools_at_boot=()),
+    "clock-ahead": _set(clock_ahead_s=90.0),
+    "no-ntp": _set(synchronised=False),
+}
+
+
+def inject_setup(kernel: Kernel, name: str) -> None:
+    """Break one thing; UsageError names what can be broken."""
+    if name not in SETUP_FAULTS:
+        raise UsageError(
+            f"{name!r} is not a known set-up fault", next=f"one of: {', '.join(SETUP_FAULTS)}"
+        )
+    SETUP_FAULTS[name](kernel)
+    kernel.setup = replace(kernel.setup, faults=(*kernel.setup.faults, name))
+
+
+def clear_setup(kernel: Kernel) -> None:
+    """Set the host up as it was."""
+    kernel.setup = kernel.fresh_setup()
+    for function in kernel.pci.functions.values():
+        function.placed = function.vfs_placed = True
+
+
+def setup_words(kernel: Kernel) -> tuple[str, ...]:
+    """What is wrong, in the words of ``inject``."""
+    return tuple(f"setup {name}" for name in kernel.setup.faults)

@@ -1,9 +1,8 @@
 """User YAML: documents of ``apiVersion: vgpumgr/v1`` in, model values out, JSON Schema."""
 
-from vgpumgr.spec.demand_mix import load_mix
 from vgpumgr.spec.document_schema import json_schema
 from vgpumgr.spec.dump import layout_document, vm_document
-from vgpumgr.spec.load import Documents, load
+from vgpumgr.spec.load import Documents, load, load_mix
 from vgpumgr.spec.spec_file import COMMAND_LINE, SpecError, SpecProblem, UnknownProfiles
 
 __all__ = [

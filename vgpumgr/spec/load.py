@@ -1,4 +1,4 @@
-"""From the bytes of a file to model values, or to one error with everything that is wrong."""
+"""Documents, or the mix of the settings, as model values, or one error with all that is wrong."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from vgpumgr.model.formats import parse_mib
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.spec.fields import API_VERSION
+from vgpumgr.spec.fields import API_VERSION, Memory, Strict
 from vgpumgr.spec.host_document import FleetModel, HostModel
 from vgpumgr.spec.layout_document import LayoutModel
 from vgpumgr.spec.pool_document import PoolModel
@@ -30,7 +31,7 @@ from vgpumgr.spec.spec_file import (
     trees,
 )
 from vgpumgr.spec.validation_messages import report
-from vgpumgr.spec.vm_document import VmModel
+from vgpumgr.spec.vm_document import MAX_GPUS, GpuModel, VmModel
 
 MAX_BYTES = 1 << 20
 MAX_VMS = 10_000
@@ -212,3 +213,50 @@ def _one_of(key: str, known: list[str], tree: YamlTree, findings: SpecFindings) 
     else:
         findings.add(tree.start, f"is missing: {words}", (key,))
     return False
+
+
+_MIX = "mix"
+
+
+class MixEntryModel(Strict):
+    """One kind of VM, with its weight among the others; GPU parts as in ``kind: VM``."""
+
+    gpus: list[GpuModel] = Field(default=[], max_length=MAX_GPUS)
+    vcpus: int = Field(default=2, ge=1, le=512)
+    memory: Memory = "4GiB"
+    weight: float = Field(default=1.0, gt=0, le=1e6, strict=False)
+
+    def value(self) -> tuple[VmSpec, float]:
+        """The request in the model's words, and its weight."""
+        gpus = tuple(each.value() for each in self.gpus)
+        spec = VmSpec(name=_MIX, vcpus=self.vcpus, memory_mib=parse_mib(self.memory), gpus=gpus)
+        return spec, self.weight
+
+
+class MixModel(Strict):
+    """The part of the settings that declares the expected mix of requests."""
+
+    mix: list[MixEntryModel] = Field(min_length=1, max_length=1000)
+
+
+def load_mix(
+    text: str, source: str, known_profiles: frozenset[str] = frozenset()
+) -> tuple[tuple[VmSpec, float], ...]:
+    """The requests and weights that the settings in ``text`` declare.
+
+    ``known_profiles`` are profile names learned from probed hosts, beside the catalogue's. Raises
+    SpecError with every problem found.
+    """
+    findings = SpecFindings(source)
+    found = trees(text, findings)
+    findings.raise_if_any()
+    tree = found[0]
+    try:
+        model = MixModel.model_validate(
+            {_MIX: tree.data[_MIX]}, context={"profiles": known_profiles}
+        )
+    except ValidationError as error:
+        report(error.errors(include_url=False), MixModel, tree, known_profiles, findings)
+        findings.raise_if_any()
+        raise AssertionError("a refused model has findings") from error
+    return tuple(each.value() for each in model.mix)

@@ -11,8 +11,8 @@ from vgpumgr.model.host import Versions
 from vgpumgr.model.sim_fleet import SimBoard, SimHost
 from vgpumgr.sim.machine import host_programs
 from vgpumgr.sim.machine.durable_texts import Durable
+from vgpumgr.sim.machine.host_programs import PATH
 from vgpumgr.sim.machine.kernel import Kernel
-from vgpumgr.sim.machine.nvidia_programs import PATH
 
 FIRST = "0000:41:00.0"
 DEVICES = "/sys/bus/pci/devices"

@@ -19,7 +19,7 @@ from tests.unit.sim.boards import (
     write,
 )
 from vgpumgr.model.errors import NotFound, UsageError
-from vgpumgr.sim import device_faults
+from vgpumgr.sim import injection
 from vgpumgr.sim.machine import host_programs
 from vgpumgr.sim.machine.kernel import Kernel
 
@@ -27,7 +27,7 @@ BUS = "00000000:41:00.0"
 
 
 def inject(kernel: Kernel, *words: str) -> None:
-    device_faults.inject_gpu(kernel, FIRST, words)
+    injection.inject_gpu(kernel, FIRST, words)
 
 
 def test_a_lost_gpu_reads_all_ones() -> None:
@@ -40,7 +40,7 @@ def test_a_lost_gpu_reads_all_ones() -> None:
     gpu = kernel.nvidia[FIRST]
     assert gpu.lost
     assert any("Xid (PCI:0000:41:00): 79" in line for line in gpu.log)
-    device_faults.clear_gpus(kernel)
+    injection.clear_gpus(kernel)
     assert not gpu.lost
     assert len(set(read(kernel, FIRST, "config"))) > 1
 
@@ -48,7 +48,7 @@ def test_a_lost_gpu_reads_all_ones() -> None:
 def test_an_xid_79_is_a_lost_gpu() -> None:
     kernel = boot("L40S")
     inject(kernel, "xid", "79")
-    assert device_faults.gpu_words(kernel) == (f"gpu {FIRST} lost",)
+    assert injection.gpu_words(kernel) == (f"gpu {FIRST} lost",)
 
 
 def test_a_lost_gpu_of_any_vendor() -> None:
@@ -63,8 +63,8 @@ def test_a_client_is_seen_in_proc_and_holds_the_driver() -> None:
     """§14: monitoring agents hold /dev/nvidia0 and block unbind, sriov-manage, MIG changes."""
     kernel = boot("L40S", "L40S")
     second = kernel.gpus[1].address
-    device_faults.inject_gpu(kernel, second, ["client", "dcgm-exporter"])
-    device_faults.inject_gpu(kernel, second, ["client", "dcgm-exporter"])
+    injection.inject_gpu(kernel, second, ["client", "dcgm-exporter"])
+    injection.inject_gpu(kernel, second, ["client", "dcgm-exporter"])
     pids = [name for name in kernel.tree.names("/proc") if name.isdigit()]
     assert len(pids) == 1
     assert kernel.tree.read(f"/proc/{pids[0]}/comm") == "dcgm-exporter\n"
@@ -72,7 +72,7 @@ def test_a_client_is_seen_in_proc_and_holds_the_driver() -> None:
     information = kernel.tree.read(f"/proc/driver/nvidia/gpus/{second}/information")
     assert "Device Minor: \t 1" in information
     refused(errno.EBUSY, lambda: kernel.tree.write(f"{DRIVERS}/nvidia/unbind", second))
-    device_faults.clear_gpus(kernel)
+    injection.clear_gpus(kernel)
     kernel.tree.write(f"{DRIVERS}/nvidia/unbind", second)
     assert driver(kernel, second) is None
 
@@ -99,7 +99,7 @@ def test_a_reset_is_refused_with_clients_vfs_or_injected() -> None:
     status, output = host_programs.run(kernel, reset)
     assert status == 255
     assert f"GPU {BUS}: In use by another client" in output
-    device_faults.clear_gpus(kernel)
+    injection.clear_gpus(kernel)
     sriov_manage(kernel, "-e", FIRST)
     assert host_programs.run(kernel, reset)[0] == 255
 
@@ -130,14 +130,14 @@ def test_what_is_wrong_is_told_in_the_words_of_inject() -> None:
     for words in (["xid", "31"], ["client", "python"], ["fail", "unbind", "2"]):
         inject(kernel, *words)
     inject(kernel, "fail", "nvmlDeviceSetMigMode", "2")
-    assert device_faults.gpu_words(kernel) == (
+    assert injection.gpu_words(kernel) == (
         f"gpu {FIRST} xid 31",
         f"gpu {FIRST} client python",
         f"gpu {FIRST} fail unbind 2",
         f"gpu {FIRST} fail nvmlDeviceSetMigMode 2",
     )
-    device_faults.clear_gpus(kernel)
-    assert device_faults.gpu_words(kernel) == ()
+    injection.clear_gpus(kernel)
+    assert injection.gpu_words(kernel) == ()
 
 
 @pytest.mark.parametrize(
@@ -152,5 +152,5 @@ def test_a_fault_that_is_none_names_the_forms(words: list[str]) -> None:
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
     with pytest.raises(NotFound) as caught:
-        device_faults.inject_gpu(boot("L40S"), "0000:99:00.0", ["lost"])
+        injection.inject_gpu(boot("L40S"), "0000:99:00.0", ["lost"])
     assert FIRST in caught.value.next

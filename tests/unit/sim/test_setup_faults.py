@@ -14,9 +14,8 @@ from vgpumgr.model.errors import UsageError
 from vgpumgr.model.examination import CheckOutcome, Finding
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
-from vgpumgr.sim.device_faults import SETUP_FAULTS
 from vgpumgr.sim.in_process import InProcessHosts
-from vgpumgr.sim.injection import fault_words
+from vgpumgr.sim.injection import SETUP_FAULTS, fault_words
 
 A40 = "0000:41:00.0"
 OK, WARN, BAD, UNKNOWN = CheckOutcome.OK, CheckOutcome.WARN, CheckOutcome.BAD, CheckOutcome.UNKNOWN

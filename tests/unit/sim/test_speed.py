@@ -16,7 +16,7 @@ from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.sim.machine import host_programs
-from vgpumgr.sim.machine.nvidia_programs import PATH
+from vgpumgr.sim.machine.host_programs import PATH
 
 MIXED = (
     SimBoard(board="L40S", count=2),

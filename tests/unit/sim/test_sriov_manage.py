@@ -20,7 +20,7 @@ from tests.unit.sim.boards import (
     write,
 )
 from vgpumgr.model.host import Versions
-from vgpumgr.sim import device_faults
+from vgpumgr.sim import injection
 from vgpumgr.sim.machine.kernel import Kernel
 
 
@@ -66,13 +66,13 @@ def test_a_gpu_that_is_not_there_ends_with_1() -> None:
 def test_the_lock_is_not_given_while_somebody_holds_the_gpu(words: list[str]) -> None:
     """§4: transient "Cannot obtain unbindLock"."""
     kernel = boot("A40")
-    device_faults.inject_gpu(kernel, FIRST, words)
+    injection.inject_gpu(kernel, FIRST, words)
     refusal = (1, f"Enabling VFs on {FIRST}\nCannot obtain unbindLock for {FIRST}\n")
     assert sriov_manage(kernel, "-e", FIRST) == refusal
     assert sriov_manage(kernel, "-e", FIRST) == refusal
     assert virtual(kernel) == []
     if words[0] == "client":
-        device_faults.clear_gpus(kernel)
+        injection.clear_gpus(kernel)
     assert sriov_manage(kernel, "-e", FIRST)[0] == 0
 
 

@@ -21,7 +21,7 @@ from tests.unit.sim.boards import (
     write,
 )
 from vgpumgr.model.host import Versions
-from vgpumgr.sim import device_faults
+from vgpumgr.sim import injection
 from vgpumgr.sim.machine.kernel import Kernel
 
 Q1, Q2, Q48 = "1147", "1148", "1156"  # NVIDIA L40S-1Q, -2Q, -48Q
@@ -220,6 +220,6 @@ def test_mig_without_instances_offers_nothing() -> None:
 
 
 def test_a_creation_fails_as_often_as_injected(kernel: Kernel, vf: str) -> None:
-    device_faults.inject_gpu(kernel, FIRST, ["fail", "create", "1"])
+    injection.inject_gpu(kernel, FIRST, ["fail", "create", "1"])
     refused(errno.EIO, lambda: current(kernel, vf, Q1))
     current(kernel, vf, Q1)

@@ -14,12 +14,12 @@ from vgpumgr.model.errors import HostRefused, InUse
 from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.ports import Host
 from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
-from vgpumgr.sim import device_faults
+from vgpumgr.sim import injection
 from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.sim.injection import fault_words
 from vgpumgr.sim.machine import host_programs
+from vgpumgr.sim.machine.host_programs import PATH
 from vgpumgr.sim.machine.kernel import Kernel
-from vgpumgr.sim.machine.nvidia_programs import PATH
 from vgpumgr.sim.simulated_host import SimulatedHost
 
 
@@ -173,7 +173,7 @@ def test_a_lost_gpu_starts_no_domain() -> None:
     here = world("H100-PCIE-80GB")
     host_programs.run(here.kernel, [PATH, "-d", "ALL"])
     to_vfio(here.kernel, FIRST)
-    device_faults.inject_gpu(here.kernel, FIRST, ["lost"])
+    injection.inject_gpu(here.kernel, FIRST, ["lost"])
     refused(HostRefused, "Unknown PCI header type '127'", lambda: here.start("vm", FIRST))
 
 

@@ -9,7 +9,7 @@ import libvirt
 import pytest
 
 from vgpumgr.model.errors import HostRefused
-from vgpumgr.virt import volume_copies
+from vgpumgr.virt import libvirt_storage
 
 AT_HOLE = -3
 
@@ -114,7 +114,7 @@ def copied(
     streams = FakeStream(pieces), FakeStream()
     source = FakeVolume(whole, sparse=sparse)
     ends = [(FakeConnection(s), v) for s, v in zip(streams, (source, target), strict=True)]
-    volume_copies.copy(ends[0], ends[1], seen)
+    libvirt_storage.copy_file(ends[0], ends[1], seen)
     assert target.content == whole
     return streams
 
@@ -152,5 +152,5 @@ def test_whoever_listens_may_end_it() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        volume_copies.copy(ends[0], ends[1], stop)
+        libvirt_storage.copy_file(ends[0], ends[1], stop)
     assert [each.ended for each in streams] == ["aborted", "aborted"]

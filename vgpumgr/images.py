@@ -1,11 +1,14 @@
-"""The tables of a qcow2 image (QEMU's ``docs/interop/qcow2.txt``), held against its file.
+"""Disk images, looked at before they are used: of the declared format, whole, standing by itself.
 
-Every table is used once in an image without snapshots, so that reading them all reads no more
-than the file: an image that names one twice is refused.
+Pure: nothing of a file is believed unchecked. The header is read as the helper reads it on hosts;
+here it is held against the file, too, and so are the tables of a qcow2 image (QEMU's
+``docs/interop/qcow2.txt``). Every table is used once in an image without snapshots, so that reading
+them all reads no more than the file: an image that names one twice is refused.
 """
 
 from __future__ import annotations
 
+import shlex
 import struct
 import sys
 from array import array
@@ -13,17 +16,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from vgpumgr.helper.facts import image_header
+from vgpumgr.model.errors import BadImage
+from vgpumgr.model.formats import size_words
 
-class Reader(Protocol):
-    """A file that can be read anywhere."""
+# The largest disk that is taken unless a setting says otherwise.
+MOST_BYTES = 2 << 40
 
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-
-    def read(self, offset: int, length: int) -> bytes:
-        """So many bytes from there; fewer only where the file ends."""
-
+_SECTOR = 512
+_VHD_FOOTER = b"conectix"
+_ISO = (0x8001, b"CD001")
 
 # QEMU's own limits (block/qcow2.h).
 _MOST_L1_BYTES = 32 << 20
@@ -41,8 +43,94 @@ _MOST_REFCOUNT_ORDER = 6
 _LEAST_EXTENDED_BITS = 14
 
 
+class Reader(Protocol):
+    """A file that can be read anywhere."""
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """So many bytes from there; fewer only where the file ends."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Inspected:
+    """``virtual_bytes`` is the disk that a guest sees, ``file_bytes`` the file."""
+
+    format: str
+    virtual_bytes: int
+    file_bytes: int
+
+
+def inspect(
+    reader: Reader, declared: str, *, name: str = "FILE", most_bytes: int = MOST_BYTES
+) -> Inspected:
+    """Look at the whole of an image's structure; BadImage says what is wrong with ``name``.
+
+    Reads at most the file once, and allocates no more than its tables, which have limits.
+    """
+    try:
+        return _inspect(reader, declared, most_bytes)
+    except ValueError as error:
+        problem = str(error)
+        advice = _advice(problem).replace("FILE", shlex.quote(name))
+        raise BadImage(f"{name} cannot be used", why=problem, next=advice) from error
+
+
+def _inspect(reader: Reader, declared: str, most_bytes: int) -> Inspected:
+    header = image_header.inspect(reader.read(0, image_header.HEAD_BYTES), reader.size)
+    found, virtual = str(header["format"]), int(str(header["virtual_bytes"]))
+    if found != declared:
+        what = "no qcow2 image" if declared == "qcow2" else f"a {found} image, not {declared}"
+        raise ValueError(f"the file is {what}: the format is declared, never guessed")
+    if found == "raw":
+        _require_disk(reader)
+    elif header["backing"]:
+        raise ValueError(f"the image needs a backing file: {header['backing']}")
+    elif header["data_file"]:
+        raise ValueError(f"the image keeps its data in another file: {header['data_file']}")
+    elif header["encrypted"]:
+        raise ValueError("the image is encrypted; nobody could start a VM from it")
+    if not virtual:
+        raise ValueError("the image is of a disk without a single byte")
+    if virtual > most_bytes:
+        most = size_words(most_bytes)
+        raise ValueError(f"the image is of a disk of {size_words(virtual)}, {most} are allowed")
+    if found == "qcow2":
+        _check_qcow2(reader, virtual)
+    return Inspected(format=found, virtual_bytes=virtual, file_bytes=reader.size)
+
+
+def _require_disk(reader: Reader) -> None:
+    """What looks raw from its beginning, and is something else."""
+    if reader.read(max(0, reader.size - _SECTOR), len(_VHD_FOOTER)) == _VHD_FOOTER:
+        raise ValueError("the image is vhd; only raw and qcow2 are used")
+    offset, magic = _ISO
+    if reader.read(offset, len(magic)) == magic:
+        raise ValueError("the file is an ISO 9660 image of a CD, no disk")
+    if reader.size % _SECTOR:
+        why = f"its {reader.size} bytes are not a whole number of sectors of {_SECTOR}"
+        raise ValueError(f"the raw image is cut off: {why}")
+
+
+def _advice(problem: str) -> str:
+    """What helps, where a command does."""
+    if "qemu-img" in problem:
+        return ""
+    if "backing file" in problem or "another file" in problem or "snapshots" in problem:
+        return "qemu-img convert -O qcow2 FILE NEW   (one file, by itself)"
+    if "only raw and qcow2" in problem:
+        return "qemu-img convert -O qcow2 FILE NEW"
+    if "never guessed" in problem:
+        return "--format raw or --format qcow2, as the file is"
+    if "are allowed" in problem:
+        return "the setting image_max, like 4TiB"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qcow2Header:
     """What of the header leads to the tables."""
 
     cluster_bits: int
@@ -71,7 +159,7 @@ class Header:
         return self.cluster // self.l2_entry_bytes * self.cluster
 
 
-def check(reader: Reader, virtual_bytes: int) -> None:
+def _check_qcow2(reader: Reader, virtual_bytes: int) -> None:
     """ValueError for an image whose structure is not whole; its header was read before."""
     header = _header(reader)
     _check_features(header)
@@ -84,7 +172,7 @@ def check(reader: Reader, virtual_bytes: int) -> None:
         _check_l2(reader, header, table)
 
 
-def _header(reader: Reader) -> Header:
+def _header(reader: Reader) -> Qcow2Header:
     head = reader.read(0, 112)
     if len(head) < _HEADER.size:
         raise ValueError(f"qcow2: the file ends in the header, after {len(head)} bytes")
@@ -95,7 +183,7 @@ def _header(reader: Reader) -> Header:
     if version == 3:
         features, _, _, order, length = _HEADER_V3.unpack_from(head, _HEADER.size)
         compression = head[104] if length > 104 and len(head) > 104 else _ZLIB
-    return Header(
+    return Qcow2Header(
         cluster_bits=bits,
         l1_entries=l1_entries,
         l1_offset=l1,
@@ -108,7 +196,7 @@ def _header(reader: Reader) -> Header:
     )
 
 
-def _check_features(header: Header) -> None:
+def _check_features(header: Qcow2Header) -> None:
     if header.features & _DIRTY:
         raise ValueError(
             "qcow2: the image was not closed (dirty); repair it with qemu-img check -r all"
@@ -125,7 +213,7 @@ def _check_features(header: Header) -> None:
         raise ValueError(f"qcow2: the image has snapshots inside ({header.snapshots})")
 
 
-def _check_refcounts(reader: Reader, header: Header) -> None:
+def _check_refcounts(reader: Reader, header: Qcow2Header) -> None:
     """A table of tables; what they count is not gone into."""
     length = header.refcount_clusters * header.cluster
     if not 0 < length <= _MOST_REFCOUNT_TABLE_BYTES:
@@ -136,7 +224,7 @@ def _check_refcounts(reader: Reader, header: Header) -> None:
             _require_table(reader, header, entry, header.cluster, "refcount block")
 
 
-def _l2_tables(reader: Reader, header: Header, virtual_bytes: int) -> Iterator[int]:
+def _l2_tables(reader: Reader, header: Qcow2Header, virtual_bytes: int) -> Iterator[int]:
     length = header.l1_entries * _ENTRY_BYTES
     needed = -(-virtual_bytes // header.l2_covers)
     if header.l1_entries < needed or length > _MOST_L1_BYTES:
@@ -149,7 +237,7 @@ def _l2_tables(reader: Reader, header: Header, virtual_bytes: int) -> Iterator[i
             yield table
 
 
-def _check_l2(reader: Reader, header: Header, table: int) -> None:
+def _check_l2(reader: Reader, header: Qcow2Header, table: int) -> None:
     entries = _entries(reader, table, header.cluster)
     step = header.l2_entry_bytes // _ENTRY_BYTES
     # A compressed cluster lies at any byte, and its offset has fewer bits the larger clusters are.
@@ -166,7 +254,9 @@ def _check_l2(reader: Reader, header: Header, table: int) -> None:
             raise _beyond(f"a data cluster at {start:#x}", reader)
 
 
-def _require_table(reader: Reader, header: Header, offset: int, length: int, what: str) -> None:
+def _require_table(
+    reader: Reader, header: Qcow2Header, offset: int, length: int, what: str
+) -> None:
     if not length:
         return
     if not offset or offset % header.cluster:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.placement.bulk_order import place_bulk
 from benchmarks.placement.document import text
 from benchmarks.placement.joint.draw import Order, draw
 from benchmarks.placement.options import count, seeds, typed
@@ -31,7 +32,6 @@ from vgpumgr.app.solver_process import solving
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer, place
-from vgpumgr.placement.placer import place_bulk
 
 LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 WAYS = ("chance", "largest-first", "evenly", "place", "together")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.placement.bulk_order import place_bulk
 from benchmarks.placement.policy import Place
 from benchmarks.placement.request_learner import RequestLearner
 from benchmarks.placement.sequences import Arrivals
@@ -15,7 +16,7 @@ from benchmarks.placement.traces import Shape
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
-from vgpumgr.placement.placer import Placer, place_bulk
+from vgpumgr.placement.placer import Placer
 
 NO_LIMIT = 1e9
 """A quota that is never used up."""

@@ -27,7 +27,7 @@ from benchmarks.placement.repacking.problem import counted, problem
 from benchmarks.placement.repacking.snapshots import Snapshot, shapes, snapshot
 from benchmarks.placement.solver import Solver
 from vgpumgr.model.defrag import DefragMoves, EmptyGpus
-from vgpumgr.placement.defrag import plan_moves
+from vgpumgr.placement.defrag.move_search import plan_moves
 
 SHARES = (0.5, 0.9)
 SIZES = (16, 32, 64)

@@ -6,7 +6,7 @@ import highspy
 import pytest
 
 from tests.e2e.support import host, new_cli, vm
-from vgpumgr.placement.capacity_plan import fleet_program
+from vgpumgr.placement.capacity_plan import plan_maker
 
 pytestmark = pytest.mark.mainline
 
@@ -44,7 +44,7 @@ def test_that_placement_lacks_its_plan_is_said(monkeypatch: pytest.MonkeyPatch) 
         cli.sim_up(host("one", ("T4", 1)))
         wanted = cli.documents(vm("a", "T4-4Q"))
         assert "without a plan" not in cli.ok("plan", "-f", wanted).out
-        monkeypatch.setattr(fleet_program, "MOST_ARCS", 1)
+        monkeypatch.setattr(plan_maker, "MOST_ARCS", 1)
         assert "without a plan" in cli.ok("plan", "-f", wanted).out
 
 

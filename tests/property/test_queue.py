@@ -20,8 +20,10 @@ from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, Terms, VmSpec
 from vgpumgr.placement import Placer
 from vgpumgr.placement.fit.host_fit import commit, find_fit
-from vgpumgr.placement.queue import WaitingQueue, amount_of, turn
-from vgpumgr.placement.queue.preemption import work_lost
+from vgpumgr.placement.queue.queue_turn import turn
+from vgpumgr.placement.queue.tenant_shares import amount_of
+from vgpumgr.placement.queue.vm_starter import work_lost
+from vgpumgr.placement.queue.waiting_queue import WaitingQueue
 from vgpumgr.placement.resources.host_state import FleetState
 
 DEPTH = PlacementPolicy.DEPTH_FIRST

@@ -154,18 +154,6 @@ def _order(hosts: int, seed: int | None) -> list[int]:
 # the order as given, than the largest first, and than an order by chance.
 
 
-def place_bulk(
-    placer: Placer, requests: Sequence[VmSpec], *, explain: bool = True
-) -> tuple[Decision, ...]:
-    """Decide and commit requests of one order, spread evenly; decisions as ``requests`` go."""
-    decisions: dict[int, Decision] = {}
-    for index in evenly(requests):
-        decision = decisions[index] = placer.decide(requests[index], explain=explain)
-        if isinstance(decision, Placed):
-            placer.commit(decision)
-    return tuple(decisions[index] for index in range(len(requests)))
-
-
 def evenly(requests: Sequence[VmSpec]) -> list[int]:
     """Positions of the requests in an order that spreads each type evenly from end to end.
 
@@ -206,7 +194,7 @@ def place(
     """Decide every request; decisions come in the order of ``requests``.
 
     Requests are placed in the order given, with ``least-fragmentation`` each type spread evenly
-    over it (``place_bulk``). When some do not fit, all are tried once more with the largest first
+    over it (``evenly``). When some do not fit, all are tried once more with the largest first
     (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
     own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
     they find one, and all requests go beside them. ``mix`` and ``plan`` matter to

@@ -13,7 +13,7 @@ from vgpumgr.model.defrag import DefragMoves, FreeRoom, MoveMode, MoveRoute, Res
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Placer
-from vgpumgr.placement.defrag import plan_moves
+from vgpumgr.placement.defrag.move_search import plan_moves
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueRules, WaitingVm
 from vgpumgr.model.vm import PlacementPolicy, Terms
 from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.queue import WaitingQueue
+from vgpumgr.placement.queue.waiting_queue import WaitingQueue
 from vgpumgr.placement.request_mix import Mix
 
 

@@ -13,7 +13,7 @@ from benchmarks.placement.repacking.problem import counted, problem
 from benchmarks.placement.repacking.snapshots import Snapshot, shapes, snapshot
 from benchmarks.placement.solver import Solver
 from vgpumgr.model.defrag import DefragMoves, EmptyGpus
-from vgpumgr.placement.defrag import plan_moves
+from vgpumgr.placement.defrag.move_search import plan_moves
 
 
 def planned(snap: Snapshot, empty: int) -> DefragMoves:

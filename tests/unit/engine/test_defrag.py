@@ -26,7 +26,7 @@ from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.supply import Fleet, HostSupply
 from vgpumgr.model.vm import Affinity, PlacementPolicy
-from vgpumgr.placement.defrag import without
+from vgpumgr.placement.defrag.fleet_without import without
 
 BREADTH = PlacementPolicy.BREADTH_FIRST
 CREATE = "/sys/class/mdev_bus/mtty/mdev_supported_types/mtty-2/create"

@@ -17,7 +17,7 @@ from vgpumgr.engine.operations.engine_context import HISTORY_S, Expected, asked
 from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
-from vgpumgr.placement.capacity_plan import fleet_program
+from vgpumgr.placement.capacity_plan import plan_maker
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
 
 
@@ -113,7 +113,7 @@ def test_that_a_plan_is_missing_is_said(world: World, monkeypatch: pytest.Monkey
     mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     world.engine = replace(world.engine, expected=mix, policy=PlacementPolicy.LEAST_FRAGMENTATION)
     assert world.engine.plan([vm("web", "T4-2Q")]).notes == ()
-    monkeypatch.setattr(fleet_program, "MOST_ARCS", 1)
+    monkeypatch.setattr(plan_maker, "MOST_ARCS", 1)
     mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     world.engine = replace(world.engine, expected=mix)
     [said] = world.engine.plan([vm("web", "T4-2Q")]).notes

@@ -17,7 +17,8 @@ from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.defrag import one_by_one, plan_moves, without
+from vgpumgr.placement.defrag.fleet_without import one_by_one, without
+from vgpumgr.placement.defrag.move_search import plan_moves
 
 
 def refusal(context: EngineContext, view: LedgerView, move: VmMove) -> str:

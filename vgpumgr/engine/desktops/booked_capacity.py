@@ -20,7 +20,7 @@ from vgpumgr.model.queue import QueueState
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer
-from vgpumgr.placement.defrag import one_by_one
+from vgpumgr.placement.defrag.fleet_without import one_by_one
 from vgpumgr.placement.headroom import startable
 
 

@@ -34,7 +34,7 @@ from vgpumgr.model.quota import Amount, held_by_tenants
 from vgpumgr.model.vm import PlacementPolicy, VmRecord, VmSpec, VmState
 from vgpumgr.placement import Placer
 from vgpumgr.placement.headroom import startable
-from vgpumgr.placement.queue import amount_of
+from vgpumgr.placement.queue.tenant_shares import amount_of
 
 
 def floating_desktops(ledger: Ledger) -> dict[str, str]:

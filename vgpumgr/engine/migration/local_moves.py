@@ -39,7 +39,7 @@ from vgpumgr.model.operation import RESEAT, Reservation
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
-from vgpumgr.placement.defrag import reseat as same_place
+from vgpumgr.placement.defrag.movable_fleet import reseat as same_place
 
 # A move within a host is always cold: libvirt migrates between hosts alone. Disks, UUID and MACs
 # stay. The new devices are made beside the old ones, which go when the VM has the new ones for

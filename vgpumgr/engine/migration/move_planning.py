@@ -20,7 +20,7 @@ from vgpumgr.model.placement import Decision, NotPlaced, Placed, nearest_first
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import Allocation, DiskMode, GpuRequest, PlacementPolicy, VmRecord, VmSpec
 from vgpumgr.placement import place
-from vgpumgr.placement.defrag import reseat
+from vgpumgr.placement.defrag.movable_fleet import reseat
 
 
 def make_plan(

@@ -17,7 +17,7 @@ from vgpumgr.model.queue import QueueEntry, QueueState
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
 from vgpumgr.model.vm import PlacementPolicy, Terms, VmSpec
 from vgpumgr.placement import Placer
-from vgpumgr.placement.queue import cycle
+from vgpumgr.placement.queue.waiting_order import cycle
 
 NEVER = "never"
 _SAID = "no host of the fleet could hold it, even when empty"

@@ -24,7 +24,7 @@ from vgpumgr.model.quota import (
     quota_command,
     quota_exceeded,
 )
-from vgpumgr.placement.queue import amount_of
+from vgpumgr.placement.queue.tenant_shares import amount_of
 
 QUOTA = "quota"
 

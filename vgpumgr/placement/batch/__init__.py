@@ -4,8 +4,3 @@
 them (extra ``solver``, in a process of the caller's choice), ``neighbourhood_search.py`` turns the
 answer into places by the exact fit.
 """
-
-from vgpumgr.placement.batch.batch_problem import BatchAnswer, BatchProblem, Solve, Solver
-from vgpumgr.placement.batch.neighbourhood_search import improved
-
-__all__ = ["BatchAnswer", "BatchProblem", "Solve", "Solver", "improved"]

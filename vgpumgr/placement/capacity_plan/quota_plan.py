@@ -142,11 +142,6 @@ class QuotaTally:
         """[classes + 1] the cost of one more by class; index it with ``host_class``."""
         return self._cost[:, group]
 
-    def by_group(self, host: int, groups: Ints) -> Floats:
-        """The cost on one host, for types of these groups."""
-        row: Floats = self._cost[self.host_class[host]][groups]
-        return row
-
     def count(self, group: int, host: int, change: int = 1) -> bool:
         """Note what was placed (1) or given back (-1); True where that changes any cost."""
         at = self.host_class[host], group

@@ -15,8 +15,8 @@ from vgpumgr.model.placement import Placed
 from vgpumgr.model.supply import Fleet, HostSupply
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer
-from vgpumgr.placement.defrag import one_by_one, without
 from vgpumgr.placement.defrag.clearings import Clearing
+from vgpumgr.placement.defrag.fleet_without import one_by_one, without
 from vgpumgr.placement.defrag.movable_fleet import MovableFleet
 from vgpumgr.placement.defrag.move_search import fewest, lightest
 from vgpumgr.placement.defrag.relocation import in_order

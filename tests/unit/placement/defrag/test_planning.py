@@ -25,7 +25,7 @@ from vgpumgr.model.placement import Placed
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer
-from vgpumgr.placement.defrag import plan_moves
+from vgpumgr.placement.defrag.move_search import plan_moves
 
 SHAPES = shapes()
 

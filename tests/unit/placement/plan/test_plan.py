@@ -11,10 +11,9 @@ from tests.property.boards import MIG, UNITS
 from tests.unit.placement.test_place import gpu, host, vm
 from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply
 from vgpumgr.model.vm import Affinity, GpuRequest, PlacementPolicy, VmSpec
-from vgpumgr.placement.capacity_plan import fleet_program, plan_maker
-from vgpumgr.placement.capacity_plan.fleet_program import FleetProgram
+from vgpumgr.placement.capacity_plan import plan_maker
 from vgpumgr.placement.capacity_plan.host_pools import MOST_CLASSES, classes_of
-from vgpumgr.placement.capacity_plan.plan_maker import make_plan
+from vgpumgr.placement.capacity_plan.plan_maker import FleetProgram, make_plan
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan, group_key, groups_of
 from vgpumgr.placement.capacity_plan.state_transitions import StateWorth
 from vgpumgr.placement.resources.demand import demand_of
@@ -193,7 +192,7 @@ def test_a_program_that_costs_too_much_is_no_plan(
 ) -> None:
     history = [vm("T4-4Q"), vm("T4-2Q")] * 100
     assert make_plan(FLEET, history, effort=0) is NoPlan.UNSOLVED
-    monkeypatch.setattr(fleet_program, "MOST_ARCS", 3)
+    monkeypatch.setattr(plan_maker, "MOST_ARCS", 3)
     assert make_plan(FLEET, history) is NoPlan.TOO_LARGE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpumgr.placement.queue import cycle
+from vgpumgr.placement.queue.waiting_order import cycle
 
 
 @pytest.mark.parametrize(

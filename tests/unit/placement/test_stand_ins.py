@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.placement.test_place import WHOLE, gpu, host, offer
 from vgpumgr.model.supply import Fleet, GpuSupply
 from vgpumgr.model.vm import GpuRequest
-from vgpumgr.placement.profile_stand_ins import nearest, others
+from vgpumgr.placement.whatif_suggestions import nearest, others
 
 
 def board(model: str, gib: int) -> GpuSupply:

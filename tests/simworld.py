@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.ledgers import new_ledger
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec

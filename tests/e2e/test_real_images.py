@@ -13,9 +13,9 @@ from tests import nshosts
 from tests.unit.images.files import qcow2
 from vgpumgr import domainxml
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.steps import Around, DeleteImage, ImportImage
 from vgpumgr.engine.steps.image_file import Digest, opened
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import VolumePlan

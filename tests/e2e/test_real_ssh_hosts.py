@@ -15,9 +15,9 @@ import pytest
 
 from tests import nshosts
 from tests.property.test_engine_kill_points import Killed, Mortal
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.errors import Conflict, NotFound, NotPermitted

@@ -13,7 +13,8 @@ from pathlib import Path
 from tests.faults.mortal import READS
 from tests.faults.points import AFTER, BEFORE, EFFECT, Point
 from vgpumgr.engine import steps
-from vgpumgr.engine.operations.operation_verbs import VERBS, OnRefusal
+from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
+from vgpumgr.engine.steps import step
 from vgpumgr.layout import partition_changes
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import StepState, TaskState
@@ -34,7 +35,7 @@ Transition = tuple[str, tuple[str, ...]]
 def kinds() -> frozenset[str]:
     """Every kind of step; a layout's change counts once for each part that it can change."""
     parts = {f"{_CHANGE}:{part}" for part in partition_changes._KINDS}
-    return frozenset(steps._KINDS.keys() - {_CHANGE} | parts)
+    return frozenset(step._KINDS.keys() - {_CHANGE} | parts)
 
 
 def uncovered(passed: Iterable[Point]) -> list[str]:

@@ -15,9 +15,9 @@ from tests.faults.strangers import put_strangers
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
 from vgpumgr.app.fence_programs import Fences, ProgramResult
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.host import Fence, HostRecord

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import FakeClock
-from vgpumgr.engine.workers.patience import Everyone, OneOfMany
 from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.thread_workers import Everyone, OneOfMany
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.ports import WAIT_LIMITS
 

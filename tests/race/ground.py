@@ -12,7 +12,7 @@ from sqlalchemy import select
 from tests.fakes import FakeClock, FakeHost, FakeHosts
 from tests.world import vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.planning.quota_check import no_placement
+from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import make_plan
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.workers.serial_workers import SerialLanes

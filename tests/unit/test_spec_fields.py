@@ -23,8 +23,8 @@ from tests.fakes import FakeHost
 from tests.unit.spec.test_key_pages import LEAST, models
 from vgpumgr import domainxml
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
-from vgpumgr.engine.ledger_recovery import rebuilt_vms
-from vgpumgr.engine.planning.spec_changes import changed_fields
+from vgpumgr.engine.ledger_recovery import rebuilt_records
+from vgpumgr.engine.planning.vm_plan import changed_fields
 from vgpumgr.engine.pools import pool_apply
 from vgpumgr.engine.reservation import domain_plan
 from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, Site, attached
@@ -259,16 +259,16 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
     domain = replace(domainxml.parse(xml), autostart=site.autostarts(spec))
     if old is not None:
         before = replace(record, spec=old, generation=1)
-        return rebuilt_vms.changed_vm(before, domain, xml, "h1").spec
+        return rebuilt_records.changed_vm(before, domain, xml, "h1").spec
     disks = tuple(
-        rebuilt_vms.MadeDisk(read, each.pool, each.name, _volume(spec, number))
+        rebuilt_records.MadeDisk(read, each.pool, each.name, _volume(spec, number))
         for number, (each, read) in enumerate(
             zip(attached(record), domainxml.disks(xml), strict=True)
         )
     )
-    found = rebuilt_vms.new_vm(domain, rebuilt_vms.RebuiltDomain(xml, disks), "h1", 0.0)
+    found = rebuilt_records.new_vm(domain, rebuilt_records.RebuiltDomain(xml, disks), "h1", 0.0)
     held = [_allocation(each.profile) for each in spec.gpus for _ in range(each.count)]
-    return rebuilt_vms.with_gpus(found, held).spec
+    return rebuilt_records.with_gpus(found, held).spec
 
 
 def _volume(spec: VmSpec, number: int) -> VolumeFacts:
@@ -488,7 +488,7 @@ FORGOTTEN: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[[], No
         check_domains,
     ),
     "rebuilt": (
-        _patch("engine.ledger_recovery.rebuilt_vms._SHOWN", _without(rebuilt_vms._SHOWN)),
+        _patch("engine.ledger_recovery.rebuilt_records._SHOWN", _without(rebuilt_records._SHOWN)),
         check_changed_domains,
     ),
     "docs": (

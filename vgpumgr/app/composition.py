@@ -165,9 +165,8 @@ class App:
     @cached_property
     def engine(self) -> Engine:
         """The engine over the writable ledger and all hosts."""
-        from vgpumgr.engine.clock import SystemClock
         from vgpumgr.engine.engine import Engine
-        from vgpumgr.engine.workers.thread_workers import ThreadLanes
+        from vgpumgr.engine.workers.thread_workers import SystemClock, ThreadLanes
         from vgpumgr.model.refusal import Tolerance
 
         return Engine(
@@ -219,7 +218,7 @@ class App:
     def fences(self) -> Fences:
         """What proves that hosts are off."""
         from vgpumgr.app.fence_programs import Fences
-        from vgpumgr.engine.clock import SystemClock
+        from vgpumgr.engine.workers.thread_workers import SystemClock
 
         return Fences(SystemClock())
 

@@ -10,10 +10,10 @@ from vgpumgr import catalog, checks
 from vgpumgr.app.composition import App, is_simulated
 from vgpumgr.app.ledger_admin import exposed
 from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.hosts.host_membership import is_worked_on, not_finished
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import read_view
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.examination import CheckOutcome, Examination, Finding, HostSetup

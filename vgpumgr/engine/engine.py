@@ -30,7 +30,7 @@ from vgpumgr.engine.planning.disk_images import check_images
 from vgpumgr.engine.pools import bookings, desktop_assignment, pool_apply, pool_cycle, pool_requests
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
 from vgpumgr.engine.reservation.shelf_reservations import Stop
-from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_power, vm_shelf
+from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_power
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.operation import TaskRecord
@@ -123,7 +123,7 @@ class Engine(EngineContext):
     def shelve(self, names: Sequence[str], stop: Stop) -> Outcome:
         """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
         pool_requests.refuse_desktops(self, names)
-        return vm_shelf.shelve(self, names, stop)
+        return vm_power.shelve(self, names, stop)
 
     def move_plan(
         self,

@@ -17,6 +17,10 @@ class DomainState(StrEnum):
     OTHER = "other"
 
 
+# The states of a domain that runs no guest.
+OFF = frozenset({DomainState.SHUTOFF, DomainState.CRASHED})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
     """What a domain's ``<metadata>`` says of us, in the namespace ``https://vgpumgr.dev/v1``."""

@@ -14,10 +14,10 @@ from tests.simworld import host, vm
 from vgpumgr.app.composition import App
 from vgpumgr.app.console_proxy import LoopbackProxies
 from vgpumgr.app.console_tickets import PasswordHalf
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.consoles.connection_broker import Desk
 from vgpumgr.engine.consoles.console_request import ConsoleRequest, connect
 from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import ConsoleProxy, Stream
 from vgpumgr.sim import joined_helper

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.steps import KeepDomain
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.operation import Differs, InState
 
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from vgpumgr.engine.workers.patience import Everyone, OneOfMany
 from vgpumgr.engine.workers.serial_workers import SerialLanes
-from vgpumgr.engine.workers.thread_workers import ThreadLanes
+from vgpumgr.engine.workers.thread_workers import Everyone, OneOfMany, ThreadLanes
 from vgpumgr.model.errors import Conflict, DatabaseFault, DeadlineExceeded, HostRefused
 from vgpumgr.model.ports import HostExecutor, WaitLimits
 

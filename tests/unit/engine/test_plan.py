@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.planning.quota_check import no_placement
+from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (

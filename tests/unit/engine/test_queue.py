@@ -14,7 +14,7 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.planning.queue_admission import ask, require_known, settled
+from vgpumgr.engine.planning.vm_admission import ask, require_known, settled
 from vgpumgr.engine.queue.queue_decision import ended, placed_as
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NotFound, UsageError

@@ -14,12 +14,12 @@ import pytest
 from tests.fakes import FakeClock, FakeHost, t4, t4_parent
 from tests.serving import Killed, kill_at
 from tests.world import World, vm
-from vgpumgr.engine.clock import SystemClock
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import Event, EventKind
 from vgpumgr.engine.controller.cycle_schedule import Status
 from vgpumgr.engine.controller.cycle_threads import Lane, ThreadTurns
 from vgpumgr.engine.controller.look_backoff import Pace, Patience, backed_off
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.errors import HostRefused
 
 

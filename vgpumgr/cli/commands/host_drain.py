@@ -18,8 +18,7 @@ from vgpumgr.model.errors import Interrupted, PartlyDone
 from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.hosts.drain_targets import Choice
-    from vgpumgr.engine.hosts.host_drain import Drained
+    from vgpumgr.engine.hosts.host_drain import Choice, Drained
 
 
 @click.command()

@@ -19,9 +19,8 @@ from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.refusal import Refusal, of_place
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.hosts.drain_targets import Choice
     from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan, Stays
-    from vgpumgr.engine.hosts.host_drain import Drained
+    from vgpumgr.engine.hosts.host_drain import Choice, Drained
     from vgpumgr.engine.operations.operation_outcome import Outcome
 
 

@@ -14,9 +14,8 @@ from vgpumgr.engine.inventory.host_supply import unread
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts.layout_goals import export
 from vgpumgr.engine.reservation.domain_plan import spec_of
-from vgpumgr.engine.steps import OFF
 from vgpumgr.model import formats
-from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.domain import OFF, DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import GpuLayout, LayoutSpec

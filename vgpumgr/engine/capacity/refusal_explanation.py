@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpumgr.engine.desktops.booked_capacity import BOOKED
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.planning.quota_check import QUOTA, allowing
+from vgpumgr.engine.planning.vm_admission import QUOTA, allowing
 from vgpumgr.engine.whatif.alternatives import FleetChanges
 from vgpumgr.model.apply_plan import Action, Plan, QueuedVm
 from vgpumgr.model.errors import NotFound

@@ -10,12 +10,11 @@ from vgpumgr.engine.hosts.host_marks import mark
 from vgpumgr.engine.inventory import host_supply, rollback_detection
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_host_view
 from vgpumgr.engine.layouts import layout_plan
-from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.reservation.lost_partitions import require_partitioned, require_whole
-from vgpumgr.engine.steps import OFF
+from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
 from vgpumgr.engine.vms import vm_power
-from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.domain import OFF, DomainFacts, DomainState
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.formats import spanned
@@ -134,7 +133,7 @@ def restore_layouts(turn: Turn) -> bool:
     if not any(change.changes or change.keep for change in wanted.gpus):
         return False
     gpus = {change.gpu for change in wanted.gpus}
-    unfinished.close_layouts(turn.context.ledger, gpus, turn.context.clock.now())
+    operation_lifecycle.close_layouts(turn.context.ledger, gpus, turn.context.clock.now())
     only = _narrowed(view, gpus)
     start = layout_plan.reservation(wanted, only, None, turn.context.opening())
     _tell(turn, operation_lifecycle.begin(turn.context, start))
@@ -174,7 +173,7 @@ def _stopped(turn: Turn, view: LedgerView) -> Iterator[VmRecord]:
     """VMs of the host that should run, do not, and that no operation is about."""
     facts = next(host.facts for host in view.hosts if host.name == turn.host)
     running = {each.name for each in facts.domains if each.state not in OFF} if facts else set()
-    busy = unfinished.worked_on(turn.context.ledger)
+    busy = operation_lifecycle.worked_on(turn.context.ledger)
     for vm in view.vms:
         meant = vm.host == turn.host and vm.running and vm.state is VmState.ACTIVE
         if meant and vm.name not in running and vm.id not in busy:

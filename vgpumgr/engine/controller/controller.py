@@ -15,8 +15,7 @@ from vgpumgr.engine.controller.cycle_threads import Ended, Lane, SerialTurns, Tu
 from vgpumgr.engine.controller.fleet_tasks import NEVER, BesideTurns, GaugeWatch, MoveTurn
 from vgpumgr.engine.controller.host_cycle import TurnEnd
 from vgpumgr.engine.controller.look_backoff import Pace, Patience
-from vgpumgr.engine.controller.operation_recovery import Closing
-from vgpumgr.engine.controller.orphaned_operations import LeftBehind
+from vgpumgr.engine.controller.operation_recovery import Closing, LeftBehind
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import status
 from vgpumgr.engine.workers.serial_workers import SerialLanes

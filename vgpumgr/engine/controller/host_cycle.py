@@ -16,8 +16,8 @@ from vgpumgr.engine.hosts import host_drain, host_evacuation
 from vgpumgr.engine.hosts.evacuation_plan import on_host
 from vgpumgr.engine.inventory.ledger_view import read_host_view
 from vgpumgr.engine.inventory.observation import Observation
+from vgpumgr.engine.operations.operation_lifecycle import unfinished
 from vgpumgr.engine.operations.task_run import CUT
-from vgpumgr.engine.operations.unfinished import unfinished
 from vgpumgr.engine.pools import session_activity
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.drift import DriftReport

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind, task_event
-from vgpumgr.engine.controller.cycle_context import Turn
+from vgpumgr.engine.controller.cycle_context import Close, OperationClaims, Shared, Turn
 from vgpumgr.engine.controller.look_backoff import Patience
 from vgpumgr.engine.operations import execution
-from vgpumgr.engine.operations import unfinished as operations_unfinished
+from vgpumgr.engine.operations import operation_lifecycle as operations_unfinished
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.operations.operation_lifecycle import unfinished
 from vgpumgr.engine.operations.operation_outcome import VmOutcome, operation_state
 from vgpumgr.engine.operations.operation_status import NEEDS_OPERATOR, is_left, ways_on
 from vgpumgr.engine.operations.refusals import standing
 from vgpumgr.engine.operations.task_run import CUT
-from vgpumgr.engine.operations.unfinished import unfinished
 from vgpumgr.model.errors import Interrupted, NotFound, OutcomeUnknown
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger
@@ -203,3 +204,77 @@ def _reasons(turn: Turn, operation: str, outcomes: Iterable[VmOutcome]) -> Itera
         cut = isinstance(each.error, (*CUT, Interrupted))
         if tries >= UNTOLD if unknown else not cut:
             yield f"{each.verb} of {each.vm} on {each.host}: {each.error}"
+
+
+def close_orphans(
+    ledger: Ledger,
+    claims: OperationClaims,
+    tasks: Sequence[TaskRecord],
+    enrolled: Collection[str],
+    close: Close,
+) -> None:
+    """End an operation's tasks whose host is no longer enrolled: nothing of ours is left there.
+
+    A host is taken out only when nothing is allocated on it.
+    """
+    gone = [task for task in unfinished(tasks) if task.host not in enrolled]
+    if not gone:
+        return
+    with claims.hold(gone[0].operation, close) as reasons:
+        if reasons is None:
+            return
+        why = {task.id: f"host {task.host} is no longer enrolled" for task in gone}
+        ledger.record(
+            *(
+                TaskMoved(task=each, state=TaskState.FAILED, error=text)
+                for each, text in why.items()
+            )
+        )
+
+
+class LeftBehind:
+    """Looks for them once a round; a host is hurried once per interval."""
+
+    def __init__(
+        self, context: EngineContext, shared: Shared, interval_s: float, close: Close
+    ) -> None:
+        self._context = context
+        self._shared = shared
+        self._interval_s = interval_s
+        self._close = close
+        self._hurried: dict[str, float] = {}
+
+    def begun(self, host: str) -> None:
+        """Its turn began: it may be hurried again."""
+        self._hurried.pop(host, None)
+
+    def make_due(self, open_: Sequence[OperationRecord], can_begin: Callable[[str], bool]) -> None:
+        """Hosts of operations that nobody works on are due now, where ``can_begin`` says so."""
+        ledger, now = self._context.ledger, self._context.clock.monotonic()
+        for operation in open_:
+            if operation.id in self._shared.claims or ledger.is_worked_on(operation.id):
+                continue
+            if is_left(operation, self._context.clock.now()):
+                continue
+            for host in {task.host for task in unfinished(ledger.tasks(operation.id))}:
+                ready = self._shared.patience.ready(operation.id, host)
+                if ready and can_begin(host) and self._not_lately(host, now):
+                    self._hurried[host] = now
+                    self._due_now(host, operation)
+
+    def close_orphans(self, open_: Sequence[OperationRecord], enrolled: Sequence[str]) -> None:
+        """End what is about hosts that are not among the enrolled ones."""
+        ledger = self._context.ledger
+        for operation in open_:
+            tasks = ledger.tasks(operation.id)
+            close_orphans(ledger, self._shared.claims, tasks, enrolled, self._close)
+
+    def _not_lately(self, host: str, now: float) -> bool:
+        return self._hurried.get(host, float("-inf")) + self._interval_s <= now
+
+    def _due_now(self, host: str, operation: OperationRecord) -> None:
+        ledger = self._context.ledger
+        try:
+            ledger.host_due(host, self._context.clock.now())
+        except NotFound:
+            self.close_orphans([operation], [each.name for each in ledger.hosts()])

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from vgpumgr.engine.desktops.user_sessions import AtWork
-from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
 from vgpumgr.engine.migration.move_checks import gpu_checks, live_checks
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.migration.move_looks import Looks
 from vgpumgr.engine.migration.move_plan import Check
 from vgpumgr.engine.migration.move_planning import wanted
-from vgpumgr.engine.planning.vm_plan import reached
 from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import Framework

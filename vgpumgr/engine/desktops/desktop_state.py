@@ -10,9 +10,8 @@ from functools import cached_property
 
 from vgpumgr.engine.desktops.pool_size import served_by
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
 from vgpumgr.engine.planning.disk_images import resolved
-from vgpumgr.engine.planning.vm_plan import reached
 from vgpumgr.model.desktop import (
     Booking,
     Desktop,

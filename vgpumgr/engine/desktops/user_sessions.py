@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.planning.vm_plan import Reached, reached
+from vgpumgr.engine.inventory.ledger_view import LedgerView, Reached, reached
 from vgpumgr.model.desktop import DesktopRecord, PoolRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.vm import VmRecord, VmState

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from vgpumgr import domainxml
 from vgpumgr.domainxml import DomainParts
 from vgpumgr.engine.drift.host_comparison import Side, defined_anew
-from vgpumgr.engine.steps import OFF
-from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
+from vgpumgr.model.domain import OFF, DomainFacts, DomainState, Ownership
 from vgpumgr.model.drift import Drift, DriftKind
 from vgpumgr.model.errors import Conflict, NotFound
 from vgpumgr.model.vm import VmRecord, VmState

@@ -14,8 +14,7 @@ from vgpumgr.engine.drift.host_drift import conflicting
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.observation import Observation
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.steps import OFF
-from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.drift import Drift, DriftReport, UnreadHost
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, VgpumgrError
 from vgpumgr.model.host import HostFacts, HostRecord

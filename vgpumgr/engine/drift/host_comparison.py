@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from vgpumgr.domainxml import DomainParts
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.unfinished import unfinished
-from vgpumgr.engine.reservation.sites import Sites
+from vgpumgr.engine.operations.operation_lifecycle import unfinished
+from vgpumgr.engine.reservation.vm_creation import Sites
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.drift import UnreadHost
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord

@@ -10,9 +10,8 @@ from vgpumgr.engine.heal.remedy import Case, Known, Past, Remedy, Way, Whose, ne
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_plan
-from vgpumgr.engine.reservation.sites import Sites
+from vgpumgr.engine.reservation.vm_creation import Sites
 from vgpumgr.engine.steps import (
-    OFF,
     ConfirmGone,
     DeactivatePartition,
     ForgetDomain,
@@ -20,6 +19,7 @@ from vgpumgr.engine.steps import (
     Step,
 )
 from vgpumgr.model import formats
+from vgpumgr.model.domain import OFF
 from vgpumgr.model.drift import DriftKind, DriftReport
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.gpu import GpuState

@@ -10,9 +10,9 @@ from vgpumgr.engine.drift.host_comparison import DomainReads
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.reservation.sites import Sites
-from vgpumgr.engine.steps import OFF, Step
-from vgpumgr.model.domain import DomainFacts
+from vgpumgr.engine.reservation.vm_creation import Sites
+from vgpumgr.engine.steps import Step
+from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.drift import Drift, DriftKind, UnreadHost
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostRecord

@@ -11,9 +11,9 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_run
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.operation_records import Opening
 from vgpumgr.engine.steps import (
     ActivatePartition,
     AdoptDevice,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from vgpumgr.engine.heal.remedy import Case, Remedy, Way, needs_you
 from vgpumgr.engine.reservation.domain_plan import ownership
-from vgpumgr.engine.reservation.lost_partitions import require_partitioned
-from vgpumgr.engine.reservation.vm_steps import device_steps
+from vgpumgr.engine.reservation.vm_creation import device_steps
+from vgpumgr.engine.reservation.vm_reservations import require_partitioned
 from vgpumgr.engine.steps import (
-    OFF,
     AdoptDevice,
     DefineDomain,
     KeepDomain,
@@ -18,7 +17,7 @@ from vgpumgr.engine.steps import (
     Step,
     StopDomain,
 )
-from vgpumgr.model.domain import DomainState
+from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import Framework

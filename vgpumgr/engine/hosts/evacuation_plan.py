@@ -12,7 +12,7 @@ from vgpumgr.engine.desktops.user_sessions import AtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.operations.engine_context import EngineContext, Place
-from vgpumgr.engine.planning.quota_check import no_placement
+from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import decide
 from vgpumgr.engine.reservation.vm_volumes import attached, autostarts
 from vgpumgr.model.errors import VgpumgrError

@@ -15,17 +15,15 @@ from vgpumgr.engine.hosts.host_marks import DRAINED, mark
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.operation_records import Opening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.sites import Sites
-from vgpumgr.engine.reservation.vm_creation import allocate
-from vgpumgr.engine.reservation.vm_steps import device_steps, release_steps
+from vgpumgr.engine.reservation.vm_creation import Sites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import Site
-from vgpumgr.engine.steps import OFF, DefineDomain, LeaveDomain, StartEvacuated, Step
+from vgpumgr.engine.steps import DefineDomain, LeaveDomain, StartEvacuated, Step
 from vgpumgr.engine.steps.evacuation_steps import runs_there
-from vgpumgr.model.domain import DomainFacts
+from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
 from vgpumgr.model.host import HostFacts, HostRecord, Proof
 from vgpumgr.model.ledger import Ledger

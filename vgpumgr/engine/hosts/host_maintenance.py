@@ -11,7 +11,7 @@ from vgpumgr.engine.hosts.host_evacuation import tidy
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
 from vgpumgr.engine.migration.users_at_work import users_on
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.steps import OFF
+from vgpumgr.model.domain import OFF
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport
 from vgpumgr.model.errors import Conflict, PartlyDone
 from vgpumgr.model.vm import VmState

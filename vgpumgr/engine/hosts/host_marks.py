@@ -10,9 +10,9 @@ from typing import Any
 
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.operation_records import Opening
 from vgpumgr.engine.reservation.vm_volumes import autostarts
 from vgpumgr.engine.steps import SetAutostart
 from vgpumgr.model.host import Fence, HostRecord

@@ -10,10 +10,10 @@ from vgpumgr.engine import steps
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.operations.operation_lifecycle import running, unfinished
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.operation_records import Opening
 from vgpumgr.engine.operations.operation_status import ways_on
-from vgpumgr.engine.operations.unfinished import running, unfinished
 from vgpumgr.engine.steps import (
     ForgetLayout,
     InstallHelper,

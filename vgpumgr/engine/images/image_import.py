@@ -16,7 +16,7 @@ from vgpumgr.engine.images.image_copies import (
     targets,
     users,
 )
-from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
@@ -162,7 +162,7 @@ def _finish(context: EngineContext, image: ImageRecord) -> bool:
     """Go on with what was cut of this image; was there any?"""
     finished = False
     label = {f"image {image.reference}"}
-    for operation, waits in unfinished.left_behind(context.ledger, label, OF_IMAGES):
+    for operation, waits in operation_lifecycle.left_behind(context.ledger, label, OF_IMAGES):
         if waits:
             operation_lifecycle.resume(context, operation.id)
             finished = True

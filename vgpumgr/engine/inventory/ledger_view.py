@@ -1,4 +1,4 @@
-"""One reading of the ledger: everything that planning needs."""
+"""One reading of the ledger: everything that planning needs, and the domains of each host."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, overload
 
+from vgpumgr.model.domain import OFF
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ledger import Ledger
@@ -116,3 +117,36 @@ def _marked(host: HostRecord) -> frozenset[str]:
 def _cut(ledger: Ledger, layouts: Sequence[LayoutRecord]) -> tuple[TaskRecord, ...]:
     operations = dict.fromkeys(each.operation for each in layouts if not each.settled)
     return tuple(task for operation in operations for task in ledger.tasks(operation))
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Which domains run, and which are defined at all, per host that answered the probe.
+
+    On ``resting`` hosts, which are in maintenance, nobody acts.
+    """
+
+    running: frozenset[tuple[str, str]]
+    defined: frozenset[tuple[str, str]]
+    hosts: frozenset[str]
+    resting: frozenset[str] = frozenset()
+
+
+def reached(view: LedgerView) -> Reached:
+    """Read the domains out of the last observation, of the hosts whose libvirt answered."""
+    answered = {
+        host.name: host.facts.domains
+        for host in view.hosts
+        if host.facts and not host.last_error and not _lacks_domains(host.facts)
+    }
+    domains = [(host, domain) for host, found in answered.items() for domain in found]
+    return Reached(
+        running=frozenset((host, d.name) for host, d in domains if d.state not in OFF),
+        defined=frozenset((host, d.name) for host, d in domains),
+        hosts=frozenset(answered),
+        resting=frozenset(host.name for host in view.hosts if host.maintenance),
+    )
+
+
+def _lacks_domains(facts: HostFacts) -> bool:
+    return any(unknown.part in {"libvirt", "domains"} for unknown in facts.unknown)

@@ -9,7 +9,7 @@ from functools import partial
 
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.inventory.rollback_detection import notice, set_aside
-from vgpumgr.engine.workers.patience import Everyone, OneOfMany, given_up
+from vgpumgr.engine.workers.thread_workers import Everyone, OneOfMany, given_up
 from vgpumgr.model.errors import HostUnreachable, VgpumgrError
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord

@@ -11,7 +11,7 @@ from vgpumgr.engine import steps
 from vgpumgr.engine.inventory import host_supply
 from vgpumgr.engine.inventory.gpu_usage import HostContext
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.reservation.vm_steps import made_for_vms
+from vgpumgr.engine.reservation.vm_creation import made_for_vms
 from vgpumgr.engine.steps import KeepLayout
 from vgpumgr.model import formats
 from vgpumgr.model.errors import NotFound

@@ -12,8 +12,8 @@ from vgpumgr.engine.inventory.host_supply import contexts
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_goals
 from vgpumgr.engine.layouts.layout_goals import goals_of, meant, missing, unread_hosts, whole_goal
-from vgpumgr.engine.operations.new_operation import Opening
-from vgpumgr.engine.reservation.vm_steps import made_for_vms
+from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.reservation.vm_creation import made_for_vms
 from vgpumgr.engine.steps import ChangePart
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuHealth, GpuRecord

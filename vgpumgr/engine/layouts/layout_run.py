@@ -9,7 +9,7 @@ from vgpumgr.engine.desktops.user_sessions import named
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_goals, layout_plan
 from vgpumgr.engine.migration.users_at_work import users_on
-from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
@@ -39,7 +39,7 @@ def apply(context: EngineContext, specs: Sequence[LayoutSpec] | None) -> tuple[L
     def attempt() -> tuple[LayoutPlan, Outcome]:
         wanted, view = plan(context, specs)
         _refuse(context, wanted)
-        unfinished.close_layouts(
+        operation_lifecycle.close_layouts(
             context.ledger, layout_goals.meant(view, specs), context.clock.now()
         )
         start = layout_plan.reservation(wanted, view, specs, context.opening())

@@ -10,7 +10,7 @@ from vgpumgr.engine.inventory.observation import Observation
 from vgpumgr.engine.inventory.rollback_detection import leaps, recall, things
 from vgpumgr.engine.ledger_recovery import rebuilt_ledger
 from vgpumgr.engine.ledger_recovery.rebuilt_ledger import Learning, Line, Sight
-from vgpumgr.engine.ledger_recovery.rebuilt_vms import read
+from vgpumgr.engine.ledger_recovery.rebuilt_records import read
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, PartlyDone
 from vgpumgr.model.formats import counted

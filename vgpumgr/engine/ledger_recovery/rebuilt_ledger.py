@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.rollback_detection import behind, claims_of, domains_of, is_layout
-from vgpumgr.engine.ledger_recovery import rebuilt_vms
-from vgpumgr.engine.ledger_recovery.rebuilt_allocations import Ground, NotTaken, allocation
+from vgpumgr.engine.ledger_recovery import rebuilt_records
+from vgpumgr.engine.ledger_recovery.rebuilt_records import Ground, NotTaken, allocation
 from vgpumgr.model import formats
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.host import ClaimFacts, HostFacts
@@ -68,7 +68,7 @@ class Sight:
     """What was read: probes by host, and closer looks by host and domain."""
 
     seen: Mapping[str, HostFacts]
-    found: Mapping[tuple[str, str], rebuilt_vms.RebuiltDomain]
+    found: Mapping[tuple[str, str], rebuilt_records.RebuiltDomain]
     view: LedgerView
     known: Remembered
     now: float
@@ -106,7 +106,7 @@ class Learning:
             vms=tuple(
                 vm
                 if vm.definition
-                else rebuilt_vms.with_gpus(vm, (a for a in held if a.vm_id == id_))
+                else rebuilt_records.with_gpus(vm, (a for a in held if a.vm_id == id_))
                 for id_, vm in self._vms.items()
                 if id_ not in self._refused
             ),
@@ -129,33 +129,35 @@ class Learning:
             return
         try:
             self._describe(host, domain, mark)
-        except rebuilt_vms.NotRead as reason:
+        except rebuilt_records.NotRead as reason:
             self._refuse(host, mark, str(reason))
 
     def _describe(self, host: str, domain: DomainFacts, mark: Ownership) -> None:
         found = self.sight.found.get((host, domain.name))
         if found is None:
-            raise rebuilt_vms.NotRead("its definition could not be read")
+            raise rebuilt_records.NotRead("its definition could not be read")
         old = next((vm for vm in self.sight.view.vms if vm.id == mark.vm_id), None)
         if old is not None:
             self._require_left(old, host)
-            self._changed[old.id] = rebuilt_vms.changed_vm(old, domain, found.xml, host)
+            self._changed[old.id] = rebuilt_records.changed_vm(old, domain, found.xml, host)
             self.lines.append(Line(host, mark.vm, f"at generation {mark.generation}"))
             return
         if mark.vm_id in self.sight.known.vms:
-            raise rebuilt_vms.NotRead("the ledger says it was deleted")
+            raise rebuilt_records.NotRead("the ledger says it was deleted")
         self._require_name(mark.vm)
-        self._vms[mark.vm_id] = rebuilt_vms.new_vm(domain, found, host, self.sight.now)
+        self._vms[mark.vm_id] = rebuilt_records.new_vm(domain, found, host, self.sight.now)
         self.lines.append(Line(host, mark.vm, "a VM that the ledger does not have"))
 
     def _require_left(self, old: VmRecord, host: str) -> None:
         """A VM that moved is not on its old host any more."""
         if old.host != host and traces(old, self.sight.seen, self._held_by(old.id)):
-            raise rebuilt_vms.NotRead(f"it moved here, and left traces on {old.host}: see drift")
+            raise rebuilt_records.NotRead(
+                f"it moved here, and left traces on {old.host}: see drift"
+            )
 
     def _require_name(self, name: str) -> None:
         if any(vm.name == name and name not in self.forget for vm in self.sight.view.vms):
-            raise rebuilt_vms.NotRead(
+            raise rebuilt_records.NotRead(
                 f"the ledger has another VM {name}: if it was deleted, add --forget {name}"
             )
 
@@ -223,12 +225,12 @@ class Learning:
             mark = domain.ownership
             if mark and claim.allocation in mark.allocations:
                 found = self._record(mark.vm_id)
-                return found or rebuilt_vms.left_over(mark.vm, mark.vm_id, host, self.sight.now)
+                return found or rebuilt_records.left_over(mark.vm, mark.vm_id, host, self.sight.now)
         return self._left_over(host, claim)
 
     def _left_over(self, host: str, claim: ClaimFacts) -> VmRecord:
         name = f"{claim.vm[:50]}-{claim.allocation[:8]}"
-        made = rebuilt_vms.left_over(name, self.sight.new_uuid(), host, self.sight.now)
+        made = rebuilt_records.left_over(name, self.sight.new_uuid(), host, self.sight.now)
         self._vms[made.id] = made
         text = f"a claim for {claim.vm} without its domain: delete {name} to give it back"
         self.lines.append(Line(host, name, text))

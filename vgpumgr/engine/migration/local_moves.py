@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.desktops.booked_capacity import placing_beside
 from vgpumgr.engine.desktops.user_sessions import at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
 from vgpumgr.engine.migration.users_at_work import cut_off, not_ready_meanwhile
-from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.new_operation import Opening
-from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_lifecycle import (
+    refuse_resting,
+    refuse_shelved,
+    until_current,
+)
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.planning.quota_check import no_placement
-from vgpumgr.engine.planning.spec_changes import refuse_resting
-from vgpumgr.engine.planning.vm_plan import describe, reached
+from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.planning.vm_admission import no_placement
+from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.shelf_reservations import refuse_shelved, unshelve_request
-from vgpumgr.engine.reservation.sites import Sites
-from vgpumgr.engine.reservation.vm_creation import allocate
-from vgpumgr.engine.reservation.vm_steps import device_steps, release_steps
+from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
+from vgpumgr.engine.reservation.vm_creation import Sites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import Site
 from vgpumgr.engine.steps import (
-    OFF,
     STOP_TIMEOUT_S,
     RedefineDomain,
     RedefineReseated,
@@ -33,7 +33,7 @@ from vgpumgr.engine.steps import (
     Step,
     StopToMove,
 )
-from vgpumgr.model.domain import DomainState
+from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import RESEAT, Reservation
 from vgpumgr.model.placement import NotPlaced, Placed
@@ -159,7 +159,7 @@ def reseat(
 def _looked(context: EngineContext, name: str, *, with_users: bool) -> tuple[LedgerView, bool]:
     """The reading after a look, and whether it runs; refuses what keeps it from a new place."""
     vm = context.ledger.vm(name)
-    unfinished.refuse_unfinished(context.ledger, [vm])
+    operation_lifecycle.refuse_unfinished(context.ledger, [vm])
     refuse_shelved([vm])
     for error in context.refresh({vm.host}).failed.values():
         error.next = error.next or f"vgpumgr host probe {vm.host}"

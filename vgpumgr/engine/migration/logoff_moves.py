@@ -11,7 +11,7 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import moves as moving
 from vgpumgr.engine.migration.local_moves import closed, reseat
 from vgpumgr.engine.migration.move_planning import wanted
-from vgpumgr.engine.operations import unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
 from vgpumgr.model.defrag import LogoffMove
@@ -138,7 +138,7 @@ class _Reading:
                 pool.id for pool in ledger.pools() if pool.spec.kind is PoolKind.FLOATING
             ),
             users=frozenset(at_work(ledger, view)),
-            busy=unfinished.worked_on(ledger),
+            busy=operation_lifecycle.worked_on(ledger),
         )
 
     def ending(self, each: LogoffMove) -> str:

@@ -9,11 +9,9 @@ from typing import Any
 from vgpumgr import domainxml
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_plan import DiskMove, MovePlan
-from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.operations.operation_records import Opening
 from vgpumgr.engine.reservation.domain_plan import domain_xml, numa_seat, ownership
-from vgpumgr.engine.reservation.sites import Sites
-from vgpumgr.engine.reservation.vm_creation import allocate
-from vgpumgr.engine.reservation.vm_steps import device_steps, release_steps
+from vgpumgr.engine.reservation.vm_creation import Sites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import Site, autostarts
 from vgpumgr.engine.steps import (
     STOP_TIMEOUT_S,

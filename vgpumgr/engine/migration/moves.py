@@ -8,11 +8,10 @@ from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_looks, move_plan, move_planning, move_reservation
 from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile
-from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_lifecycle import refuse_shelved, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.reservation.shelf_reservations import refuse_shelved
 from vgpumgr.model.errors import UsersAtWork
 from vgpumgr.model.operation import MIGRATE, Reservation
 from vgpumgr.model.placement import Placed
@@ -35,7 +34,7 @@ def plan(
 ) -> tuple[move_plan.MovePlan, LedgerView]:
     """Probe both hosts, then say how it would move, with all that keeps it from it."""
     vm = context.ledger.vm(name)
-    unfinished.refuse_unfinished(context.ledger, [vm])
+    operation_lifecycle.refuse_unfinished(context.ledger, [vm])
     refuse_shelved([vm])
     move_plan.refuse_nowhere(vm, context.ledger.host(to))
     for host, error in context.refresh({vm.host, to}).failed.items():

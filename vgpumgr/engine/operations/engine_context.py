@@ -11,9 +11,9 @@ from typing import Protocol
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
 from vgpumgr.engine.inventory.observation import Candidates, Observation, Round, lines, observe
-from vgpumgr.engine.operations.new_operation import Opening
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
-from vgpumgr.engine.workers.patience import OneOfMany
+from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.workers.thread_workers import OneOfMany
 from vgpumgr.model.errors import NotFound, NotPermitted
 from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.host import HostRecord, Proof

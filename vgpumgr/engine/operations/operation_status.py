@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpumgr.engine import steps
-from vgpumgr.engine.operations.operation_verbs import VERBS, OnRefusal
+from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import clock, counted, spanned
 from vgpumgr.model.operation import (

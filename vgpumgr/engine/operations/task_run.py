@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine import steps
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
-from vgpumgr.engine.operations.operation_verbs import (
+from vgpumgr.engine.operations.operation_records import (
     VERBS,
     OnRefusal,
     finished,

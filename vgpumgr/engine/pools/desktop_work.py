@@ -8,20 +8,18 @@ from dataclasses import dataclass, field, replace
 from vgpumgr.engine.desktops.booked_capacity import placing_beside
 from vgpumgr.engine.desktops.desktop_state import desktop_spec, failed, not_updated
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
 from vgpumgr.engine.migration.local_moves import closed
-from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
 from vgpumgr.engine.planning.disk_images import absent, check_disks
-from vgpumgr.engine.planning.quota_check import no_placement, within_quotas
-from vgpumgr.engine.planning.spec_changes import refuse_resting
-from vgpumgr.engine.planning.vm_plan import describe, reached
+from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
+from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.pools.pool_requests import Reading, read
-from vgpumgr.engine.reservation.reimage_reservations import reimaging
-from vgpumgr.engine.reservation.shelf_reservations import Stop
-from vgpumgr.engine.vms import vm_apply, vm_power, vm_shelf
+from vgpumgr.engine.reservation.shelf_reservations import Stop, reimaging
+from vgpumgr.engine.vms import vm_apply, vm_power
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.desktop import Desktop, DesktopRecord, DesktopState, DesktopVerb, PoolRecord
 from vgpumgr.model.errors import Interrupted, LedgerError, NoPlacement, VgpumgrError
@@ -137,7 +135,7 @@ def update(context: EngineContext, rows: Sequence[DesktopRecord], stop: Stop) ->
     view = context.view()
     disks = _disks(context, view, rows)
     vms = [vm for vm in view.vms if vm.id in disks]
-    unfinished.refuse_unfinished(context.ledger, vms)
+    operation_lifecycle.refuse_unfinished(context.ledger, vms)
     refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
     records = {host.name: host for host in view.hosts}
     wanted = [(vm.host, disks[vm.id]) for vm in vms]
@@ -296,7 +294,7 @@ def _delete(context: EngineContext, rows: Rows) -> Outcome:
 
 def _shelve(context: EngineContext, rows: Rows) -> Outcome:
     stop = Stop(timeout_s=SHELVE_GRACE_S, at_last=True)
-    return vm_shelf.shelve(context, [each.name for each in rows], stop)
+    return vm_power.shelve(context, [each.name for each in rows], stop)
 
 
 def _update(context: EngineContext, rows: Rows) -> Outcome:

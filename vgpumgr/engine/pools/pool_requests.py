@@ -12,7 +12,7 @@ from vgpumgr.engine.desktops.desktop_state import DesktopReading, Room, desktop_
 from vgpumgr.engine.desktops.pool_size import withheld
 from vgpumgr.engine.images.image_import import find
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations import unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.planning.disk_images import lies_nowhere
@@ -100,7 +100,7 @@ class Reading:
 def read(context: EngineContext) -> Reading:
     """Read it."""
     ledger = context.ledger
-    busy = unfinished.worked_on(ledger)
+    busy = operation_lifecycle.worked_on(ledger)
     return Reading(
         pools=ledger.pools(),
         rows=ledger.desktops(),

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations import operation_lifecycle, unfinished
+from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
-from vgpumgr.engine.planning.queue_admission import beyond
+from vgpumgr.engine.planning.vm_admission import beyond
 from vgpumgr.engine.queue.queue_decision import ended
 from vgpumgr.engine.queue.queue_starts import Ready, decided, looked_at, start
 from vgpumgr.engine.reservation.shelf_reservations import Stop, shelving
@@ -47,13 +47,13 @@ def shelve(
 
 def end(context: EngineContext) -> tuple[tuple[str, ...], Outcome]:
     """Whoever was off when seen last, and is so when asked once more."""
-    seen = ended(context.view(), unfinished.worked_on(context.ledger))
+    seen = ended(context.view(), operation_lifecycle.worked_on(context.ledger))
     if not seen:
         return (), Outcome()
     fresh = context.refresh({vm.host for _, vm in seen}).facts
     view = context.view()
     before = {entry.id for entry, _ in seen}
-    still = ended(view, unfinished.worked_on(context.ledger))
+    still = ended(view, operation_lifecycle.worked_on(context.ledger))
     off = [(entry, vm) for entry, vm in still if entry.id in before and vm.host in fresh]
     moves = [
         QueueMoved(

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from vgpumgr.engine.inventory.fleet_without import fleet_without, lifted
-from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.planning.vm_plan import reached
+from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import HostRecord

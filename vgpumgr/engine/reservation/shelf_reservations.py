@@ -1,7 +1,10 @@
-"""Reservations of `shelve` and `unshelve`: allocations given back while disks are kept.
+"""Reservations of `shelve`, `unshelve` and `reimage`: VMs that keep their identity while they
+release their allocations or get another first disk.
 
 A shelved VM stays defined on its host, without its devices, so that its NVRAM is kept and
-nobody starts it on what another VM holds by then.
+it is not started on devices that another VM holds by then. A VM with another first disk keeps
+its id, and with it UUID and MACs, its other disks and its GPU parts; the disk that it had is
+deleted last, when it runs from the new one.
 """
 
 from __future__ import annotations
@@ -10,17 +13,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.operations.operation_records import Opening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.sites import Sites
-from vgpumgr.engine.reservation.vm_creation import allocate
-from vgpumgr.engine.reservation.vm_steps import release_steps, start_steps
-from vgpumgr.engine.steps import RedefineDomain, Step, StopDomain
+from vgpumgr.engine.reservation.vm_creation import Sites, allocate, release_steps, start_steps
+from vgpumgr.engine.reservation.vm_volumes import new_first_volume
+from vgpumgr.engine.steps import (
+    CreateVolume,
+    DeleteReplaced,
+    RedefineDomain,
+    StartDomain,
+    Step,
+    StopDomain,
+    StopForNow,
+)
 from vgpumgr.model.errors import Conflict
-from vgpumgr.model.operation import SHELVE, UNSHELVE, OperationRecord, Reservation, TaskRecord
+from vgpumgr.model.operation import (
+    REIMAGE,
+    SHELVE,
+    UNSHELVE,
+    OperationRecord,
+    Reservation,
+    TaskRecord,
+)
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueEntry, QueueMoved
-from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import Allocation, DiskSpec, VmRecord, VmSpec, VmState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +53,6 @@ def unshelve_request(vm: VmRecord) -> VmSpec:
     """What a shelved VM asks of placement: room on the host where its disks are."""
     affinity = replace(vm.spec.affinity, hosts=(vm.host,))
     return replace(vm.spec, affinity=affinity, disks=(), cloud_init=None)
-
-
-def refuse_shelved(vms: Iterable[VmRecord]) -> None:
-    """Conflict for a VM that has given back what this needs."""
-    for vm in vms:
-        if vm.state is VmState.SHELVED:
-            raise Conflict(
-                f"{vm.name} is shelved",
-                why="it has released its GPU parts, CPUs and memory",
-                next=f"vgpumgr vm start {vm.name}",
-            )
 
 
 def shelving(
@@ -155,3 +161,62 @@ def _task(
     opening: Opening, operation: OperationRecord, verb: str, vm: VmRecord, work: Sequence[Step]
 ) -> TaskRecord:
     return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)
+
+
+def reimaging(
+    disks: Mapping[str, DiskSpec], view: LedgerView, opening: Opening, stop: Stop
+) -> Reservation:
+    """VMs (by id) are stopped, get a volume for this disk in the place of their first, and started.
+
+    Where a host refuses that, they are started with the disk that they had.
+    """
+    operation, sites = opening.operation("reimage"), Sites(view)
+    vms = [vm for vm in view.vms if vm.id in disks]
+    return Reservation(
+        operation=operation,
+        tasks=tuple(
+            opening.task(
+                operation,
+                REIMAGE,
+                _steps(vm, disks[vm.id], sites, stop),
+                vm_id=vm.id,
+                vm=vm.name,
+                host=vm.host,
+            )
+            for vm in vms
+        ),
+        changed_vms=tuple(replace(vm, state=VmState.RESERVED) for vm in vms),
+    )
+
+
+def _steps(vm: VmRecord, disk: DiskSpec, sites: Sites, stop: Stop) -> tuple[Step, ...]:
+    site, (old, *others) = sites.site(vm.host), vm.volumes
+    spec = replace(vm.spec, disks=(disk, *vm.spec.disks[1:]))
+    made = new_first_volume(replace(vm, spec=spec), site)
+    new = replace(
+        vm,
+        spec=spec,
+        volumes=((made.pool, made.name), *others),
+        generation=vm.generation + 1,
+    )
+    autostart = site.autostarts(vm.spec)
+    return (
+        CreateVolume(plan=made),
+        StopForNow(
+            name=vm.name,
+            vm_id=vm.id,
+            force=stop.force,
+            timeout_s=stop.timeout_s,
+            at_last=stop.at_last,
+        ),
+        RedefineDomain(
+            name=vm.name,
+            vm_id=vm.id,
+            xml=domain_xml(new, sites.allocations(vm), site),
+            old_xml=sites.definition(vm),
+            autostart=autostart,
+            old_autostart=autostart,
+        ),
+        StartDomain(name=vm.name, vm_id=vm.id),
+        DeleteReplaced(pool=old[0], name=old[1]),
+    )

@@ -1,17 +1,32 @@
-"""A placed VM becomes its record, its allocations, and the steps that create it."""
+"""A VM on its site: record, allocations, and the steps that create, start and release it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpumgr import gpu
-from vgpumgr.engine.operations.new_operation import Opening
+from vgpumgr.engine.inventory.gpu_usage import claim_unit
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.operations.operation_records import Opening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.vm_steps import device_steps
 from vgpumgr.engine.reservation.vm_volumes import Site, seed_volumes, volume_plan
-from vgpumgr.engine.steps import CreateSeed, CreateVolume, DefineDomain, StartDomain, Step
+from vgpumgr.engine.steps import (
+    ActivatePartition,
+    CreateSeed,
+    CreateVolume,
+    DeactivatePartition,
+    DefineDomain,
+    DeleteVolume,
+    RealiseDevice,
+    ReleaseDevice,
+    StartDomain,
+    Step,
+    UndefineDomain,
+)
 from vgpumgr.engine.steps.volume_steps import filled
 from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.vm import Allocation, InstancePart, VmRecord, VmState
@@ -128,3 +143,113 @@ def _steps(
         DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=site.autostarts(spec)),
         StartDomain(name=spec.name, vm_id=vm.id),
     )
+
+
+def made_for_vms(view: LedgerView) -> dict[str, frozenset[int]]:
+    """Starts of the GPU instances that were created for VMs, by GPU's id."""
+    claims = {
+        (host.name, claim.unit): claim.wanted.get("instance")
+        for host in view.hosts
+        for claim in (host.facts.claims if host.facts else ())
+        if claim.fleet == view.fleet
+    }
+    found: dict[str, set[int]] = {}
+    for allocation in view.allocations:
+        claimed = claims.get((allocation.host, claim_unit(allocation)))
+        if allocation.instance is not None and _made(allocation.instance, claimed):
+            found.setdefault(allocation.gpu, set()).add(allocation.instance.start)
+    return {gpu: frozenset(starts) for gpu, starts in found.items()}
+
+
+def _made(part: InstancePart, claimed: object) -> bool:
+    """Whose instance it is, the claim knows: VMs that share one hand it on as they go."""
+    return bool(claimed["make"]) if isinstance(claimed, dict) else part.make
+
+
+def delete_steps(
+    vm: VmRecord, allocations: Sequence[Allocation], *, keep_disks: bool
+) -> tuple[Step, ...]:
+    """Power off, forget, delete the volumes made for it, give the devices back."""
+    volumes = () if keep_disks else vm.volumes
+    return (
+        UndefineDomain(name=vm.name, vm_id=vm.id),
+        *(DeleteVolume(pool=pool, name=name) for pool, name in volumes),
+        *release_steps(allocations),
+    )
+
+
+def release_steps(allocations: Sequence[Allocation]) -> tuple[Step, ...]:
+    """The NVSwitch partition, then the devices."""
+    return (
+        *(
+            DeactivatePartition(partition=number, allocation=owner)
+            for number, owner in _partitions(allocations).items()
+        ),
+        *(ReleaseDevice(allocation=allocation) for allocation in allocations),
+    )
+
+
+def device_steps(
+    allocations: Sequence[Allocation], modules: Mapping[str, int | None]
+) -> tuple[Step, ...]:
+    """Devices, then the NVSwitch partition of whole GPUs; ``modules`` are physical ids by GPU."""
+    numbers = {a.id: modules.get(a.gpu) for a in allocations if a.partition is not None}
+    return (
+        *(RealiseDevice(allocation=allocation) for allocation in allocations),
+        *(
+            ActivatePartition(
+                partition=number,
+                gpus=tuple(sorted(each for each in numbers.values() if each is not None)),
+                allocation=owner,
+            )
+            for number, owner in _partitions(allocations).items()
+        ),
+    )
+
+
+def start_steps(
+    vm: VmRecord, allocations: Sequence[Allocation], modules: Mapping[str, int | None]
+) -> tuple[Step, ...]:
+    """Devices first: a host reboot forgets them, and they come back with the same identity."""
+    return (*device_steps(allocations, modules), StartDomain(name=vm.name, vm_id=vm.id))
+
+
+def _partitions(allocations: Sequence[Allocation]) -> dict[int, Allocation]:
+    """Each partition with the allocation whose claim it carries: the least id, in any order."""
+    found: dict[int, Allocation] = {}
+    for allocation in sorted(allocations, key=lambda each: each.id):
+        if allocation.partition is not None:
+            found.setdefault(allocation.partition, allocation)
+    return found
+
+
+class Sites:
+    """The view's hosts as sites, and each VM's allocations."""
+
+    def __init__(self, view: LedgerView) -> None:
+        self._view = view
+        self._hosts = {host.name: host for host in view.hosts}
+        self._gpus = {gpu.id: gpu for gpu in view.gpus}
+        self._held: dict[str, list[Allocation]] = {}
+        for allocation in view.allocations:
+            self._held.setdefault(allocation.vm_id, []).append(allocation)
+        self._made = made_for_vms(view)
+
+    def site(self, host: str) -> Site:
+        """The site of a host; NotFound when it was never probed."""
+        record = self._hosts[host]
+        if record.facts is None:
+            raise NotFound(f"host {host} was never probed", next=f"vgpumgr host probe {host}")
+        return Site(self._view.fleet, record, record.facts, self._gpus, self._made)
+
+    def allocations(self, vm: VmRecord) -> tuple[Allocation, ...]:
+        """What a VM holds."""
+        return tuple(self._held.get(vm.id, ()))
+
+    def power_on(self, vm: VmRecord) -> tuple[Step, ...]:
+        """Devices, their NVSwitch partition, then power."""
+        return start_steps(vm, self.allocations(vm), self.site(vm.host).modules)
+
+    def definition(self, vm: VmRecord) -> str:
+        """A VM's domain XML."""
+        return domain_xml(vm, self.allocations(vm), self.site(vm.host))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr.engine.steps.departure_steps import refuse_running
-from vgpumgr.engine.steps.domain_steps import OFF, RedefineDomain, StartDomain, find_ours
+from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain, find_ours
 from vgpumgr.engine.steps.step import Around, Between
+from vgpumgr.model.domain import OFF
 from vgpumgr.model.operation import InState, Observed, Unknown
 from vgpumgr.model.ports import Host
 

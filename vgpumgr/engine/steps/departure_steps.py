@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr.engine.steps.domain_steps import (
-    OFF,
     POLL_S,
     find_ours,
     forget,
@@ -16,7 +15,7 @@ from vgpumgr.engine.steps.domain_steps import (
     state_of,
 )
 from vgpumgr.engine.steps.step import Around, Between, Step
-from vgpumgr.model.domain import DomainState
+from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vgpumgr import domainxml
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.domain import OFF, DomainFacts, DomainState
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostRefused, NotFound
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
@@ -188,7 +188,6 @@ def _belongs(found: DomainFacts, vm_id: str) -> bool:
 POLL_S = 0.2
 
 # Anything else still has a process: a domain that is shutting down is not off yet.
-OFF = frozenset({DomainState.SHUTOFF, DomainState.CRASHED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr.engine.steps.domain_steps import (
-    OFF,
     StartDomain,
     UndefineDomain,
     find_ours,
@@ -14,6 +13,7 @@ from vgpumgr.engine.steps.domain_steps import (
     state_of,
 )
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host

@@ -13,9 +13,10 @@ from typing import ClassVar
 from vgpumgr import domainxml, gpu
 from vgpumgr.engine.steps.arrival_steps import both_run
 from vgpumgr.engine.steps.departure_steps import NotInTime
-from vgpumgr.engine.steps.domain_steps import OFF, find_ours
+from vgpumgr.engine.steps.domain_steps import find_ours
 from vgpumgr.engine.steps.step import TOLD_EVERY, Around, Between, UndoNotPossible
 from vgpumgr.model.domain import (
+    OFF,
     DomainFacts,
     DomainState,
     LiveMove,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from vgpumgr import gpu
 from vgpumgr.engine.steps.domain_steps import (
-    OFF,
     DefineDomain,
     UndefineDomain,
     define,
@@ -15,6 +14,7 @@ from vgpumgr.engine.steps.domain_steps import (
     state_of,
 )
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import Conflict, NotFound
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host

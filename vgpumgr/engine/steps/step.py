@@ -1,15 +1,17 @@
-"""The contract of every step: look, act, verify, undo."""
+"""The contract of every step: look, act, verify, undo; its record in the journal."""
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
-from vgpumgr.model.errors import NotFound, VgpumgrError
-from vgpumgr.model.operation import Observed
+from vgpumgr.model.codec import from_plain, to_plain
+from vgpumgr.model.errors import Damaged, NotFound, VgpumgrError
+from vgpumgr.model.operation import Observed, StepRecord
 from vgpumgr.model.ports import Clock, Host
 from vgpumgr.model.vm import VmRecord
 
@@ -21,6 +23,10 @@ class UndoNotPossible(VgpumgrError):
     """This step only goes forward (a deleted volume does not come back)."""
 
     code = "operation.no-undo"
+
+
+# Every step by its name in the journal.
+_KINDS: dict[str, type[Step | Between]] = {}
 
 
 def _no_ledger(name: str) -> VmRecord:
@@ -51,6 +57,9 @@ class Step(ABC):
     atomic: ClassVar[bool] = True
     settles: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        _KINDS[cls.__name__] = cls
+
     @property
     @abstractmethod
     def summary(self) -> str:
@@ -80,6 +89,9 @@ class Between(ABC):
     atomic: ClassVar[bool] = True
     settles: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        _KINDS[cls.__name__] = cls
+
     @property
     @abstractmethod
     def summary(self) -> str:
@@ -100,3 +112,32 @@ class Between(ABC):
     def undo(self, source: Host, target: Host) -> None:
         """Take it back; not done at all is no error."""
         raise UndoNotPossible(f"{self.summary}: cannot be undone on {source.name}")
+
+
+def to_records(
+    work: Iterable[Step | Between], elsewhere: Mapping[int, str] = MappingProxyType({})
+) -> tuple[StepRecord, ...]:
+    """Steps as the journal keeps them; ``elsewhere`` names another host by a step's number."""
+    return tuple(
+        StepRecord(
+            seq=seq, kind=type(step).__name__, args=to_plain(step), host=elsewhere.get(seq, "")
+        )
+        for seq, step in enumerate(work)
+    )
+
+
+def settles(record: StepRecord) -> bool:
+    """Does a task only go forward once this has happened?"""
+    return _KINDS[record.kind].settles
+
+
+def from_record(record: StepRecord) -> Step | Between:
+    """The step that a journal record describes; Damaged for a record of no known step."""
+    try:
+        return from_plain(_KINDS[record.kind], record.args)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise Damaged(
+            f"damaged: step {record.seq} ({record.kind}) of an operation in the ledger",
+            why=f"{type(error).__name__}: {error}",
+            next="vgpumgr store restore BACKUP",
+        ) from error

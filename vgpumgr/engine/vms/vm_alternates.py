@@ -13,7 +13,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.refusals import Tried, to_try_elsewhere
 from vgpumgr.engine.planning.disk_images import absent, check_images
-from vgpumgr.engine.planning.quota_check import within_quotas
+from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.engine.planning.vm_plan import decide, describe
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request, unshelving

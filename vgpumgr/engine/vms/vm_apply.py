@@ -8,23 +8,21 @@ from itertools import chain
 
 from vgpumgr.engine.capacity.refusal_explanation import refused
 from vgpumgr.engine.desktops.booked_capacity import Bookings, placing_beside
-from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext, Place
-from vgpumgr.engine.operations.operation_lifecycle import until_current
+from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import absent, check_images
-from vgpumgr.engine.planning.queue_admission import require_known
-from vgpumgr.engine.planning.quota_check import no_placement
-from vgpumgr.engine.planning.spec_changes import (
+from vgpumgr.engine.planning.vm_admission import no_placement, require_known
+from vgpumgr.engine.planning.vm_plan import (
+    make_plan,
     refuse_impossible,
     refuse_restart,
-    refuse_resting,
     refuse_unreached,
 )
-from vgpumgr.engine.planning.vm_plan import make_plan, reached
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.reservation.lost_partitions import require_partitioned, require_whole
+from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted

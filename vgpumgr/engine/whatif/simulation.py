@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import Place
-from vgpumgr.engine.planning.quota_check import within_quotas
+from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.engine.whatif.hypothetical_hosts import Added, Option, without
 from vgpumgr.model.errors import NotFound, UsageError
 from vgpumgr.model.host import HostRecord

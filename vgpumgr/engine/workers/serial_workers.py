@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from vgpumgr.engine.workers.patience import caught, kept
+from vgpumgr.engine.workers.thread_workers import caught, kept
 from vgpumgr.model.ports import WAIT_LIMITS, PendingAnswers, WaitPolicy
 
 T = TypeVar("T")

@@ -61,7 +61,7 @@ class PoolSim:
         self.clock.wait(after_s)
         return pool_cycle.step(self.engine)
 
-    def assign(self, user: str) -> desktop_assignment.Given:
+    def assign(self, user: str) -> desktop_assignment.AssignedDesktop:
         return self.engine.assign_desktop("cad", user, STAFF)
 
     def rows(self) -> dict[str, DesktopRecord]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tests.world import World
 from vgpumgr.engine.controller.controller import Controller
-from vgpumgr.engine.controller.controller_events import Event, EventKind
-from vgpumgr.engine.controller.cycle_schedule import Status
-from vgpumgr.engine.controller.cycle_threads import SerialTurns
-from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
+from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
+from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.engine.operations.engine_context import EngineContext
 
 INTERVAL_S = 30.0
@@ -25,20 +25,20 @@ class Served:
 
     def __init__(self, context: EngineContext, seed: int = 1) -> None:
         self.clock = context.clock
-        self.events: list[Event] = []
-        self.status = Status(at=0.0)
+        self.events: list[ControllerEvent] = []
+        self.status = ControllerStatus(at=0.0)
         self.controller = Controller(
             context,
-            SerialTurns(context.clock),
-            Pace(INTERVAL_S, spread=random.Random(seed)),
+            SerialCycleRunner(context.clock),
+            ProbePauses(INTERVAL_S, spread=random.Random(seed)),
             emit=self.events.append,
             show=self._show,
         )
 
-    def _show(self, status: Status) -> None:
+    def _show(self, status: ControllerStatus) -> None:
         self.status = status
 
-    def serve(self, seconds: float, beat_s: float = 1.0) -> list[Event]:
+    def serve(self, seconds: float, beat_s: float = 1.0) -> list[ControllerEvent]:
         """Let so much time pass; what was told meanwhile."""
         told, until = len(self.events), self.clock.monotonic() + seconds
         while self.clock.monotonic() < until:
@@ -48,7 +48,7 @@ class Served:
     def kinds(self) -> list[EventKind]:
         return [event.kind for event in self.events]
 
-    def told(self, kind: EventKind) -> list[Event]:
+    def told(self, kind: EventKind) -> list[ControllerEvent]:
         return [event for event in self.events if event.kind is kind]
 
     def state(self, host: str = "h1") -> str:

@@ -12,7 +12,7 @@ from tests.ledgers import new_ledger
 from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
@@ -43,7 +43,7 @@ class SimWorld:
         self.engine = Engine(
             ledger=self.ledger,
             hosts=self.hosts,
-            lanes=SerialLanes(),
+            lanes=SerialWorkers(),
             clock=SystemClock(),
             new_uuid=lambda: str(uuid.uuid4()),
             stop=threading.Event(),

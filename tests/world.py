@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.fakes import FakeClock, FakeHost, FakeHosts
 from tests.ledgers import new_ledger
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.vm import (
@@ -61,7 +61,7 @@ class World:
         return Engine(
             ledger=ledger,
             hosts=FakeHosts(self.hosts),
-            lanes=SerialLanes(),
+            lanes=SerialWorkers(),
             clock=self.clock,
             new_uuid=lambda: str(uuid.uuid4()),
             stop=threading.Event(),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from benchmarks.vdi.estate import FENCED_S, GONE_S, Clock, Hosts
 from benchmarks.vdi.figures import Figures
 from benchmarks.vdi.scene import BAD
-from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, decide_pool
 from vgpumgr.model.desktop import (
     Desktop,
     DesktopRequest,
@@ -114,7 +114,7 @@ class Controller:
         for at in self._pools.values():
             if at.changed or now % _IDLE_TURN_S < _TURN_S:
                 at.changed = False
-                found = turn(self._view(at, self._hosts.startable(at.spec.desktop)))
+                found = decide_pool(self._view(at, self._hosts.startable(at.spec.desktop)))
                 at.rollout = found.rollout
                 for action in found.actions:
                     self._carry_out(at, action)

@@ -13,7 +13,7 @@ from tests import nshosts
 from tests.unit.images.files import qcow2
 from vgpumgr import domainxml
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.engine.steps import Around, DeleteImage, ImportImage
+from vgpumgr.engine.steps import DeleteImage, ImportImage, StepSurroundings
 from vgpumgr.engine.steps.image_file import Digest, opened
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.hosts import real_hosts
@@ -43,8 +43,8 @@ def first() -> Iterator[Host]:
     fleet.close()
 
 
-def around() -> Around:
-    return Around(SystemClock(), threading.Event(), lambda _: None)
+def around() -> StepSurroundings:
+    return StepSurroundings(SystemClock(), threading.Event(), lambda _: None)
 
 
 def step(path: Path, volume: str) -> ImportImage:

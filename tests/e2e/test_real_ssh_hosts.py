@@ -16,7 +16,7 @@ import pytest
 from tests import nshosts
 from tests.property.test_engine_kill_points import Killed, Mortal
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts
@@ -55,7 +55,7 @@ class World:
         return Engine(
             ledger=ledger or self.ledger,  # type: ignore[arg-type]
             hosts=self.hosts,
-            lanes=SerialLanes(),
+            lanes=SerialWorkers(),
             clock=SystemClock(),
             new_uuid=lambda: str(uuid.uuid4()),
         )

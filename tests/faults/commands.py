@@ -8,17 +8,17 @@ from tests.faults.scenario import Command, layout_spec
 from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
 from vgpumgr.engine.controller.controller import Controller
-from vgpumgr.engine.controller.cycle_threads import SerialTurns
-from vgpumgr.engine.controller.host_cycle import TurnEnd
-from vgpumgr.engine.controller.look_backoff import Pace
-from vgpumgr.engine.defrag.defrag_plan import Wanted
+from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
+from vgpumgr.engine.controller.host_cycle import CycleEnd
+from vgpumgr.engine.controller.look_backoff import ProbePauses
+from vgpumgr.engine.defrag.defrag_plan import DefragRequest
 from vgpumgr.engine.heal import remedy_run as healing
-from vgpumgr.engine.heal.remedy import Chosen
-from vgpumgr.engine.hosts.host_drain import Drain
+from vgpumgr.engine.heal.remedy import DriftSelection
+from vgpumgr.engine.hosts.host_drain import DrainRequest
 from vgpumgr.engine.images.image_copies import ImageImport
 from vgpumgr.engine.migration import local_moves
 from vgpumgr.engine.operations import operation_lifecycle
-from vgpumgr.engine.reservation.shelf_reservations import Stop
+from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.defrag import EmptyGpus
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
@@ -65,7 +65,7 @@ def stop(*names: str, force: bool = False) -> Command:
 
 def shelve(*names: str) -> Command:
     """``vgpumgr vm stop --release-gpu``."""
-    how = Stop(force=True, timeout_s=5.0)
+    how = StopManner(force=True, timeout_s=5.0)
     return lambda app: app.engine.shelve(names, how).raise_for_failure()
 
 
@@ -103,7 +103,7 @@ def reseat(name: str) -> Command:
         )  # where its end alone was lost
         moved = (each for each in app.ledger.operations() if each.kind == "vm move")
         if not any(each.state is OperationState.DONE for each in moved):
-            local_moves.reseat(app.engine, name).raise_for_failure()
+            local_moves.move_within_host(app.engine, name).raise_for_failure()
 
     return command
 
@@ -137,7 +137,9 @@ def remove_host(name: str, *, reach: bool = True) -> Command:
 
 def drain(name: str, *, cold: bool = False) -> Command:
     """``vgpumgr host drain``."""
-    return lambda app: app.engine.drain(Drain(host=name, cold=cold)).outcome.raise_for_failure()
+    return lambda app: app.engine.drain(
+        DrainRequest(host=name, cold=cold)
+    ).outcome.raise_for_failure()
 
 
 def defrag(empty: int) -> Command:
@@ -145,7 +147,7 @@ def defrag(empty: int) -> Command:
 
     def command(app: App) -> None:
         app.engine.end_moves().raise_for_failure()
-        planned, _ = app.engine.defrag_plan(Wanted(goal=EmptyGpus(gpus=empty)))
+        planned, _ = app.engine.defrag_plan(DefragRequest(goal=EmptyGpus(gpus=empty)))
         done = app.engine.defrag(planned)
         done.outcome.raise_for_failure()
         if done.error is not None:
@@ -204,7 +206,7 @@ def heal(*kinds: DriftKind) -> Command:
 
     def command(app: App) -> None:
         healing.SECOND_LOOK_S = 0.05
-        app.engine.heal(Chosen(kinds=frozenset(kinds))).outcome.raise_for_failure()
+        app.engine.heal(DriftSelection(kinds=frozenset(kinds))).outcome.raise_for_failure()
 
     return command
 
@@ -243,8 +245,8 @@ def thaw(*forget: str) -> Command:
 
 def serve(app: App) -> None:
     """``vgpumgr serve``: a turn of each host that is due, then another of each."""
-    turns = SerialTurns[TurnEnd](app.engine.clock)
-    controller = Controller(app.engine, turns, Pace(_NEVER_S), emit=lambda _event: None)
+    turns = SerialCycleRunner[CycleEnd](app.engine.clock)
+    controller = Controller(app.engine, turns, ProbePauses(_NEVER_S), emit=lambda _event: None)
     for _ in range(2):
         controller.round()
     controller.once()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from tests.faults.scenario import Scenario
 from vgpumgr.app.composition import App
 from vgpumgr.engine.controller.controller import Controller
-from vgpumgr.engine.controller.cycle_threads import SerialTurns
-from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
+from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.model.errors import Conflict, VgpumgrError
 
 PATIENCE_S = 20.0
@@ -46,7 +46,7 @@ def serve(app: App, _: Scenario) -> None:
     """What ``vgpumgr serve`` does when it comes up: turns of all hosts, until all has ended."""
     clock = app.engine.clock
     controller = Controller(
-        app.engine, SerialTurns(clock), Pace(INTERVAL_S), emit=lambda _event: None
+        app.engine, SerialCycleRunner(clock), ProbePauses(INTERVAL_S), emit=lambda _event: None
     )
     deadline = time.monotonic() + PATIENCE_S
     controller.once()

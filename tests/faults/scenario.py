@@ -16,7 +16,7 @@ from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
 from vgpumgr.app.fence_programs import Fences, ProgramResult
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
@@ -191,6 +191,6 @@ def _serial(engine: Engine, seed: str) -> Engine:
     numbers = random.Random(seed)
     return replace(
         engine,
-        lanes=SerialLanes(),
+        lanes=SerialWorkers(),
         new_uuid=lambda: str(uuid.UUID(int=numbers.getrandbits(128), version=4)),
     )

@@ -15,7 +15,7 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.unit.engine.foreign import L40S, MDEV, T4, Hands, domain, hands
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import VmState
@@ -29,7 +29,7 @@ def adopt(engine: Engine) -> None:
 
 
 def heal(engine: Engine) -> None:
-    healed = engine.heal(Chosen())
+    healed = engine.heal(DriftSelection())
     healed.outcome.raise_for_failure()
     assert not healed.errors
 

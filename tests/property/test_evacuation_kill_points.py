@@ -152,7 +152,9 @@ def test_an_evacuation_killed_anywhere_ends_on_one_host(way: str, tmp_path: Path
         end(bench)
         bench.assert_all_on("h2")
         bench.back()
-        bench.killed(lambda engine: host_evacuation.tidy(engine, "h1"), at, after=not after)
+        bench.killed(
+            lambda engine: host_evacuation.remove_remains(engine, "h1"), at, after=not after
+        )
         bench.assert_sound()
         for operation in bench.world.ledger.operations(open_only=True):
             bench.world.engine.resume(operation.id).raise_for_failure()

@@ -16,8 +16,8 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host
 from vgpumgr.engine.controller.controller import Controller
-from vgpumgr.engine.controller.cycle_threads import SerialTurns
-from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
+from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.engine.engine import Engine
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord, Installed, Membership
@@ -109,7 +109,9 @@ def undo(fleet: Fleet, command: Command) -> None:
 
 def serve(fleet: Fleet, _: Command) -> None:
     clock = fleet.engine.clock
-    controller = Controller(fleet.engine, SerialTurns(clock), Pace(30.0), emit=lambda _event: None)
+    controller = Controller(
+        fleet.engine, SerialCycleRunner(clock), ProbePauses(30.0), emit=lambda _event: None
+    )
     controller.once()
 
 

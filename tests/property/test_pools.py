@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.poolworld import NEW, OLD, World, ask, pool
-from vgpumgr.engine.desktops.pool_decision import turn
+from vgpumgr.engine.desktops.pool_decision import decide_pool
 from vgpumgr.model.desktop import (
     Desktop,
     DesktopState,
@@ -177,7 +177,7 @@ def test_no_used_desktop_is_taken_whatever_happens_in_whatever_order(
         happen(world, event, pick)
         if event == "turn" or number % 3 == 0:
             view = world.view()
-            found = turn(view)
+            found = decide_pool(view)
             check_decision(view, found)
             decided.append((number + late, found))
         while decided and decided[0][0] <= number:
@@ -190,7 +190,7 @@ def settle(world: World) -> int:
         for each in list(world.desktops.values()):
             happen_to(world, each, "come-up")
             happen_to(world, each, "gone")
-        found = turn(world.view())
+        found = decide_pool(world.view())
         if not found.actions and world.rollout == found.rollout:
             return count
         carry_out(world, found)
@@ -206,14 +206,14 @@ def test_left_alone_it_comes_to_rest_with_everybody_served_whom_the_gpus_can_ser
     for number, (event, pick) in enumerate(events):
         happen(world, event, pick)
         if number % 4 == 0:
-            carry_out(world, turn(world.view()))
+            carry_out(world, decide_pool(world.view()))
     world.draining, world.closing = {}, False
     world.now += 4000
     settle(world)
     world.now += 4000
     settle(world)
     view = world.view()
-    counts = turn(view).counts
+    counts = decide_pool(view).counts
     running = sum(each.runs for each in view.desktops)
     if counts.waiting:
         stuck = any(each.broken or each.state is DesktopState.UNKNOWN for each in view.desktops)
@@ -229,5 +229,5 @@ def test_the_same_view_gets_the_same_answer(spec: PoolSpec, events: list[tuple[s
     for number, (event, pick) in enumerate(events):
         happen(world, event, pick)
         if number % 4 == 0:
-            carry_out(world, turn(world.view()))
-    assert turn(world.view()) == turn(world.view())
+            carry_out(world, decide_pool(world.view()))
+    assert decide_pool(world.view()) == decide_pool(world.view())

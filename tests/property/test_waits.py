@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import FakeClock
-from vgpumgr.engine.workers.serial_workers import SerialLanes
-from vgpumgr.engine.workers.thread_workers import Everyone, OneOfMany
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
+from vgpumgr.engine.workers.thread_workers import WaitForAll, WaitForCandidates
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.ports import WAIT_LIMITS
 
@@ -51,8 +51,10 @@ class Run:
         self.clock = FakeClock(time=0.0)
         self.kept: list[str] = []
         work = {name: partial(self._look, case, name) for name in takes_s}
-        self.looks = SerialLanes(self.clock).look(work, self._keep)
-        self.silent = dict(self.looks.wait(OneOfMany(named=case.named, doubted=case.doubted)))
+        self.looks = SerialWorkers(self.clock).look(work, self._keep)
+        self.silent = dict(
+            self.looks.wait(WaitForCandidates(named=case.named, doubted=case.doubted))
+        )
         self.took_s = self.clock.time
 
     def _look(self, case: Case, name: str) -> str:
@@ -101,6 +103,6 @@ def test_the_order_of_the_hosts_does_not_matter(case: Case) -> None:
 @given(cases())
 def test_who_waits_on_misses_nobody(case: Case) -> None:
     run = Run(case, case.takes_s)
-    assert run.looks.wait(Everyone(WAIT_LIMITS.look_s)) == {}
+    assert run.looks.wait(WaitForAll(WAIT_LIMITS.look_s)) == {}
     assert set(run.looks.answers) == set(case.takes_s)
     assert run.clock.time == max(case.takes_s.values())

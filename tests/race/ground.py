@@ -15,7 +15,7 @@ from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import make_plan
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.operation import Reservation
@@ -33,7 +33,7 @@ def engine(url: str) -> Engine:
     return Engine(
         ledger=ledger,
         hosts=FakeHosts({"h1": FakeHost(fleet=ledger.fleet_id())}),
-        lanes=SerialLanes(),
+        lanes=SerialWorkers(),
         clock=FakeClock(),
         new_uuid=lambda: str(uuid.uuid4()),
         stop=threading.Event(),
@@ -69,7 +69,7 @@ def planned(engine: Engine) -> Reservation:
     view = engine.view()
     plan = make_plan(view, [wanted("template")], engine.place)
     assert not plan.unplaced, plan.unplaced
-    return vm_reservations.application(plan, view, engine.opening())
+    return vm_reservations.apply_reservation(plan, view, engine.opening())
 
 
 def told_no(engine: Engine, name: str) -> NoPlacement | None:

@@ -19,8 +19,8 @@ from tests.soak import oracle
 from tests.soak.hands import Foreign
 from tests.soak.plots import HOSTS, Plot
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.heal.remedy import Chosen
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.heal.remedy import DriftSelection
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.errors import LedgerError, VgpumgrError
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
@@ -50,7 +50,7 @@ class Neighbour:
         self._engine = Engine(
             ledger=self._ledger,
             hosts=hosts.seen_by(lambda: (self._ledger.fleet_id(), self._ledger.epoch())),
-            lanes=SerialLanes(),
+            lanes=SerialWorkers(),
             clock=FakeClock(),
             new_uuid=lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4)),
             stop=threading.Event(),
@@ -92,7 +92,7 @@ class Neighbour:
     def heal(self, *_: object) -> str:
         """Put right what is its own."""
         self.shaken |= set(NEIGHBOURS)
-        return self._give(lambda: self._engine.heal(Chosen()))
+        return self._give(lambda: self._engine.heal(DriftSelection()))
 
     def go_back(self, name: str, host: str, kind: int) -> str:
         """A backup, one more command, the backup restored: hosts know what the ledger lacks."""

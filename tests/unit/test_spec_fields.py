@@ -27,7 +27,7 @@ from vgpumgr.engine.ledger_recovery import rebuilt_records
 from vgpumgr.engine.planning.vm_plan import changed_fields
 from vgpumgr.engine.pools import pool_apply
 from vgpumgr.engine.reservation import domain_plan
-from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, Site, attached
+from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, VmSite, attached
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.domain import VolumeFacts
 from vgpumgr.model.host import HostRecord
@@ -254,14 +254,14 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
         volumes=tuple(volumes),
         **place,
     )
-    site = Site("fleet", HostRecord(name="h1", address="local"), facts, {}, {})
+    site = VmSite("fleet", HostRecord(name="h1", address="local"), facts, {}, {})
     xml = domain_plan.domain_xml(record, (), site)
     domain = replace(domainxml.parse(xml), autostart=site.autostarts(spec))
     if old is not None:
         before = replace(record, spec=old, generation=1)
         return rebuilt_records.changed_vm(before, domain, xml, "h1").spec
     disks = tuple(
-        rebuilt_records.MadeDisk(read, each.pool, each.name, _volume(spec, number))
+        rebuilt_records.RebuiltDisk(read, each.pool, each.name, _volume(spec, number))
         for number, (each, read) in enumerate(
             zip(attached(record), domainxml.disks(xml), strict=True)
         )

@@ -24,7 +24,7 @@ from vgpumgr.model.ports import Host, Hosts
 if TYPE_CHECKING:
     from vgpumgr.app.fence_programs import Fences
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.operations.engine_context import Expected, Weights
+    from vgpumgr.engine.operations.engine_context import ExpectedRequests, Weights
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.hosts.real_hosts import RealHosts
     from vgpumgr.sim.sim_client import SimHosts
@@ -166,13 +166,13 @@ class App:
     def engine(self) -> Engine:
         """The engine over the writable ledger and all hosts."""
         from vgpumgr.engine.engine import Engine
-        from vgpumgr.engine.workers.thread_workers import SystemClock, ThreadLanes
+        from vgpumgr.engine.workers.thread_workers import SystemClock, ThreadWorkers
         from vgpumgr.model.refusal import Tolerance
 
         return Engine(
             ledger=self.writable_ledger,
             hosts=self.hosts,
-            lanes=ThreadLanes(self.config.lanes),
+            lanes=ThreadWorkers(self.config.lanes),
             clock=SystemClock(),
             new_uuid=lambda: str(uuid.uuid4()),
             policy=self.config.policy,
@@ -187,12 +187,12 @@ class App:
         )
 
     @cached_property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedRequests:
         """What is expected to be asked for."""
         from vgpumgr.app.solver_process import solving
-        from vgpumgr.engine.operations.engine_context import Expected
+        from vgpumgr.engine.operations.engine_context import ExpectedRequests
 
-        return Expected(self._declared_mix, solving)
+        return ExpectedRequests(self._declared_mix, solving)
 
     def _declared_mix(self) -> Weights:
         """The requests that the settings declare as expected; () where none."""

@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager, suppress
 from vgpumgr.app import vnc_handshake
 from vgpumgr.app.actor import machine
 from vgpumgr.app.console_tickets import PasswordHalf
-from vgpumgr.engine.consoles.connection_broker import Desk
-from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind
-from vgpumgr.engine.controller.cycle_threads import ThreadTurns
+from vgpumgr.engine.consoles.connection_broker import ConnectionBroker
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
+from vgpumgr.engine.controller.cycle_threads import ThreadCycleRunner
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools import session_activity
 from vgpumgr.hosts.deadlines import DEADLINES
@@ -273,9 +273,9 @@ def ticket_service(
 
     ``open_s`` is how long one waits for its viewer, ``timeout_s`` how long a handshake may take.
     """
-    turns: ThreadTurns[ConsoleProxy] = ThreadTurns(_WORKERS, context.clock)
+    turns: ThreadCycleRunner[ConsoleProxy] = ThreadCycleRunner(_WORKERS, context.clock)
     doors = LoopbackProxies(timeout_s)
-    desk = Desk(
+    desk = ConnectionBroker(
         context,
         machine(),
         doors,
@@ -283,7 +283,7 @@ def ticket_service(
         open_s=open_s,
         emit=emit,
         used=lambda ticket: session_activity.heartbeat(context, ticket.vm, ticket.user),
-        left=lambda ticket: session_activity.part(context, ticket.vm, ticket.user),
+        left=lambda ticket: session_activity.viewer_left(context, ticket.vm, ticket.user),
     )
     ending = threading.Event()
     thread = threading.Thread(
@@ -299,7 +299,7 @@ def ticket_service(
             thread.join(_END_S)
 
 
-def _run_tickets(desk: Desk, ending: threading.Event, emit: Emit) -> None:
+def _run_tickets(desk: ConnectionBroker, ending: threading.Event, emit: Emit) -> None:
     while not ending.is_set():
         try:
             desk.round(_BEAT_S)
@@ -307,7 +307,7 @@ def _run_tickets(desk: Desk, ending: threading.Event, emit: Emit) -> None:
             ending.wait(_AGAIN_S)  # told by who else works on it
         except Exception as defect:
             text = f"tickets: {type(defect).__name__}: {defect}"
-            emit(Event(kind=EventKind.TURN_FAILED, text=text))
+            emit(ControllerEvent(kind=EventKind.TURN_FAILED, text=text))
             ending.wait(_AGAIN_S)
     with suppress(LedgerError):  # the next serve says so
         desk.close()

@@ -17,11 +17,11 @@ from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config, Unasked
 from vgpumgr.app.console_proxy import ticket_service
 from vgpumgr.engine.controller.controller import Controller
-from vgpumgr.engine.controller.controller_events import Event, EventKind
-from vgpumgr.engine.controller.cycle_schedule import Status
-from vgpumgr.engine.controller.cycle_threads import ThreadTurns
-from vgpumgr.engine.controller.host_cycle import TurnEnd
-from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
+from vgpumgr.engine.controller.cycle_threads import ThreadCycleRunner
+from vgpumgr.engine.controller.host_cycle import CycleEnd
+from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import ClaimLost, Conflict, LedgerError
 from vgpumgr.store.admin.opening import file_path
@@ -42,9 +42,9 @@ class StatusFile:
             "started_at": time.time(),
             "interval_s": interval_s,
         }
-        self._last = Status(at=0.0)
+        self._last = ControllerStatus(at=0.0)
 
-    def show(self, status: Status) -> None:
+    def show(self, status: ControllerStatus) -> None:
         """Write it, if it says anything new."""
         same = replace(status, at=self._last.at) == self._last
         if not same or status.at - self._last.at >= FRESH_S:
@@ -54,7 +54,7 @@ class StatusFile:
         """Say that we have ended."""
         self._write(self._last, running=False)
 
-    def _write(self, status: Status, *, running: bool) -> None:
+    def _write(self, status: ControllerStatus, *, running: bool) -> None:
         self._last = status
         text = json.dumps({**self._head, "running": running, **to_plain(status)}, indent=1)
         # A name that nobody foresees, and never what is there: the folder may be shared.
@@ -85,13 +85,13 @@ class ControllerProcess:
     """Serves until :meth:`end` is called, which a signal handler may do."""
 
     def __init__(
-        self, config: Config, options: ControllerOptions, emit: Callable[[Event], None]
+        self, config: Config, options: ControllerOptions, emit: Callable[[ControllerEvent], None]
     ) -> None:
         self._config = config
         self._options = options
         self._emit = emit
         self._stop = threading.Event()
-        self._turns: ThreadTurns[TurnEnd] | None = None
+        self._turns: ThreadCycleRunner[CycleEnd] | None = None
 
     @property
     def ending(self) -> bool:
@@ -124,7 +124,7 @@ class ControllerProcess:
                 return True
             time.sleep(_PAUSE_S)
 
-    def once(self) -> tuple[Status, bool]:
+    def once(self) -> tuple[ControllerStatus, bool]:
         """One turn of every host: how things stand, and have all threads ended?"""
         with self._life(tickets=False) as controller:
             status = controller.once()
@@ -151,9 +151,9 @@ class ControllerProcess:
         app.unasked = True
         with closing(app):
             self._be_the_only_one(app)
-            self._turns = ThreadTurns(self._options.workers, app.engine.clock)
-            beside: ThreadTurns[bool] = ThreadTurns(3, app.engine.clock)
-            pace = Pace(self._options.interval_s)
+            self._turns = ThreadCycleRunner(self._options.workers, app.engine.clock)
+            beside: ThreadCycleRunner[bool] = ThreadCycleRunner(3, app.engine.clock)
+            pace = ProbePauses(self._options.interval_s)
             with closing(status), self._tickets(app) if tickets else nullcontext():
                 yield Controller(
                     app.engine,
@@ -186,6 +186,6 @@ class ControllerProcess:
         )
 
 
-def _failed(error: LedgerError) -> Event:
+def _failed(error: LedgerError) -> ControllerEvent:
     text = f"{error.message}: {error.why}; the ledger is reopened"
-    return Event(kind=EventKind.LEDGER_FAILED, text=text, next=error.next)
+    return ControllerEvent(kind=EventKind.LEDGER_FAILED, text=text, next=error.next)

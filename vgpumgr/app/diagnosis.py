@@ -9,7 +9,7 @@ from functools import partial
 from vgpumgr import catalog, checks
 from vgpumgr.app.composition import App, is_simulated
 from vgpumgr.app.ledger_admin import exposed
-from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
+from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
 from vgpumgr.engine.hosts.host_membership import is_worked_on, not_finished
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import read_view
@@ -159,7 +159,7 @@ def _fragmentation(app: App) -> Iterator[Finding]:
     """A hint where moves could win room back."""
     fleet = build_fleet(read_view(app.ledger))
     now = app.engine.clock.now()
-    gauge = Gauging(fleet, app.engine.expected, app.ledger, now).gauge()
+    gauge = FragmentationMeasure(fleet, app.engine.expected, app.ledger, now).gauge()
     if gauge.share > app.config.defrag_threshold:
         text = f"{gauge.share:.0%} of the free GPU memory is unusable for {gauge.mix}"
         yield Finding(

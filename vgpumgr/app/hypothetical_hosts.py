@@ -11,7 +11,7 @@ from itertools import count as count_from
 
 from vgpumgr import catalog
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.whatif.hypothetical_hosts import Added, like, new
+from vgpumgr.engine.whatif.hypothetical_hosts import AddedHosts, hosts_from_probes, hosts_like
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
@@ -21,7 +21,7 @@ _COUNTED = re.compile(r"(?P<what>.+?)\s*[x×*]\s*(?P<count>[1-9]\d{0,3})")
 _MOST_GPUS = 16
 
 
-def host_by_words(text: str, view: LedgerView, taken: Collection[str] = ()) -> Added:
+def host_by_words(text: str, view: LedgerView, taken: Collection[str] = ()) -> AddedHosts:
     """``HOST×N``: hosts like that one, empty; ``BOARD×N``: a host, ``new-1``…, with N of them.
 
     Without a count one. No new host has a name that is ``taken``. UsageError where it is neither.
@@ -29,7 +29,7 @@ def host_by_words(text: str, view: LedgerView, taken: Collection[str] = ()) -> A
     found = _COUNTED.fullmatch(text)
     for what, count in ((text, 1), *([(found["what"], int(found["count"]))] if found else [])):
         if count <= MOST and any(host.name == what and host.facts for host in view.hosts):
-            return like(view, what, count, taken)
+            return hosts_like(view, what, count, taken)
         board = _board(what)
         if board and count <= _MOST_GPUS:
             known = {*(host.name for host in view.hosts), *taken}
@@ -45,15 +45,15 @@ def host_by_words(text: str, view: LedgerView, taken: Collection[str] = ()) -> A
     )
 
 
-def hosts_of_fleets(fleets: Sequence[SimFleet]) -> list[Added]:
+def hosts_of_fleets(fleets: Sequence[SimFleet]) -> list[AddedHosts]:
     """Each host of these fleets by itself."""
     hosts = [host for fleet in fleets for host in fleet.hosts]
     return [_built(host) for host in hosts]
 
 
-def _built(host: SimHost) -> Added:
+def _built(host: SimHost) -> AddedHosts:
     """The host, also in each way in which a module option of its driver makes VFs."""
-    found = new(probed(SimFleet(name="supposed", hosts=(host,))))
+    found = hosts_from_probes(probed(SimFleet(name="supposed", hosts=(host,))))
     if len(host.boards) != 1 or host.boards[0].vfs:
         return found
     [boards] = host.boards
@@ -64,9 +64,11 @@ def _built(host: SimHost) -> Added:
     ways = [
         replace(option, text=f"with {other.boards[0].vfs} VFs per GPU, an option of {plain.driver}")
         for other in others
-        for option in new(probed(SimFleet(name="supposed", hosts=(other,)))).options[:1]
+        for option in hosts_from_probes(probed(SimFleet(name="supposed", hosts=(other,)))).options[
+            :1
+        ]
     ]
-    return Added(options=(*found.options, *ways))
+    return AddedHosts(options=(*found.options, *ways))
 
 
 def probed(fleet: SimFleet) -> list[HostFacts]:

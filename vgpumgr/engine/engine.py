@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpumgr.engine.adoption import adoptions
-from vgpumgr.engine.adoption.candidate import Findings
+from vgpumgr.engine.adoption.candidate import AdoptionFindings
 from vgpumgr.engine.defrag import defragmentation
 from vgpumgr.engine.drift import drift_survey
 from vgpumgr.engine.heal import remedy_run
@@ -29,7 +29,7 @@ from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import check_images
 from vgpumgr.engine.pools import bookings, desktop_assignment, pool_apply, pool_cycle, pool_requests
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
-from vgpumgr.engine.reservation.shelf_reservations import Stop
+from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_power
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
@@ -50,7 +50,7 @@ class Engine(EngineContext):
     start = vm_power.start
     users_on = users_at_work.users_on
     explain_one = explain_waiting.explain_one
-    queue_outlook = queue_cycle.outlook
+    queue_outlook = queue_cycle.forecast
 
     def domain_xml(self, name: str) -> str:
         """A VM's XML as libvirt on its host has it."""
@@ -120,7 +120,7 @@ class Engine(EngineContext):
         again = f"vgpumgr vm {verb} {' '.join(names)} --with-users"
         users_at_work.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
 
-    def shelve(self, names: Sequence[str], stop: Stop) -> Outcome:
+    def shelve(self, names: Sequence[str], stop: StopManner) -> Outcome:
         """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
         pool_requests.refuse_desktops(self, names)
         return vm_power.shelve(self, names, stop)
@@ -135,7 +135,7 @@ class Engine(EngineContext):
         with_users: bool = False,
     ) -> MovePlan:
         """Probe both hosts, then say how a VM would move, with all that keeps it from it."""
-        how = moves.Manner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        how = moves.MoveManner(cold=cold, timeout_s=timeout_s, with_users=with_users)
         return moves.plan(self, name, to, how)[0]
 
     def migrate(
@@ -148,13 +148,13 @@ class Engine(EngineContext):
         with_users: bool = False,
     ) -> Outcome:
         """Move a VM to another host, running if it can; what keeps it from it is raised."""
-        how = moves.Manner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        how = moves.MoveManner(cold=cold, timeout_s=timeout_s, with_users=with_users)
         return moves.migrate(self, name, to, how)
 
     # pools, bookings, images
     pool_plan = pool_apply.plan
     put_pool = pool_apply.put
-    pool_outlook = pool_cycle.outlook
+    pool_outlook = pool_cycle.forecast
     scale_pool = pool_requests.scale
     drain_pool = pool_requests.drain
     delete_pool = pool_requests.leave
@@ -204,12 +204,12 @@ class Engine(EngineContext):
     defrag_plan = defragmentation.plan
     defrag = defragmentation.apply
     cancel_logoff_move = logoff_moves.cancel
-    end_moves = defragmentation.go_on
+    end_moves = defragmentation.resume
     thaw_plan = ledger_thaw.plan
     thaw = ledger_thaw.thaw
     resume = operation_lifecycle.resume
     undo = operation_lifecycle.undo
 
-    def adoptable(self, hosts: Sequence[str] = ()) -> Findings:
+    def adoptable(self, hosts: Sequence[str] = ()) -> AdoptionFindings:
         """Probe, and say what of other hands' work could be adopted, and why the rest cannot."""
         return adoptions.find(self, hosts)[0]

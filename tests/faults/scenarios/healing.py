@@ -11,7 +11,7 @@ from tests.faults import commands
 from tests.faults.scenario import Place, Prepare, Scenario
 from tests.faults.scenarios.emptied import TWO, on_h1
 from tests.faults.scenarios.ways import FRESH, WAYS
-from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.sim.drivers.vgpu_files import PLUGIN_ENDS_S
 from vgpumgr.sim.simulated_host import SimulatedHost
@@ -25,7 +25,7 @@ def _healed(part: str, kinds: set[Kind], change: Change, *only: Kind, **fields: 
 
     def by_hand(place: Place) -> None:
         change(place, place.hosts.fleet.hosts["h1"])
-        found = {each.drift.kind for each in place.engine.heal_plan(Chosen()).to_do}
+        found = {each.drift.kind for each in place.engine.heal_plan(DriftSelection()).to_do}
         if found != kinds:
             raise AssertionError(f"{part}: {sorted(found)} instead of {sorted(kinds)}")
 
@@ -160,7 +160,7 @@ _HEALED = (
 
 def _lifted() -> Scenario:
     def well_again(place: Place) -> None:
-        place.engine.heal(Chosen(kinds=frozenset({Kind.GPU_LOST})))
+        place.engine.heal(DriftSelection(kinds=frozenset({Kind.GPU_LOST})))
         place.inject("h1", "clear")
 
     lost = next(each for each in _HEALED if each.part == "lost GPU")

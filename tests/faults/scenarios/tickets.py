@@ -14,9 +14,9 @@ from tests.simworld import host, vm
 from vgpumgr.app.composition import App
 from vgpumgr.app.console_proxy import LoopbackProxies
 from vgpumgr.app.console_tickets import PasswordHalf
-from vgpumgr.engine.consoles.connection_broker import Desk
+from vgpumgr.engine.consoles.connection_broker import ConnectionBroker
 from vgpumgr.engine.consoles.console_request import ConsoleRequest, connect
-from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import ConsoleProxy, Stream
@@ -30,7 +30,7 @@ _MACHINE = "here"
 class _Working(SystemClock):
     """While the asker waits, the desk works."""
 
-    desk: Desk
+    desk: ConnectionBroker
 
     def wait(self, seconds: float) -> None:
         self.desk.round()
@@ -52,10 +52,10 @@ class _Screens:
 
 
 def _connected(app: App) -> None:
-    turns: SerialTurns[ConsoleProxy] = SerialTurns(app.engine.clock)
+    turns: SerialCycleRunner[ConsoleProxy] = SerialCycleRunner(app.engine.clock)
     doors = LoopbackProxies(10.0)
     session = replace(app.engine, hosts=_Screens())
-    desk = Desk(session, _MACHINE, doors, turns, open_s=60.0, emit=lambda _: None)
+    desk = ConnectionBroker(session, _MACHINE, doors, turns, open_s=60.0, emit=lambda _: None)
     desk.round()  # what a killed one left is closed, or answered
     asker = replace(app.engine, clock=_Working(desk))
     request = ConsoleRequest(

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from vgpumgr.app.controller_process import StatusFile
-from vgpumgr.engine.controller.cycle_schedule import Status
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
 
 
 def test_no_link_that_somebody_put_there_is_followed(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_no_link_that_somebody_put_there_is_followed(tmp_path: Path) -> None:
     victim.write_text("precious")
     for name in (f".serve.json.{os.getpid()}", ".serve.json.tmp", "serve.json"):
         (tmp_path / name).symlink_to(victim)
-    StatusFile(tmp_path / "serve.json", 30.0).show(Status(at=100.0))
+    StatusFile(tmp_path / "serve.json", 30.0).show(ControllerStatus(at=100.0))
     assert victim.read_text() == "precious"
     assert json.loads((tmp_path / "serve.json").read_text())["running"] is True
     assert not (tmp_path / "serve.json").is_symlink()
@@ -24,5 +24,5 @@ def test_no_link_that_somebody_put_there_is_followed(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "serve.json").mkdir()
-    StatusFile(tmp_path / "serve.json", 30.0).show(Status(at=100.0))
+    StatusFile(tmp_path / "serve.json", 30.0).show(ControllerStatus(at=100.0))
     assert [each.name for each in tmp_path.iterdir()] == ["serve.json"]

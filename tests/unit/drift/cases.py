@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tests.unit.drift import values
 from tests.unit.drift.values import Fleet
 from vgpumgr.domainxml import DomainParts
-from vgpumgr.engine.drift.host_comparison import Defined, Work
+from vgpumgr.engine.drift.host_comparison import DomainDefinition, OperationsInProgress
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.gpu import GpuHealth, GpuState, Mdev
@@ -34,7 +34,7 @@ def defined(fleet: Fleet, **settings: str) -> Fleet:
     """With settings of the definition changed."""
     old = fleet.seen["h1"].definitions["web"]
     parts = DomainParts({**old.parts.settings, **settings}, old.parts.devices)
-    return fleet.with_seen(definitions={"web": Defined(parts, old.mark)})
+    return fleet.with_seen(definitions={"web": DomainDefinition(parts, old.mark)})
 
 
 def with_device(fleet: Fleet, name: str, text: str = "") -> Fleet:
@@ -43,7 +43,7 @@ def with_device(fleet: Fleet, name: str, text: str = "") -> Fleet:
     devices = {**old.parts.devices, name: text}
     parts = DomainParts(old.parts.settings, devices)
     return fleet.with_seen(
-        definitions={"web": Defined(parts, old.mark)}, running_devices={"web": devices}
+        definitions={"web": DomainDefinition(parts, old.mark)}, running_devices={"web": devices}
     )
 
 
@@ -51,7 +51,7 @@ def marked(fleet: Fleet, /, **changes: object) -> Fleet:
     old = fleet.seen["h1"].definitions["web"]
     assert old.mark is not None
     mark = replace(old.mark, **changes)  # type: ignore[arg-type]
-    return fleet.with_seen(definitions={"web": Defined(old.parts, mark)})
+    return fleet.with_seen(definitions={"web": DomainDefinition(old.parts, mark)})
 
 
 def running(fleet: Fleet, **devices: str) -> Fleet:
@@ -166,7 +166,7 @@ def interrupted(verb: str, vm_id: Callable[[Fleet], str]) -> Callable[[Fleet], F
             steps=(),
             state=TaskState.RUNNING,
         )
-        return replace(fleet, work=Work(interrupted=(task,)))
+        return replace(fleet, work=OperationsInProgress(interrupted=(task,)))
 
     return change
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.drift import values
 from tests.unit.drift.cases import CASES, F, M, foreign_mdev, forgotten, layout, on_driver, vgpu
 from tests.unit.drift.values import FLEETS
-from vgpumgr.engine.drift.host_comparison import Work
+from vgpumgr.engine.drift.host_comparison import OperationsInProgress
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.operation import TaskRecord
 
@@ -55,7 +55,7 @@ def test_a_vm_that_is_worked_on_is_left_out() -> None:
     task = TaskRecord(
         id="t", operation="o", vm_id=gone.vm.id, vm="web", host="h1", verb="start", steps=()
     )
-    assert replace(gone, work=Work(busy=(task,))).drifts() == ()
+    assert replace(gone, work=OperationsInProgress(busy=(task,))).drifts() == ()
 
 
 def test_a_vm_that_is_deleted_meanwhile_leaves_nothing_over() -> None:
@@ -64,7 +64,7 @@ def test_a_vm_that_is_deleted_meanwhile_leaves_nothing_over() -> None:
     task = TaskRecord(
         id="t", operation="o", vm_id=fleet.vm.id, vm="web", host="h1", verb="delete", steps=()
     )
-    assert replace(forgotten(fleet), work=Work(busy=(task,))).drifts() == ()
+    assert replace(forgotten(fleet), work=OperationsInProgress(busy=(task,))).drifts() == ()
 
 
 def test_a_change_of_bookkeeping_is_no_drift() -> None:

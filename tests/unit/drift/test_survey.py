@@ -12,7 +12,7 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift.drift_survey import look
-from vgpumgr.engine.drift.host_comparison import work
+from vgpumgr.engine.drift.host_comparison import operations_in_progress
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostFacts
@@ -87,8 +87,8 @@ def test_a_creation_that_was_cut_is_named(world: SimWorld) -> None:
 def test_an_operation_that_ended_during_the_look_explains_what_was_seen(world: SimWorld) -> None:
     vm_id, ended = world.ledger.vm("web").id, world.ledger.operations()[0].ended_at
     assert ended is not None
-    assert work(world.ledger, ended - 1, ()).touched == {vm_id}
-    assert work(world.ledger, ended, ()).touched == frozenset()
+    assert operations_in_progress(world.ledger, ended - 1, ()).touched == {vm_id}
+    assert operations_in_progress(world.ledger, ended, ()).touched == frozenset()
 
 
 def test_a_host_that_goes_away_is_asked_no_more(world: SimWorld) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift.drift_survey import compare, look
-from vgpumgr.engine.drift.host_comparison import DomainReads, Work
+from vgpumgr.engine.drift.host_comparison import DomainReads, OperationsInProgress
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.drift import Drift
@@ -36,7 +36,7 @@ class Fleet:
 
     view: LedgerView
     seen: Mapping[str, DomainReads]
-    work: Work = field(default_factory=Work)
+    work: OperationsInProgress = field(default_factory=OperationsInProgress)
 
     @property
     def facts(self) -> HostFacts:

@@ -22,8 +22,8 @@ from tests.unit.engine.foreign import (
     mdev_hostdev,
     pci_hostdev,
 )
-from vgpumgr.engine.adoption.candidate import Candidate
-from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.adoption.candidate import AdoptionCandidate
+from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.helper.dispatch import handle
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
@@ -74,7 +74,7 @@ WAYS: dict[str, tuple[SimHost, GpuLayout | None, Made, str]] = {
 }
 
 
-def the(found: tuple[Candidate, ...]) -> Candidate:
+def the(found: tuple[AdoptionCandidate, ...]) -> AdoptionCandidate:
     [only] = found
     return only
 
@@ -289,7 +289,7 @@ def test_an_adopted_vm_is_healed_as_any_other(tmp_path: Path) -> None:
         made.root.wait(10)
         made.root.write(f"/sys/bus/mdev/devices/{MDEV}/remove", "1")
         made.host.domains.undefine("desk")
-        healed = made.world.engine.heal(Chosen())
+        healed = made.world.engine.heal(DriftSelection())
         assert healed.left.remedies == ()
         assert MDEV in {each.uuid for each in made.world.facts().mdevs}
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.simulated.host import SimMachine
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted
+from vgpumgr.engine.defrag.defrag_plan import DefragPlan, DefragRequest
 from vgpumgr.engine.defrag.movable_vms import residents
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.model.defrag import (
@@ -46,7 +46,7 @@ class Bench:
         self.world.engine.refresh()
 
     def plan(self, goal: DefragGoal | None, **wanted: object) -> DefragPlan:
-        return self.world.engine.defrag_plan(Wanted(goal=goal, **wanted))[0]  # type: ignore[arg-type]
+        return self.world.engine.defrag_plan(DefragRequest(goal=goal, **wanted))[0]  # type: ignore[arg-type]
 
     def where(self) -> dict[str, str]:
         return {each.name: each.host for each in self.world.ledger.vms()}

@@ -12,7 +12,7 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import NEW, SimWorld, host, vm
 from vgpumgr.engine.hosts import host_drain
-from vgpumgr.engine.hosts.host_drain import Drain
+from vgpumgr.engine.hosts.host_drain import DrainRequest
 from vgpumgr.model.domain import DomainState, MigrationAddress
 from vgpumgr.model.errors import Conflict, HostUnreachable, VgpumgrError
 from vgpumgr.model.host import HostRecord
@@ -44,8 +44,8 @@ class Bench:
     def where(self) -> dict[str, str]:
         return {each.name: each.host for each in self.world.ledger.vms()}
 
-    def drain(self, **wanted: object) -> host_drain.Drained:
-        return self.world.engine.drain(Drain(host="h1", **wanted))  # type: ignore[arg-type]
+    def drain(self, **wanted: object) -> host_drain.DrainReport:
+        return self.world.engine.drain(DrainRequest(host="h1", **wanted))  # type: ignore[arg-type]
 
     def h1(self) -> HostRecord:
         return self.world.ledger.host("h1")
@@ -84,7 +84,7 @@ def test_a_dry_run_says_where_and_changes_nothing(bench: Bench) -> None:
     bench.make(*(vm(f"d{n}", "T4-16Q") for n in range(2)))
     bench.change("h3", cordoned=True)
     before = bench.where(), bench.world.ledger.operations()
-    choices = bench.world.engine.drain_plan(Drain(host="h1"))
+    choices = bench.world.engine.drain_plan(DrainRequest(host="h1"))
     assert [each.move[0].target.name for each in choices if each.move] == ["h2", "h2"]
     assert (bench.where(), bench.world.ledger.operations()) == before
     assert not bench.h1().draining
@@ -157,7 +157,7 @@ def test_the_next_best_host_is_taken_where_the_best_refuses(tmp_path: Path) -> N
     world.apply(vm("desk", "T4-8Q"))
     for name in ("h2", "h3"):
         world.ledger.update_host(replace(world.ledger.host(name), cordoned=False))
-    world.engine.drain(Drain(host="h1")).outcome.raise_for_failure()
+    world.engine.drain(DrainRequest(host="h1")).outcome.raise_for_failure()
     assert world.ledger.vm("desk").host == "h3"
     world.close()
 
@@ -193,7 +193,7 @@ def test_a_drain_that_was_cut_goes_on(at: int, bench: Bench) -> None:
     bench.make(vm("a", "T4-8Q"), vm("b", "T4-8Q"))
     mortal = Mortal(bench.world.ledger, at, after=True)
     with pytest.raises(Killed):
-        replace(bench.world.engine, ledger=mortal).drain(Drain(host="h1"))  # type: ignore[arg-type]
+        replace(bench.world.engine, ledger=mortal).drain(DrainRequest(host="h1"))  # type: ignore[arg-type]
     bench.world.restart()
     bench.drain().outcome.raise_for_failure()
     assert "h1" not in bench.where().values()
@@ -276,7 +276,7 @@ class TestMaintenance:
 
 def test_a_target_that_refuses_gives_way_to_another(bench: Bench) -> None:
     bench.make(vm("web", "T4-4Q"))
-    first = bench.world.engine.drain_plan(Drain(host="h1"))[0].move
+    first = bench.world.engine.drain_plan(DrainRequest(host="h1"))[0].move
     assert first is not None
     target = first[0].target.name
     bench.world.sim.hosts[target].faults.inject(["refuse", "mdev_create", "EIO", "9"])

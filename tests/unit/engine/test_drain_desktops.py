@@ -9,7 +9,7 @@ import pytest
 
 from tests.poolsim import TwoHosts, spec
 from vgpumgr.engine.controller.controller_events import EventKind
-from vgpumgr.engine.hosts.host_drain import Drain
+from vgpumgr.engine.hosts.host_drain import DrainRequest
 from vgpumgr.model.pool import PoolKind
 
 HOUR = 3600.0
@@ -23,7 +23,7 @@ class Scene(TwoHosts):
 
     def drain(self, *, hours: float | None) -> list[str]:
         by = None if hours is None else self.sim.clock.now() + hours * HOUR
-        drained = self.sim.engine.drain(Drain(host="h1", logoff_by=by))
+        drained = self.sim.engine.drain(DrainRequest(host="h1", logoff_by=by))
         return [each.vm.name for each in drained.staying if not each.leaves]
 
     def homes(self, seconds: float) -> dict[str, str]:

@@ -15,8 +15,8 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.app.diagnosis import examine, examine_host
 from vgpumgr.cli.views.host_views import host_state
 from vgpumgr.engine.controller.controller import Controller
-from vgpumgr.engine.controller.cycle_threads import SerialTurns
-from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
+from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, Frozen, HostUnreachable, InUse, NoPlacement, NotFound
 from vgpumgr.model.examination import CheckOutcome
@@ -221,7 +221,7 @@ def test_serve_ends_it_without_a_look_that_its_helper_may_not_answer(
     die(world, 2, command)
     clock = world.engine.clock
     status = Controller(
-        world.engine, SerialTurns(clock), Pace(30.0), emit=lambda _event: None
+        world.engine, SerialCycleRunner(clock), ProbePauses(30.0), emit=lambda _event: None
     ).once()
     ended = {each.name: each.state for each in status.hosts}
     assert ended["h2"] == ("joining" if command == "add" else "leaving")

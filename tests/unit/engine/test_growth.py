@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.placement.test_place import gpu, host
-from vgpumgr.engine.capacity.profile_capacity import DAY_S, Growth
+from vgpumgr.engine.capacity.profile_capacity import DAY_S, UsageGrowth
 from vgpumgr.model.history import Holding
 from vgpumgr.model.supply import Fleet
 
@@ -18,21 +18,21 @@ def held(days_ago: float, until: float | None = None, units: int = 4, on: str = 
 
 
 def test_too_little_history_is_said() -> None:
-    growth = Growth(FLEET, [held(13.5)], NOW)
+    growth = UsageGrowth(FLEET, [held(13.5)], NOW)
     assert growth.lasting("T4-4Q", 5) is None
     assert growth.days == 13
-    assert Growth(FLEET, [], NOW).days == 0
+    assert UsageGrowth(FLEET, [], NOW).days == 0
 
 
 def test_what_is_given_back_and_what_lies_on_other_gpus_is_no_growth() -> None:
-    growth = Growth(FLEET, [held(20.5), held(10.5, until=10.2), held(3.5, on="gone")], NOW)
+    growth = UsageGrowth(FLEET, [held(20.5), held(10.5, until=10.2), held(3.5, on="gone")], NOW)
     found = growth.lasting("T4-4Q", 5)
     assert found is not None
     assert found.per_day == 0  # the first day, of which only a part is known, does not count
 
 
 def test_a_quarter_of_a_gpu_a_day_fills_four_gpus_in_so_many_days() -> None:
-    growth = Growth(FLEET, [held(day + 0.5) for day in range(21)], NOW)
+    growth = UsageGrowth(FLEET, [held(day + 0.5) for day in range(21)], NOW)
     found = growth.lasting("T4-4Q", 10)
     assert found is not None
     assert (found.per_day, found.days_50) == (0.25, 10)

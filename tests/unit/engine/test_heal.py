@@ -11,9 +11,9 @@ import pytest
 from tests.unit.drift import values
 from tests.unit.drift.test_by_hand import CLAIMS, HANDS, Bench, mdevctl_stop, on_t4, whole
 from vgpumgr.engine.drift.drift_survey import compare
-from vgpumgr.engine.drift.host_comparison import Work
+from vgpumgr.engine.drift.host_comparison import OperationsInProgress
 from vgpumgr.engine.heal.remedies import plan
-from vgpumgr.engine.heal.remedy import Chosen, Healed, HealPlan, Past, Way
+from vgpumgr.engine.heal.remedy import DriftSelection, EndedRecords, HealPlan, HealReport, RemedyWay
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import Drift, DriftReport
 from vgpumgr.model.drift import DriftKind as Kind
@@ -22,7 +22,7 @@ from vgpumgr.model.gpu import GpuHealth, GpuState
 from vgpumgr.model.operation import OperationState, TaskState
 from vgpumgr.model.vm import AllocationState
 
-ALL = Chosen()
+ALL = DriftSelection()
 # What only a person ends.
 BY_YOU = {"vol-delete", "a VF's type rewritten"}
 LEFT_ALONE = {"mdevctl start"}
@@ -39,11 +39,11 @@ HEALED = {
 }
 
 
-def ways(planned: HealPlan) -> set[tuple[Kind, Way]]:
+def ways(planned: HealPlan) -> set[tuple[Kind, RemedyWay]]:
     return {(each.drift.kind, each.way) for each in planned.remedies}
 
 
-def healed(bench: Bench) -> Healed:
+def healed(bench: Bench) -> HealReport:
     found = bench.world.engine.heal(ALL)
     assert {each.state for each in found.outcome.vms} <= {TaskState.DONE}
     assert not found.errors
@@ -84,7 +84,7 @@ def test_every_kind_has_a_remedy() -> None:
     drifts = tuple(replace(each, gpu=gpu if each.gpu else "") for each in every_kind())
     for drift in drifts:
         report = DriftReport(drifts=(drift,))
-        [remedy] = plan(report, fleet.view, fleet.seen, Past())
+        [remedy] = plan(report, fleet.view, fleet.seen, EndedRecords())
         assert remedy.text
         assert remedy.ours or remedy.next
 
@@ -113,21 +113,21 @@ def test_only_what_was_chosen_is_done(tmp_path: Path) -> None:
     with on_t4(tmp_path) as bench:
         bench.host.domains.set_autostart("web", on=True)
         bench.off()
-        only = Chosen(kinds=frozenset({Kind.DEFINITION}))
+        only = DriftSelection(kinds=frozenset({Kind.DEFINITION}))
         assert {each.drift.kind for each in bench.world.engine.heal_plan(only).remedies} == {
             Kind.DEFINITION
         }
         bench.world.engine.heal(only)
         assert {each.kind for each in bench.found.drifts} == {Kind.POWER}
-        none = Chosen(vms=frozenset({"other"}))
+        none = DriftSelection(vms=frozenset({"other"}))
         assert bench.world.engine.heal_plan(none).remedies == ()
 
 
 def test_a_paused_guest_is_a_persons(tmp_path: Path) -> None:
     fleet = values.mdev().with_domain(state=DomainState.PAUSED)
-    drifts = compare(fleet.view, fleet.seen, Work())
-    [remedy] = plan(DriftReport(drifts=drifts), fleet.view, fleet.seen, Past())
-    assert (remedy.drift.kind, remedy.way) == (Kind.POWER, Way.YOU)
+    drifts = compare(fleet.view, fleet.seen, OperationsInProgress())
+    [remedy] = plan(DriftReport(drifts=drifts), fleet.view, fleet.seen, EndedRecords())
+    assert (remedy.drift.kind, remedy.way) == (Kind.POWER, RemedyWay.YOU)
 
 
 # -- what VMs that are gone left behind ------------------------------------------------------------
@@ -143,7 +143,10 @@ def test_what_a_deleted_vm_left_is_cleaned(tmp_path: Path) -> None:
         claim_again(bench, held.id)
         bench.host.domains.define(xml)
         planned = bench.world.engine.heal_plan(ALL)
-        assert ways(planned) == {(Kind.DOMAIN_LEFTOVER, Way.CLEAN), (Kind.CLAIM_LEFTOVER, Way.YOU)}
+        assert ways(planned) == {
+            (Kind.DOMAIN_LEFTOVER, RemedyWay.CLEAN),
+            (Kind.CLAIM_LEFTOVER, RemedyWay.YOU),
+        }
         assert healed(bench).left.to_do, "the device is free once no domain names it"
         assert healed(bench).left.remedies == ()
         facts = bench.world.facts()
@@ -173,8 +176,10 @@ def test_a_leftover_that_runs_is_left(tmp_path: Path) -> None:
         bench.root.write(f"{kind}/create", held.device)
         bench.host.domains.define(xml)
         bench.host.domains.start("web")
-        planned = bench.world.engine.heal_plan(Chosen(kinds=frozenset({Kind.DOMAIN_LEFTOVER})))
-        assert [each.way for each in planned.remedies] == [Way.YOU]
+        planned = bench.world.engine.heal_plan(
+            DriftSelection(kinds=frozenset({Kind.DOMAIN_LEFTOVER}))
+        )
+        assert [each.way for each in planned.remedies] == [RemedyWay.YOU]
         assert "running" in planned.remedies[0].text
         bench.world.engine.heal(ALL)
         assert bench.host.domains.look("web") is not None
@@ -190,7 +195,7 @@ def test_what_the_ledger_never_knew_is_not_taken_away(tmp_path: Path) -> None:
         args = {"parent": gpu.device, "type": kind, "uuid": uuid, "claim": claim}
         bench.host.helper.call("mdev_create", args)
         planned = bench.world.engine.heal_plan(ALL)
-        assert ways(planned) == {(Kind.CLAIM_LEFTOVER, Way.YOU)}
+        assert ways(planned) == {(Kind.CLAIM_LEFTOVER, RemedyWay.YOU)}
         with pytest.raises(Frozen):
             bench.world.engine.heal(ALL)
         assert uuid in {each.uuid for each in bench.world.facts().mdevs}
@@ -216,7 +221,7 @@ def test_an_orphan_is_marked_looked_at_twice_and_released(tmp_path: Path) -> Non
     with on_t4(tmp_path) as bench:
         reinstalled(bench)
         planned = bench.world.engine.heal_plan(ALL)
-        assert (Kind.DEVICE_MISSING, Way.RELEASE) in ways(planned)
+        assert (Kind.DEVICE_MISSING, RemedyWay.RELEASE) in ways(planned)
         assert bench.allocation.state is AllocationState.ACTIVE, "a plan marks nothing"
         healed(bench)
         assert bench.world.ledger.allocations() == ()
@@ -226,9 +231,9 @@ def test_an_orphan_is_marked_looked_at_twice_and_released(tmp_path: Path) -> Non
         with pytest.raises(Conflict, match="its GPU parts were released"):
             bench.world.engine.start(["web"])
         [remedy] = bench.world.engine.heal_plan(
-            Chosen(kinds=frozenset({Kind.DOMAIN_MISSING}))
+            DriftSelection(kinds=frozenset({Kind.DOMAIN_MISSING}))
         ).remedies
-        assert (remedy.way, "vm delete web" in remedy.next) == (Way.YOU, True)
+        assert (remedy.way, "vm delete web" in remedy.next) == (RemedyWay.YOU, True)
         bench.world.delete("web")
         assert bench.found.drifts == ()
 
@@ -273,9 +278,9 @@ def test_a_lost_gpu_is_quarantined_until_it_is_lifted(tmp_path: Path) -> None:
     with on_t4(tmp_path) as bench:
         gpu = bench.world.ledger.gpus()[0]
         bench.world.sim.inject("h1", ["gpu", gpu.facts.device, "xid", "79"])
-        planned = bench.world.engine.heal_plan(Chosen(kinds=frozenset({Kind.GPU_LOST})))
-        assert [each.way for each in planned.remedies] == [Way.QUARANTINE]
-        bench.world.engine.heal(Chosen(kinds=frozenset({Kind.GPU_LOST})))
+        planned = bench.world.engine.heal_plan(DriftSelection(kinds=frozenset({Kind.GPU_LOST})))
+        assert [each.way for each in planned.remedies] == [RemedyWay.QUARANTINE]
+        bench.world.engine.heal(DriftSelection(kinds=frozenset({Kind.GPU_LOST})))
         [now] = bench.world.ledger.gpus()
         assert (now.state, now.state_why) == (
             GpuState.QUARANTINED,
@@ -299,7 +304,7 @@ def test_an_operation_that_was_cut_goes_on(tmp_path: Path) -> None:
         hosts.inject("h1", ["clear"])
         bench.world.restart()
         planned = bench.world.engine.heal_plan(ALL)
-        assert ways(planned) == {(Kind.UNFINISHED, Way.RESUME)}
+        assert ways(planned) == {(Kind.UNFINISHED, RemedyWay.RESUME)}
         bench.world.engine.heal(ALL)
         assert bench.world.ledger.vms() == ()
         assert bench.found.drifts == ()
@@ -319,8 +324,8 @@ def test_a_host_in_maintenance_is_left_alone(tmp_path: Path) -> None:
         bench.off()
         record = bench.world.ledger.host("h1")
         bench.world.ledger.update_host(replace(record, maintenance=True))
-        planned = bench.world.engine.heal_plan(Chosen(hosts=("h1",)))
-        assert [each.way for each in planned.remedies] == [Way.YOU]
+        planned = bench.world.engine.heal_plan(DriftSelection(hosts=("h1",)))
+        assert [each.way for each in planned.remedies] == [RemedyWay.YOU]
         assert "maintenance" in planned.remedies[0].text
 
 
@@ -353,20 +358,22 @@ def test_the_page_names_every_kind() -> None:
 @pytest.mark.parametrize(
     ("deleted", "state", "way"),
     [
-        (False, DomainState.SHUTOFF, Way.YOU),
-        (True, DomainState.SHUTOFF, Way.CLEAN),
-        (True, DomainState.RUNNING, Way.YOU),
-        (True, DomainState.PAUSED, Way.YOU),
+        (False, DomainState.SHUTOFF, RemedyWay.YOU),
+        (True, DomainState.SHUTOFF, RemedyWay.CLEAN),
+        (True, DomainState.RUNNING, RemedyWay.YOU),
+        (True, DomainState.PAUSED, RemedyWay.YOU),
     ],
 )
 def test_a_domain_goes_only_where_its_vm_is_known_as_deleted_and_it_is_off(
-    deleted: bool, state: DomainState, way: Way
+    deleted: bool, state: DomainState, way: RemedyWay
 ) -> None:
     fleet = values.mdev()
-    past = Past(deleted=frozenset({fleet.vm.id} if deleted else ()))
+    past = EndedRecords(deleted=frozenset({fleet.vm.id} if deleted else ()))
     gone = fleet.with_view(vms=(), allocations=()).with_domain(state=state)
     drifts = tuple(
-        each for each in compare(gone.view, gone.seen, Work()) if each.kind is Kind.DOMAIN_LEFTOVER
+        each
+        for each in compare(gone.view, gone.seen, OperationsInProgress())
+        if each.kind is Kind.DOMAIN_LEFTOVER
     )
     [remedy] = plan(DriftReport(drifts=drifts), gone.view, gone.seen, past)
     assert remedy.way is way
@@ -382,11 +389,13 @@ def test_a_stray_domain_goes_only_where_its_vm_is_seen_at_home() -> None:
         .with_domain(state=DomainState.SHUTOFF)
     )
     [drift] = [
-        each for each in compare(away.view, away.seen, Work()) if each.kind is Kind.DOMAIN_ELSEWHERE
+        each
+        for each in compare(away.view, away.seen, OperationsInProgress())
+        if each.kind is Kind.DOMAIN_ELSEWHERE
     ]
     report = DriftReport(drifts=(drift,))
-    [unseen] = plan(report, away.view, away.seen, Past())
-    assert unseen.way is Way.YOU
+    [unseen] = plan(report, away.view, away.seen, EndedRecords())
+    assert unseen.way is RemedyWay.YOU
     there = {**away.seen, "h2": fleet.seen["h1"]}
-    [seen] = plan(report, away.view, there, Past())
-    assert seen.way is Way.CLEAN
+    [seen] = plan(report, away.view, there, EndedRecords())
+    assert seen.way is RemedyWay.CLEAN

@@ -13,7 +13,7 @@ import pytest
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.workers.thread_workers import ThreadLanes
+from vgpumgr.engine.workers.thread_workers import ThreadWorkers
 from vgpumgr.model.errors import DeadlineExceeded
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.ports import WaitLimits
@@ -79,7 +79,7 @@ def door(world: World) -> Iterator[threading.Event]:
 
 
 def threaded(world: World, **waits: float) -> Engine:
-    return replace(world.engine, lanes=ThreadLanes(), waits=WaitLimits(**waits))
+    return replace(world.engine, lanes=ThreadWorkers(), waits=WaitLimits(**waits))
 
 
 def test_a_look_that_never_returns_is_given_up(world: World, door: threading.Event) -> None:
@@ -96,7 +96,7 @@ def test_what_a_look_shows_after_it_was_left_is_not_kept(
     planned = engine.plan([vm("web")])
     assert [action.host for action in planned.actions] == ["h3"], "it needs no GPU"
     door.set()
-    assert isinstance(engine.lanes, ThreadLanes)
+    assert isinstance(engine.lanes, ThreadWorkers)
     while engine.lanes.hanging():
         time.sleep(0.01)
     host = world.ledger.host("h2")

@@ -13,7 +13,7 @@ from tests.fakes import FakeClock
 from tests.hanging import DEADLINE_S, SlowHosts, spread
 from tests.simworld import host
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import WAIT_LIMITS
@@ -62,7 +62,7 @@ def enrolled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     engine = Engine(
         ledger=ledger,
         hosts=slow,
-        lanes=SerialLanes(clock),
+        lanes=SerialWorkers(clock),
         clock=clock,
         new_uuid=lambda: str(uuid.uuid4()),
         stop=threading.Event(),

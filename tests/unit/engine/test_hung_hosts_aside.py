@@ -12,8 +12,8 @@ from tests.fakes import FakeClock
 from tests.hanging import DEADLINE_S, SlowHosts
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.hosts.host_drain import Drain
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.hosts.host_drain import DrainRequest
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, LayoutRule, LayoutSpec
 from vgpumgr.model.ports import WAIT_LIMITS
@@ -36,7 +36,7 @@ class Bench:
         for name in NAMES:
             self.change(name, cordoned=False)
         self.slow = SlowHosts(self.world.hosts, self._clock, dict.fromkeys(NAMES, LOOK_S), {HUNG})
-        lanes = SerialLanes(self._clock)
+        lanes = SerialWorkers(self._clock)
         self.engine: Engine = replace(
             self.world.engine, hosts=self.slow, lanes=lanes, clock=self._clock
         )
@@ -93,28 +93,28 @@ def test_a_layout_waits_for_its_host_that_hangs(bench: Bench) -> None:
 
 
 def test_a_drain_leaves_out_a_host_that_hangs(bench: Bench) -> None:
-    [choice] = bench.engine.drain_plan(Drain(host="h1"))
+    [choice] = bench.engine.drain_plan(DrainRequest(host="h1"))
     assert choice.move is not None
     assert bench.took < LOOK_S + WAIT_LIMITS.least_s + 3 * LOOK_S
-    drained = bench.engine.drain(Drain(host="h1"))
+    drained = bench.engine.drain(DrainRequest(host="h1"))
     drained.outcome.raise_for_failure()
     assert bench.world.ledger.vm("desk").host not in {"h1", HUNG}
     assert bench.took < DEADLINE_S
 
 
 def test_a_drain_to_one_host_looks_at_no_third(bench: Bench) -> None:
-    bench.engine.drain(Drain(host="h1", to=("h2",))).outcome.raise_for_failure()
+    bench.engine.drain(DrainRequest(host="h1", to=("h2",))).outcome.raise_for_failure()
     assert set(bench.slow.asked) == {"h1", "h2"}
 
 
 def test_a_drain_waits_for_all_before_it_says_that_a_vm_stays(bench: Bench) -> None:
     bench.close_all_but("h1", HUNG)
-    [choice] = bench.engine.drain_plan(Drain(host="h1"))
+    [choice] = bench.engine.drain_plan(DrainRequest(host="h1"))
     assert choice.move is None
     assert bench.took > DEADLINE_S
     bench.slow.hung.clear()
     bench.slow.takes_s = {**bench.slow.takes_s, HUNG: 9.0}
-    [drained] = bench.engine.drain(Drain(host="h1")).outcome.vms
+    [drained] = bench.engine.drain(DrainRequest(host="h1")).outcome.vms
     assert (drained.vm, bench.world.ledger.vm("desk").host) == ("desk", HUNG)
 
 

@@ -13,7 +13,7 @@ from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from tests.unit.images.files import VIRTUAL, qcow2
 from vgpumgr.engine.images.image_copies import ImageImport
-from vgpumgr.engine.images.image_import import Imported
+from vgpumgr.engine.images.image_import import ImportReport
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.domain import VolumeFacts
 from vgpumgr.model.errors import (
@@ -51,7 +51,7 @@ def request(file: Path, *hosts: str, **fields: str) -> ImageImport:
     return ImageImport(path=str(file), name="cad", hosts=hosts, **fields)  # type: ignore[arg-type]
 
 
-def bring(world: SimWorld, file: Path, *hosts: str, **fields: str) -> Imported:
+def bring(world: SimWorld, file: Path, *hosts: str, **fields: str) -> ImportReport:
     done = world.engine.import_image(request(file, *hosts, **fields))
     done.outcome.raise_for_failure()
     return done

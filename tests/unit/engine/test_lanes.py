@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from vgpumgr.engine.workers.serial_workers import SerialLanes
-from vgpumgr.engine.workers.thread_workers import Everyone, OneOfMany, ThreadLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
+from vgpumgr.engine.workers.thread_workers import ThreadWorkers, WaitForAll, WaitForCandidates
 from vgpumgr.model.errors import Conflict, DatabaseFault, DeadlineExceeded, HostRefused
 from vgpumgr.model.ports import HostExecutor, WaitLimits
 
@@ -45,7 +45,7 @@ class Kept:
 
 
 def test_a_lane_that_does_not_return_is_left_alone(door: threading.Event) -> None:
-    lanes = ThreadLanes()
+    lanes = ThreadWorkers()
     found = lanes.run({"a": lambda: 0, "b": door.wait, "c": lambda: None}, within_s=0.1)
     assert list(found) == ["a", "b", "c"]
     assert (found["a"], found["c"]) == (0, None)
@@ -67,14 +67,14 @@ def test_a_lane_that_does_not_return_does_not_keep_the_process() -> None:
 
 
 def test_hosts_that_hang_give_their_places_to_others(door: threading.Event) -> None:
-    lanes = ThreadLanes(most=2, gives_way_s=0.05)
+    lanes = ThreadWorkers(most=2, gives_way_s=0.05)
     work = {"a": door.wait, "b": door.wait} | {name: (lambda: 1) for name in "cdefg"}
     found = lanes.run(work, within_s=1.0)
     assert [host for host, value in found.items() if value == 1] == list("cdefg")
 
 
 def test_work_keeps_its_place_however_long_it_takes() -> None:
-    lanes, at_once = ThreadLanes(most=2, gives_way_s=0.0), threading.Semaphore(2)
+    lanes, at_once = ThreadWorkers(most=2, gives_way_s=0.0), threading.Semaphore(2)
 
     def work() -> bool:
         free = at_once.acquire(blocking=False)
@@ -86,9 +86,9 @@ def test_work_keeps_its_place_however_long_it_takes() -> None:
 
 
 def test_what_comes_when_nobody_waits_any_more_is_not_kept(door: threading.Event) -> None:
-    lanes, kept = ThreadLanes(), Kept()
+    lanes, kept = ThreadWorkers(), Kept()
     looks = lanes.look({"a": lambda: 1, "b": lambda: 1, "c": door.wait}, kept)
-    silent = looks.wait(OneOfMany(waits=SHORT))
+    silent = looks.wait(WaitForCandidates(waits=SHORT))
     assert (list(silent), sorted(kept.hosts)) == (["c"], ["a", "b"])
     assert silent["c"] >= SHORT.least_s
     looks.leave()
@@ -98,11 +98,11 @@ def test_what_comes_when_nobody_waits_any_more_is_not_kept(door: threading.Event
 
 
 def test_who_waits_once_more_gets_what_was_late(door: threading.Event) -> None:
-    lanes, kept = ThreadLanes(), Kept()
+    lanes, kept = ThreadWorkers(), Kept()
     looks = lanes.look({"a": lambda: 1, "b": lambda: 1, "c": door.wait}, kept)
-    assert list(looks.wait(OneOfMany(waits=SHORT))) == ["c"]
+    assert list(looks.wait(WaitForCandidates(waits=SHORT))) == ["c"]
     door.set()
-    assert looks.wait(Everyone(20)) == {}
+    assert looks.wait(WaitForAll(20)) == {}
     assert looks.answers["c"] is True
     assert kept.hosts[-1] == "c"
 
@@ -110,25 +110,25 @@ def test_who_waits_once_more_gets_what_was_late(door: threading.Event) -> None:
 def test_a_host_that_still_hangs_is_asked_again_only_where_it_is_named(
     door: threading.Event,
 ) -> None:
-    lanes, asked = ThreadLanes(), Kept()
+    lanes, asked = ThreadWorkers(), Kept()
 
     def ask(host: str, until: threading.Event | None = None) -> Callable[[], object]:
         return lambda: (asked(host, None), until and until.wait(30))
 
     first = lanes.look({"a": ask("a"), "b": ask("b"), "c": ask("c", door)}, Kept())
-    first.wait(OneOfMany(waits=SHORT))
+    first.wait(WaitForCandidates(waits=SHORT))
     first.leave()
     again = {host: ask(host) for host in "abc"}
     began = time.monotonic()
     looks = lanes.look(again, Kept())
-    silent = looks.wait(OneOfMany(waits=WaitLimits(look_s=20.0)))
+    silent = looks.wait(WaitForCandidates(waits=WaitLimits(look_s=20.0)))
     assert time.monotonic() - began < 1.9
     assert (list(silent), asked.hosts.count("c")) == (["c"], 1)
-    assert looks.wait(Everyone(20)) == {}
+    assert looks.wait(WaitForAll(20)) == {}
     assert asked.hosts.count("c") == 2
     door.set()
     until(lambda: not lanes.hanging())
-    assert lanes.look(again, Kept()).wait(OneOfMany(named="c", waits=SHORT)) == {}
+    assert lanes.look(again, Kept()).wait(WaitForCandidates(named="c", waits=SHORT)) == {}
 
 
 def test_errors_are_values_and_a_death_is_not(door: threading.Event) -> None:
@@ -138,27 +138,27 @@ def test_errors_are_values_and_a_death_is_not(door: threading.Event) -> None:
     def die() -> None:
         raise KeyboardInterrupt
 
-    assert isinstance(ThreadLanes().run({"a": refuse})["a"], HostRefused)
+    assert isinstance(ThreadWorkers().run({"a": refuse})["a"], HostRefused)
     with pytest.raises(KeyboardInterrupt):
-        ThreadLanes().run({"a": die, "b": door.wait})
+        ThreadWorkers().run({"a": die, "b": door.wait})
 
 
 def test_a_host_whose_answer_cannot_be_kept_has_failed() -> None:
     def refuse(host: str, value: object) -> object:
         raise HostRefused(f"{host}: no")
 
-    looks = ThreadLanes().look({"a": lambda: 1}, refuse)
-    assert looks.wait(Everyone(20)) == {}
+    looks = ThreadWorkers().look({"a": lambda: 1}, refuse)
+    assert looks.wait(WaitForAll(20)) == {}
     assert str(looks.answers["a"]) == "a: no"
 
 
-@pytest.mark.parametrize("lanes", [ThreadLanes(), SerialLanes()])
+@pytest.mark.parametrize("lanes", [ThreadWorkers(), SerialWorkers()])
 def test_a_ledger_that_cannot_keep_an_answer_is_no_fault_of_the_host(lanes: HostExecutor) -> None:
     def keep(host: str, value: object) -> object:
         raise DatabaseFault("the ledger is locked") if host == "b" else Conflict("not that GPU")
 
     alone = lanes.look({"a": lambda: 1}, keep)
-    alone.wait(Everyone(20.0))
+    alone.wait(WaitForAll(20.0))
     assert isinstance(alone.answers["a"], Conflict)
     with pytest.raises(DatabaseFault):
-        lanes.look({"b": lambda: 1}, keep).wait(Everyone(20.0))
+        lanes.look({"b": lambda: 1}, keep).wait(WaitForAll(20.0))

@@ -11,7 +11,7 @@ import pytest
 from tests.movers import BYTES, NEW, assert_settled_on, desk, make, mover, two_hosts
 from tests.unit.engine.moving import desk_of_two, moved, refused
 from tests.world import World
-from vgpumgr.engine.operations.execution import by_lane
+from vgpumgr.engine.operations.execution import tasks_by_host
 from vgpumgr.model.domain import LiveMove
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import NumaNode
@@ -151,7 +151,7 @@ def test_hosts_that_share_a_task_share_a_lane() -> None:
         task("d", "h2", "h1"),
         task("e", "h1"),
     ]
-    lanes = by_lane(tasks)
+    lanes = tasks_by_host(tasks)
     assert sorted([each.id for each in lane] for lane in lanes.values()) == [
         ["a", "b", "d", "e"],
         ["c"],
@@ -159,4 +159,7 @@ def test_hosts_that_share_a_task_share_a_lane() -> None:
 
 
 def test_opposite_moves_share_one_lane() -> None:
-    assert len(by_lane([task("a", "h1", "h2"), task("b", "h2", "h1"), task("c", "h3", "h2")])) == 1
+    assert (
+        len(tasks_by_host([task("a", "h1", "h2"), task("b", "h2", "h1"), task("c", "h3", "h2")]))
+        == 1
+    )

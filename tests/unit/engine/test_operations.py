@@ -10,8 +10,8 @@ import pytest
 
 from tests.fakes import FakeHost
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.workers.serial_workers import SerialLanes
-from vgpumgr.engine.workers.thread_workers import ThreadLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
+from vgpumgr.engine.workers.thread_workers import ThreadWorkers
 from vgpumgr.model.errors import Conflict, Interrupted, OutcomeUnknown
 from vgpumgr.model.operation import OperationState, TaskState
 
@@ -147,7 +147,7 @@ def test_lanes_of_several_hosts_stop_together(tmp_path: Path) -> None:
     hosts = [FakeHost(name=f"h{n}", gpus=[], parents=[]) for n in range(3)]
     world = World(tmp_path, *hosts)
     world.engine.refresh()
-    engine = replace(world.engine, lanes=ThreadLanes())
+    engine = replace(world.engine, lanes=ThreadWorkers())
     for host in hosts:
         host.on_call = lambda name: engine.stop.set() if name == "define" else None
     _, outcome = engine.apply([vm(f"v{n}") for n in range(30)])
@@ -163,7 +163,7 @@ def test_an_error_in_one_lane_is_that_hosts_value() -> None:
     def bad() -> int:
         raise ValueError("bad")
 
-    for lanes in (SerialLanes(), ThreadLanes()):
+    for lanes in (SerialWorkers(), ThreadWorkers()):
         found = lanes.run({"a": lambda: 1, "b": bad})
         assert found["a"] == 1
         assert isinstance(found["b"], ValueError)

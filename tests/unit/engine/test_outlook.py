@@ -13,7 +13,7 @@ from tests.fakes import FakeHost
 from tests.world import World, vm
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.operations import engine_context
-from vgpumgr.engine.operations.engine_context import HISTORY_S, Expected, asked
+from vgpumgr.engine.operations.engine_context import HISTORY_S, ExpectedRequests, asked
 from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
@@ -51,7 +51,7 @@ def test_a_request_counts_once_however_often_it_was_tried() -> None:
 
 
 def test_without_history_nothing_is_known(world: World) -> None:
-    assert Expected().mix(world.ledger, world.clock.now(), fleet(world)) is None
+    assert ExpectedRequests().mix(world.ledger, world.clock.now(), fleet(world)) is None
 
 
 def test_the_mix_is_of_the_last_thirty_days_and_of_what_some_gpu_makes(world: World) -> None:
@@ -60,13 +60,13 @@ def test_the_mix_is_of_the_last_thirty_days_and_of_what_some_gpu_makes(world: Wo
     new = [request(f"new-{n}", "T4-4Q", at=now - 60) for n in range(12)]
     impossible = [request(f"not-{n}", "A100-40C", at=now - 60) for n in range(50)]
     world.ledger.refuse([*old, *new, *impossible])
-    mix = Expected().mix(world.ledger, now, fleet(world))
+    mix = ExpectedRequests().mix(world.ledger, now, fleet(world))
     assert mix is not None
     assert [(spec.gpus[0].profile, weight) for spec, weight in mix.requests] == [("T4-4Q", 12.0)]
 
 
 def test_requests_are_read_anew_after_a_minute(world: World) -> None:
-    expected, now = Expected(), world.clock.now()
+    expected, now = ExpectedRequests(), world.clock.now()
     assert expected.mix(world.ledger, now, fleet(world)) is None
     world.ledger.refuse([request(f"new-{n}", "T4-4Q", at=now) for n in range(12)])
     assert expected.mix(world.ledger, now + 59, fleet(world)) is None
@@ -77,7 +77,7 @@ def test_the_declared_mix_wins(world: World) -> None:
     now = world.clock.now()
     world.ledger.refuse([request(f"new-{n}", "T4-4Q", at=now - 60) for n in range(12)])
     declared = ((vm("mix", "T4-2Q"), 3.0), (vm("mix", "A100-40C"), 1.0))
-    mix = Expected(lambda: declared).mix(world.ledger, now, fleet(world))
+    mix = ExpectedRequests(lambda: declared).mix(world.ledger, now, fleet(world))
     assert mix is not None
     assert [(spec.gpus[0].profile, weight) for spec, weight in mix.requests] == [("T4-2Q", 3.0)]
 
@@ -103,18 +103,18 @@ def test_a_plan_serves_for_an_hour_and_a_missing_one_is_made_soon(
         return found
 
     monkeypatch.setattr(engine_context, "make_plan", make_plan)
-    expected = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
+    expected = ExpectedRequests(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     for now in (0.0, 59.0, 61.0, 3599.0, 3601.0):
         expected.outlook(world.ledger, now, fleet(world))
     assert made == times
 
 
 def test_that_a_plan_is_missing_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
+    mix = ExpectedRequests(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     world.engine = replace(world.engine, expected=mix, policy=PlacementPolicy.LEAST_FRAGMENTATION)
     assert world.engine.plan([vm("web", "T4-2Q")]).notes == ()
     monkeypatch.setattr(plan_maker, "MOST_ARCS", 1)
-    mix = Expected(lambda: ((vm("mix", "T4-2Q"), 1.0),))
+    mix = ExpectedRequests(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     world.engine = replace(world.engine, expected=mix)
     [said] = world.engine.plan([vm("web", "T4-2Q")]).notes
     assert "without a plan" in said and "too large" in said

@@ -10,10 +10,10 @@ from tests.poolsim import DESKTOP, OLD, spec
 from vgpumgr.engine.desktops.desktop_state import (
     DesktopReading,
     desktop_spec,
-    doubted,
     failed,
-    looked,
-    taken,
+    hosts_to_ask_again,
+    row_after,
+    updated_rows,
 )
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.desktop import (
@@ -86,7 +86,7 @@ def seen(
 
 def become(before: DesktopRecord, what: DesktopReading) -> DesktopRecord:
     """The row after a look; the same where nothing is to be changed."""
-    return next(iter(looked([before], what)), before)
+    return next(iter(updated_rows([before], what)), before)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_row_follows_the_vm(
 ) -> None:
     after = become(before, what)
     assert (after.desktop.state, after.doing, after.closed_at) == (state, doing, None)
-    assert looked([after], what) == [], "a look finds nothing more"
+    assert updated_rows([after], what) == [], "a look finds nothing more"
 
 
 @pytest.mark.parametrize("before", [row(S.LEAVING, DesktopVerb.DELETE), row(S.READY)])
@@ -148,21 +148,21 @@ def test_failures_are_counted_until_it_is_ready() -> None:
 
 
 def test_a_host_is_asked_once_more_before_its_guest_is_called_dead() -> None:
-    assert doubted([row(S.READY)], seen(runs=False)) == {"h1"}
-    assert doubted([row(S.READY)], seen(answers=False)) == frozenset()
+    assert hosts_to_ask_again([row(S.READY)], seen(runs=False)) == {"h1"}
+    assert hosts_to_ask_again([row(S.READY)], seen(answers=False)) == frozenset()
 
 
 def test_an_action_is_taken_on_what_was_seen_alone() -> None:
     ready = row(S.READY)
     delete = PoolAction(do=DesktopVerb.DELETE, desktop="cad-01", why="too many", seen=ready.desktop)
-    done = taken(delete, POOL, ready, NOW, "x")
+    done = row_after(delete, POOL, ready, NOW, "x")
     assert done is not None
     assert (done.desktop.state, done.doing, done.why) == (S.LEAVING, DesktopVerb.DELETE, "too many")
     hers = replace(ready, desktop=replace(ready.desktop, session=ADA))
-    assert taken(delete, POOL, hers, NOW, "x") is None
-    assert taken(delete, POOL, None, NOW, "x") is None
+    assert row_after(delete, POOL, hers, NOW, "x") is None
+    assert row_after(delete, POOL, None, NOW, "x") is None
     create = PoolAction(do=DesktopVerb.CREATE, desktop="cad-01", why="more", image=OLD)
-    assert taken(create, POOL, ready, NOW, "x") is None
+    assert row_after(create, POOL, ready, NOW, "x") is None
 
 
 def test_who_comes_back_finds_the_same_session() -> None:
@@ -171,13 +171,13 @@ def test_who_comes_back_finds_the_same_session() -> None:
     back = PoolAction(
         do=DesktopVerb.ASSIGN, desktop="cad-01", why="", seen=left.desktop, user="ada"
     )
-    found = taken(back, POOL, left, NOW, "")
+    found = row_after(back, POOL, left, NOW, "")
     assert found is not None
     assert found.desktop.session == replace(ADA, active=NOW)
     free = row(S.READY)
     first = replace(back, seen=free.desktop)
     dedicated = replace(POOL, spec=spec(kind=PoolKind.DEDICATED))
-    owned = taken(first, dedicated, free, NOW, "")
+    owned = row_after(first, dedicated, free, NOW, "")
     assert owned is not None
     assert (owned.desktop.owner, owned.desktop.stained) == ("ada", True)
 

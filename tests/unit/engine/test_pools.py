@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.poolsim import BAD, NEW, OLD, STAFF, PoolSim, spec
-from vgpumgr.engine.controller.controller_events import Event, EventKind
-from vgpumgr.engine.controller.cycle_threads import Lane
-from vgpumgr.engine.controller.fleet_tasks import POOL_THREAD, PoolTurn
-from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
+from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.controller.fleet_tasks import POOL_THREAD, PoolTask
+from vgpumgr.engine.controller.look_backoff import RetryBackoff
 from vgpumgr.model.desktop import DesktopRequest, DesktopRequestRecord, RolloutPhase
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, NotPermitted, QuotaExceeded
 from vgpumgr.model.pool import Naming, PoolKind, ScaleIn
@@ -244,16 +244,16 @@ def test_applying_again_changes_what_is_written(made: list[PoolSim], tmp_path: P
 
 def test_one_controller_has_the_turn_and_warns_once(made: list[PoolSim], tmp_path: Path) -> None:
     world = sim(made, tmp_path, spare=4)
-    told: list[Event] = []
-    turns = PoolTurn(world.engine, Patience(world.clock.monotonic), told.append)
+    told: list[ControllerEvent] = []
+    turns = PoolTask(world.engine, RetryBackoff(world.clock.monotonic), told.append)
     other = open_ledger(tmp_path / "ledger.db")
     assert other.claim(POOL_THREAD)
     world.engine.scale_pool("cad", spare=5, most=5)
-    assert not turns.take(Lane(POOL_THREAD, world.clock))
+    assert not turns.take(CycleThread(POOL_THREAD, world.clock))
     assert told == []
     other.close()
     for _ in range(2):
-        turns.take(Lane(POOL_THREAD, world.clock))
+        turns.take(CycleThread(POOL_THREAD, world.clock))
     assert [(each.kind, each.state) for each in told] == [(EventKind.POOL_WARNS, "no-room")]
     assert "1 more" in told[0].text
 

@@ -14,7 +14,7 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.planning.vm_admission import ask, require_known, settled
+from vgpumgr.engine.planning.vm_admission import admit, require_known, with_waiting
 from vgpumgr.engine.queue.queue_decision import ended, placed_as
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
@@ -44,8 +44,8 @@ def yes(spec: VmSpec) -> Placed:
 
 def test_who_does_not_fit_waits_and_who_may_not_wait_is_refused() -> None:
     a, b, c = vm("a", queue=ON), vm("b"), vm("c", queue=ON)
-    asked = ask([a, b, c], ())
-    kept, waiting = settled(asked, [no(a), no(b), yes(c)], ())
+    asked = admit([a, b, c], ())
+    kept, waiting = with_waiting(asked, [no(a), no(b), yes(c)], ())
     assert list(kept) == ["b", "c"]
     assert [(each.vm.name, each.position, each.why) for each in waiting] == [("a", 1, "it is full")]
 
@@ -53,9 +53,9 @@ def test_who_does_not_fit_waits_and_who_may_not_wait_is_refused() -> None:
 def test_nobody_passes_those_that_wait_and_each_has_its_place_in_the_line() -> None:
     before = [waits(vm("old", queue=ON), 1.0), waits(vm("low", queue=Terms(priority=-100)), 0.0)]
     new = [vm("high", queue=Terms(priority=100)), vm("old", queue=ON), vm("plain")]
-    asked = ask(new, before)
+    asked = admit(new, before)
     assert [spec.name for spec in asked.tried] == ["plain"]
-    _, waiting = settled(asked, [yes(new[2])], before)
+    _, waiting = with_waiting(asked, [yes(new[2])], before)
     found = [(each.vm.name, each.position, each.new) for each in waiting]
     assert found == [("high", 1, True), ("old", 2, False)]
 
@@ -63,7 +63,7 @@ def test_nobody_passes_those_that_wait_and_each_has_its_place_in_the_line() -> N
 def test_those_that_start_together_wait_together() -> None:
     a, b = (vm(name, queue=Terms(together="g")) for name in "ab")
     other = vm("c", queue=ON)
-    kept, waiting = settled(ask([a, b, other], ()), [yes(a), no(b), yes(other)], ())
+    kept, waiting = with_waiting(admit([a, b, other], ()), [yes(a), no(b), yes(other)], ())
     assert list(kept) == ["c"]
     assert [each.why for each in waiting] == ["not enough capacity yet for all of g", "it is full"]
 
@@ -71,13 +71,13 @@ def test_those_that_start_together_wait_together() -> None:
 def test_room_that_one_held_back_would_have_is_anothers() -> None:
     a, b = (vm(name, queue=Terms(together="g")) for name in "ab")
     plain = vm("plain")
-    asked = ask([a, b, plain], ())
+    asked = admit([a, b, plain], ())
     decisions: list[Decision] = [yes(a), no(b), no(plain)]
-    _, waiting = settled(asked, decisions, ())
+    _, waiting = with_waiting(asked, decisions, ())
     again = asked.without(waiting, decisions)
     assert again is not None
     assert [spec.name for spec in again.tried] == ["plain"]
-    kept, waiting = settled(again, [yes(plain)], ())
+    kept, waiting = with_waiting(again, [yes(plain)], ())
     assert (list(kept), [each.vm.name for each in waiting]) == (["plain"], ["a", "b"])
     assert asked.without((), [yes(a)]) is None
 

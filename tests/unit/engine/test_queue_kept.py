@@ -11,9 +11,9 @@ import pytest
 from tests.fakes import FakeClock
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller import fleet_tasks
-from vgpumgr.engine.controller.cycle_context import OperationClaims, Shared
-from vgpumgr.engine.controller.cycle_threads import Lane
-from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.controller.cycle_context import ControllerState, OperationClaims
+from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.controller.look_backoff import RetryBackoff
 from vgpumgr.model.queue import RoomReservation
 from vgpumgr.model.vm import Terms
 
@@ -34,17 +34,19 @@ def world(tmp_path: Path) -> Iterator[SimWorld]:
     made.close()
 
 
-def turn(world: SimWorld, shared: Shared) -> RoomReservation:
+def turn(world: SimWorld, shared: ControllerState) -> RoomReservation:
     """One turn of ``serve``; what is kept after it."""
-    lane = Lane(fleet_tasks.QUEUE_THREAD, world.engine.clock)
-    fleet_tasks.take(world.engine, lane, shared, lambda _: None)
+    lane = CycleThread(fleet_tasks.QUEUE_THREAD, world.engine.clock)
+    fleet_tasks.run_queue_cycle(world.engine, lane, shared, lambda _: None)
     [found] = shared.queue.kept
     return found
 
 
-def new(world: SimWorld) -> Shared:
+def new(world: SimWorld) -> ControllerState:
     """What a ``serve`` that has just begun knows."""
-    return Shared(OperationClaims(world.ledger), Patience(world.engine.clock.monotonic))
+    return ControllerState(
+        OperationClaims(world.ledger), RetryBackoff(world.engine.clock.monotonic)
+    )
 
 
 def test_the_next_turn_keeps_it_while_small_ones_come_and_go(world: SimWorld) -> None:
@@ -66,7 +68,7 @@ def test_who_was_kept_room_for_starts_there(world: SimWorld) -> None:
     first = turn(world, shared)
     world.delete("open")
     world.engine.refresh_all()
-    lane = Lane(fleet_tasks.QUEUE_THREAD, world.engine.clock)
-    assert fleet_tasks.take(world.engine, lane, shared, lambda _: None)
+    lane = CycleThread(fleet_tasks.QUEUE_THREAD, world.engine.clock)
+    assert fleet_tasks.run_queue_cycle(world.engine, lane, shared, lambda _: None)
     assert world.ledger.vm("big").host == first.host
     assert shared.queue.kept == ()

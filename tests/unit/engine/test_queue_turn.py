@@ -10,11 +10,11 @@ import pytest
 
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller import fleet_tasks
-from vgpumgr.engine.controller.controller_events import Event, EventKind
-from vgpumgr.engine.controller.cycle_context import OperationClaims, Shared
-from vgpumgr.engine.controller.cycle_threads import Lane
-from vgpumgr.engine.controller.look_backoff import Patience
-from vgpumgr.engine.heal.remedy import Chosen
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
+from vgpumgr.engine.controller.cycle_context import ControllerState, OperationClaims
+from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.controller.look_backoff import RetryBackoff
+from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.queue import QueueState
 from vgpumgr.model.vm import DiskMode, DiskSpec, Terms
@@ -154,25 +154,25 @@ def test_heal_starts_no_vm_whose_work_is_done(world: SimWorld) -> None:
     world.apply(vm("job", "T4-16Q", queue=ON))
     world.engine.refresh()
     world.sim.hosts["h1"].domains.shutdown("job")
-    [remedy] = world.engine.heal_plan(Chosen()).remedies
+    [remedy] = world.engine.heal_plan(DriftSelection()).remedies
     assert remedy.steps
     record = world.ledger.host("h1")
     assert record.facts is not None
     world.ledger.update_host(replace(record, settled_boot=record.facts.boot_id))
-    [remedy] = world.engine.heal_plan(Chosen()).remedies
+    [remedy] = world.engine.heal_plan(DriftSelection()).remedies
     assert (remedy.steps, remedy.text) == ((), "its guest has powered off: the queue closes it")
 
 
 def test_one_controller_has_the_queue_at_a_time(world: SimWorld, tmp_path: Path) -> None:
     world.apply(vm("good", "T4-8Q", queue=ON))
     free(world)
-    told: list[Event] = []
+    told: list[ControllerEvent] = []
     clock = world.engine.clock
-    shared = Shared(OperationClaims(world.ledger), Patience(clock.monotonic))
+    shared = ControllerState(OperationClaims(world.ledger), RetryBackoff(clock.monotonic))
 
     def turn() -> bool:
-        return fleet_tasks.take(
-            world.engine, Lane(fleet_tasks.QUEUE_THREAD, clock), shared, told.append
+        return fleet_tasks.run_queue_cycle(
+            world.engine, CycleThread(fleet_tasks.QUEUE_THREAD, clock), shared, told.append
         )
 
     other = open_ledger(tmp_path / "ledger.db")

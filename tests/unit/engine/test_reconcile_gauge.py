@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.controller.controller_events import Event, EventKind
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.engine.controller.fleet_tasks import EVERY_S, NEVER, GaugeWatch
-from vgpumgr.engine.operations.engine_context import Expected
+from vgpumgr.engine.operations.engine_context import ExpectedRequests
 
 
 class Later:
@@ -28,9 +28,9 @@ class Later:
 
 
 def test_it_is_told_once_and_once_when_it_is_over(tmp_path: Path) -> None:
-    world, clock, heard = SimWorld(tmp_path, host("T4", "T4")), Later(), list[Event]()
+    world, clock, heard = SimWorld(tmp_path, host("T4", "T4")), Later(), list[ControllerEvent]()
     wants = ((vm("typical", "T4-16Q"), 1.0),)
-    context = replace(world.engine, clock=clock, expected=Expected(lambda: wants))
+    context = replace(world.engine, clock=clock, expected=ExpectedRequests(lambda: wants))
     watch = GaugeWatch(context, 0.3, heard.append)
     world.apply(vm("small", "T4-2Q"))
     for _ in range(2):

@@ -12,7 +12,7 @@ from tests.poolsim import DESKTOP, STAFF, PoolSim, spec
 from tests.serving import Served
 from vgpumgr.engine.consoles.console_request import guest_addresses
 from vgpumgr.engine.controller import host_cycle
-from vgpumgr.engine.controller.cycle_context import Turn
+from vgpumgr.engine.controller.cycle_context import HostCycle
 from vgpumgr.model.desktop import DesktopRecord, DesktopSession
 from vgpumgr.model.pool import Timeouts
 
@@ -95,7 +95,7 @@ def test_a_guest_that_hangs_takes_little_of_a_turn(
     """The next one waits for another turn, and the one that hung for longer."""
     asked: list[str] = []
 
-    def hang(turn: Turn, row: DesktopRecord) -> bool:
+    def hang(turn: HostCycle, row: DesktopRecord) -> bool:
         asked.append(row.name)
         scene.sim.clock.wait(5.0)
         return False

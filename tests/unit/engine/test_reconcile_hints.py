@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from tests.fakes import FakeClock
-from vgpumgr.engine.controller.cycle_threads import Ended, Lane
-from vgpumgr.engine.controller.fleet_tasks import PAUSE_S, BesideTurns
+from vgpumgr.engine.controller.cycle_threads import CycleThread, EndedCycle
+from vgpumgr.engine.controller.fleet_tasks import PAUSE_S, FleetTaskRunner
 
 
 class Turns:
@@ -15,19 +15,19 @@ class Turns:
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
-        self._lanes: list[Lane] = []
+        self._lanes: list[CycleThread] = []
         self.begun = 0
 
     @property
     def busy(self) -> frozenset[str]:
         return frozenset(lane.host for lane in self._lanes)
 
-    def begin(self, host: str, job: Callable[[Lane], bool]) -> None:
-        self._lanes.append(Lane(host, self._clock))
+    def begin(self, host: str, job: Callable[[CycleThread], bool]) -> None:
+        self._lanes.append(CycleThread(host, self._clock))
         self.begun += 1
 
-    def ended(self, wait_s: float) -> list[Ended[bool]]:
-        ends, self._lanes = [Ended(lane, False) for lane in self._lanes], []
+    def ended(self, wait_s: float) -> list[EndedCycle[bool]]:
+        ends, self._lanes = [EndedCycle(lane, False) for lane in self._lanes], []
         return ends
 
 
@@ -36,7 +36,7 @@ def test_a_hint_is_never_lost() -> None:
     turns = Turns(clock)
     context = SimpleNamespace(clock=clock)
     jobs = {"queue:": lambda _: False}
-    queue = BesideTurns(context, turns, jobs, lambda _: None)  # type: ignore[arg-type]
+    queue = FleetTaskRunner(context, turns, jobs, lambda _: None)  # type: ignore[arg-type]
     queue.begin_due()
     queue.collect()
     queue.begin_due()

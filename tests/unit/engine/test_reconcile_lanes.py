@@ -15,10 +15,10 @@ from tests.fakes import FakeClock, FakeHost, t4, t4_parent
 from tests.serving import Killed, kill_at
 from tests.world import World, vm
 from vgpumgr.engine.controller.controller import Controller
-from vgpumgr.engine.controller.controller_events import Event, EventKind
-from vgpumgr.engine.controller.cycle_schedule import Status
-from vgpumgr.engine.controller.cycle_threads import Lane, ThreadTurns
-from vgpumgr.engine.controller.look_backoff import Pace, Patience, backed_off
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
+from vgpumgr.engine.controller.cycle_threads import CycleThread, ThreadCycleRunner
+from vgpumgr.engine.controller.look_backoff import ProbePauses, RetryBackoff, backed_off
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.errors import HostRefused
 
@@ -37,7 +37,7 @@ class Door:
     def __post_init__(self) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
 
-    def __call__(self, lane: Lane | None = None) -> str:
+    def __call__(self, lane: CycleThread | None = None) -> str:
         self.reached.set()
         assert self.open.wait(30)
         return "through"
@@ -45,9 +45,9 @@ class Door:
 
 def test_a_turn_that_shows_no_life_is_abandoned_and_its_place_is_free() -> None:
     clock, door = FakeClock(), Door()
-    turns: ThreadTurns[str] = ThreadTurns(1, clock)
+    turns: ThreadCycleRunner[str] = ThreadCycleRunner(1, clock)
 
-    def job(lane: Lane) -> str:
+    def job(lane: CycleThread) -> str:
         lane.expect(60)
         return door(lane)
 
@@ -67,7 +67,7 @@ def test_a_turn_that_shows_no_life_is_abandoned_and_its_place_is_free() -> None:
 
 def test_a_turn_that_shows_life_is_waited_for() -> None:
     clock = FakeClock()
-    lane = Lane("h1", clock)
+    lane = CycleThread("h1", clock)
     lane.expect(60)
     for _ in range(10):
         clock.wait(59)
@@ -78,9 +78,9 @@ def test_a_turn_that_shows_life_is_waited_for() -> None:
 
 
 def test_what_a_turn_raises_is_its_result() -> None:
-    turns: ThreadTurns[str] = ThreadTurns(1, FakeClock())
+    turns: ThreadCycleRunner[str] = ThreadCycleRunner(1, FakeClock())
 
-    def job(lane: Lane) -> str:
+    def job(lane: CycleThread) -> str:
         raise HostRefused("no")
 
     turns.begin("h1", job)
@@ -89,7 +89,7 @@ def test_what_a_turn_raises_is_its_result() -> None:
 
 
 def test_a_wait_ends_when_somebody_wakes_it() -> None:
-    turns: ThreadTurns[str] = ThreadTurns(1, FakeClock())
+    turns: ThreadCycleRunner[str] = ThreadCycleRunner(1, FakeClock())
     turns.wake()
     began = time.monotonic()
     assert turns.ended(100) == []
@@ -116,17 +116,17 @@ class Threaded:
     """A controller with real threads in a thread of its own."""
 
     def __init__(self, world: World) -> None:
-        self.events: list[Event] = []
-        self.status = Status(at=0.0)
+        self.events: list[ControllerEvent] = []
+        self.status = ControllerStatus(at=0.0)
         self.clock = Clock()
         context = replace(world.engine, clock=self.clock)
         self.stop = context.stop
-        pace = Pace(0.2, first_s=0.05, spread=random.Random(1))
-        turns: ThreadTurns = ThreadTurns(4, self.clock)  # type: ignore[type-arg]
+        pace = ProbePauses(0.2, first_s=0.05, spread=random.Random(1))
+        turns: ThreadCycleRunner = ThreadCycleRunner(4, self.clock)  # type: ignore[type-arg]
         self.controller = Controller(context, turns, pace, emit=self.events.append, show=self._show)
         self.thread = threading.Thread(target=self._run)
 
-    def _show(self, status: Status) -> None:
+    def _show(self, status: ControllerStatus) -> None:
         self.status = status
 
     def _run(self) -> None:
@@ -218,7 +218,7 @@ def test_a_pause_doubles_up_to_the_longest() -> None:
 
 
 def test_pauses_are_spread_and_never_longer_than_the_interval() -> None:
-    pace = Pace(30, spread=random.Random(7))
+    pace = ProbePauses(30, spread=random.Random(7))
     calm = [pace.calm() for _ in range(500)]
     assert 24 <= min(calm) < 25 and 29 < max(calm) <= 30
     assert all(0.5 <= pace.again(1) <= 1 for _ in range(100))
@@ -227,7 +227,7 @@ def test_pauses_are_spread_and_never_longer_than_the_interval() -> None:
 
 def test_patience_is_reset_by_an_end() -> None:
     clock = FakeClock()
-    patience = Patience(clock.monotonic)
+    patience = RetryBackoff(clock.monotonic)
     assert patience.ready("x")
     assert [patience.failed("x") for _ in range(3)] == [1, 2, 3]
     assert not patience.ready("x") and patience.ready("y")

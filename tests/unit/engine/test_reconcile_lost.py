@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import SerialTurns, Served
+from tests.serving import SerialCycleRunner, Served
 from tests.simworld import vm
 from tests.unit.engine.test_evacuate import SHARED, Bench
 from vgpumgr.engine.controller import host_cycle
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import EventKind
-from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.controller.look_backoff import ProbePauses
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def serving(bench: Bench) -> Served:
     context = bench.world.engine
     served.controller = Controller(
         context,
-        SerialTurns(context.clock),
-        Pace(30.0),
+        SerialCycleRunner(context.clock),
+        ProbePauses(30.0),
         emit=served.events.append,
         evacuates=True,
     )

@@ -17,8 +17,8 @@ from tests.unit.engine.test_amnesia import blank
 from tests.world import World, effects, vm
 from vgpumgr.engine.controller import host_cycle
 from vgpumgr.engine.controller.controller_events import EventKind
-from vgpumgr.engine.controller.cycle_context import Turn
-from vgpumgr.engine.controller.operation_recovery import Recovered, recover
+from vgpumgr.engine.controller.cycle_context import HostCycle
+from vgpumgr.engine.controller.operation_recovery import RecoveryReport, recover
 from vgpumgr.engine.planning.vm_plan import make_plan
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import DriftKind
@@ -91,7 +91,7 @@ def test_a_reboot_in_the_middle_of_a_turn_is_seen(
     """It ends what a dead worker left, and the host boots meanwhile."""
     made, boots = serving(world), iter([world.host.reboot])
 
-    def recover_while_it_boots(of: Turn) -> Recovered:
+    def recover_while_it_boots(of: HostCycle) -> RecoveryReport:
         found = recover(of)
         next(boots, lambda: None)()
         return replace(found, worked=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.migration.local_moves import reseat
+from vgpumgr.engine.migration.local_moves import move_within_host
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.model.errors import BadImage, HostRefused, NotPermitted, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.gpu import GpuState
@@ -161,10 +161,10 @@ def test_a_move_to_another_gpu_tells_of_its_host_what_any_start_does(tmp_path: P
     world.engine.refresh()
     apply(world, "web").raise_for_failure()
     here.refuse("start", EIO)
-    [refused] = reseat(world.engine, "web").vms
+    [refused] = move_within_host(world.engine, "web").vms
     assert refused.state is TaskState.UNDONE
     assert [(each.host, each.gpu) for each in world.ledger.refusals()] == [("h1", "")]
-    reseat(world.engine, "web").raise_for_failure()
+    move_within_host(world.engine, "web").raise_for_failure()
     assert world.ledger.refusals() == ()
     world.close()
 

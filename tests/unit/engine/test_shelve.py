@@ -9,14 +9,14 @@ import pytest
 
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift.drift_survey import survey
-from vgpumgr.engine.heal.remedy import Chosen
-from vgpumgr.engine.reservation.shelf_reservations import Stop
+from vgpumgr.engine.heal.remedy import DriftSelection
+from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import DiskSpec, VmState
 
-NOW = Stop(force=True, timeout_s=5.0)
+NOW = StopManner(force=True, timeout_s=5.0)
 DISK = DiskSpec(size_bytes=1 << 30)
 
 
@@ -102,9 +102,9 @@ def test_one_that_somebody_started_by_hand_is_named_and_ends(world: SimWorld, wa
     assert "shelved" in drift.text
     assert drift.next.startswith("vgpumgr vm stop a")
     if way == "heal":
-        plan = world.engine.heal_plan(Chosen())
+        plan = world.engine.heal_plan(DriftSelection())
         assert [each.text for each in plan.remedies] == ["ask it to power off"]
-        world.engine.heal(Chosen())
+        world.engine.heal(DriftSelection())
     else:
         world.engine.stop_vms(["a"], force=False, timeout_s=5.0).raise_for_failure()
     assert survey(world.engine).drifts == ()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.simworld import NEW, OLD, SimWorld, host, vm
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.whatif.hypothetical_hosts import like, new, without
+from vgpumgr.engine.whatif.hypothetical_hosts import hosts_from_probes, hosts_like, view_without_vms
 from vgpumgr.engine.whatif.hypothetical_layouts import goals, partitioned
 from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
@@ -97,7 +97,7 @@ def test_without_a_vm_the_fleet_is_as_when_it_is_deleted(
         world.cut(goal)
     world.apply(vm("stays", profiles[0]), vm("goes", profiles[1]))
     world.engine.refresh()
-    supposed = build_fleet(without(world.engine.view(), {"goes"}))
+    supposed = build_fleet(view_without_vms(world.engine.view(), {"goes"}))
     world.delete("goes")
     world.engine.refresh()
     assert counts_aside(supposed) == counts_aside(build_fleet(world.engine.view()))
@@ -113,7 +113,7 @@ def test_a_host_like_another_is_empty_and_partitioned_alike(
     (before,) = build_fleet(world.engine.view()).hosts
     world.apply(vm("a", "A40-8Q"))
     world.engine.refresh()
-    (option,) = like(world.engine.view(), "h1", 2).options
+    (option,) = hosts_like(world.engine.view(), "h1", 2).options
     view = replace(
         world.engine.view(), hosts=option.hosts, gpus=option.gpus, vms=(), allocations=()
     )
@@ -132,7 +132,7 @@ def test_a_new_host_comes_in_every_way_its_gpus_can_be_partitioned(
 ) -> None:
     world = SimWorld(tmp_path, host("A100-PCIE-80GB", versions=NEW))
     worlds.append(world)
-    texts = [option.text for option in new([world.facts()]).options]
+    texts = [option.text for option in hosts_from_probes([world.facts()]).options]
     assert texts == [
         "partitioned as found",
         "with a layout: mig: false, vfs: max",

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.poolworld import NOW, ask, desktop, pool, session, view
-from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
-from vgpumgr.engine.desktops.pool_size import conflict, served_by, size_at, withheld
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, decide_pool
+from vgpumgr.engine.desktops.pool_size import conflict, serving_pool, size_at, withheld
 from vgpumgr.model.desktop import Booking, DesktopVerb
 from vgpumgr.model.pool import Naming, Schedule, Size, overlap
 
@@ -86,9 +86,9 @@ def booking(count: int = 2, **changes: object) -> Booking:
 def test_desktops_are_prewarmed_for_a_booking_and_kept_from_others() -> None:
     spec = pool(spare=0)
     soon = booking(start=NOW + 900)
-    created = [each.do for each in turn(view(spec, bookings=(soon,))).actions]
+    created = [each.do for each in decide_pool(view(spec, bookings=(soon,))).actions]
     assert created == [DesktopVerb.CREATE] * 2
-    assert turn(view(spec, bookings=(booking(start=NOW + 901),))).actions == ()
+    assert decide_pool(view(spec, bookings=(booking(start=NOW + 901),))).actions == ()
     seen = view(spec, desktop(1), desktop(2), bookings=(booking(),))
     other = assign(seen, ask("bob"))
     assert isinstance(other, AssignmentRefusal)
@@ -110,8 +110,8 @@ def test_a_booking_is_served_by_the_first_pool_of_its_profile_that_entitles_its_
     spec = pool()
     entitled = replace(spec, entitlement=replace(spec.entitlement, groups=frozenset({"class"})))
     first = replace(entitled, name="a", priority=1)
-    assert served_by(booking(), [spec, entitled, first]) == first
-    assert served_by(booking(profile="T4-2Q"), [first]) is None
+    assert serving_pool(booking(), [spec, entitled, first]) == first
+    assert serving_pool(booking(profile="T4-2Q"), [first]) is None
 
 
 def test_bookings_that_do_not_fit_beside_each_other_are_refused_with_names() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.poolworld import CREATING, NEW, NOW, OLD, READY, ask, desktop, pool, session, view
-from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, decide_pool
 from vgpumgr.model.desktop import (
     DesktopState,
     DesktopVerb,
@@ -18,7 +18,7 @@ from vgpumgr.model.pool import Autoheal, PoolKind, ScaleIn, Timeouts, UpdatePoli
 
 
 def did(seen: PoolView) -> dict[str, DesktopVerb]:
-    return {each.desktop: each.do for each in turn(seen).actions}
+    return {each.desktop: each.do for each in decide_pool(seen).actions}
 
 
 def codes(found: PoolDecision) -> set[str]:
@@ -40,7 +40,7 @@ def test_the_lowest_free_names_are_taken() -> None:
 
 
 def test_no_more_is_started_than_the_gpus_can_and_it_is_said() -> None:
-    found = turn(view(pool(spare=4), startable=1))
+    found = decide_pool(view(pool(spare=4), startable=1))
     assert [each.do for each in found.actions] == [DesktopVerb.CREATE]
     assert codes(found) == {"no-room"}
     assert found.counts.startable == 1
@@ -48,14 +48,14 @@ def test_no_more_is_started_than_the_gpus_can_and_it_is_said() -> None:
 
 def test_it_warns_before_room_runs_out() -> None:
     four = [desktop(n) for n in range(4)]
-    assert codes(turn(view(pool(spare=4), *four, startable=3))) == {"low-room"}
-    assert codes(turn(view(pool(spare=4), *four, startable=4))) == set()
-    assert codes(turn(view(pool(spare=4, most=4), *four, startable=0))) == set()
+    assert codes(decide_pool(view(pool(spare=4), *four, startable=3))) == {"low-room"}
+    assert codes(decide_pool(view(pool(spare=4), *four, startable=4))) == set()
+    assert codes(decide_pool(view(pool(spare=4, most=4), *four, startable=0))) == set()
 
 
 def test_a_full_pool_says_so() -> None:
     used = [desktop(n, session=session(f"u{n}")) for n in range(3)]
-    assert codes(turn(view(pool(spare=1, most=3), *used))) == {"full"}
+    assert codes(decide_pool(view(pool(spare=1, most=3), *used))) == {"full"}
 
 
 def test_what_a_user_left_is_made_anew() -> None:
@@ -92,7 +92,7 @@ def test_what_is_broken_is_made_anew_ever_later_and_at_last_left_alone() -> None
     spec = pool(spare=1)
     assert did(view(spec, broken)) == {"cad-02": DesktopVerb.CREATE}
     assert did(view(spec, replace(broken, since=NOW - 120))) == {"cad-01": DesktopVerb.RECREATE}
-    found = turn(view(spec, replace(broken, failures=5, since=0.0), desktop(2)))
+    found = decide_pool(view(spec, replace(broken, failures=5, since=0.0), desktop(2)))
     assert (found.actions, codes(found)) == ((), {"gave-up"})
     lost = desktop(1, DesktopState.LOST, since=NOW, host="")
     assert did(view(spec, lost)) == {"cad-01": DesktopVerb.RECREATE}
@@ -132,7 +132,7 @@ def test_of_what_could_not_be_looked_at_nothing_is_done() -> None:
 
 def test_who_asked_first_gets_the_desktop_and_the_other_gets_one_made() -> None:
     asks = (replace(ask("bob"), since=NOW - 1), ask("ann"))
-    found = turn(view(pool(spare=0), desktop(1), asks=asks))
+    found = decide_pool(view(pool(spare=0), desktop(1), asks=asks))
     assert [(each.do, each.desktop, each.user) for each in found.actions] == [
         (DesktopVerb.ASSIGN, "cad-01", "bob"),
         (DesktopVerb.CREATE, "cad-02", ""),
@@ -153,7 +153,7 @@ def test_a_user_comes_back_to_what_was_left_and_gets_no_second() -> None:
 
 def test_who_is_not_entitled_gets_none_and_counts_for_nothing() -> None:
     seen = view(pool(spare=0), asks=(ask("mal", "guests"),))
-    assert turn(seen).counts.waiting == 0
+    assert decide_pool(seen).counts.waiting == 0
     refusal = assign(seen, ask("mal", "guests"))
     assert isinstance(refusal, AssignmentRefusal)
     assert (refusal.code, refusal.waits) == ("not-entitled", False)
@@ -203,7 +203,7 @@ ROLLOUT = Rollout(image=NEW, previous=OLD, since=NOW - 1000)
 def test_one_canary_is_sent_and_nobody_gets_it() -> None:
     spec = pool(spare=2)
     seen = view(spec, desktop(1), desktop(2), rollout=ROLLOUT)
-    found = turn(seen)
+    found = decide_pool(seen)
     assert [(each.do, each.desktop, each.image) for each in found.actions] == [
         (DesktopVerb.RECREATE, "cad-01", NEW),
         (DesktopVerb.CREATE, "cad-03", OLD),
@@ -216,11 +216,11 @@ def test_one_canary_is_sent_and_nobody_gets_it() -> None:
 def test_a_canary_that_stays_ready_lets_the_image_through_step_by_step() -> None:
     spec = pool(spare=0, least=6, update=UpdatePolicy(step=2, min_ready=3))
     canary = desktop(1, image=NEW, since=NOW - 300)
-    found = turn(view(spec, canary, *(desktop(n) for n in range(2, 7)), rollout=ROLLOUT))
+    found = decide_pool(view(spec, canary, *(desktop(n) for n in range(2, 7)), rollout=ROLLOUT))
     assert found.rollout is not None
     assert found.rollout.phase is RolloutPhase.ROLLING
     assert [each.do for each in found.actions] == [DesktopVerb.RECREATE] * 2
-    few = turn(view(spec, canary, *(desktop(n) for n in range(2, 5)), rollout=found.rollout))
+    few = decide_pool(view(spec, canary, *(desktop(n) for n in range(2, 5)), rollout=found.rollout))
     assert [each.do for each in few.actions] == [
         DesktopVerb.RECREATE,
         DesktopVerb.CREATE,
@@ -230,20 +230,20 @@ def test_a_canary_that_stays_ready_lets_the_image_through_step_by_step() -> None
 
 def test_a_canary_that_fails_stops_the_image_and_takes_it_back() -> None:
     canary = desktop(1, DesktopState.FAILED, image=NEW, since=NOW - 60, failures=1)
-    found = turn(view(pool(spare=1), canary, rollout=ROLLOUT))
+    found = decide_pool(view(pool(spare=1), canary, rollout=ROLLOUT))
     assert found.rollout is not None
     assert (found.rollout.phase, found.rollout.current) == (RolloutPhase.BACK, OLD)
     assert [(each.do, each.image) for each in found.actions] == [(DesktopVerb.RECREATE, OLD)]
     assert "stopped" in codes(found)
     stay = pool(spare=1, update=UpdatePolicy(rollback=False))
-    kept = turn(view(stay, canary, rollout=ROLLOUT)).rollout
+    kept = decide_pool(view(stay, canary, rollout=ROLLOUT)).rollout
     assert kept is not None
     assert kept.phase is RolloutPhase.STOPPED
 
 
 def test_a_host_that_is_lost_speaks_against_no_image() -> None:
     canary = desktop(1, DesktopState.LOST, image=NEW, since=NOW - 60, host="")
-    found = turn(view(pool(spare=1), canary, desktop(2), rollout=ROLLOUT)).rollout
+    found = decide_pool(view(pool(spare=1), canary, desktop(2), rollout=ROLLOUT)).rollout
     assert found == ROLLOUT
 
 
@@ -252,7 +252,7 @@ def test_failures_on_the_way_take_the_image_back_but_not_from_its_users() -> Non
     user = desktop(1, image=NEW, session=session("ann"))
     idle = desktop(2, image=NEW)
     broken = desktop(3, DesktopState.FAILED, image=NEW, since=NOW - 60, failures=1)
-    found = turn(view(pool(spare=2), user, idle, broken, rollout=rolling))
+    found = decide_pool(view(pool(spare=2), user, idle, broken, rollout=rolling))
     assert {each.desktop: (each.do, each.image) for each in found.actions} == {
         "cad-02": (DesktopVerb.RECREATE, OLD),
         "cad-03": (DesktopVerb.RECREATE, OLD),
@@ -282,7 +282,7 @@ def test_an_owner_s_desktop_that_was_refused_the_image_is_tried_again_and_given_
     twice = desktop(2, owner="bob", failures=2, since=NOW - 60)
     ever = desktop(3, owner="eve", failures=3, since=NOW - 400)
     before = desktop(4, owner="zoe", failures=3, since=NOW - 501)
-    found = turn(view(spec, once, twice, ever, before, rollout=rolling))
+    found = decide_pool(view(spec, once, twice, ever, before, rollout=rolling))
     did_it = {each.desktop: each.do for each in found.actions}
     assert did_it == {"cad-01": DesktopVerb.UPDATE, "cad-04": DesktopVerb.UPDATE}
     assert [each.text for each in found.warnings] == [
@@ -292,7 +292,7 @@ def test_an_owner_s_desktop_that_was_refused_the_image_is_tried_again_and_given_
 
 def test_an_image_that_all_have_is_done() -> None:
     rolling = replace(ROLLOUT, phase=RolloutPhase.ROLLING)
-    found = turn(view(pool(spare=1), desktop(1, READY, image=NEW), rollout=rolling)).rollout
+    found = decide_pool(view(pool(spare=1), desktop(1, READY, image=NEW), rollout=rolling)).rollout
     assert found is not None
     assert found.phase is RolloutPhase.DONE
 

@@ -12,10 +12,10 @@ import pytest
 from tests.fakes import FakeClock
 from tests.world import World, vm
 from vgpumgr.engine.consoles import connection_broker as desks
-from vgpumgr.engine.consoles.connection_broker import Desk
+from vgpumgr.engine.consoles.connection_broker import ConnectionBroker
 from vgpumgr.engine.consoles.console_request import ConsoleRequest, connect
-from vgpumgr.engine.controller.controller_events import Event, EventKind
-from vgpumgr.engine.controller.cycle_threads import SerialTurns
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
+from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
 from vgpumgr.model.console_ticket import ConsoleProxyState, ConsoleTicket, TicketMoved, TicketState
 from vgpumgr.model.errors import (
     Conflict,
@@ -65,7 +65,7 @@ class FakeDoors:
 class Busy(FakeClock):
     """While somebody waits, the desk works."""
 
-    desk: Desk | None = None
+    desk: ConnectionBroker | None = None
 
     def wait(self, seconds: float) -> None:
         super().wait(seconds)
@@ -82,15 +82,19 @@ class Scene:
         self.world = world
         self.clock = self.world.clock = Busy(world.clock.time)
         self.world.restart()
-        self.doors, self.events, self.used = FakeDoors(), list[Event](), list[ConsoleTicket]()
+        self.doors, self.events, self.used = (
+            FakeDoors(),
+            list[ControllerEvent](),
+            list[ConsoleTicket](),
+        )
         self.left: list[ConsoleTicket] = []
         self.desk = self.process()
 
-    def process(self) -> Desk:
+    def process(self) -> ConnectionBroker:
         """One more `serve`, with a ledger of its own."""
         session = self.world.engine_over(self.world.open())
-        turns: SerialTurns[ConsoleProxy] = SerialTurns(self.clock)
-        return Desk(
+        turns: SerialCycleRunner[ConsoleProxy] = SerialCycleRunner(self.clock)
+        return ConnectionBroker(
             session, "here", self.doors, turns,
             open_s=OPEN_S, emit=self.events.append, used=self.used.append, left=self.left.append,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.adoption.candidate import Candidate, Findings
+    from vgpumgr.engine.adoption.candidate import AdoptionCandidate, AdoptionFindings
 
 
 COLUMNS = (
@@ -34,7 +34,7 @@ COLUMNS = (
 )
 
 
-def print_adoptable(found: Findings) -> None:
+def print_adoptable(found: AdoptionFindings) -> None:
     """A table of domains, then what no domain names; every line with what helps."""
     items = [candidate_item(each) for each in found.candidates]
     loose = [to_plain(each) for each in found.loose]
@@ -43,7 +43,7 @@ def print_adoptable(found: Findings) -> None:
     print_report("Adoptable", items, COLUMNS, beside=beside, text=text)
 
 
-def candidate_item(found: Candidate) -> dict[str, Any]:
+def candidate_item(found: AdoptionCandidate) -> dict[str, Any]:
     """The JSON of one domain; ``vm`` is the document of the VM that it would be."""
     from vgpumgr.spec.dump import vm_document
 
@@ -67,7 +67,7 @@ def _below(item: Mapping[str, Any]) -> Iterator[str]:
         yield f"next: vgpumgr adopt {item['host']} --vm {item['domain']} --apply"
 
 
-def _lines(found: Findings, items: list[dict[str, Any]]) -> Iterator[str]:
+def _lines(found: AdoptionFindings, items: list[dict[str, Any]]) -> Iterator[str]:
     yield from report_lines(items, COLUMNS, _below)
     for each in found.loose:
         yield f"{each.host}  {each.text}"
@@ -147,7 +147,7 @@ def _domains(
     print_outcome(outcome)
 
 
-def _show(found: Findings, host: str, names: Sequence[str]) -> None:
+def _show(found: AdoptionFindings, host: str, names: Sequence[str]) -> None:
     """What would be adopted; exit 4 where one cannot be."""
     chosen = tuple(each for each in found.candidates if each.name in names)
     missing = sorted(set(names) - {each.name for each in chosen})

@@ -109,18 +109,18 @@ def list_(context: Context, past: bool) -> None:
 
 
 def _items(context: Context, now: float) -> Iterator[dict[str, Any]]:
-    from vgpumgr.engine.desktops.booked_capacity import Bookings
-    from vgpumgr.engine.desktops.pool_size import served_by
+    from vgpumgr.engine.desktops.booked_capacity import OpenBookings
+    from vgpumgr.engine.desktops.pool_size import serving_pool
     from vgpumgr.engine.inventory.ledger_view import read_view
 
     ledger = context.app.ledger
-    unkept = Bookings(ledger, now).unkept(read_view(ledger))
+    unkept = OpenBookings(ledger, now).unkept(read_view(ledger))
     missing = {each.booking.id: each.missing for each in unkept}
     specs = [each.spec for each in ledger.pools()]
     sessions = [each.desktop.session for each in ledger.desktops()]
     for each in ledger.bookings():
         in_use = sum(one is not None and one.booking == each.id for one in sessions)
-        item = _item(each, served_by(each, specs), in_use, now)
+        item = _item(each, serving_pool(each, specs), in_use, now)
         yield _unkept(item, missing.get(each.id, 0))
 
 

@@ -28,7 +28,7 @@ from vgpumgr.model.formats import format_mib, parse_mib
 from vgpumgr.model.vm import VmSpec
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
+    from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
     from vgpumgr.engine.inventory.ledger_view import LedgerView
     from vgpumgr.model.supply import Fleet
     from vgpumgr.placement.fit_explanation import Stranded
@@ -139,11 +139,11 @@ def capacity(
 def _print_rooms(
     context: Context, view: LedgerView, fleet: Fleet, shape: VmSpec, profiles: tuple[str, ...]
 ) -> None:
-    from vgpumgr.engine.capacity.profile_capacity import Growth
+    from vgpumgr.engine.capacity.profile_capacity import UsageGrowth
     from vgpumgr.engine.capacity.profile_capacity import capacity as count
     from vgpumgr.engine.capacity.relayout_capacity import with_layouts
 
-    growth = Growth(fleet, context.app.ledger.holdings(), time.time())
+    growth = UsageGrowth(fleet, context.app.ledger.holdings(), time.time())
     rooms = count(fleet, shape, profiles, growth)
     rooms = with_layouts(view, fleet, shape, rooms, profiles)
     unknown = set(profiles) - {room.profile for room in rooms}
@@ -171,7 +171,7 @@ def _print_stranded(context: Context, fleet: Fleet) -> None:
     print_item("Fragmentation", item, "\n".join([*stranded_rows(found), gauge_text(item)]))
 
 
-def _gauging(context: Context, fleet: Fleet) -> Gauging:
-    from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
+def _gauging(context: Context, fleet: Fleet) -> FragmentationMeasure:
+    from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
 
-    return Gauging(fleet, context.app.expected, context.app.ledger, time.time())
+    return FragmentationMeasure(fleet, context.app.expected, context.app.ledger, time.time())

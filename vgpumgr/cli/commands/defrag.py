@@ -39,8 +39,8 @@ from vgpumgr.model.placement import by_board
 from vgpumgr.model.vm import GpuRequest, VmSpec
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted
-    from vgpumgr.engine.defrag.defragmentation import Defragmented
+    from vgpumgr.engine.defrag.defrag_plan import DefragPlan, DefragRequest
+    from vgpumgr.engine.defrag.defragmentation import DefragReport
 
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -225,14 +225,14 @@ def cancel(context: Context, names: tuple[str, ...]) -> None:
         say(f"{name}: stays on {context.app.ledger.vm(name).host} when {moved.user} logs off")
 
 
-def _wanted(context: Context, goal: DefragGoal | None, most: int | None) -> Wanted:
-    from vgpumgr.engine.defrag.defrag_plan import Wanted
+def _wanted(context: Context, goal: DefragGoal | None, most: int | None) -> DefragRequest:
+    from vgpumgr.engine.defrag.defrag_plan import DefragRequest
 
     context.app.require_hosts()
-    return Wanted(goal=goal, share=context.config.defrag_threshold, most=most)
+    return DefragRequest(goal=goal, share=context.config.defrag_threshold, most=most)
 
 
-def _planned(context: Context, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
+def _planned(context: Context, wanted: DefragRequest) -> tuple[DefragPlan, tuple[str, ...]]:
     """The plan, and a line for each host that was not read."""
     planned = context.app.engine.defrag_plan(wanted)
     if isinstance(wanted.goal, FreeRoom):
@@ -252,10 +252,10 @@ def _refuse(plan: DefragPlan) -> None:
     elif found.reachable:
         why.insert(0, f"{found.reachable} can be reached")
     if plan.users:
-        from vgpumgr.engine.migration.users_at_work import cut_off
+        from vgpumgr.engine.migration.users_at_work import users_cut_off
 
         again = "the same command with --at-logoff waits for them, with --with-users it does not"
-        raise cut_off(plan.users, next=again)
+        raise users_cut_off(plan.users, next=again)
     helps = "vgpumgr map"
     if plan.colder is not None:
         helps = (
@@ -268,7 +268,7 @@ def _refuse(plan: DefragPlan) -> None:
     )
 
 
-def _done_text(done: Defragmented) -> str:
+def _done_text(done: DefragReport) -> str:
     total = len(done.plan.found.moves) if isinstance(done.plan.found, DefragMoves) else 0
     if not total:
         return defrag_text(done.plan)
@@ -280,7 +280,7 @@ def _done_text(done: Defragmented) -> str:
     return "\n".join([*lines, *map(waiting_words, done.waiting)])
 
 
-def _raise(done: Defragmented) -> None:
+def _raise(done: DefragReport) -> None:
     """What ended it before its last move."""
     found, outcome = done.plan.found, done.outcome
     if outcome.interrupted:
@@ -304,7 +304,7 @@ def _raise(done: Defragmented) -> None:
     ) from error
 
 
-def _look_again(context: Context, wanted: Wanted) -> None:
+def _look_again(context: Context, wanted: DefragRequest) -> None:
     """Others may have taken meanwhile what was won."""
     found = _planned(context, wanted)[0].found
     if isinstance(found, NoDefragMoves) or found.moves:

@@ -21,7 +21,7 @@ from vgpumgr.model.formats import counted
 from vgpumgr.model.operation import TaskState
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.heal.remedy import Chosen, Healed, HealPlan, Remedy
+    from vgpumgr.engine.heal.remedy import DriftSelection, HealPlan, HealReport, Remedy
 
 
 COLUMNS = (
@@ -50,7 +50,7 @@ def plan_text(planned: HealPlan) -> str:
     return "\n".join(_lines(planned, [_item(each) for each in planned.remedies]))
 
 
-def print_healed(healed: Healed) -> None:
+def print_healed(healed: HealReport) -> None:
     """What was done, and what is left."""
     left = [_item(each) for each in healed.left.remedies]
     errors = [each.message for each in healed.errors]
@@ -138,13 +138,13 @@ def heal(
     With --apply all repairs run as one operation, and the result is checked again. Exit 10 when
     anything is to be done or left, 7 when a host could not be read or a repair failed.
     """
-    from vgpumgr.engine.heal.remedy import Chosen
+    from vgpumgr.engine.heal.remedy import DriftSelection
 
     context.app.require_hosts()
     if lift is not None:
         _lift(context, lift, alone=not (hosts or vms or kinds or apply_))
         return
-    chosen = Chosen(
+    chosen = DriftSelection(
         hosts=tuple(context.app.ledger.host(name).name for name in hosts),
         vms=frozenset(context.app.ledger.vm(name).name for name in vms),
         kinds=frozenset(map(DriftKind, kinds)),
@@ -187,7 +187,7 @@ def _gpu_id(context: Context, name: str) -> str:
     return found[0] if len(found) == 1 else name
 
 
-def _apply(context: Context, chosen: Chosen, planned: HealPlan) -> Healed:
+def _apply(context: Context, chosen: DriftSelection, planned: HealPlan) -> HealReport:
     with changing(context, len(planned.to_do)) as engine:
         return engine.heal(chosen)
 
@@ -206,7 +206,7 @@ def _end(planned: HealPlan) -> None:
         raise click.exceptions.Exit(DIFFERENCES)
 
 
-def _end_healed(healed: Healed) -> None:
+def _end_healed(healed: HealReport) -> None:
     bad = [vm for vm in healed.outcome.vms if vm.state is not TaskState.DONE]
     if healed.outcome.interrupted or len(bad) == len(healed.outcome.vms) == 1:
         healed.outcome.raise_for_failure()

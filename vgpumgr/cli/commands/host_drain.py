@@ -18,7 +18,7 @@ from vgpumgr.model.errors import Interrupted, PartlyDone
 from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.hosts.host_drain import Choice, Drained
+    from vgpumgr.engine.hosts.host_drain import DrainReport, DrainTarget
 
 
 @click.command()
@@ -61,13 +61,13 @@ def drain(
     A VM with an active user that cannot move live stays (exit 4, the user is named):
     --logoff-within waits for the user, --with-users does not.
     """
-    from vgpumgr.engine.hosts.host_drain import Drain
+    from vgpumgr.engine.hosts.host_drain import DrainRequest
 
     ledger = context.app.ledger
     for each in (name, *to):
         ledger.host(each)
     by = None if logoff_within is None else time.time() + logoff_within
-    wanted = Drain(
+    wanted = DrainRequest(
         host=name, to=to, cold=cold, with_users=with_users, timeout_s=timeout, logoff_by=by
     )
     if dry_run:
@@ -83,7 +83,7 @@ def drain(
     _raise(drained)
 
 
-def _interrupted(drained: Drained) -> Interrupted:
+def _interrupted(drained: DrainReport) -> Interrupted:
     """What Ctrl-C left: perhaps a move that waits, and a host that is cordoned and not empty."""
     name, move = drained.host, ""
     if drained.outcome.interrupted:
@@ -98,19 +98,19 @@ def _interrupted(drained: Drained) -> Interrupted:
     )
 
 
-def _raise(drained: Drained) -> None:
+def _raise(drained: DrainReport) -> None:
     """A move that failed is told like any other."""
     _refuse(drained.staying, drained.host, ", which stays cordoned and draining")
     drained.outcome.raise_for_failure()
 
 
-def _refuse(choices: Sequence[Choice], name: str, more: str = "") -> None:
+def _refuse(choices: Sequence[DrainTarget], name: str, more: str = "") -> None:
     staying = [each for each in choices if not each.leaves]
     users = [each.user for each in staying if each.user is not None and each.cut_off]
     if users and len(users) == len(staying):
-        from vgpumgr.engine.migration.users_at_work import cut_off
+        from vgpumgr.engine.migration.users_at_work import users_cut_off
 
-        raise cut_off(users, next=staying[0].next)
+        raise users_cut_off(users, next=staying[0].next)
     if staying:
         raise PartlyDone(
             f"{counted(len(staying), 'VM')} cannot leave {name}{more}",

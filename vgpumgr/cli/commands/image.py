@@ -29,7 +29,7 @@ from vgpumgr.model.image import VERSION, CopyState, ImageRecord
 from vgpumgr.model.vm import NAME, VmRecord
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.images.image_import import Imported, Retired
+    from vgpumgr.engine.images.image_import import ImportReport, RetirementReport
 
 
 def image_item(
@@ -203,7 +203,7 @@ def import_(
         )
 
 
-def _say_known(done: Imported) -> None:
+def _say_known(done: ImportReport) -> None:
     """The same content is no new version."""
     name = done.image.reference
     if done.known:
@@ -254,7 +254,7 @@ def retire(context: Context, name: str, delete_copies: bool) -> None:
     _require_deleted(done)
 
 
-def _require_deleted(done: Retired) -> None:
+def _require_deleted(done: RetirementReport) -> None:
     """InUse where VMs keep all copies, PartlyDone where they keep some."""
     if not done.kept:
         return

@@ -35,7 +35,7 @@ from vgpumgr.model.errors import DeadlineExceeded
 from vgpumgr.model.pool import MAX_DESKTOPS
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.pools.desktop_assignment import Given
+    from vgpumgr.engine.pools.desktop_assignment import AssignedDesktop
     from vgpumgr.spec import Documents
 
 
@@ -94,7 +94,7 @@ def assign(
     _print(given)
 
 
-def _now(context: Context, given: Given) -> Given:
+def _now(context: Context, given: AssignedDesktop) -> AssignedDesktop:
     """Whether somebody gave it one meanwhile."""
     ledger = context.app.ledger
     pool = ledger.pool(given.pool)
@@ -105,7 +105,7 @@ def _now(context: Context, given: Given) -> Given:
     return given
 
 
-def _print(given: Given) -> None:
+def _print(given: AssignedDesktop) -> None:
     item = {
         "name": given.desktop or given.user,
         "pool": given.pool,

@@ -24,8 +24,8 @@ from vgpumgr.model.formats import counted
 
 if TYPE_CHECKING:
     from vgpumgr.app.controller_process import ControllerProcess
-    from vgpumgr.engine.controller.controller_events import Event
-    from vgpumgr.engine.controller.cycle_schedule import Status
+    from vgpumgr.engine.controller.controller_events import ControllerEvent
+    from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
 
 
 class EventPrinter:
@@ -35,21 +35,21 @@ class EventPrinter:
         self._as_json = as_json
         self._lock = threading.Lock()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ControllerEvent) -> None:
         """One event, now."""
         text = event_json(event, time.time()) if self._as_json else event_line(event, time.time())
         with self._lock, suppress(OSError):
             echo(text)
 
 
-def event_json(event: Event, at: float) -> str:
+def event_json(event: ControllerEvent, at: float) -> str:
     """The event without what it has not, and when, in UTC."""
     plain: dict[str, Any] = to_plain(event)
     kind = plain.pop("kind")
     return json_text({"at": time_text(at), "event": kind, **{k: v for k, v in plain.items() if v}})
 
 
-def event_line(event: Event, at: float) -> str:
+def event_line(event: ControllerEvent, at: float) -> str:
     """``2026-11-21T10:00:00Z drift h1: …``, and what to type below it."""
     when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     where = f" {event.host}:" if event.host else ""
@@ -127,7 +127,7 @@ def _ending(end: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _verdict(server: ControllerProcess, status: Status, *, ended: bool) -> None:
+def _verdict(server: ControllerProcess, status: ControllerStatus, *, ended: bool) -> None:
     """The exit code of ``--once``."""
     if server.ending:
         raise Interrupted("interrupted", next="vgpumgr serve --once")

@@ -24,8 +24,8 @@ from vgpumgr.model.vm import GpuRequest, VmSpec
 
 if TYPE_CHECKING:
     from vgpumgr.engine.inventory.ledger_view import LedgerView
-    from vgpumgr.engine.whatif.hypothetical_hosts import Added
-    from vgpumgr.engine.whatif.simulation import Fate, Simulation
+    from vgpumgr.engine.whatif.hypothetical_hosts import AddedHosts
+    from vgpumgr.engine.whatif.simulation import Simulation, VmFate
 
 
 _REASONS = 4
@@ -44,7 +44,7 @@ def simulation_item(found: Simulation) -> dict[str, Any]:
     }
 
 
-def _fate(fate: Fate) -> dict[str, Any]:
+def _fate(fate: VmFate) -> dict[str, Any]:
     decision = fate.decision
     placed = decision if isinstance(decision, Placed) else None
     reasons = decision.reasons if isinstance(decision, NotPlaced) else ()
@@ -166,8 +166,8 @@ def simulate(
     available elsewhere is for `host evacuate` to say. Exit 5 when a VM finds no place.
     """
     from vgpumgr.engine.inventory.ledger_view import read_view
-    from vgpumgr.engine.operations.engine_context import placing
-    from vgpumgr.engine.whatif.simulation import Supposed
+    from vgpumgr.engine.operations.engine_context import place_function
+    from vgpumgr.engine.whatif.simulation import Supposition
     from vgpumgr.engine.whatif.simulation import simulate as run
 
     app = context.app
@@ -175,17 +175,17 @@ def simulate(
         view = read_view(app.ledger)
         asked = [*(load_vms(context, file) if file else ())]
         asked += _asked(context, view, add, vcpus, memory)
-        supposed = Supposed(
+        supposed = Supposition(
             asked=tuple(asked),
             added=tuple(_added(context, add_host, view)),
             failed=fail,
             removed=remove_vm,
         )
-        if supposed == Supposed():
+        if supposed == Supposition():
             raise UsageError(
                 "nothing to simulate", next="--add A40-8Q=40, --fail HOST, --add-host HOST×2, …"
             )
-        place = placing(context.config.policy, app.expected, app.ledger, time.time())
+        place = place_function(context.config.policy, app.expected, app.ledger, time.time())
         found = run(view, supposed, place)
         print_item("Simulation", simulation_item(found), simulation_text(found))
     if found.homeless:
@@ -224,10 +224,10 @@ def _part(context: Context, text: str) -> GpuRequest:
         return GpuRequest(profile=known_profile(context, text))
 
 
-def _added(context: Context, texts: tuple[str, ...], view: LedgerView) -> list[Added]:
+def _added(context: Context, texts: tuple[str, ...], view: LedgerView) -> list[AddedHosts]:
     from vgpumgr.app import hypothetical_hosts
 
-    found: list[Added] = []
+    found: list[AddedHosts] = []
     for text in texts:
         if Path(text).is_file():
             fleets = load_documents(context, text).fleets

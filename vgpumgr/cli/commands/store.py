@@ -24,7 +24,7 @@ from vgpumgr.model.formats import counted
 from vgpumgr.model.ledger_state import Backup, BackupFacts, LedgerCheck, LedgerMoved, LedgerRestored
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.ledger_recovery.ledger_thaw import Thaw
+    from vgpumgr.engine.ledger_recovery.ledger_thaw import ThawReport
 
 
 Item = dict[str, Any]
@@ -151,7 +151,7 @@ def thaw(
     say(f"the ledger allocates again, in epoch {engine.ledger.epoch()}")
 
 
-def _show(found: Thaw, without: tuple[str, ...]) -> None:
+def _show(found: ThawReport, without: tuple[str, ...]) -> None:
     _print(found)
     for host, why in found.missing.items():
         say(f"{host} did not report its state: {why}")
@@ -167,7 +167,7 @@ def _show(found: Thaw, without: tuple[str, ...]) -> None:
         say("      to leave out a host that cannot be trusted: --without HOST; it is cordoned then")
 
 
-def _print(found: Thaw) -> None:
+def _print(found: ThawReport) -> None:
     items = [
         {
             "name": f"{line.host}/{line.vm}",

@@ -247,9 +247,9 @@ def stop(
     A desktop that a user works on is refused (exit 4, the user is named) without --with-users.
     """
     if release_gpu:
-        from vgpumgr.engine.reservation.shelf_reservations import Stop
+        from vgpumgr.engine.reservation.shelf_reservations import StopManner
 
-        wanted = Stop(force=force, timeout_s=timeout)
+        wanted = StopManner(force=force, timeout_s=timeout)
         _power(context, names, lambda engine, each: engine.shelve(each, wanted))
         return
     _power(

@@ -19,8 +19,8 @@ from vgpumgr.model.host import HostRecord, Membership
 from vgpumgr.model.refusal import Refusal, of_place
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan, Stays
-    from vgpumgr.engine.hosts.host_drain import Choice, Drained
+    from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan, StayingVm
+    from vgpumgr.engine.hosts.host_drain import DrainReport, DrainTarget
     from vgpumgr.engine.operations.operation_outcome import Outcome
 
 
@@ -157,17 +157,17 @@ def probe_summary(record: HostRecord) -> str:
     return f"{counted(len(facts.gpus), 'GPU')}, {counted(len(facts.domains), 'domain')}{unknown}"
 
 
-def drain_item(host: str, choices: Sequence[Choice]) -> dict[str, Any]:
+def drain_item(host: str, choices: Sequence[DrainTarget]) -> dict[str, Any]:
     """The JSON of what a drain would do."""
     return {"name": host, "vms": [_choice(each) for each in choices]}
 
 
-def drain_text(host: str, choices: Sequence[Choice]) -> str:
+def drain_text(host: str, choices: Sequence[DrainTarget]) -> str:
     """``desk  h1 → h2  while it runs``; of VMs with the same to say once."""
     return table(folded([_line(each) for each in choices])) or f"{host}: no VM is on it"
 
 
-def drained_item(drained: Drained) -> dict[str, Any]:
+def drained_item(drained: DrainReport) -> dict[str, Any]:
     """The JSON of what a drain did."""
     return {
         **outcome_item(drained.outcome),
@@ -177,7 +177,7 @@ def drained_item(drained: Drained) -> dict[str, Any]:
     }
 
 
-def drained_text(drained: Drained) -> str:
+def drained_text(drained: DrainReport) -> str:
     """What was moved, then the VMs that stay."""
     moved = f"{drained.host}: {counted(len(drained.outcome.done), 'VM')} moved away"
     moved = "; ".join(filter(None, [moved, cut_off_text(drained.cut_off)]))
@@ -208,14 +208,14 @@ def evacuation_text(plan: EvacuationPlan) -> str:
     return "\n".join(filter(None, [text, cut_off_text(plan.users)]))
 
 
-def _staying(each: Stays) -> list[str]:
+def _staying(each: StayingVm) -> list[str]:
     if each.pool:
         why = f"its users get another desktop of pool {each.pool}"
         return [each.vm.name, "is lost", why, f"vgpumgr pool show {each.pool}"]
     return [each.vm.name, "stays", each.why, each.next]
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
+def _choice(choice: DrainTarget) -> dict[str, Any]:
     plan = choice.move[0] if choice.move else None
     return {
         "name": choice.vm.name,
@@ -229,7 +229,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _line(choice: Choice) -> list[str]:
+def _line(choice: DrainTarget) -> list[str]:
     if choice.move is None:
         return [choice.vm.name, "stays", choice.why, choice.next]
     plan = choice.move[0]
@@ -240,7 +240,7 @@ def _line(choice: Choice) -> list[str]:
     return [choice.vm.name, f"{plan.source.name} → {plan.target.name}", how, user]
 
 
-def _is_cut_off(choice: Choice) -> bool:
+def _is_cut_off(choice: DrainTarget) -> bool:
     """Does the move end a session?"""
     plan = choice.move[0] if choice.move else None
     return choice.user is not None and plan is not None and plan.runs and not plan.live

@@ -15,7 +15,7 @@ from vgpumgr.model.placement import Placed
 
 if TYPE_CHECKING:
     from vgpumgr.engine.defrag.defrag_plan import DefragPlan
-    from vgpumgr.engine.defrag.defragmentation import Defragmented
+    from vgpumgr.engine.defrag.defragmentation import DefragReport
     from vgpumgr.engine.migration.move_plan import MovePlan
 
 
@@ -84,7 +84,7 @@ def defrag_text(plan: DefragPlan) -> str:
     return f"{table(rows)}\n{goal}: {total}{gauge_words(plan)}"
 
 
-def defragmented_item(done: Defragmented) -> dict[str, Any]:
+def defragmented_item(done: DefragReport) -> dict[str, Any]:
     """The JSON of what was done."""
     return {
         **defrag_item(done.plan),

@@ -10,7 +10,7 @@ import click
 from vgpumgr.cli.output import print_item
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.desktops.user_sessions import AtWork
+    from vgpumgr.engine.desktops.user_sessions import UserAtWork
     from vgpumgr.engine.operations.operation_outcome import Outcome
 
 
@@ -26,7 +26,7 @@ def with_users_option(command: F) -> F:
     )(command)
 
 
-def user_items(users: Sequence[AtWork]) -> list[dict[str, Any]]:
+def user_items(users: Sequence[UserAtWork]) -> list[dict[str, Any]]:
     """The JSON of who is at work, and where."""
     return [
         {"user": each.user, "vm": each.vm, "pool": each.pool, "disconnected": each.away}
@@ -34,7 +34,7 @@ def user_items(users: Sequence[AtWork]) -> list[dict[str, Any]]:
     ]
 
 
-def cut_off_text(users: Sequence[AtWork]) -> str:
+def cut_off_text(users: Sequence[UserAtWork]) -> str:
     """``cut off: ada on cad-01``; empty where nobody is."""
     from vgpumgr.engine.desktops.user_sessions import named
 
@@ -60,7 +60,7 @@ def outcome_text(outcome: Outcome) -> str:
     return f"{len(outcome.done)} of {len(outcome.vms)} done (operation {outcome.operation[:8]})"
 
 
-def print_outcome(outcome: Outcome, users: Sequence[AtWork] = ()) -> None:
+def print_outcome(outcome: Outcome, users: Sequence[UserAtWork] = ()) -> None:
     """Print it, then raise for what failed; ``users`` were at work there, and are cut off."""
     item, text = outcome_item(outcome), outcome_text(outcome) or "nothing to do"
     if users:

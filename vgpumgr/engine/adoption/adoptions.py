@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from vgpumgr import domainxml
-from vgpumgr.engine.adoption.candidate import Candidate, Findings, FoundPart
-from vgpumgr.engine.adoption.foreign_domains import Read, candidates, foreign, loose, undeclared
+from vgpumgr.engine.adoption.candidate import AdoptionCandidate, AdoptionFindings, FoundPart
+from vgpumgr.engine.adoption.foreign_domains import (
+    Read,
+    candidates,
+    foreign,
+    undeclared,
+    unowned_parts,
+)
 from vgpumgr.engine.adoption.foreign_parts import slots_of
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_run
@@ -16,7 +22,7 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import ownership
 from vgpumgr.engine.steps import AdoptDevice, MarkDomain, Step
 from vgpumgr.model.domain import DomainFacts
@@ -39,7 +45,9 @@ class Adoption:
     steps: tuple[Step, ...]
 
 
-def adoption(found: Candidate, view: LedgerView, opening: Opening, tenant: str) -> Adoption:
+def adoption(
+    found: AdoptionCandidate, view: LedgerView, opening: OperationOpening, tenant: str
+) -> Adoption:
     """What becomes of one candidate that can be adopted."""
     assert found.spec is not None and found.possible, "what cannot be adopted is refused before"
     vm = VmRecord(
@@ -63,7 +71,9 @@ def adoption(found: Candidate, view: LedgerView, opening: Opening, tenant: str) 
     return Adoption(vm, held, steps)
 
 
-def reservation(made: Sequence[Adoption], view: LedgerView, opening: Opening) -> Reservation:
+def reservation(
+    made: Sequence[Adoption], view: LedgerView, opening: OperationOpening
+) -> Reservation:
     """One operation with a task per VM."""
     operation = opening.operation(ADOPT)
     held = tuple(each for adoption in made for each in adoption.allocations)
@@ -78,12 +88,12 @@ def reservation(made: Sequence[Adoption], view: LedgerView, opening: Opening) ->
     )
 
 
-def _task(opening: Opening, operation: OperationRecord, made: Adoption) -> TaskRecord:
+def _task(opening: OperationOpening, operation: OperationRecord, made: Adoption) -> TaskRecord:
     vm = made.vm
     return opening.task(operation, ADOPT, made.steps, vm_id=vm.id, vm=vm.name, host=vm.host)
 
 
-def _allocation(part: FoundPart, vm: VmRecord, opening: Opening) -> Allocation:
+def _allocation(part: FoundPart, vm: VmRecord, opening: OperationOpening) -> Allocation:
     offer = part.offer
     return Allocation(
         id=opening.new_uuid(),
@@ -105,7 +115,9 @@ def _allocation(part: FoundPart, vm: VmRecord, opening: Opening) -> Allocation:
     )
 
 
-def find(context: EngineContext, names: Collection[str] = ()) -> tuple[Findings, LedgerView]:
+def find(
+    context: EngineContext, names: Collection[str] = ()
+) -> tuple[AdoptionFindings, LedgerView]:
     """Probe these hosts (all without names) and say what could be adopted; nothing is changed."""
     failed = context.refresh(names).failed
     view = context.view()
@@ -121,9 +133,9 @@ def find(context: EngineContext, names: Collection[str] = ()) -> tuple[Findings,
     lost = {name: str(each) for name, each in read.items() if isinstance(each, Exception)}
     lost |= {name: error.message for name, error in failed.items()}
     known = [host for host in hosts if host.name in texts]
-    findings = Findings(
+    findings = AdoptionFindings(
         candidates=tuple(c for h in known for c in candidates(view, h, texts[h.name])),
-        loose=tuple(each for host in known for each in loose(view, host)),
+        loose=tuple(each for host in known for each in unowned_parts(view, host)),
         not_read=tuple(f"{name}: {why}" for name, why in sorted(lost.items())),
     )
     return findings, view
@@ -177,7 +189,7 @@ def _unfinished(context: EngineContext, names: Collection[str]) -> Outcome:
     return operation_lifecycle.finish_leftovers(context, known, {ADOPT})
 
 
-def _chosen(findings: Findings, host: str, name: str) -> Candidate:
+def _chosen(findings: AdoptionFindings, host: str, name: str) -> AdoptionCandidate:
     found = next((each for each in findings.candidates if each.name == name), None)
     if found is None:
         raise NotFound(
@@ -195,7 +207,7 @@ def _chosen(findings: Findings, host: str, name: str) -> Candidate:
 
 
 def _adoptions(
-    context: EngineContext, chosen: Sequence[Candidate], view: LedgerView, tenant: str
+    context: EngineContext, chosen: Sequence[AdoptionCandidate], view: LedgerView, tenant: str
 ) -> list[Adoption]:
     """One after the other, so that two never take the same slots."""
     made: list[Adoption] = []
@@ -205,7 +217,7 @@ def _adoptions(
     return made
 
 
-def _placed(found: Candidate, view: LedgerView) -> Candidate:
+def _placed(found: AdoptionCandidate, view: LedgerView) -> AdoptionCandidate:
     """The same with slots that are still free; Conflict where there are none left."""
     gpus = {gpu.id: gpu for gpu in view.gpus}
     parts: list[FoundPart] = []

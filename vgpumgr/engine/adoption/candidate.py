@@ -68,7 +68,7 @@ class FoundPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class AdoptionCandidate:
     """A foreign domain. ``why`` has every reason that it cannot be adopted for; empty: it can.
 
     ``xml`` is its definition, ``uuid`` libvirt's id of it; ``notes`` are worth knowing.
@@ -94,7 +94,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loose:
+class UnownedPart:
     """Something foreign on a GPU that no domain names, or partitioning that no layout declares.
 
     ``next`` is what to type to have it gone, or managed.
@@ -108,11 +108,11 @@ class Loose:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class AdoptionFindings:
     """All of it, by host; ``not_read`` are hosts (with the reason) of which nothing is said."""
 
-    candidates: tuple[Candidate, ...] = ()
-    loose: tuple[Loose, ...] = ()
+    candidates: tuple[AdoptionCandidate, ...] = ()
+    loose: tuple[UnownedPart, ...] = ()
     not_read: tuple[str, ...] = ()
 
 
@@ -124,7 +124,7 @@ class NotAdoptable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AdoptionHost:
     """A host as its last probe saw it, its GPUs, and what the ledger holds on it."""
 
     facts: HostFacts
@@ -140,7 +140,7 @@ def check_bound(address: str, driver: str | None) -> None:
         )
 
 
-def check_free(part: FoundPart, domain: DomainFacts, around: Surroundings) -> None:
+def check_free(part: FoundPart, domain: DomainFacts, around: AdoptionHost) -> None:
     """Nobody else may have it: no allocation, no claim, no other domain."""
     devices = {part.device, *part.companions}
     for each in around.held:

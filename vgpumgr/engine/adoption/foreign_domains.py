@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
-from vgpumgr.engine.adoption.candidate import Candidate, Loose, Surroundings, fault_of
+from vgpumgr.engine.adoption.candidate import AdoptionCandidate, AdoptionHost, UnownedPart, fault_of
 from vgpumgr.engine.adoption.foreign_parts import is_of_gpu, parts_of
-from vgpumgr.engine.drift.host_comparison import mdev_away, vgpu_away
+from vgpumgr.engine.drift.host_comparison import mdev_removal, vgpu_removal
 from vgpumgr.engine.inventory.host_supply import unread
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts.layout_goals import export
@@ -27,10 +27,10 @@ _AT_REST = OFF | {DomainState.RUNNING}
 Read = tuple[str, Described] | str
 
 
-def surroundings(view: LedgerView, host: HostRecord) -> Surroundings:
+def adoption_host(view: LedgerView, host: HostRecord) -> AdoptionHost:
     """The host as its last probe saw it, with what the ledger holds on it."""
     assert host.facts is not None, "it was probed"
-    return Surroundings(
+    return AdoptionHost(
         facts=host.facts,
         gpus=[gpu for gpu in view.gpus if gpu.host == host.name],
         held=[each for each in view.allocations if each.host == host.name],
@@ -45,9 +45,11 @@ def foreign(view: LedgerView, host: HostRecord) -> tuple[DomainFacts, ...]:
     )
 
 
-def candidates(view: LedgerView, host: HostRecord, read: Mapping[str, Read]) -> Iterator[Candidate]:
+def candidates(
+    view: LedgerView, host: HostRecord, read: Mapping[str, Read]
+) -> Iterator[AdoptionCandidate]:
     """Every foreign domain of a host, with the parts that it would hold."""
-    around, vms = surroundings(view, host), {vm.name for vm in view.vms}
+    around, vms = adoption_host(view, host), {vm.name for vm in view.vms}
     domains = {domain.name for domain in around.facts.domains}
     for domain in foreign(view, host):
         found = _candidate(host, domain, read.get(domain.name, "was not read"), around)
@@ -63,9 +65,9 @@ def _of_host(host: HostRecord) -> Iterator[str]:
 
 
 def _candidate(
-    host: HostRecord, domain: DomainFacts, read: Read, around: Surroundings
-) -> Candidate:
-    plain = Candidate(
+    host: HostRecord, domain: DomainFacts, read: Read, around: AdoptionHost
+) -> AdoptionCandidate:
+    plain = AdoptionCandidate(
         host=host.name,
         name=domain.name,
         uuid=domain.uuid,
@@ -105,7 +107,7 @@ def _state(domain: DomainFacts) -> Iterator[str]:
 
 
 def _other_devices(
-    domain: DomainFacts, described: Described, around: Surroundings
+    domain: DomainFacts, described: Described, around: AdoptionHost
 ) -> Iterator[str]:
     """What runs must be what starts next time, or nobody knows what it holds. A NIC's VF may come
     from a pool of libvirt's, another one at each start.
@@ -138,16 +140,16 @@ def _notes(host: HostRecord, domain: DomainFacts) -> Iterator[str]:
             )
 
 
-def loose(view: LedgerView, host: HostRecord) -> Iterator[Loose]:
+def unowned_parts(view: LedgerView, host: HostRecord) -> Iterator[UnownedPart]:
     """Foreign devices that no domain names, and partitioning that no layout declares."""
-    around = surroundings(view, host)
+    around = adoption_host(view, host)
     named = {device for domain in around.facts.domains for device in domain.devices}
     known = named | {device for each in around.held for device in (each.device, *each.companions)}
     claimed = {claim.unit for claim in around.facts.claims}
     for gpu in around.gpus:
         for subject, unit, what, away in _devices(gpu, around):
             if subject not in known and unit not in claimed:
-                yield Loose(
+                yield UnownedPart(
                     host=host.name,
                     gpu=gpu.id,
                     subject=subject,
@@ -157,17 +159,17 @@ def loose(view: LedgerView, host: HostRecord) -> Iterator[Loose]:
     yield from _layouts(view, host)
 
 
-def _devices(gpu: GpuRecord, around: Surroundings) -> Iterator[tuple[str, str, str, str]]:
+def _devices(gpu: GpuRecord, around: AdoptionHost) -> Iterator[tuple[str, str, str, str]]:
     """Subject, unit of its claim, words, and the command that ends it."""
     parents = {gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)}
     for mdev in around.facts.mdevs:
         if mdev.parent in parents:
             what = f"mdev {mdev.uuid} ({mdev.type_id})"
-            yield mdev.uuid, formats.mdev_claim(mdev.uuid), what, mdev_away(mdev.uuid)
+            yield mdev.uuid, formats.mdev_claim(mdev.uuid), what, mdev_removal(mdev.uuid)
     for vf in gpu.facts.vfs:
         if vf.vendor is not None and vf.vendor.type_id:
             what = f"a vGPU of type {vf.vendor.type_id} on VF {vf.address}"
-            yield vf.address, formats.pci_claim(vf.address), what, vgpu_away(vf.address)
+            yield vf.address, formats.pci_claim(vf.address), what, vgpu_removal(vf.address)
 
 
 def undeclared(view: LedgerView, host: str) -> tuple[LayoutSpec, ...]:
@@ -187,12 +189,12 @@ def _is_cut(layout: GpuLayout) -> bool:
     return bool(layout.mig or layout.vfs or layout.mixed_size)
 
 
-def _layouts(view: LedgerView, host: HostRecord) -> Iterator[Loose]:
+def _layouts(view: LedgerView, host: HostRecord) -> Iterator[UnownedPart]:
     by_device = {gpu.facts.device: gpu for gpu in view.gpus if gpu.host == host.name}
     for spec in undeclared(view, host.name):
         for rule in spec.rules:
             gpu = by_device[rule.devices[0]]
-            yield Loose(
+            yield UnownedPart(
                 host=host.name,
                 gpu=gpu.id,
                 subject=gpu.facts.device,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpumgr import catalog
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.adoption import candidate
-from vgpumgr.engine.adoption.candidate import FoundPart, NotAdoptable, Surroundings
+from vgpumgr.engine.adoption.candidate import AdoptionHost, FoundPart, NotAdoptable
 from vgpumgr.engine.inventory.gpu_usage import instances
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord, VfFacts
@@ -48,7 +48,7 @@ def _place(part: FoundPart, gpu: GpuFacts) -> tuple[int, ...] | None:
 
 
 def parts_of(
-    domain: DomainFacts, around: Surroundings, managed: Container[str] = ()
+    domain: DomainFacts, around: AdoptionHost, managed: Container[str] = ()
 ) -> tuple[tuple[FoundPart, ...], tuple[str, ...]]:
     """Its GPU parts in their order, and every reason why one of them cannot be taken over.
 
@@ -75,7 +75,7 @@ def parts_of(
     return tuple(found), tuple(why)
 
 
-def is_of_gpu(device: str, domain: DomainFacts, around: Surroundings) -> bool:
+def is_of_gpu(device: str, domain: DomainFacts, around: AdoptionHost) -> bool:
     """Is it a part of a GPU? Any mdev is; a PCI function where it is a GPU, a VF of one, or goes
     with a whole one of the domain.
     """
@@ -84,14 +84,14 @@ def is_of_gpu(device: str, domain: DomainFacts, around: Surroundings) -> bool:
     return device in _siblings(domain, around)
 
 
-def _siblings(domain: DomainFacts, around: Surroundings) -> frozenset[str]:
+def _siblings(domain: DomainFacts, around: AdoptionHost) -> frozenset[str]:
     """Functions that go with a whole GPU of the domain."""
     whole = [gpu.facts for gpu in around.gpus if gpu.facts.device in domain.devices]
     return frozenset(each for gpu in whole for each in frameworks.companions(gpu)[0])
 
 
 def _part(
-    device: str, domain: DomainFacts, around: Surroundings, before: Sequence[FoundPart]
+    device: str, domain: DomainFacts, around: AdoptionHost, before: Sequence[FoundPart]
 ) -> FoundPart | None:
     if ":" not in device:
         part = _mdev(device, around)
@@ -112,7 +112,7 @@ def _part(
     return replace(part, slots=slots)
 
 
-def _mdev(uuid: str, around: Surroundings) -> FoundPart:
+def _mdev(uuid: str, around: AdoptionHost) -> FoundPart:
     mdev = next((each for each in around.facts.mdevs if each.uuid == uuid), None)
     if mdev is None:
         raise NotAdoptable(f"mdev {uuid} does not exist: create it, or start the domain")
@@ -132,7 +132,7 @@ def _mdev(uuid: str, around: Surroundings) -> FoundPart:
     raise NotAdoptable(f"mdev {uuid} is on {mdev.parent}, which is not a known GPU")
 
 
-def _function(address: str, around: Surroundings) -> tuple[GpuRecord, VfFacts | None] | None:
+def _function(address: str, around: AdoptionHost) -> tuple[GpuRecord, VfFacts | None] | None:
     """The GPU that a function is, or is a VF of; None where it is neither."""
     for gpu in around.gpus:
         if gpu.facts.device == address:

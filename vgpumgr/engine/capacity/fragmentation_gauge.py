@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpumgr.engine.operations.engine_context import Expected
+from vgpumgr.engine.operations.engine_context import ExpectedRequests
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy
@@ -14,7 +14,7 @@ from vgpumgr.placement.request_mix import creatable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gauge:
+class FragmentationGauge:
     """``share`` of the free memory, between 0 and 1; ``mix`` says what it is measured against."""
 
     free_mib: int
@@ -23,22 +23,24 @@ class Gauge:
     mix: str
 
 
-class Gauging:
+class FragmentationMeasure:
     """One fleet measured against what is expected at ``now`` (Unix seconds), rare requests too:
     the one figure of `capacity`, `serve` and `defrag`. ``mix`` is what it is measured against.
     """
 
-    def __init__(self, fleet: Fleet, expected: Expected, ledger: Ledger, now: float) -> None:
+    def __init__(
+        self, fleet: Fleet, expected: ExpectedRequests, ledger: Ledger, now: float
+    ) -> None:
         self._fleet = fleet
         mix = expected.mix(ledger, now, fleet)
         self.mix: Mix = creatable(fleet) if mix is None else mix.with_rare
         self._words = "the profiles that the fleet can create" if mix is None else expected.words
 
-    def gauge(self) -> Gauge:
+    def gauge(self) -> FragmentationGauge:
         """The fleet in all."""
         placer = Placer(self._fleet, PlacementPolicy.LEAST_FRAGMENTATION, mix=self.mix)
         found = placer.fragmentation()
-        return Gauge(
+        return FragmentationGauge(
             free_mib=round(found.free_mib),
             unusable_mib=round(found.unusable_mib),
             share=round(found.share, 4),

@@ -22,7 +22,7 @@ DAY_S = 86_400.0
 _MOST_DAYS = 90
 
 
-class Growth:
+class UsageGrowth:
     """What was held of a fleet's GPUs, up to ``now`` (Unix seconds)."""
 
     def __init__(self, fleet: Fleet, holdings: Sequence[Holding], now: float) -> None:
@@ -99,7 +99,7 @@ class ProfileRoom:
 
 
 def capacity(
-    fleet: Fleet, shape: VmSpec, profiles: Iterable[str] = (), growth: Growth | None = None
+    fleet: Fleet, shape: VmSpec, profiles: Iterable[str] = (), growth: UsageGrowth | None = None
 ) -> tuple[ProfileRoom, ...]:
     """Headroom of every profile that some GPU of the fleet can make.
 

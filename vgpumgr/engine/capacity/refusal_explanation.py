@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpumgr.engine.desktops.booked_capacity import BOOKED
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.planning.vm_admission import QUOTA, allowing
+from vgpumgr.engine.planning.vm_admission import QUOTA, quota_raise_command
 from vgpumgr.engine.whatif.alternatives import FleetChanges
 from vgpumgr.model.apply_plan import Action, Plan, QueuedVm
 from vgpumgr.model.errors import NotFound
@@ -28,7 +28,9 @@ _MOST_DIFFERENT = 3
 _NOT_ROOM = frozenset({WaitReason.AFTER, WaitReason.NEVER, WaitReason.QUOTA})
 
 
-def explained(view: LedgerView, plan: Plan, names: Collection[str] = ()) -> tuple[Explanation, ...]:
+def plan_explanations(
+    view: LedgerView, plan: Plan, names: Collection[str] = ()
+) -> tuple[Explanation, ...]:
     """What the plan of a file says of each of its VMs (or of these): the same as ``apply`` would.
 
     Every VM is looked at beside all others that the plan has room for.
@@ -93,7 +95,7 @@ def _in_queue(spec: VmSpec, said: str, fleet: Explainer, helps: _Helps) -> Expla
     return Explanation(vm=spec.name, host=None, reasons=reasons, changes=changes, standing=said)
 
 
-def queued(view: LedgerView, turn: QueueDecision, name: str) -> Explanation:
+def queue_explanation(view: LedgerView, turn: QueueDecision, name: str) -> Explanation:
     """Of a VM that waits: what the queue's next turn would do with it, and what GPUs say now."""
     for start in turn.starts:
         if start.waiting.vm.name == name:
@@ -109,7 +111,7 @@ def queued(view: LedgerView, turn: QueueDecision, name: str) -> Explanation:
     return Explanation(vm=name, host=None, standing="waits in the queue, and is being stopped")
 
 
-def refused(view: LedgerView, plan: Plan, now: float) -> tuple[RequestRecord, ...]:
+def refusal_explanations(view: LedgerView, plan: Plan, now: float) -> tuple[RequestRecord, ...]:
     """What is kept of the requests that a plan has no room for, beside those it has room for."""
     taken = [action.placed for action in plan.actions if action.placed]
     helps = _Helps(view, build_fleet(view), taken, most=_MOST_DIFFERENT)
@@ -151,7 +153,7 @@ def _allowing(refused: NotPlaced) -> tuple[Change, ...]:
     """What lets a VM have the room that there is."""
     if refused.reasons[0].code == QUOTA:
         text = f"with a larger quota for tenant {refused.request.tenant}"
-        return (Change(kind="quota", text=text, host="", next=allowing(refused)),)
+        return (Change(kind="quota", text=text, host="", next=quota_raise_command(refused)),)
     return (Change(kind="booking", text="without that booking", host="", next=_BOOKINGS),)
 
 
@@ -190,7 +192,7 @@ class _Helps:
         return changes
 
 
-def said(ledger: Ledger, name: str) -> Explanation:
+def last_explanation(ledger: Ledger, name: str) -> Explanation:
     """What was said when a VM of that name was asked for last. NotFound where none ever was."""
     last = next(iter(ledger.requests(vm=name, limit=1)), None)
     if last is None:

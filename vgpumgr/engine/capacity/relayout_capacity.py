@@ -23,7 +23,7 @@ _POLICY = PlacementPolicy.BREADTH_FIRST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Creatable:
+class CreatableProfile:
     """``fits`` more of a profile, by slots, VFs and the driver's own count.
 
     ``layout`` are the lines of a Layout that the GPU must have first; empty: none. ``type_id`` and
@@ -37,19 +37,19 @@ class Creatable:
     layout: str = ""
 
 
-def creatable(gpu: GpuSupply) -> tuple[Creatable, ...]:
+def creatable(gpu: GpuSupply) -> tuple[CreatableProfile, ...]:
     """Every type of the GPU, whole GPUs aside: those it makes as it is, then the others."""
     made = tuple(_as_it_is(gpu))
     known = {each.profile for each in made}
     after = (
-        Creatable(profile=profile, fits=0, layout=lines)
+        CreatableProfile(profile=profile, fits=0, layout=lines)
         for profile, lines in gpu.could.items()
         if profile not in known
     )
     return (*made, *after)
 
 
-def _as_it_is(gpu: GpuSupply) -> Iterator[Creatable]:
+def _as_it_is(gpu: GpuSupply) -> Iterator[CreatableProfile]:
     alone = HostSupply(name="", free_vcpus=1, free_memory_mib=1, numa=(), gpus=(gpu,))
     fleet = FleetState(Fleet(hosts=(alone,)))
     [state] = fleet.hosts[0].gpus
@@ -59,7 +59,7 @@ def _as_it_is(gpu: GpuSupply) -> Iterator[Creatable]:
         part = GpuRequest(profile=offer.profile, framework=offer.framework)
         one = VmSpec(name="", vcpus=1, memory_mib=1, gpus=(part,))
         demand = fleet.digest(one, _POLICY)
-        yield Creatable(
+        yield CreatableProfile(
             profile=offer.profile,
             fits=room(state, demand.kinds[0], demand),
             type_id=offer.type_id,

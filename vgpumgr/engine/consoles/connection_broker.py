@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind
-from vgpumgr.engine.controller.cycle_context import words
-from vgpumgr.engine.controller.cycle_threads import Ended, Lane, Turns
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
+from vgpumgr.engine.controller.cycle_context import error_line
+from vgpumgr.engine.controller.cycle_threads import CycleRunner, CycleThread, EndedCycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState, ticket_lease_name
 from vgpumgr.model.errors import (
@@ -44,7 +44,7 @@ class _OpenConsole:
     told_at: float = 0.0
 
 
-class Desk:
+class ConnectionBroker:
     """Gives the tickets that are asked for on ``machine``, as the only process there.
 
     ``turns`` run what waits for hosts. A ticket is open for ``open_s`` seconds; ``used`` hears of
@@ -57,7 +57,7 @@ class Desk:
         context: EngineContext,
         machine: str,
         doors: ConsoleProxies,
-        turns: Turns[ConsoleProxy],
+        turns: CycleRunner[ConsoleProxy],
         *,
         open_s: float,
         emit: Emit,
@@ -123,7 +123,7 @@ class Desk:
             self._asked[ticket.id] = ticket
             self._turns.begin(ticket.id, partial(self._open, ticket))
 
-    def _open(self, ticket: ConsoleTicket, lane: Lane) -> ConsoleProxy:
+    def _open(self, ticket: ConsoleTicket, lane: CycleThread) -> ConsoleProxy:
         """In a thread of its own."""
         vm = self._context.ledger.vm(ticket.vm)
         if vm.id != ticket.vm_id:
@@ -135,7 +135,7 @@ class Desk:
             raise Interrupted("vgpumgr serve has ended")
         return door
 
-    def _answered(self, end: Ended[ConsoleProxy]) -> None:
+    def _answered(self, end: EndedCycle[ConsoleProxy]) -> None:
         ticket = self._asked.pop(end.lane.host)
         if isinstance(end.result, Exception):
             with suppress(LedgerError):  # it is still asked for: the next round tries again
@@ -184,7 +184,7 @@ class Desk:
         """It is over; somebody else may have said so before."""
         code = next_ = ""
         if isinstance(error, VgpumgrError):
-            code, why, next_ = error.code, words(error), error.next
+            code, why, next_ = error.code, error_line(error), error.next
         elif error is not None:
             code, why = VgpumgrError.code, f"{type(error).__name__}: {error}"
         closed = TicketMoved(
@@ -204,7 +204,7 @@ class Desk:
         self._held.pop(ticket.id, None)
 
     def _tell(self, kind: EventKind, ticket: ConsoleTicket, text: str) -> None:
-        self._emit(Event(kind=kind, vm=ticket.vm, text=text))
+        self._emit(ControllerEvent(kind=kind, vm=ticket.vm, text=text))
 
 
 def _unused(open_s: float, strangers: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpumgr.engine.controller.controller_events import Event, EventKind, task_event
-from vgpumgr.engine.controller.cycle_context import Turn, words
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind, task_event
+from vgpumgr.engine.controller.cycle_context import HostCycle, error_line
 from vgpumgr.engine.hosts.host_marks import mark
 from vgpumgr.engine.inventory import host_supply, rollback_detection
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_host_view
@@ -47,7 +47,7 @@ _LACKS = frozenset(
 )
 
 
-def remember_boot(turn: Turn, before: HostRecord) -> HostRecord:
+def remember_boot(turn: HostCycle, before: HostRecord) -> HostRecord:
     """The boot it was last seen in, kept before a look writes another one over it."""
     if before.settled_boot or before.facts is None:
         return before
@@ -60,15 +60,15 @@ def has_rebooted(before: HostRecord, facts: HostFacts) -> bool:
     return bool(last) and last != facts.boot_id
 
 
-def tell_reboot(turn: Turn, facts: HostFacts) -> None:
+def tell_reboot(turn: HostCycle, facts: HostFacts) -> None:
     """Once for each boot."""
     if turn.memory.rebooted != facts.boot_id:
         turn.memory.rebooted = facts.boot_id
         text = f"{turn.host} has rebooted; its lost state is being restored"
-        turn.emit(Event(kind=EventKind.HOST_REBOOTED, host=turn.host, text=text))
+        turn.emit(ControllerEvent(kind=EventKind.HOST_REBOOTED, host=turn.host, text=text))
 
 
-def tell_left_off(turn: Turn, report: DriftReport) -> None:
+def tell_left_off(turn: HostCycle, report: DriftReport) -> None:
     """Of a host that was not seen whole before nobody can tell whether a boot or a person stopped
     its VMs: they are left off, by name.
     """
@@ -81,9 +81,9 @@ def tell_left_off(turn: Turn, report: DriftReport) -> None:
         )
 
 
-def settle(turn: Turn, facts: HostFacts, report: DriftReport, *, rebooted: bool) -> bool:
+def settle(turn: HostCycle, facts: HostFacts, report: DriftReport, *, rebooted: bool) -> bool:
     """Write down that the host is whole under this boot, where it is; is it?"""
-    lacking = lacks(report)
+    lacking = boot_losses(report)
     unread = [part for part in report.not_read if part.host == turn.host]
     if rebooted and (lacking or unread or report.skipped):
         if lacking and not turn.memory.waits:
@@ -92,12 +92,12 @@ def settle(turn: Turn, facts: HostFacts, report: DriftReport, *, rebooted: bool)
     mark(turn.context, turn.host, settled_boot=facts.boot_id)
     if rebooted:
         text = f"{turn.host} is restored after its reboot, and accepts VMs again"
-        turn.emit(Event(kind=EventKind.HOST_RESTORED, host=turn.host, text=text))
+        turn.emit(ControllerEvent(kind=EventKind.HOST_RESTORED, host=turn.host, text=text))
     turn.memory.waits[:] = turn.reasons
     return True
 
 
-def lacks(report: DriftReport) -> list[Drift]:
+def boot_losses(report: DriftReport) -> list[Drift]:
     """The differences that a boot may have made."""
     return [drift for drift in report.drifts if _lacks(drift)]
 
@@ -114,18 +114,18 @@ def _is_off(drift: Drift) -> bool:
 # Devices come back under the ids they had: they are in the ledger.
 
 
-def in_the_way(turn: Turn, facts: HostFacts) -> str:
+def restoration_obstacle(turn: HostCycle, facts: HostFacts) -> str:
     """Why what is gone must not be made again by itself."""
     ledger = turn.context.ledger
     frozen = ledger.frozen()
     if frozen is not None:
         return f"the ledger is frozen: {frozen.why}"
     held = ledger.allocations(turn.host)
-    forgotten = rollback_detection.lost(facts, held, ledger.fleet_id())
+    forgotten = rollback_detection.forgotten_allocations(facts, held, ledger.fleet_id())
     return rollback_detection.reason(forgotten) if forgotten else ""
 
 
-def restore_layouts(turn: Turn) -> bool:
+def restore_layouts(turn: HostCycle) -> bool:
     """Partition the host's GPUs as their layouts declare; was anything begun?"""
     view = read_host_view(turn.context.ledger, turn.host)
     planned = layout_plan.plan(view, None)
@@ -140,7 +140,7 @@ def restore_layouts(turn: Turn) -> bool:
     return True
 
 
-def _possible(turn: Turn, planned: LayoutPlan) -> LayoutPlan:
+def _possible(turn: HostCycle, planned: LayoutPlan) -> LayoutPlan:
     refused = [change for change in planned.gpus if change.refused]
     for change in refused:
         text = f"{change.model} {change.device} cannot be partitioned again: {change.refused}"
@@ -154,7 +154,7 @@ def _narrowed(view: LedgerView, gpus: set[str]) -> LedgerView:
     return LedgerView(view.fleet, view.hosts, view.gpus, view.vms, view.allocations, kept)
 
 
-def restore_vms(turn: Turn) -> bool:
+def restore_vms(turn: HostCycle) -> bool:
     """Start what its user wants to run and the boot has stopped; was anything begun?
 
     A VM that something keeps from starting does not keep the others.
@@ -169,7 +169,7 @@ def restore_vms(turn: Turn) -> bool:
     return True
 
 
-def _stopped(turn: Turn, view: LedgerView) -> Iterator[VmRecord]:
+def _stopped(turn: HostCycle, view: LedgerView) -> Iterator[VmRecord]:
     """VMs of the host that should run, do not, and that no operation is about."""
     facts = next(host.facts for host in view.hosts if host.name == turn.host)
     running = {each.name for each in facts.domains if each.state not in OFF} if facts else set()
@@ -180,13 +180,13 @@ def _stopped(turn: Turn, view: LedgerView) -> Iterator[VmRecord]:
             yield vm
 
 
-def _can_start(turn: Turn, view: LedgerView, vm: VmRecord) -> bool:
+def _can_start(turn: HostCycle, view: LedgerView, vm: VmRecord) -> bool:
     try:
         _refuse_elsewhere(view, vm)
         require_whole(view, [vm])
         require_partitioned(view, [vm.name])
     except Conflict as refused:
-        turn.wait_for(words(refused), refused.next)
+        turn.wait_for(error_line(refused), refused.next)
         return False
     return True
 
@@ -208,7 +208,7 @@ def _runs(domain: DomainFacts, vm: VmRecord) -> bool:
     return mark is not None and mark.vm_id == vm.id and domain.state not in OFF
 
 
-def _tell(turn: Turn, outcome: Outcome) -> None:
+def _tell(turn: HostCycle, outcome: Outcome) -> None:
     for each in outcome.vms:
         turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
         if each.error is not None:
@@ -216,4 +216,4 @@ def _tell(turn: Turn, outcome: Outcome) -> None:
 
 
 def _why(name: str, error: VgpumgrError) -> str:
-    return f"{name}: {words(error)}"
+    return f"{name}: {error_line(error)}"

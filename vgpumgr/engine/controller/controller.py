@@ -8,17 +8,28 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr.engine.controller import fleet_tasks, host_cycle
-from vgpumgr.engine.controller.controller_events import Emit, Event, LedgerState
-from vgpumgr.engine.controller.cycle_context import HostMemory, OperationClaims, Shared, Turn
-from vgpumgr.engine.controller.cycle_schedule import HostBook, OpenOperation, Status
-from vgpumgr.engine.controller.cycle_threads import Ended, Lane, SerialTurns, Turns, watched
-from vgpumgr.engine.controller.fleet_tasks import NEVER, BesideTurns, GaugeWatch, MoveTurn
-from vgpumgr.engine.controller.host_cycle import TurnEnd
-from vgpumgr.engine.controller.look_backoff import Pace, Patience
-from vgpumgr.engine.controller.operation_recovery import Closing, LeftBehind
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, LedgerState
+from vgpumgr.engine.controller.cycle_context import (
+    ControllerState,
+    HostCycle,
+    HostCycleMemory,
+    OperationClaims,
+)
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, CycleHistory, OpenOperation
+from vgpumgr.engine.controller.cycle_threads import (
+    CycleRunner,
+    CycleThread,
+    EndedCycle,
+    SerialCycleRunner,
+    watched,
+)
+from vgpumgr.engine.controller.fleet_tasks import NEVER, FleetTaskRunner, GaugeWatch, MoveTask
+from vgpumgr.engine.controller.host_cycle import CycleEnd
+from vgpumgr.engine.controller.look_backoff import ProbePauses, RetryBackoff
+from vgpumgr.engine.controller.operation_recovery import OperationClosing, OrphanedOperations
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import status
-from vgpumgr.engine.workers.serial_workers import SerialLanes
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.errors import ClaimLost, LedgerError, NotFound
 from vgpumgr.model.operation import OperationRecord
 
@@ -39,12 +50,12 @@ class Controller:
     def __init__(
         self,
         context: EngineContext,
-        turns: Turns[TurnEnd],
-        pace: Pace,
+        turns: CycleRunner[CycleEnd],
+        pace: ProbePauses,
         *,
         emit: Emit,
-        show: Callable[[Status], None] = lambda _: None,
-        beside: Turns[bool] | None = None,
+        show: Callable[[ControllerStatus], None] = lambda _: None,
+        beside: CycleRunner[bool] | None = None,
         most_fragmented: float = NEVER,
         evacuates: bool = False,
         defrags: bool = False,
@@ -54,21 +65,25 @@ class Controller:
         self._pace = pace
         self._emit = emit
         self._show = show
-        patience = Patience(context.clock.monotonic)
-        self._shared = Shared(OperationClaims(context.ledger), patience, evacuates=evacuates)
-        self._book = HostBook(context.clock, pace, emit)
-        close = Closing(context.ledger, context.clock, patience, emit)
+        patience = RetryBackoff(context.clock.monotonic)
+        self._shared = ControllerState(
+            OperationClaims(context.ledger), patience, evacuates=evacuates
+        )
+        self._book = CycleHistory(context.clock, pace, emit)
+        close = OperationClosing(context.ledger, context.clock, patience, emit)
         self._gauge = GaugeWatch(context, most_fragmented, emit)
-        moves = MoveTurn(context, patience, self._gauge, emit, automatic=defrags)
+        moves = MoveTask(context, patience, self._gauge, emit, automatic=defrags)
         jobs = {
-            fleet_tasks.QUEUE_THREAD: lambda lane: fleet_tasks.take(
+            fleet_tasks.QUEUE_THREAD: lambda lane: fleet_tasks.run_queue_cycle(
                 context, lane, self._shared, emit
             ),
-            fleet_tasks.POOL_THREAD: fleet_tasks.PoolTurn(context, patience, emit).take,
+            fleet_tasks.POOL_THREAD: fleet_tasks.PoolTask(context, patience, emit).take,
             fleet_tasks.MOVE_THREAD: moves.take,
         }
-        self._beside = BesideTurns(context, beside or SerialTurns(context.clock), jobs, emit)
-        self._dead = LeftBehind(context, self._shared, pace.interval_s, close)
+        self._beside = FleetTaskRunner(
+            context, beside or SerialCycleRunner(context.clock), jobs, emit
+        )
+        self._dead = OrphanedOperations(context, self._shared, pace.interval_s, close)
         self._state = LedgerState(context.ledger, emit)
 
     def run(self) -> None:
@@ -96,7 +111,7 @@ class Controller:
         except LedgerError as error:
             self._state.failed(error)
 
-    def once(self) -> Status:
+    def once(self) -> ControllerStatus:
         """One turn of every host, side by side; how things stand when all have ended or hang."""
         ledger = self._context.ledger
         waiting = [host.name for host in ledger.hosts()]
@@ -156,23 +171,23 @@ class Controller:
         self._dead.begun(host)
         self._turns.begin(host, partial(self._turn, host, self._book.begun(host)))
 
-    def _turn(self, host: str, memory: HostMemory, lane: Lane) -> TurnEnd:
+    def _turn(self, host: str, memory: HostCycleMemory, lane: CycleThread) -> CycleEnd:
         """In the turn's own thread."""
 
-        def emit(event: Event) -> None:
+        def emit(event: ControllerEvent) -> None:
             if not lane.abandoned:
                 self._emit(event)
 
         own = replace(
             self._context,
             ledger=watched(self._context.ledger, lane),
-            lanes=SerialLanes(),
+            lanes=SerialWorkers(),
             stop=lane.stop,
             progress=lambda _: lane.alive(),
             tell=lambda _: lane.alive(),
         )
-        return host_cycle.take(
-            Turn(own, host, lane, memory, self._shared, self._context.lanes, emit)
+        return host_cycle.run_cycle(
+            HostCycle(own, host, lane, memory, self._shared, self._context.lanes, emit)
         )
 
     def _collect(self, wait_s: float) -> None:
@@ -182,7 +197,7 @@ class Controller:
             with suppress(NotFound):  # it left the fleet meanwhile
                 self._context.ledger.observation_failed(lane.host, self._book.stuck(lane))
 
-    def _ended(self, end: Ended[TurnEnd]) -> None:
+    def _ended(self, end: EndedCycle[CycleEnd]) -> None:
         host, pause = end.lane.host, 0.0
         if isinstance(end.result, ClaimLost):
             raise end.result
@@ -195,8 +210,8 @@ class Controller:
 
     # -- how things stand ----------------------------------------------------------------------
 
-    def _status(self, open_: Sequence[OperationRecord]) -> Status:
-        return Status(
+    def _status(self, open_: Sequence[OperationRecord]) -> ControllerStatus:
+        return ControllerStatus(
             at=self._context.clock.now(),
             frozen=self._state.frozen,
             hosts=self._book.statuses(),

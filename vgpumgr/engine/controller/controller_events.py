@@ -54,7 +54,7 @@ class EventKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class ControllerEvent:
     """One event. ``text`` is a sentence, ``next`` what to type where an operator can help.
 
     ``drift`` is the kind of a difference, ``state`` that of a task or an operation.
@@ -72,12 +72,12 @@ class Event:
     next: str = ""
 
 
-Emit = Callable[[Event], None]
+Emit = Callable[[ControllerEvent], None]
 
 
-def drift_event(drift: Drift, *, ended: bool) -> Event:
+def drift_event(drift: Drift, *, ended: bool) -> ControllerEvent:
     """A difference that is new, or over."""
-    return Event(
+    return ControllerEvent(
         kind=EventKind.DRIFT_ENDED if ended else EventKind.DRIFT,
         host=drift.host,
         vm=drift.vm,
@@ -89,10 +89,10 @@ def drift_event(drift: Drift, *, ended: bool) -> Event:
     )
 
 
-def task_event(outcome: VmOutcome, *, ended: bool) -> Event:
+def task_event(outcome: VmOutcome, *, ended: bool) -> ControllerEvent:
     """How a task stands after we went on with it."""
     why = f": {outcome.error}" if outcome.error else ""
-    return Event(
+    return ControllerEvent(
         kind=EventKind.TASK_ENDED if ended else EventKind.TASK_WAITS,
         host=outcome.host,
         vm=outcome.vm,
@@ -113,7 +113,9 @@ class KnownDrifts:
     def __len__(self) -> int:
         return len(self._told)
 
-    def update(self, report: DriftReport, withheld: Collection[Drift] = ()) -> Iterator[Event]:
+    def update(
+        self, report: DriftReport, withheld: Collection[Drift] = ()
+    ) -> Iterator[ControllerEvent]:
         """Events for what is new and what is over; of ``withheld`` nothing new is told.
 
         Nothing is over that could not be read, or that an operation is working on.
@@ -154,9 +156,13 @@ class LedgerState:
         before, self.frozen = self.frozen, found.why if found else ""
         if self.frozen and not before:
             text = f"allocation is suspended: {self.frozen}"
-            self._emit(Event(kind=EventKind.LEDGER_FROZEN, text=text, next="vgpumgr store thaw"))
+            self._emit(
+                ControllerEvent(kind=EventKind.LEDGER_FROZEN, text=text, next="vgpumgr store thaw")
+            )
         elif before and not self.frozen:
-            self._emit(Event(kind=EventKind.LEDGER_THAWED, text="the ledger allocates again"))
+            self._emit(
+                ControllerEvent(kind=EventKind.LEDGER_THAWED, text="the ledger allocates again")
+            )
 
     def works(self) -> None:
         """A round went well with it."""
@@ -167,4 +173,6 @@ class LedgerState:
         if str(error) != self._failing:
             self._failing = str(error)
             kind = EventKind.LEDGER_FAILED
-            self._emit(Event(kind=kind, text=f"{error.message}: {error.why}", next=error.next))
+            self._emit(
+                ControllerEvent(kind=kind, text=f"{error.message}: {error.why}", next=error.next)
+            )

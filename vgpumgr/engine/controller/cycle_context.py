@@ -7,9 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind, KnownDrifts
-from vgpumgr.engine.controller.cycle_threads import Lane
-from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.controller.controller_events import (
+    ControllerEvent,
+    Emit,
+    EventKind,
+    KnownDrifts,
+)
+from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.controller.look_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ledger import Ledger
@@ -71,7 +76,7 @@ class OperationClaims:
 
 
 @dataclass(slots=True)
-class HostMemory:
+class HostCycleMemory:
     """What a process remembers of a host between its turns; only one turn at a time has it.
 
     ``rebooted`` is the boot that was told, ``waits`` are the reasons that were told why it is not
@@ -99,19 +104,19 @@ class QueueMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class ControllerState:
     """What all turns of a process share. ``evacuates``: hosts that are proven off are evacuated
     unasked.
     """
 
     claims: OperationClaims
-    patience: Patience
+    patience: RetryBackoff
     queue: QueueMemory = field(default_factory=QueueMemory)
     evacuates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class HostCycle:
     """A context of the turn's own, its lane, and what is remembered and shared.
 
     ``side_by_side`` are lanes for what is about several hosts, ``reasons`` what this turn waits
@@ -120,9 +125,9 @@ class Turn:
 
     context: EngineContext
     host: str
-    lane: Lane
-    memory: HostMemory
-    shared: Shared
+    lane: CycleThread
+    memory: HostCycleMemory
+    shared: ControllerState
     side_by_side: HostExecutor
     emit: Emit
     reasons: list[str] = field(default_factory=list)
@@ -132,9 +137,11 @@ class Turn:
         self.reasons.append(why)
         if why not in self.memory.waits:
             self.memory.waits.append(why)
-            self.emit(Event(kind=EventKind.HOST_WAITS, host=self.host, text=why, next=next))
+            self.emit(
+                ControllerEvent(kind=EventKind.HOST_WAITS, host=self.host, text=why, next=next)
+            )
 
 
-def words(error: VgpumgrError) -> str:
+def error_line(error: VgpumgrError) -> str:
     """An error in one line."""
     return f"{error.message}: {error.why}" if error.why else error.message

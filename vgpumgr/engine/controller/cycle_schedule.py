@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind
-from vgpumgr.engine.controller.cycle_context import HostMemory, words
-from vgpumgr.engine.controller.cycle_threads import Lane
-from vgpumgr.engine.controller.host_cycle import TurnEnd, TurnState
-from vgpumgr.engine.controller.look_backoff import Pace
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
+from vgpumgr.engine.controller.cycle_context import HostCycleMemory, error_line
+from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.controller.host_cycle import CycleEnd, CycleState
+from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ports import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostStatus:
+class HostCycleStatus:
     """A host's last turn. Times are Unix seconds; ``failures`` are turns in a row that failed."""
 
     name: str
@@ -43,7 +43,7 @@ class OpenOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class ControllerStatus:
     """``stuck`` are hosts whose turn hangs and keeps a thread; ``busy`` those being worked on.
 
     ``frozen`` says why the ledger may not allocate; empty where it may.
@@ -51,34 +51,34 @@ class Status:
 
     at: float
     frozen: str = ""
-    hosts: tuple[HostStatus, ...] = ()
+    hosts: tuple[HostCycleStatus, ...] = ()
     busy: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
     open_operations: tuple[OpenOperation, ...] = ()
 
 
 FAILED, STUCK = "failed", "stuck"
-_TRIED_AGAIN = frozenset({TurnState.UNREACHABLE, TurnState.RETURNING})
-_SILENT = frozenset({str(TurnState.UNREACHABLE), STUCK})
+_TRIED_AGAIN = frozenset({CycleState.UNREACHABLE, CycleState.RETURNING})
+_SILENT = frozenset({str(CycleState.UNREACHABLE), STUCK})
 
 
 @dataclass(slots=True)
 class _Page:
-    status: HostStatus
+    status: HostCycleStatus
     began: float = 0.0
-    memory: HostMemory = field(default_factory=HostMemory)
+    memory: HostCycleMemory = field(default_factory=HostCycleMemory)
 
 
-class HostBook:
+class CycleHistory:
     """What one process remembers of every host it had a turn of."""
 
-    def __init__(self, clock: Clock, pace: Pace, emit: Emit) -> None:
+    def __init__(self, clock: Clock, pace: ProbePauses, emit: Emit) -> None:
         self._clock = clock
         self._pace = pace
         self._emit = emit
         self._pages: dict[str, _Page] = {}
 
-    def statuses(self) -> tuple[HostStatus, ...]:
+    def statuses(self) -> tuple[HostCycleStatus, ...]:
         """Every host's last turn, by name."""
         return tuple(self._pages[name].status for name in sorted(self._pages))
 
@@ -87,47 +87,49 @@ class HostBook:
         page = self._pages.get(host)
         return page is not None and page.status.failures > 0
 
-    def begun(self, host: str) -> HostMemory:
+    def begun(self, host: str) -> HostCycleMemory:
         """A turn begins; what is remembered of the host."""
-        new = _Page(HostStatus(name=host, state=""))
+        new = _Page(HostCycleStatus(name=host, state=""))
         page = self._pages.setdefault(host, new)
         page.began = self._clock.monotonic()
         return page.memory
 
-    def ended(self, host: str, result: TurnEnd | Exception) -> float:
+    def ended(self, host: str, result: CycleEnd | Exception) -> float:
         """How the turn went; the seconds until the next."""
         if isinstance(result, Exception):
             return self._failed(host, result)
-        if result.state is TurnState.NOT_ENROLLED:
+        if result.state is CycleState.NOT_ENROLLED:
             del self._pages[host]
             return 0.0
         page = self._pages[host]
         was_silent = page.status.state in _SILENT
         failures = page.status.failures + 1 if result.state in _TRIED_AGAIN else 0
-        told = page.status.why if result.state is TurnState.UNREACHABLE and was_silent else ""
+        told = page.status.why if result.state is CycleState.UNREACHABLE and was_silent else ""
         self._write(page, str(result.state), result.why, failures, result.drifts)
         self._tell(host, result, was_silent=was_silent, told=told)
         return self._pace.again(failures) if failures else self._pace.calm()
 
-    def stuck(self, lane: Lane) -> str:
+    def stuck(self, lane: CycleThread) -> str:
         """A turn shows no life and is abandoned; why its host counts as unreachable."""
         page = self._pages[lane.host]
         why = f"no sign of life for {lane.silence_s:.0f} s; a thread of serve still waits for it"
         self._write(page, STUCK, why, page.status.failures + 1, page.status.drifts)
-        self._emit(Event(kind=EventKind.HOST_STUCK, host=lane.host, text=f"{lane.host}: {why}"))
+        self._emit(
+            ControllerEvent(kind=EventKind.HOST_STUCK, host=lane.host, text=f"{lane.host}: {why}")
+        )
         return why
 
     def unstuck(self, host: str) -> None:
         """It came back; what it brought is not used. It is looked at anew."""
         text = f"{host}: the hung reconcile cycle has ended; the host is reconciled again"
-        self._emit(Event(kind=EventKind.HOST_UNSTUCK, host=host, text=text))
+        self._emit(ControllerEvent(kind=EventKind.HOST_UNSTUCK, host=host, text=text))
 
     def _failed(self, host: str, error: Exception) -> float:
         page = self._pages[host]
-        why = words(error) if isinstance(error, VgpumgrError) else repr(error)
+        why = error_line(error) if isinstance(error, VgpumgrError) else repr(error)
         if page.status.why != why:
             text = f"the reconcile cycle of {host} failed: {why}"
-            self._emit(Event(kind=EventKind.TURN_FAILED, host=host, text=text))
+            self._emit(ControllerEvent(kind=EventKind.TURN_FAILED, host=host, text=text))
         self._write(page, FAILED, why, page.status.failures + 1, page.status.drifts)
         return self._pace.again(page.status.failures)
 
@@ -142,12 +144,12 @@ class HostBook:
             took_s=round(self._clock.monotonic() - page.began, 3),
         )
 
-    def _tell(self, host: str, end: TurnEnd, *, was_silent: bool, told: str) -> None:
-        if end.state is TurnState.UNREACHABLE:
+    def _tell(self, host: str, end: CycleEnd, *, was_silent: bool, told: str) -> None:
+        if end.state is CycleState.UNREACHABLE:
             if end.why != told:
                 kind, text = EventKind.HOST_UNREACHABLE, f"{host} cannot be reached: {end.why}"
                 next_ = f"vgpumgr doctor {host}"
-                self._emit(Event(kind=kind, host=host, text=text, next=next_))
-        elif was_silent and end.state not in {TurnState.HELD, TurnState.STOPPED}:
+                self._emit(ControllerEvent(kind=kind, host=host, text=text, next=next_))
+        elif was_silent and end.state not in {CycleState.HELD, CycleState.STOPPED}:
             text = f"{host} answers again"
-            self._emit(Event(kind=EventKind.HOST_REACHED, host=host, text=text))
+            self._emit(ControllerEvent(kind=EventKind.HOST_REACHED, host=host, text=text))

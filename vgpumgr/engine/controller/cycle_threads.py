@@ -16,7 +16,7 @@ from vgpumgr.model.ports import Clock
 T = TypeVar("T")
 
 
-class Lane:
+class CycleThread:
     """One turn of one host under way. It is abandoned when it shows no life for too long.
 
     ``stop`` ends it after the host call that runs: nothing new is begun.
@@ -51,14 +51,14 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Generic[T]):
+class EndedCycle(Generic[T]):
     """A lane that ended, with its result or what it raised."""
 
-    lane: Lane
+    lane: CycleThread
     result: T | Exception
 
 
-class Turns(Protocol[T]):
+class CycleRunner(Protocol[T]):
     """Runs one turn per host at a time, of several hosts side by side."""
 
     @property
@@ -73,13 +73,13 @@ class Turns(Protocol[T]):
     def stuck(self) -> frozenset[str]:
         """Hosts whose turn was abandoned and has not ended."""
 
-    def begin(self, host: str, job: Callable[[Lane], T]) -> None:
+    def begin(self, host: str, job: Callable[[CycleThread], T]) -> None:
         """Begin a turn of a host that is not busy."""
 
-    def ended(self, wait_s: float) -> list[Ended[T]]:
+    def ended(self, wait_s: float) -> list[EndedCycle[T]]:
         """What has ended; waits so long for the first one. A :meth:`wake` ends the wait."""
 
-    def abandon_overdue(self) -> list[Lane]:
+    def abandon_overdue(self) -> list[CycleThread]:
         """Give up waiting for those that show no life: they keep their thread until they end."""
 
     def stop(self) -> None:
@@ -89,15 +89,15 @@ class Turns(Protocol[T]):
         """End a wait; may be called by a signal handler."""
 
 
-class ThreadTurns(Generic[T]):
+class ThreadCycleRunner(Generic[T]):
     """A thread for each turn. Threads are daemons: a stuck one does not keep the process."""
 
     def __init__(self, most: int, clock: Clock) -> None:
         self._most = most
         self._clock = clock
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, CycleThread] = {}
         # Its put is safe in a signal handler, which no lock is.
-        self._ends: queue.SimpleQueue[Ended[T] | None] = queue.SimpleQueue()
+        self._ends: queue.SimpleQueue[EndedCycle[T] | None] = queue.SimpleQueue()
 
     @property
     def free(self) -> int:
@@ -114,18 +114,18 @@ class ThreadTurns(Generic[T]):
         """Hosts whose turn was abandoned and has not ended."""
         return frozenset(host for host, lane in self._lanes.items() if lane.abandoned)
 
-    def begin(self, host: str, job: Callable[[Lane], T]) -> None:
+    def begin(self, host: str, job: Callable[[CycleThread], T]) -> None:
         """Begin a turn of a host that is not busy."""
-        lane = self._lanes[host] = Lane(host, self._clock)
+        lane = self._lanes[host] = CycleThread(host, self._clock)
         args = (lane, job)
         threading.Thread(target=self._run, args=args, name=f"turn-{host}", daemon=True).start()
 
-    def _run(self, lane: Lane, job: Callable[[Lane], T]) -> None:
+    def _run(self, lane: CycleThread, job: Callable[[CycleThread], T]) -> None:
         self._ends.put(_result(lane, job))
 
-    def ended(self, wait_s: float) -> list[Ended[T]]:
+    def ended(self, wait_s: float) -> list[EndedCycle[T]]:
         """What has ended; waits so long for the first one. A :meth:`wake` ends the wait."""
-        found: list[Ended[T]] = []
+        found: list[EndedCycle[T]] = []
         wait: float | None = wait_s
         while True:
             try:
@@ -138,7 +138,7 @@ class ThreadTurns(Generic[T]):
                 found.append(end)
         return found
 
-    def abandon_overdue(self) -> list[Lane]:
+    def abandon_overdue(self) -> list[CycleThread]:
         """Give up waiting for those that show no life: they keep their thread until they end."""
         late = [lane for lane in self._lanes.values() if lane.overdue and not lane.abandoned]
         for lane in late:
@@ -156,7 +156,7 @@ class ThreadTurns(Generic[T]):
         self._ends.put(None)
 
 
-class SerialTurns(Generic[T]):
+class SerialCycleRunner(Generic[T]):
     """One turn at a time, in the caller's thread: for runs on virtual time.
 
     A wait lets the clock's time pass.
@@ -164,24 +164,24 @@ class SerialTurns(Generic[T]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._ends: list[Ended[T]] = []
+        self._ends: list[EndedCycle[T]] = []
 
     free = 1
     busy: frozenset[str] = frozenset()
     stuck: frozenset[str] = frozenset()
 
-    def begin(self, host: str, job: Callable[[Lane], T]) -> None:
+    def begin(self, host: str, job: Callable[[CycleThread], T]) -> None:
         """Run it."""
-        self._ends.append(_result(Lane(host, self._clock), job))
+        self._ends.append(_result(CycleThread(host, self._clock), job))
 
-    def ended(self, wait_s: float) -> list[Ended[T]]:
+    def ended(self, wait_s: float) -> list[EndedCycle[T]]:
         """What has run since; time passes where nothing has."""
         if not self._ends:
             self._clock.wait(wait_s)
         ends, self._ends = self._ends, []
         return ends
 
-    def abandon_overdue(self) -> list[Lane]:
+    def abandon_overdue(self) -> list[CycleThread]:
         """None: whoever waits is the turn itself."""
         return []
 
@@ -192,20 +192,20 @@ class SerialTurns(Generic[T]):
         """Nobody waits."""
 
 
-def _result(lane: Lane, job: Callable[[Lane], T]) -> Ended[T]:
+def _result(lane: CycleThread, job: Callable[[CycleThread], T]) -> EndedCycle[T]:
     try:
-        return Ended(lane, job(lane))
+        return EndedCycle(lane, job(lane))
     except Exception as error:
-        return Ended(lane, error)
+        return EndedCycle(lane, error)
 
 
-def watched(ledger: Ledger, lane: Lane) -> Ledger:
+def watched(ledger: Ledger, lane: CycleThread) -> Ledger:
     """The ledger for one turn."""
     return cast("Ledger", _Watched(ledger, lane))
 
 
 class _Watched:
-    def __init__(self, ledger: Ledger, lane: Lane) -> None:
+    def __init__(self, ledger: Ledger, lane: CycleThread) -> None:
         self._ledger = ledger
         self._lane = lane
 

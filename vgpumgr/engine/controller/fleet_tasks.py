@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
-from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind, task_event
-from vgpumgr.engine.controller.cycle_context import QueueMemory, Shared, words
-from vgpumgr.engine.controller.cycle_threads import Lane, Turns
-from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind, task_event
+from vgpumgr.engine.controller.cycle_context import ControllerState, QueueMemory, error_line
+from vgpumgr.engine.controller.cycle_threads import CycleRunner, CycleThread
+from vgpumgr.engine.controller.look_backoff import RetryBackoff
 from vgpumgr.engine.defrag import defragmentation
-from vgpumgr.engine.defrag.defrag_plan import Wanted, find
+from vgpumgr.engine.defrag.defrag_plan import DefragRequest, find
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.migration import logoff_moves
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -29,7 +29,7 @@ from vgpumgr.model.operation import FINAL_TASKS
 PAUSE_S, PAUSE_TIMES = 1.0, 9.0
 
 # A whole turn in its lane: was anything begun?
-Job = Callable[[Lane], bool]
+Job = Callable[[CycleThread], bool]
 
 
 @dataclass(slots=True)
@@ -43,13 +43,13 @@ class _Due:
     failing: str = ""
 
 
-class BesideTurns:
+class FleetTaskRunner:
     """Begins each job's turn when it is due. Jobs are by lane, which no host is called like:
     ``queue:``.
     """
 
     def __init__(
-        self, context: EngineContext, turns: Turns[bool], jobs: Mapping[str, Job], emit: Emit
+        self, context: EngineContext, turns: CycleRunner[bool], jobs: Mapping[str, Job], emit: Emit
     ) -> None:
         self._context = context
         self._turns = turns
@@ -106,9 +106,9 @@ class BesideTurns:
         due = self._due[lane]
         failed = str(result) if isinstance(result, Exception) else ""
         if failed and failed != due.failing and not isinstance(result, Interrupted):
-            said = words(result) if isinstance(result, VgpumgrError) else failed
+            said = error_line(result) if isinstance(result, VgpumgrError) else failed
             text = f"the {lane.rstrip(':')}: {said}"
-            self._emit(Event(kind=EventKind.TURN_FAILED, text=text))
+            self._emit(ControllerEvent(kind=EventKind.TURN_FAILED, text=text))
         due.failing = failed
 
 
@@ -138,22 +138,24 @@ class GaugeWatch:
         self._due = now + EVERY_S
         ledger, at = self._context.ledger, self._context.clock.now()
         fleet = build_fleet(self._context.view())
-        gauge = Gauging(fleet, self._context.expected, ledger, at).gauge()
+        gauge = FragmentationMeasure(fleet, self._context.expected, ledger, at).gauge()
         before, self.high = self.high, gauge.share > self.most
         words = f"{gauge.share:.0%} of the free GPU memory is unusable for {gauge.mix}"
         if self.high and not before:
             text = f"{words}, more than {self.most:.0%}"
             kind = EventKind.FRAGMENTED
-            self._emit(Event(kind=kind, text=text, next="vgpumgr defrag plan"))
+            self._emit(ControllerEvent(kind=kind, text=text, next="vgpumgr defrag plan"))
         elif before and not self.high:
-            self._emit(Event(kind=EventKind.FRAGMENTED_ENDED, text=f"resolved: {words}"))
+            self._emit(ControllerEvent(kind=EventKind.FRAGMENTED_ENDED, text=f"resolved: {words}"))
 
 
 # No host is called so.
 QUEUE_THREAD = "queue:"
 
 
-def take(context: EngineContext, lane: Lane, shared: Shared, emit: Emit) -> bool:
+def run_queue_cycle(
+    context: EngineContext, lane: CycleThread, shared: ControllerState, emit: Emit
+) -> bool:
     """The whole turn, unless another controller has it; was anything begun? LedgerError ends it."""
     if not context.ledger.claim(QUEUE_THREAD):
         return False
@@ -173,45 +175,49 @@ def take(context: EngineContext, lane: Lane, shared: Shared, emit: Emit) -> bool
 def _tell_lacking(warning: str, memory: QueueMemory, emit: Emit) -> None:
     """Once each time that it begins, or is another."""
     if warning and warning != memory.lacking:
-        emit(Event(kind=EventKind.PLAN_MISSING, text=warning))
+        emit(ControllerEvent(kind=EventKind.PLAN_MISSING, text=warning))
     memory.lacking = warning
 
 
 def _tell(worked: queue_cycle.QueueCycleReport, emit: Emit) -> None:
     for name in worked.ended:
         text = f"{name} has ended: its guest powered off; its resources are released"
-        emit(Event(kind=EventKind.QUEUE_ENDED, vm=name, text=text))
+        emit(ControllerEvent(kind=EventKind.QUEUE_ENDED, vm=name, text=text))
     for name, other in worked.preempted.items():
         text = f"{name} is preempted by {other}, and waits again"
-        emit(Event(kind=EventKind.QUEUE_PREEMPTED, vm=name, text=text))
+        emit(ControllerEvent(kind=EventKind.QUEUE_PREEMPTED, vm=name, text=text))
     for name, why in worked.refused.items():
         text = f"{name} could not start and keeps waiting: {why}"
         emit(
-            Event(kind=EventKind.QUEUE_WAITS, vm=name, text=text, next=f"vgpumgr queue show {name}")
+            ControllerEvent(
+                kind=EventKind.QUEUE_WAITS, vm=name, text=text, next=f"vgpumgr queue show {name}"
+            )
         )
     for each in worked.outcomes:
         if each.error is not None or each.state not in FINAL_TASKS:
             emit(task_event(each, ended=each.state in FINAL_TASKS))
         elif each.vm in worked.started:
             text = f"{each.vm} starts on {each.host}"
-            emit(Event(kind=EventKind.QUEUE_STARTED, vm=each.vm, host=each.host, text=text))
+            emit(
+                ControllerEvent(kind=EventKind.QUEUE_STARTED, vm=each.vm, host=each.host, text=text)
+            )
 
 
 # No host is called so.
 POOL_THREAD = "pools:"
 
 
-class PoolTurn:
+class PoolTask:
     """Takes it, and remembers of what it warned."""
 
-    def __init__(self, context: EngineContext, patience: Patience, emit: Emit) -> None:
+    def __init__(self, context: EngineContext, patience: RetryBackoff, emit: Emit) -> None:
         self._context = context
         self._patience = patience
         self._emit = emit
         self._warned: frozenset[tuple[str, str]] = frozenset()
         self._refused: dict[str, str] = {}
 
-    def take(self, lane: Lane) -> bool:
+    def take(self, lane: CycleThread) -> bool:
         """The whole turn, unless another controller has it; was anything begun?"""
         context = self._context
         if not context.ledger.pools() or not context.ledger.claim(POOL_THREAD):
@@ -239,7 +245,9 @@ class PoolTurn:
                 self._emit(task_event(each, ended=each.state in FINAL_TASKS))
         for name, why in worked.refused.items():
             if self._refused.get(name) != why:
-                self._emit(Event(kind=EventKind.POOL_WAITS, vm=name, text=f"{name} waits: {why}"))
+                self._emit(
+                    ControllerEvent(kind=EventKind.POOL_WAITS, vm=name, text=f"{name} waits: {why}")
+                )
         self._refused = dict(worked.refused)
         self._warn(worked)
 
@@ -247,10 +255,14 @@ class PoolTurn:
         it = row.desktop
         if it.state is DesktopState.FAILED:
             text = f"{it.name} failed: {row.why}"
-            self._emit(Event(kind=EventKind.DESKTOP_FAILED, vm=it.name, host=it.host, text=text))
+            self._emit(
+                ControllerEvent(kind=EventKind.DESKTOP_FAILED, vm=it.name, host=it.host, text=text)
+            )
         elif it.free:
             text = f"{it.name} is ready on {it.host}"
-            self._emit(Event(kind=EventKind.DESKTOP_READY, vm=it.name, host=it.host, text=text))
+            self._emit(
+                ControllerEvent(kind=EventKind.DESKTOP_READY, vm=it.name, host=it.host, text=text)
+            )
 
     def _warn(self, worked: pool_cycle.PoolCycleReport) -> None:
         """Once, until it is over."""
@@ -262,7 +274,7 @@ class PoolTurn:
         for (name, code), text in found.items():
             if (name, code) not in self._warned:
                 self._emit(
-                    Event(
+                    ControllerEvent(
                         kind=EventKind.POOL_WARNS,
                         subject=name,
                         state=code,
@@ -279,13 +291,13 @@ MOVE_THREAD = "moves:"
 MOST_MOVES = 4
 
 
-class MoveTurn:
+class MoveTask:
     """Takes it; ``automatic``: moves that ``gauge`` calls for are made without being asked for."""
 
     def __init__(
         self,
         context: EngineContext,
-        patience: Patience,
+        patience: RetryBackoff,
         gauge: GaugeWatch,
         emit: Emit,
         *,
@@ -299,7 +311,7 @@ class MoveTurn:
         self._due = 0.0
         self._refused: dict[str, str] = {}
 
-    def take(self, lane: Lane) -> bool:
+    def take(self, lane: CycleThread) -> bool:
         """The whole turn, unless another controller has it; was anything begun?"""
         context = self._context
         defrags = self._automatic and self._gauge.high and context.clock.monotonic() >= self._due
@@ -317,12 +329,16 @@ class MoveTurn:
         for each, what in worked.ended:
             self._patience.done(each.id)
             text = f"{each.vm}: {each.user} has logged off, {what}"
-            self._emit(Event(kind=EventKind.MOVED, vm=each.vm, host=each.host, text=text))
+            self._emit(ControllerEvent(kind=EventKind.MOVED, vm=each.vm, host=each.host, text=text))
         for id_, why in worked.refused.items():
             self._patience.failed(id_)
             if self._refused.get(id_) != why:
                 text = f"{why}; its move stays pending"
-                self._emit(Event(kind=EventKind.MOVE_WAITS, text=text, next="vgpumgr defrag list"))
+                self._emit(
+                    ControllerEvent(
+                        kind=EventKind.MOVE_WAITS, text=text, next="vgpumgr defrag list"
+                    )
+                )
         self._refused = dict(worked.refused)
         for each_done in worked.outcomes:
             if each_done.error is not None or each_done.state not in FINAL_TASKS:
@@ -335,7 +351,7 @@ class MoveTurn:
         self._due = context.clock.monotonic() + EVERY_S
         waiting = {each.vm for each in context.ledger.logoff_moves()}
         context.refresh_all()
-        wanted = Wanted(share=self._gauge.most, at_logoff=True, most=MOST_MOVES)
+        wanted = DefragRequest(share=self._gauge.most, at_logoff=True, most=MOST_MOVES)
         planned = find(context, wanted)
         if not isinstance(planned.found, DefragMoves) or not planned.found.moves:
             return False
@@ -348,13 +364,15 @@ class MoveTurn:
             host = move.target.host
             where = f"to another GPU of {host}" if move.within else f"{move.source.host} → {host}"
             text = f"{move.vm} was moved {where}, to reduce fragmentation"
-            self._emit(Event(kind=EventKind.MOVED, vm=move.vm, host=host, text=text))
+            self._emit(ControllerEvent(kind=EventKind.MOVED, vm=move.vm, host=host, text=text))
         for move in done.waiting:
             text = f"{move.vm} moves when {move.user} logs off, to reduce fragmentation"
-            self._emit(Event(kind=EventKind.MOVE_WAITS, vm=move.vm, text=text))
+            self._emit(ControllerEvent(kind=EventKind.MOVE_WAITS, vm=move.vm, text=text))
         if done.error is not None:
             text = f"a move to reduce fragmentation was refused: {done.error.message}"
-            self._emit(Event(kind=EventKind.MOVE_WAITS, text=text, next="vgpumgr defrag plan"))
+            self._emit(
+                ControllerEvent(kind=EventKind.MOVE_WAITS, text=text, next="vgpumgr defrag plan")
+            )
         return bool(done.done or done.waiting)
 
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 from functools import partial
 
 from vgpumgr.engine.controller import boot_restoration
-from vgpumgr.engine.controller.controller_events import Event, EventKind, task_event
-from vgpumgr.engine.controller.cycle_context import Turn, words
-from vgpumgr.engine.controller.operation_recovery import Recovered, recover
+from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind, task_event
+from vgpumgr.engine.controller.cycle_context import HostCycle, error_line
+from vgpumgr.engine.controller.operation_recovery import RecoveryReport, recover
 from vgpumgr.engine.drift import drift_survey, host_comparison
 from vgpumgr.engine.hosts import host_drain, host_evacuation
 from vgpumgr.engine.hosts.evacuation_plan import on_host
@@ -33,10 +33,10 @@ AGAIN_S, MUTE_S = 60.0, 600.0
 SPENT_S = 5.0
 
 
-def ask(turn: Turn) -> None:
+def ask_guest_agents(turn: HostCycle) -> None:
     """Ask those whose time has come, the longest waiting first."""
     clock, due = turn.context.clock, turn.memory.guests
-    rows = {row.vm_id: row for row in session_activity.to_ask(turn.context, turn.host)}
+    rows = {row.vm_id: row for row in session_activity.agents_to_ask(turn.context, turn.host)}
     for gone in due.keys() - rows.keys():
         del due[gone]
     now = clock.monotonic()
@@ -47,7 +47,7 @@ def ask(turn: Turn) -> None:
         due[vm] = clock.monotonic() + (AGAIN_S if _ask(turn, rows[vm]) else MUTE_S)
 
 
-def _ask(turn: Turn, row: DesktopRecord) -> bool:
+def _ask(turn: HostCycle, row: DesktopRecord) -> bool:
     """Did it answer?"""
     there = row.desktop.session
     try:
@@ -62,7 +62,7 @@ def _ask(turn: Turn, row: DesktopRecord) -> bool:
     return True
 
 
-def drain_away(turn: Turn) -> bool:
+def drain_away(turn: HostCycle) -> bool:
     """Move what can be moved now; was anything?"""
     context = replace(turn.context, lanes=turn.side_by_side)
     worked = False
@@ -77,7 +77,7 @@ def drain_away(turn: Turn) -> bool:
     return worked
 
 
-def tidy_evacuated(turn: Turn) -> bool:
+def remove_evacuation_remains(turn: HostCycle) -> bool:
     """Take away what evacuated VMs left, if the host answers; was there any?"""
     done = host_evacuation.step(turn.context, turn.host)
     for each in done.vms:
@@ -85,13 +85,13 @@ def tidy_evacuated(turn: Turn) -> bool:
     return bool(done.vms)
 
 
-def _tell(turn: Turn, done: host_drain.Drained) -> None:
+def _tell(turn: HostCycle, done: host_drain.DrainReport) -> None:
     for choice in done.staying:
         turn.wait_for(f"{choice.vm.name} stays on {turn.host}: {choice.why}", choice.next)
     empty = not done.staying and not done.outcome.vms
     if empty and not turn.memory.drained:
         text = f"no VM is left on {turn.host}"
-        turn.emit(Event(kind=EventKind.HOST_DRAINED, host=turn.host, text=text))
+        turn.emit(ControllerEvent(kind=EventKind.HOST_DRAINED, host=turn.host, text=text))
     turn.memory.drained = empty
 
 
@@ -100,7 +100,7 @@ def _tell(turn: Turn, done: host_drain.Drained) -> None:
 OFF_FOR_S = 120.0
 
 
-def look_after(turn: Turn, host: HostRecord) -> None:
+def recreate_lost_vms(turn: HostCycle, host: HostRecord) -> None:
     """Say that its VMs can be recreated, or do it: only where its fence status says off.
 
     Nothing is switched off here: a host that may be on is left to a person.
@@ -122,7 +122,7 @@ def look_after(turn: Turn, host: HostRecord) -> None:
         _evacuate(turn, host, proof)
 
 
-def _evacuate(turn: Turn, host: HostRecord, proof: Proof) -> None:
+def _evacuate(turn: HostCycle, host: HostRecord, proof: Proof) -> None:
     turn.lane.expect(WAIT_LIMITS.work_s)
     context = replace(turn.context, lanes=turn.side_by_side)
     try:
@@ -130,18 +130,18 @@ def _evacuate(turn: Turn, host: HostRecord, proof: Proof) -> None:
     except LedgerError:
         raise
     except VgpumgrError as error:
-        turn.wait_for(f"{host.name} is not evacuated: {words(error)}", error.next)
+        turn.wait_for(f"{host.name} is not evacuated: {error_line(error)}", error.next)
         return
     for each in outcome.vms:
         turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
     moved = counted(len(outcome.done), "VM")
     text = f"{host.name} is off and was evacuated: {moved} recreated, {proof.how}"
-    turn.emit(Event(kind=EventKind.HOST_EVACUATED, host=host.name, text=text))
+    turn.emit(ControllerEvent(kind=EventKind.HOST_EVACUATED, host=host.name, text=text))
     for stays in planned.staying:
         turn.wait_for(f"{stays.vm.name} stays on {host.name}: {stays.why}", stays.next)
 
 
-class TurnState(StrEnum):
+class CycleState(StrEnum):
     """How a turn ended."""
 
     OK = "ok"
@@ -157,39 +157,39 @@ class TurnState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnd:
+class CycleEnd:
     """What a turn found. ``left`` are operations about the host that it could not end."""
 
-    state: TurnState
+    state: CycleState
     why: str = ""
     drifts: int = 0
     left: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _HostWork(Recovered):
+class _HostWork(RecoveryReport):
     """Recovery within a host's cycle; ``returning``: a booted host not yet known to be whole."""
 
     returning: bool = False
 
 
-def take(turn: Turn) -> TurnEnd:
+def run_cycle(turn: HostCycle) -> CycleEnd:
     """The whole turn of a host that no other controller works on; LedgerError ends it."""
     ledger, claim = turn.context.ledger, f"host:{turn.host}"
     if not ledger.claim(claim):
-        return TurnEnd(state=TurnState.HELD)
+        return CycleEnd(state=CycleState.HELD)
     try:
         return _take(turn)
     finally:
         ledger.release(claim)
 
 
-def _take(turn: Turn) -> TurnEnd:
+def _take(turn: HostCycle) -> CycleEnd:
     turn.lane.expect(WAIT_LIMITS.look_s)
     try:
         before = turn.context.ledger.host(turn.host)
     except NotFound:
-        return TurnEnd(state=TurnState.NOT_ENROLLED)
+        return CycleEnd(state=CycleState.NOT_ENROLLED)
     if before.at_rest:
         return _rest(turn, before)
     is_new = not before.settled_boot
@@ -197,46 +197,46 @@ def _take(turn: Turn) -> TurnEnd:
     since, observed = _look(turn)
     error = observed.failed.get(turn.host)
     if error is not None and not isinstance(error, Conflict):
-        look_after(turn, before)
-        return TurnEnd(state=TurnState.UNREACHABLE, why=words(error))
+        recreate_lost_vms(turn, before)
+        return CycleEnd(state=CycleState.UNREACHABLE, why=error_line(error))
     turn.memory.off_since = None
     turn.lane.expect(WAIT_LIMITS.work_s)
     done = _work(turn, before, observed.facts.get(turn.host))
     turn.lane.expect(WAIT_LIMITS.look_s)
     if turn.context.stop.is_set():
-        return TurnEnd(state=TurnState.STOPPED, left=done.left)
+        return CycleEnd(state=CycleState.STOPPED, left=done.left)
     if done.worked:
         since, observed = _look(turn)
     report = _compare(turn, before, observed, since, done.left)
     facts = observed.facts.get(turn.host)
     if not done.returning and _booted_meanwhile(turn, before, facts, report):
-        return TurnEnd(state=TurnState.OK, left=done.left)
+        return CycleEnd(state=CycleState.OK, left=done.left)
     # Of what a boot took, the host's return tells, until the host is whole.
     for event in turn.memory.known.update(
-        report, boot_restoration.lacks(report) if done.returning else ()
+        report, boot_restoration.boot_losses(report) if done.returning else ()
     ):
         turn.emit(event)
     if not done.returning:
-        ask(turn)
+        ask_guest_agents(turn)
         if is_new:
             boot_restoration.tell_left_off(turn, report)
     return _end(turn, facts, report, done)
 
 
-def _rest(turn: Turn, before: HostRecord) -> TurnEnd:
+def _rest(turn: HostCycle, before: HostRecord) -> CycleEnd:
     """A host in maintenance may be off, one that joins or leaves has no helper: only what was cut,
     or left by evacuated VMs, is ended.
     """
     turn.lane.expect(WAIT_LIMITS.work_s)
     left = recover(turn).left
     if before.evacuated:
-        _attempt(turn, tidy_evacuated)
+        _attempt(turn, remove_evacuation_remains)
     member = before.membership is Membership.MEMBER
-    state = TurnState.MAINTENANCE if member else TurnState(before.membership.value)
-    return TurnEnd(state=state, left=left)
+    state = CycleState.MAINTENANCE if member else CycleState(before.membership.value)
+    return CycleEnd(state=state, left=left)
 
 
-def _look(turn: Turn) -> tuple[float, Observation]:
+def _look(turn: HostCycle) -> tuple[float, Observation]:
     since = turn.context.clock.now()
     observed = turn.context.refresh([turn.host])
     for line in observed.set_aside:
@@ -244,7 +244,7 @@ def _look(turn: Turn) -> tuple[float, Observation]:
     return since, observed
 
 
-def _work(turn: Turn, before: HostRecord, facts: HostFacts | None) -> _HostWork:
+def _work(turn: HostCycle, before: HostRecord, facts: HostFacts | None) -> _HostWork:
     """Layouts first: what was cut may need them."""
     if facts is None:
         return _HostWork()
@@ -263,19 +263,19 @@ def _work(turn: Turn, before: HostRecord, facts: HostFacts | None) -> _HostWork:
     return _HostWork(worked=worked or found.worked, left=found.left, returning=returning)
 
 
-def _may_restore(turn: Turn, before: HostRecord, facts: HostFacts) -> bool:
+def _may_restore(turn: HostCycle, before: HostRecord, facts: HostFacts) -> bool:
     boot_restoration.tell_reboot(turn, facts)
-    why = boot_restoration.in_the_way(turn, facts)
+    why = boot_restoration.restoration_obstacle(turn, facts)
     if why:
         turn.wait_for(f"nothing is restored: {why}", f"vgpumgr drift {turn.host}")
     return not why and not before.probe_only and turn.shared.patience.ready(_boot(turn))
 
 
-def _boot(turn: Turn) -> str:
+def _boot(turn: HostCycle) -> str:
     return f"boot:{turn.host}"
 
 
-def _attempt(turn: Turn, work: Callable[[Turn], bool]) -> bool:
+def _attempt(turn: HostCycle, work: Callable[[HostCycle], bool]) -> bool:
     """Bring something back and look again; what refuses is told, and tried again later."""
     try:
         if not work(turn):
@@ -283,7 +283,7 @@ def _attempt(turn: Turn, work: Callable[[Turn], bool]) -> bool:
     except LedgerError:
         raise
     except VgpumgrError as error:
-        turn.wait_for(words(error), error.next)
+        turn.wait_for(error_line(error), error.next)
         if isinstance(error, CUT):
             return True
     _look(turn)
@@ -291,7 +291,7 @@ def _attempt(turn: Turn, work: Callable[[Turn], bool]) -> bool:
 
 
 def _compare(
-    turn: Turn, before: HostRecord, observed: Observation, since: float, left: frozenset[str]
+    turn: HostCycle, before: HostRecord, observed: Observation, since: float, left: frozenset[str]
 ) -> DriftReport:
     view = read_host_view(turn.context.ledger, turn.host)
     found = partial(_worked_on, turn, since, left)
@@ -299,7 +299,7 @@ def _compare(
 
 
 def _booted_meanwhile(
-    turn: Turn, before: HostRecord, facts: HostFacts | None, report: DriftReport
+    turn: HostCycle, before: HostRecord, facts: HostFacts | None, report: DriftReport
 ) -> bool:
     """What a boot took is no difference: the next turn sees the boot, and brings it back.
 
@@ -308,14 +308,16 @@ def _booted_meanwhile(
     """
     if facts is None or boot_restoration.has_rebooted(before, facts):
         return facts is not None
-    if not boot_restoration.lacks(report):
+    if not boot_restoration.boot_losses(report):
         return False
     _, again = _look(turn)
     now = again.facts.get(turn.host)
     return now is None or boot_restoration.has_rebooted(before, now)
 
 
-def _worked_on(turn: Turn, since: float, left: frozenset[str]) -> host_comparison.Work:
+def _worked_on(
+    turn: HostCycle, since: float, left: frozenset[str]
+) -> host_comparison.OperationsInProgress:
     """What others did meanwhile, and what nobody could end."""
     ledger = turn.context.ledger
     busy: list[TaskRecord] = []
@@ -326,19 +328,21 @@ def _worked_on(turn: Turn, since: float, left: frozenset[str]) -> host_compariso
             interrupted += unfinished(tasks)
         else:
             busy += tasks
-    return host_comparison.Work(tuple(busy), tuple(interrupted))
+    return host_comparison.OperationsInProgress(tuple(busy), tuple(interrupted))
 
 
-def _end(turn: Turn, facts: HostFacts | None, report: DriftReport, done: _HostWork) -> TurnEnd:
+def _end(
+    turn: HostCycle, facts: HostFacts | None, report: DriftReport, done: _HostWork
+) -> CycleEnd:
     whole = facts is not None and boot_restoration.settle(
         turn, facts, report, rebooted=done.returning
     )
     if whole:
         turn.shared.patience.done(_boot(turn))
-    end = TurnEnd(state=TurnState.OK, drifts=len(report.drifts), left=done.left)
+    end = CycleEnd(state=CycleState.OK, drifts=len(report.drifts), left=done.left)
     if done.returning and not whole:
-        return replace(end, state=TurnState.RETURNING, why="; ".join(turn.memory.waits))
+        return replace(end, state=CycleState.RETURNING, why="; ".join(turn.memory.waits))
     if report.not_read:
         first = report.not_read[0]
-        return replace(end, state=TurnState.PARTLY_READ, why=f"{first.part}: {first.why}")
+        return replace(end, state=CycleState.PARTLY_READ, why=f"{first.part}: {first.why}")
     return end

@@ -13,7 +13,7 @@ LONGEST_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ProbePauses:
     """Pauses between two looks at a host, in seconds, spread so that hosts do not march in step.
 
     ``interval_s`` is the longest of all: a host that comes back is seen within it.
@@ -38,7 +38,7 @@ def backed_off(failures: int, first_s: float, longest_s: float) -> float:
     return float(min(longest_s, first_s * 2 ** min(max(0, failures - 1), enough)))
 
 
-class Patience:
+class RetryBackoff:
     """What was tried in vain is not tried again at once. Shared by the turns of a process.
 
     A thing is tried ``at`` a place (an operation at a host), or nowhere in particular.

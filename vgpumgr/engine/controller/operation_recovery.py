@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.controller.controller_events import Emit, Event, EventKind, task_event
-from vgpumgr.engine.controller.cycle_context import Close, OperationClaims, Shared, Turn
-from vgpumgr.engine.controller.look_backoff import Patience
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind, task_event
+from vgpumgr.engine.controller.cycle_context import (
+    Close,
+    ControllerState,
+    HostCycle,
+    OperationClaims,
+)
+from vgpumgr.engine.controller.look_backoff import RetryBackoff
 from vgpumgr.engine.operations import execution
 from vgpumgr.engine.operations import operation_lifecycle as operations_unfinished
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import unfinished
 from vgpumgr.engine.operations.operation_outcome import VmOutcome, operation_state
 from vgpumgr.engine.operations.operation_status import NEEDS_OPERATOR, is_left, ways_on
-from vgpumgr.engine.operations.refusals import standing
+from vgpumgr.engine.operations.refusals import current_tasks
 from vgpumgr.engine.operations.task_run import CUT
 from vgpumgr.model.errors import Interrupted, NotFound, OutcomeUnknown
 from vgpumgr.model.host import HostRecord
@@ -34,7 +39,7 @@ _POWER = frozenset({"start", "stop", "reboot"})
 _REASON = "superseded by a newer operation on this VM"
 
 
-def give_way(
+def end_superseded(
     ledger: Ledger, operation: OperationRecord, tasks: Sequence[TaskRecord]
 ) -> tuple[TaskRecord, ...]:
     """The operation's tasks, where those that a newer one has overtaken are ended as failed."""
@@ -64,12 +69,12 @@ ENDED = "its process had died; serve closed the operation"
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class OperationClosing:
     """Writes it down, and tells of it."""
 
     ledger: Ledger
     clock: Clock
-    patience: Patience
+    patience: RetryBackoff
     emit: Emit
 
     def __call__(self, operation: str, reasons: str) -> None:
@@ -77,7 +82,9 @@ class Closing:
         before = self.ledger.operation(operation)
         if before.ended_at is not None:
             return
-        state = operation_state([task.state for task in standing(self.ledger.tasks(operation))])
+        state = operation_state(
+            [task.state for task in current_tasks(self.ledger.tasks(operation))]
+        )
         open_ = state is OperationState.INTERRUPTED
         summary = (f"{NEEDS_OPERATOR}: {reasons}" if reasons else "") if open_ else ENDED
         ended_at = None if open_ else self.clock.now()
@@ -92,8 +99,8 @@ class Closing:
             self.emit(_needs_operator(before, summary, ways))
 
 
-def _ended(before: OperationRecord, state: OperationState) -> Event:
-    return Event(
+def _ended(before: OperationRecord, state: OperationState) -> ControllerEvent:
+    return ControllerEvent(
         kind=EventKind.OPERATION_ENDED,
         operation=before.id,
         state=str(state),
@@ -101,9 +108,9 @@ def _ended(before: OperationRecord, state: OperationState) -> Event:
     )
 
 
-def _needs_operator(before: OperationRecord, summary: str, ways: str) -> Event:
+def _needs_operator(before: OperationRecord, summary: str, ways: str) -> ControllerEvent:
     short = before.id[:8]
-    return Event(
+    return ControllerEvent(
         kind=EventKind.NEEDS_OPERATOR,
         operation=before.id,
         state=str(OperationState.INTERRUPTED),
@@ -121,14 +128,14 @@ UNTOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveryReport:
     """Was anything done on the host? ``left`` are operations that could not be ended."""
 
     worked: bool = False
     left: frozenset[str] = frozenset()
 
 
-def recover(turn: Turn) -> Recovered:
+def recover(turn: HostCycle) -> RecoveryReport:
     """Go on with every operation that nobody works on, as far as it is about this host."""
     ledger, worked, left = turn.context.ledger, False, set()
     for operation in reversed(ledger.operations(open_only=True)):
@@ -143,10 +150,10 @@ def recover(turn: Turn) -> Recovered:
             worked = did or worked
         if ledger.operation(operation.id).ended_at is None:
             left.add(operation.id)
-    return Recovered(worked, frozenset(left))
+    return RecoveryReport(worked, frozenset(left))
 
 
-def _is_ours_to_end(turn: Turn, operation: OperationRecord) -> bool:
+def _is_ours_to_end(turn: HostCycle, operation: OperationRecord) -> bool:
     """Is something left to do on the host, or only the operation's own end to be written down?
 
     What a person interrupted is that person's for a while.
@@ -160,10 +167,10 @@ def _is_ours_to_end(turn: Turn, operation: OperationRecord) -> bool:
     return not waiting or any(task.host == turn.host for task in waiting)
 
 
-def _go_on(turn: Turn, operation: OperationRecord) -> bool | None:
+def _go_on(turn: HostCycle, operation: OperationRecord) -> bool | None:
     """This host's part; was there any? None where another process was faster, and works on it."""
     context, shared = turn.context, turn.shared
-    close = Closing(context.ledger, context.clock, shared.patience, turn.emit)
+    close = OperationClosing(context.ledger, context.clock, shared.patience, turn.emit)
     with shared.claims.hold(operation.id, close) as reasons:
         if reasons is None:
             return None
@@ -176,13 +183,13 @@ def _go_on(turn: Turn, operation: OperationRecord) -> bool | None:
         return bool(outcomes)
 
 
-def _run(turn: Turn, operation: OperationRecord) -> Sequence[VmOutcome]:
+def _run(turn: HostCycle, operation: OperationRecord) -> Sequence[VmOutcome]:
     ledger = turn.context.ledger
     waiting = operations_unfinished.unfinished(ledger.tasks(operation.id))
     mine = [task for task in waiting if task.host == turn.host]
     current = operations_unfinished.close_overtaken(ledger, mine, {})
-    left = operations_unfinished.unfinished(give_way(ledger, operation, current))
-    return tuple(execution.lane(turn.context, _records(ledger, left), left).values())
+    left = operations_unfinished.unfinished(end_superseded(ledger, operation, current))
+    return tuple(execution.run_tasks(turn.context, _records(ledger, left), left).values())
 
 
 def _records(ledger: Ledger, tasks: Iterable[TaskRecord]) -> Mapping[str, HostRecord]:
@@ -195,7 +202,7 @@ def _records(ledger: Ledger, tasks: Iterable[TaskRecord]) -> Mapping[str, HostRe
     return found
 
 
-def _reasons(turn: Turn, operation: str, outcomes: Iterable[VmOutcome]) -> Iterable[str]:
+def _reasons(turn: HostCycle, operation: str, outcomes: Iterable[VmOutcome]) -> Iterable[str]:
     """What only an operator can end: the host answers, and lets it go neither forward nor back."""
     waiting = [each for each in outcomes if each.state not in FINAL_TASKS and each.error]
     tries = turn.shared.patience.failed(operation, turn.host) if waiting else 0
@@ -232,11 +239,11 @@ def close_orphans(
         )
 
 
-class LeftBehind:
+class OrphanedOperations:
     """Looks for them once a round; a host is hurried once per interval."""
 
     def __init__(
-        self, context: EngineContext, shared: Shared, interval_s: float, close: Close
+        self, context: EngineContext, shared: ControllerState, interval_s: float, close: Close
     ) -> None:
         self._context = context
         self._shared = shared

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.capacity.fragmentation_gauge import Gauging
-from vgpumgr.engine.defrag.movable_vms import Allowed, residents
-from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
+from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
+from vgpumgr.engine.defrag.movable_vms import AllowedMoves, residents
+from vgpumgr.engine.desktops.user_sessions import UserAtWork, at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_looks, move_planning
@@ -100,7 +100,7 @@ _ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DefragRequest:
     """What is asked of defragmentation.
 
     ``goal`` None: that at most ``share`` of the free GPU memory is of no use. ``cold``: a running
@@ -116,9 +116,9 @@ class Wanted:
     most: int | None = None
 
     @property
-    def allowed(self) -> Allowed:
+    def allowed(self) -> AllowedMoves:
         """What may be done with running VMs."""
-        return Allowed(cold=self.cold, with_users=self.with_users, at_logoff=self.at_logoff)
+        return AllowedMoves(cold=self.cold, with_users=self.with_users, at_logoff=self.at_logoff)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,16 +130,16 @@ class DefragPlan:
     which VM a host would not take, and why.
     """
 
-    wanted: Wanted
+    wanted: DefragRequest
     found: DefragMoves | NoDefragMoves
     before: float
     after: float
     colder: int | None = None
-    users: tuple[AtWork, ...] = ()
+    users: tuple[UserAtWork, ...] = ()
     refused: tuple[str, ...] = ()
 
 
-def find(context: EngineContext, wanted: Wanted) -> DefragPlan:
+def find(context: EngineContext, wanted: DefragRequest) -> DefragPlan:
     """By the last observation, and a look at the hosts of every VM that would move."""
     finding = _Finding(context, wanted)
     plan = finding.run(wanted.allowed)
@@ -150,29 +150,29 @@ def find(context: EngineContext, wanted: Wanted) -> DefragPlan:
         return replace(plan, colder=len(other.moves) if isinstance(other, DefragMoves) else None)
     if not finding.users:
         return plan
-    other = finding.run(Allowed(cold=True, with_users=True)).found
+    other = finding.run(AllowedMoves(cold=True, with_users=True)).found
     return replace(plan, users=finding.cut_off(other) if isinstance(other, DefragMoves) else ())
 
 
 class _Finding:
-    def __init__(self, context: EngineContext, wanted: Wanted) -> None:
+    def __init__(self, context: EngineContext, wanted: DefragRequest) -> None:
         self._context = context
         self._wanted = wanted
         self._view = context.view()
         self._fleet = build_fleet(self._view)
         now = context.clock.now()
-        gauging = Gauging(self._fleet, context.expected, context.ledger, now)
+        gauging = FragmentationMeasure(self._fleet, context.expected, context.ledger, now)
         self._mix, self._before = gauging.mix, gauging.gauge().share
         self._refused: dict[tuple[str, str], str] = {}
         self.users = at_work(context.ledger, self._view)
         self._desktops = {row.vm_id for row in context.ledger.desktops() if row.vm_id}
 
-    def cut_off(self, found: DefragMoves) -> tuple[AtWork, ...]:
+    def cut_off(self, found: DefragMoves) -> tuple[UserAtWork, ...]:
         """Who is cut off by these moves."""
         names = {move.vm for move in found.moves if move.cuts_off}
         return tuple(each for each in self.users.values() if each.vm in names)
 
-    def run(self, allowed: Allowed) -> DefragPlan:
+    def run(self, allowed: AllowedMoves) -> DefragPlan:
         """Anew without what a host refuses, until it refuses nothing."""
         known = residents(
             self._view,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.defrag.defrag_plan import DefragPlan, Wanted, find
+from vgpumgr.engine.defrag.defrag_plan import DefragPlan, DefragRequest, find
 from vgpumgr.engine.migration import local_moves
 from vgpumgr.engine.migration import moves as moving
 from vgpumgr.engine.operations import operation_lifecycle
@@ -17,7 +17,7 @@ from vgpumgr.model.operation import MIGRATE, RESEAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defragmented:
+class DefragReport:
     """What was planned, and what became of it.
 
     ``done`` are the moves that were carried out, ``waiting`` those that wait until a user has
@@ -31,13 +31,13 @@ class Defragmented:
     error: VgpumgrError | None = None
 
 
-def plan(context: EngineContext, wanted: Wanted) -> tuple[DefragPlan, tuple[str, ...]]:
+def plan(context: EngineContext, wanted: DefragRequest) -> tuple[DefragPlan, tuple[str, ...]]:
     """Probe, and say which moves would do; nothing is changed. A line per host left out."""
     unread = context.refresh_all()
     return find(context, wanted), unread
 
 
-def apply(context: EngineContext, planned: DefragPlan) -> Defragmented:
+def apply(context: EngineContext, planned: DefragPlan) -> DefragReport:
     """Move one VM after the other to the very place that was planned for it.
 
     The first move that is refused or fails ends it: every VM is where it was or where it should
@@ -68,7 +68,7 @@ def _waiting(context: EngineContext, move: VmMove, planned: DefragPlan) -> Logof
     )
 
 
-def _make(context: EngineContext, planned: DefragPlan, moves: Sequence[VmMove]) -> Defragmented:
+def _make(context: EngineContext, planned: DefragPlan, moves: Sequence[VmMove]) -> DefragReport:
     outcome, done = Outcome(), list[VmMove]()
     for move in moves:
         if context.stop.is_set():
@@ -77,12 +77,12 @@ def _make(context: EngineContext, planned: DefragPlan, moves: Sequence[VmMove]) 
         try:
             moved = carry_out(context, move, with_users=planned.wanted.with_users)
         except VgpumgrError as error:
-            return Defragmented(plan=planned, outcome=outcome, done=tuple(done), error=error)
+            return DefragReport(plan=planned, outcome=outcome, done=tuple(done), error=error)
         outcome = outcome.then(moved)
         if not moved.done:
             break
         done.append(move)
-    return Defragmented(plan=planned, outcome=outcome, done=tuple(done))
+    return DefragReport(plan=planned, outcome=outcome, done=tuple(done))
 
 
 def carry_out(context: EngineContext, move: VmMove, *, with_users: bool = False) -> Outcome:
@@ -90,8 +90,8 @@ def carry_out(context: EngineContext, move: VmMove, *, with_users: bool = False)
     came meanwhile, unless ``with_users``.
     """
     if move.within:
-        return local_moves.reseat(context, move.vm, move.target, with_users=with_users)
-    how = moving.Manner(
+        return local_moves.move_within_host(context, move.vm, move.target, with_users=with_users)
+    how = moving.MoveManner(
         cold=move.way.stops,
         with_users=with_users,
         seat=move.target,
@@ -99,7 +99,7 @@ def carry_out(context: EngineContext, move: VmMove, *, with_users: bool = False)
     return moving.migrate(context, move.vm, move.target.host, how)
 
 
-def go_on(context: EngineContext) -> Outcome:
+def resume(context: EngineContext) -> Outcome:
     """End the moves that were cut, whoever began them."""
     names = {vm.name: vm.spec for vm in context.ledger.vms() if vm.moving_to is not None}
     return operation_lifecycle.finish_leftovers(context, names, {MIGRATE, RESEAT})

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from vgpumgr.engine.desktops.user_sessions import AtWork
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
+from vgpumgr.engine.desktops.user_sessions import UserAtWork
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.migration.move_checks import gpu_checks, live_checks
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
-from vgpumgr.engine.migration.move_looks import Looks
-from vgpumgr.engine.migration.move_plan import Check
+from vgpumgr.engine.migration.move_looks import MoveReads
+from vgpumgr.engine.migration.move_plan import MoveCheck
 from vgpumgr.engine.migration.move_planning import wanted
 from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
 from vgpumgr.model.domain import DomainFacts, DomainState
@@ -25,7 +25,7 @@ from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
+class AllowedMoves:
     """What may be done with running VMs that cannot move live. ``cold``: they may be stopped;
     ``with_users``: even where that cuts a user off; ``at_logoff``: desktops may be, each while
     nobody is at work on it.
@@ -35,7 +35,7 @@ class Allowed:
     with_users: bool = False
     at_logoff: bool = False
 
-    def how(self, *, user: AtWork | None, desktop: bool) -> MoveMode | None:
+    def how(self, *, user: UserAtWork | None, desktop: bool) -> MoveMode | None:
         """How one is moved; None: not at all."""
         if not (self.cold or (self.at_logoff and desktop)):
             return None
@@ -44,7 +44,7 @@ class Allowed:
         return MoveMode.LOGOFF if self.at_logoff else None
 
 
-NOTHING = Allowed()
+NOTHING = AllowedMoves()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,8 @@ class FleetMoveTargets:
         self,
         view: LedgerView,
         fleet: Fleet,
-        allowed: Allowed,
-        users: Mapping[str, AtWork],
+        allowed: AllowedMoves,
+        users: Mapping[str, UserAtWork],
         desktops: Collection[str],
     ) -> None:
         open_ = {host.name for host in fleet.hosts if not host.blocked}
@@ -103,7 +103,7 @@ class FleetMoveTargets:
 
     def _failed(
         self, vm: VmRecord, held: Sequence[Allocation], source: HostRecord, target: HostRecord
-    ) -> Iterator[Check]:
+    ) -> Iterator[MoveCheck]:
         here, there = source.facts, target.facts
         assert here is not None and there is not None
         checks = [
@@ -113,10 +113,10 @@ class FleetMoveTargets:
         return (check for check in checks if not check.holds)
 
 
-def _unseen(vm: VmRecord) -> Looks:
+def _unseen(vm: VmRecord) -> MoveReads:
     """Nobody has looked: whether the CPU can be had is judged by the models."""
     running = DomainFacts(name=vm.name, uuid="", state=DomainState.RUNNING)
-    return Looks(domain=running, xml="", namesake=None)
+    return MoveReads(domain=running, xml="", namesake=None)
 
 
 def _copies(vm: VmRecord, source: HostRecord, target: HostRecord) -> bool:
@@ -133,8 +133,8 @@ def residents(
     view: LedgerView,
     fleet: Fleet,
     *,
-    allowed: Allowed = NOTHING,
-    users: Mapping[str, AtWork] = MappingProxyType({}),
+    allowed: AllowedMoves = NOTHING,
+    users: Mapping[str, UserAtWork] = MappingProxyType({}),
     desktops: Collection[str] = (),
 ) -> tuple[Resident, ...]:
     """VMs with parts of GPUs, each with its ways, as far as that is ``allowed``. ``users`` are at
@@ -149,12 +149,16 @@ def residents(
 
 class _ResidentSearch:
     def __init__(
-        self, view: LedgerView, fleet: Fleet, ways: FleetMoveTargets, users: Mapping[str, AtWork]
+        self,
+        view: LedgerView,
+        fleet: Fleet,
+        ways: FleetMoveTargets,
+        users: Mapping[str, UserAtWork],
     ) -> None:
         self._view = view
         self._hosts = {host.name: host for host in fleet.hosts}
         self._gpus = {gpu.id: gpu for host in fleet.hosts for gpu in host.gpus}
-        self._running = reached(view).running
+        self._running = observed_domains(view).running
         self._ways = ways
         self._users = users
         self._held: dict[str, list[Allocation]] = {}

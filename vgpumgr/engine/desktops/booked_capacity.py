@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.desktops.desktop_state import view_of
-from vgpumgr.engine.desktops.pool_size import served_by, shortages, withheld
+from vgpumgr.engine.desktops.pool_size import serving_pool, shortages, withheld
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.engine_context import Place
+from vgpumgr.engine.operations.engine_context import PlaceFunction
 from vgpumgr.model.desktop import Booking, PoolRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason
@@ -37,7 +37,7 @@ BOOKED = "booked"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BookedCapacity:
     """So many desktops of a pool that bookings may ask for, and that are not there yet."""
 
     pool: PoolRecord
@@ -58,7 +58,9 @@ class Kept:
         )
 
 
-def placing_beside(place: Place, ledger: Ledger, now: float, *, but: Collection[str] = ()) -> Place:
+def place_beside_bookings(
+    place: PlaceFunction, ledger: Ledger, now: float, *, but: Collection[str] = ()
+) -> PlaceFunction:
     """``place``, but what bookings need at ``now`` is taken first, except of pools with these
     ids: what is placed is theirs.
     """
@@ -79,7 +81,7 @@ def booked_desktops(ledger: Ledger, now: float) -> list[VmSpec]:
     return [each for one in _kept(ledger, now) for each in one.desktops]
 
 
-def _kept(ledger: Ledger, now: float) -> list[Kept]:
+def _kept(ledger: Ledger, now: float) -> list[BookedCapacity]:
     bookings = ledger.bookings()
     if not bookings:
         return []
@@ -96,15 +98,15 @@ def _kept(ledger: Ledger, now: float) -> list[Kept]:
             startable=0,
             now=now,
         )
-        found.append(Kept(pool, withheld(view)))
+        found.append(BookedCapacity(pool, withheld(view)))
     return [each for each in found if each.count]
 
 
 def _beside(
-    place: Place,
+    place: PlaceFunction,
     fleet: Fleet,
     requests: Sequence[VmSpec],
-    booked: Sequence[Kept],
+    booked: Sequence[BookedCapacity],
     kept: Sequence[VmSpec],
 ) -> tuple[Decision, ...]:
     """Those that would fit without what is kept are told of it; a refusal stays true."""
@@ -123,7 +125,7 @@ def _beside(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unkept:
+class UnmetBooking:
     """``missing`` of a booking's desktops find no room beside the VMs that will still run then."""
 
     booking: Booking
@@ -139,7 +141,7 @@ class Unkept:
         return f"{what} cannot be honoured: {self.missing} {are} missing"
 
 
-class Bookings:
+class OpenBookings:
     """Those that are not over, with the pools that serve them, and the VMs (by id) that are
     desktops: these go where a booking needs their room.
     """
@@ -152,11 +154,11 @@ class Bookings:
         rows = ledger.desktops() if self._bookings else ()
         self._desktops = {each.vm_id for each in rows if each.vm_id}
 
-    def unkept(self, view: LedgerView, placed: Collection[Placed] = ()) -> tuple[Unkept, ...]:
+    def unkept(self, view: LedgerView, placed: Collection[Placed] = ()) -> tuple[UnmetBooking, ...]:
         """By this reading of the ledger, with the VMs of ``placed`` on top."""
         return tuple(self._found(view, placed))
 
-    def outdone_by(self, view: LedgerView, placed: Collection[Placed]) -> tuple[Unkept, ...]:
+    def outdone_by(self, view: LedgerView, placed: Collection[Placed]) -> tuple[UnmetBooking, ...]:
         """Those that miss more desktops because of the VMs of ``placed``."""
         if not self._bookings or not placed:
             return ()
@@ -164,9 +166,9 @@ class Bookings:
         after = self.unkept(view, placed)
         return tuple(each for each in after if each.missing > before.get(each.booking.id, 0))
 
-    def _found(self, view: LedgerView, placed: Collection[Placed]) -> Iterator[Unkept]:
+    def _found(self, view: LedgerView, placed: Collection[Placed]) -> Iterator[UnmetBooking]:
         rooms: dict[tuple[str, frozenset[str]], int] = {}
-        by = ((each, served_by(each, self._pools)) for each in self._bookings)
+        by = ((each, serving_pool(each, self._pools)) for each in self._bookings)
         served = {booking: pool for booking, pool in by if pool is not None}
 
         def room(booking: Booking) -> int:
@@ -180,7 +182,7 @@ class Bookings:
 
         for booking, missing in shortages(served, room):
             if missing:
-                yield Unkept(booking=booking, pool=served[booking].name, missing=missing)
+                yield UnmetBooking(booking=booking, pool=served[booking].name, missing=missing)
 
     def _gone(self, view: LedgerView, start: float) -> frozenset[str]:
         """Desktops, and VMs of the queue that have surely ended by then."""

@@ -19,7 +19,7 @@ from vgpumgr.model.desktop import (
 from vgpumgr.model.pool import PoolKind
 
 
-class Sheet:
+class ActionSheet:
     """Filled in by the parts of a turn, one after the other; what is decided stays decided."""
 
     def __init__(self, view: PoolView) -> None:
@@ -98,20 +98,20 @@ def suspect(view: PoolView, desktop: Desktop) -> bool:
 _LONGEST_S = 3600.0
 
 
-def heal_used(sheet: Sheet) -> None:
+def heal_used(sheet: ActionSheet) -> None:
     """A broken desktop that is somebody's is restarted; it is never recreated."""
     for each in sheet.open():
         if each.used and due(sheet, each) and sheet.take_room(each):
             sheet.put(DesktopVerb.HEAL, each, f"it is {each.state}")
 
 
-def leave_lost(sheet: Sheet) -> None:
+def leave_lost(sheet: ActionSheet) -> None:
     """What lies on a host that was lost can only go, once the host is back; users get another.
 
     An owner's stays: its disks are there. A while is left for the VM to be evacuated.
     """
     for each in sheet.open():
-        if not _lies_lost(each) or given_up(sheet, each) or not rested(sheet, each):
+        if not _lies_lost(each) or given_up(sheet, each) or not backoff_is_over(sheet, each):
             continue
         if not each.used:
             sheet.put(DesktopVerb.DELETE, each, "its host was lost")
@@ -119,7 +119,7 @@ def leave_lost(sheet: Sheet) -> None:
             sheet.put(DesktopVerb.LOGOFF, each, "its host was lost", user=each.session.user)
 
 
-def due(sheet: Sheet, desktop: Desktop) -> bool:
+def due(sheet: ActionSheet, desktop: Desktop) -> bool:
     """Whether it is broken and the time has come to try again: at once where it was lost with its
     host, and never where it lies there still.
     """
@@ -127,26 +127,26 @@ def due(sheet: Sheet, desktop: Desktop) -> bool:
         return False
     if desktop.state is DesktopState.LOST:
         return True
-    return rested(sheet, desktop)
+    return backoff_is_over(sheet, desktop)
 
 
 def _lies_lost(desktop: Desktop) -> bool:
     return desktop.state is DesktopState.LOST and bool(desktop.host)
 
 
-def rested(sheet: Sheet, desktop: Desktop) -> bool:
+def backoff_is_over(sheet: ActionSheet, desktop: Desktop) -> bool:
     """Whether it was left alone for as long as its failures in a row say."""
     first = sheet.view.pool.autoheal.after_s
     wait = min(first * 2.0 ** max(0, desktop.failures - 1), _LONGEST_S)
     return sheet.view.now - desktop.since >= wait
 
 
-def given_up(sheet: Sheet, desktop: Desktop) -> bool:
+def given_up(sheet: ActionSheet, desktop: Desktop) -> bool:
     """Whether it is left for somebody to look at."""
     return desktop.broken and desktop.failures >= sheet.view.pool.autoheal.attempts
 
 
-def drain(sheet: Sheet) -> None:
+def drain(sheet: ActionSheet) -> None:
     """Hosts that are drained: what is nobody's goes, who is there may stay to the deadline."""
     view = sheet.view
     for each in sheet.open():
@@ -160,14 +160,14 @@ def drain(sheet: Sheet) -> None:
             sheet.put(DesktopVerb.LOGOFF, each, why, user=each.session.user)
 
 
-def time_out(sheet: Sheet) -> None:
+def time_out(sheet: ActionSheet) -> None:
     """Sessions that nobody uses are disconnected, then logged off."""
     for each in sheet.open():
         if each.session is not None and each.ready:
             _time_out(sheet, each, each.session)
 
 
-def _time_out(sheet: Sheet, desktop: Desktop, session: DesktopSession) -> None:
+def _time_out(sheet: ActionSheet, desktop: Desktop, session: DesktopSession) -> None:
     limits, now = sheet.view.pool.timeouts, sheet.view.now
     if session.disconnected is not None:
         away = now - session.disconnected

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vgpumgr.engine.desktops.pool_size import served_by
+from vgpumgr.engine.desktops.pool_size import serving_pool
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.planning.disk_images import resolved
 from vgpumgr.model.desktop import (
     Booking,
@@ -45,7 +45,7 @@ def floating_desktops(ledger: Ledger) -> dict[str, str]:
     return {row.vm_id: pools[row.pool] for row in rows}
 
 
-class Room:
+class FreeCapacity:
     """What the fleet has, less what was promised to desktops that hold nothing yet."""
 
     def __init__(self, view: LedgerView) -> None:
@@ -101,7 +101,7 @@ def image_of(vm: VmRecord, images: Iterable[ImageRecord]) -> str:
     return known.get(volume, volume.removesuffix(".qcow2"))
 
 
-def taken(
+def row_after(
     action: PoolAction, pool: PoolRecord, row: DesktopRecord | None, now: float, new_id: str
 ) -> DesktopRecord | None:
     """The row as the action leaves it; None where it is not what was decided on."""
@@ -180,7 +180,7 @@ class DesktopReading:
 
     @cached_property
     def _reached(self) -> tuple[Collection[str], Collection[tuple[str, str]]]:
-        found = reached(self.view)
+        found = observed_domains(self.view)
         return found.hosts - found.resting, found.running
 
     @cached_property
@@ -197,17 +197,17 @@ class DesktopReading:
         return (vm.host, vm.name) in self._reached[1]
 
 
-def looked(rows: Iterable[DesktopRecord], seen: DesktopReading) -> list[DesktopRecord]:
+def updated_rows(rows: Iterable[DesktopRecord], seen: DesktopReading) -> list[DesktopRecord]:
     """The rows that are not what their VMs show, as they become."""
     found = ((row, _look(row, seen)) for row in rows)
     return [new for old, new in found if new != old]
 
 
-def doubted(rows: Iterable[DesktopRecord], seen: DesktopReading) -> frozenset[str]:
+def hosts_to_ask_again(rows: Iterable[DesktopRecord], seen: DesktopReading) -> frozenset[str]:
     """The hosts to ask once more before a desktop there is said to have failed."""
     return frozenset(
         each.desktop.host
-        for each in looked(rows, seen)
+        for each in updated_rows(rows, seen)
         if each.vm_id and each.desktop.state is DesktopState.FAILED
     )
 
@@ -333,6 +333,6 @@ def view_of(
         asks=tuple(each.ask for each in asks if each.pool == pool.id),
         rollout=pool.rollout,
         draining={host.name: host.logoff_by for host in hosts if host.draining},
-        bookings=tuple(each for each in bookings if served_by(each, specs) == pool.spec),
+        bookings=tuple(each for each in bookings if serving_pool(each, specs) == pool.spec),
         closing=pool.closing,
     )

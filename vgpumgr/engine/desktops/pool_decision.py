@@ -7,15 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.desktops.desktop_actions import (
-    Sheet,
+    ActionSheet,
     drain,
     heal_used,
     leave_lost,
     suspect,
     time_out,
 )
-from vgpumgr.engine.desktops.pool_rollout import judged, roll
-from vgpumgr.engine.desktops.pool_size import Need, kept, need, redeemable, resize
+from vgpumgr.engine.desktops.pool_rollout import judged_rollout, roll
+from vgpumgr.engine.desktops.pool_size import DesktopDemand, kept, need, redeemable, resize
 from vgpumgr.model.desktop import (
     Desktop,
     DesktopRequest,
@@ -43,7 +43,7 @@ class AssignmentRefusal:
 
 def assign(view: PoolView, ask: DesktopRequest) -> PoolAction | AssignmentRefusal:
     """The desktop that the user gets now, or why none; who asked before comes first."""
-    sheet = Sheet(view)
+    sheet = ActionSheet(view)
     for each in _in_line(view):
         if each.user != ask.user and _turn_of(each) < _turn_of(ask):
             serve(sheet, each)
@@ -64,14 +64,14 @@ def _in_line(view: PoolView) -> list[DesktopRequest]:
     return sorted(view.asks, key=_turn_of)
 
 
-def serve_all(sheet: Sheet) -> None:
+def serve_all(sheet: ActionSheet) -> None:
     """Who asked first is served first; who gets none is counted."""
     for ask in _in_line(sheet.view):
         refusal = serve(sheet, ask)
         sheet.unmet += refusal is not None and refusal.code in {"none-ready", "booked"}
 
 
-def serve(sheet: Sheet, ask: DesktopRequest) -> AssignmentRefusal | None:
+def serve(sheet: ActionSheet, ask: DesktopRequest) -> AssignmentRefusal | None:
     """Decide who gets what; None: the user got one."""
     pool = sheet.view.pool
     if not pool.entitlement.admits(ask.user, ask.groups):
@@ -92,7 +92,7 @@ def serve(sheet: Sheet, ask: DesktopRequest) -> AssignmentRefusal | None:
     return _give(sheet, ask)
 
 
-def _return_to(sheet: Sheet, ask: DesktopRequest, own: Desktop) -> AssignmentRefusal | None:
+def _return_to(sheet: ActionSheet, ask: DesktopRequest, own: Desktop) -> AssignmentRefusal | None:
     """The user's own desktop, as it was left."""
     if own.state is DesktopState.READY:
         booking = own.session.booking if own.session else ""
@@ -104,7 +104,7 @@ def _return_to(sheet: Sheet, ask: DesktopRequest, own: Desktop) -> AssignmentRef
     return AssignmentRefusal(code="not-ready", text=text, waits=True)
 
 
-def _give(sheet: Sheet, ask: DesktopRequest) -> AssignmentRefusal | None:
+def _give(sheet: ActionSheet, ask: DesktopRequest) -> AssignmentRefusal | None:
     ready = [each for each in sheet.open() if sheet.assignable(each)]
     if not ready:
         return AssignmentRefusal(code="none-ready", text=_none_ready(sheet.view), waits=True)
@@ -139,16 +139,16 @@ def _away(desktop: Desktop) -> bool:
     return desktop.session is None or desktop.session.disconnected is not None
 
 
-def turn(view: PoolView) -> PoolDecision:
+def decide_pool(view: PoolView) -> PoolDecision:
     """What to do with the pool now.
 
     Nothing here deletes, shelves or makes anew a desktop that is somebody's (``Desktop.used``), or
     one of which nothing is known. Sessions end by the pool's own time-outs, the deadline of a
     drained host, the proven loss of a host, and ``update: {when: at-once}`` alone.
     """
-    rollout = judged(view)
+    rollout = judged_rollout(view)
     view = replace(view, rollout=rollout)
-    sheet = Sheet(view)
+    sheet = ActionSheet(view)
     serve_all(sheet)
     leave_lost(sheet)
     heal_used(sheet)
@@ -165,7 +165,7 @@ def turn(view: PoolView) -> PoolDecision:
     )
 
 
-def _counts(sheet: Sheet, found: Need) -> PoolCounts:
+def _counts(sheet: ActionSheet, found: DesktopDemand) -> PoolCounts:
     desktops = sheet.view.desktops
     return PoolCounts(
         used=sum(each.used for each in desktops),

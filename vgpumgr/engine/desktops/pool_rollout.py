@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from vgpumgr.engine.desktops.desktop_actions import Sheet, rested, suspect
+from vgpumgr.engine.desktops.desktop_actions import ActionSheet, backoff_is_over, suspect
 from vgpumgr.engine.desktops.pool_size import size_at
 from vgpumgr.model.desktop import (
     Desktop,
@@ -20,7 +20,7 @@ from vgpumgr.model.desktop import (
 from vgpumgr.model.pool import UpdateWhen
 
 
-def judged(view: PoolView) -> Rollout | None:
+def judged_rollout(view: PoolView) -> Rollout | None:
     """The rollout by what is to be seen of its image now."""
     rollout = view.rollout
     if rollout is None or rollout.phase not in {RolloutPhase.CANARY, RolloutPhase.ROLLING}:
@@ -41,7 +41,7 @@ def judged(view: PoolView) -> Rollout | None:
     return replace(rollout, phase=RolloutPhase.DONE) if done else rollout
 
 
-def roll(sheet: Sheet) -> None:
+def roll(sheet: ActionSheet) -> None:
     """The next desktops that get the image; none of a pool that is emptied."""
     rollout = sheet.view.rollout
     if rollout is None or sheet.view.closing:
@@ -60,7 +60,7 @@ def _speaks_against(desktop: Desktop, rollout: Rollout) -> bool:
     return failed and desktop.since >= rollout.since and not desktop.stained and not desktop.used
 
 
-def _send_canary(sheet: Sheet, rollout: Rollout) -> None:
+def _send_canary(sheet: ActionSheet, rollout: Rollout) -> None:
     view = sheet.view
     if any(each.image == rollout.image and (each.ready or each.coming) for each in view.desktops):
         return
@@ -73,7 +73,7 @@ def _send_canary(sheet: Sheet, rollout: Rollout) -> None:
         sheet.create(next(view.pool.naming.free(taken)), rollout.image, why)
 
 
-def _next_step(sheet: Sheet) -> None:
+def _next_step(sheet: ActionSheet) -> None:
     view = sheet.view
     under_way = sum(each.coming and each.image == view.image for each in view.desktops)
     slots = view.pool.update.step - under_way
@@ -86,7 +86,7 @@ def _next_step(sheet: Sheet) -> None:
             sheet.put(do, each, why.format(each.image), image=view.image)
 
 
-def _to_spare(sheet: Sheet) -> Iterator[Desktop]:
+def _to_spare(sheet: ActionSheet) -> Iterator[Desktop]:
     """Outdated desktops that nobody misses: left behind, then ready beyond ``min_ready``."""
     view = sheet.view
     least = view.pool.update.min_ready
@@ -105,11 +105,11 @@ def _outdated(view: PoolView, desktop: Desktop) -> bool:
     return desktop.image != target
 
 
-def _useless(sheet: Sheet, desktop: Desktop) -> bool:
+def _useless(sheet: ActionSheet, desktop: Desktop) -> bool:
     return desktop.free and suspect(sheet.view, desktop)
 
 
-def _owned(sheet: Sheet) -> list[Desktop]:
+def _owned(sheet: ActionSheet) -> list[Desktop]:
     """Dedicated desktops whose owners are not there."""
     return [
         each
@@ -122,19 +122,19 @@ def _owned(sheet: Sheet) -> list[Desktop]:
     ]
 
 
-def _may_try(sheet: Sheet, desktop: Desktop) -> bool:
+def _may_try(sheet: ActionSheet, desktop: Desktop) -> bool:
     """Whether it was not refused this image before, or the time has come to try again."""
     rollout = sheet.view.rollout
     if not desktop.failures or rollout is None or desktop.since < rollout.since:
         return True
     if desktop.failures < sheet.view.pool.autoheal.attempts:
-        return rested(sheet, desktop)
+        return backoff_is_over(sheet, desktop)
     text = f"{desktop.name} did not start on {sheet.view.image} and keeps {desktop.image}"
     sheet.warn("gave-up", text)
     return False
 
 
-def _in_use(sheet: Sheet) -> list[Desktop]:
+def _in_use(sheet: ActionSheet) -> list[Desktop]:
     """Desktops whose users are logged off for it; never to take an image back."""
     view = sheet.view
     assert view.rollout is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpumgr import catalog
-from vgpumgr.engine.desktops.desktop_actions import Sheet, given_up, suspect
+from vgpumgr.engine.desktops.desktop_actions import ActionSheet, given_up, suspect
 from vgpumgr.engine.desktops.desktop_actions import due as desktop_actions_due
 from vgpumgr.model.desktop import Booking, Desktop, DesktopState, DesktopVerb, PoolView
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
@@ -106,7 +106,7 @@ def due(bookings: Iterable[Booking], now: float, ahead_s: float) -> list[Booking
     return sorted(held, key=lambda each: each.id)
 
 
-def served_by(booking: Booking, pools: Iterable[PoolSpec]) -> PoolSpec | None:
+def serving_pool(booking: Booking, pools: Iterable[PoolSpec]) -> PoolSpec | None:
     """The pool that serves it: of its profile, entitling its group; highest priority, then name."""
     able = [
         pool
@@ -175,7 +175,7 @@ def _open(booking: Booking, desktops: Iterable[Desktop]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class DesktopDemand:
     """How many desktops there are to count on, how many there should be, and of these idle."""
 
     have: int
@@ -185,22 +185,22 @@ class Need:
     """How many more would be wanted if the maximum allowed it."""
 
 
-def need(sheet: Sheet) -> Need:
+def need(sheet: ActionSheet) -> DesktopDemand:
     """What users, spares and bookings need; growth by load will be one more term here."""
     pool, view = sheet.view.pool, sheet.view
     counted = [each for each in view.desktops if _counts(sheet, each)]
     have = len(counted)
     if view.closing:
-        return Need(have=have, wanted=0, idle=0, beyond=0)
+        return DesktopDemand(have=have, wanted=0, idle=0, beyond=0)
     used = sum(each.used or _given(sheet, each) for each in counted)
     size = size_at(pool, view.now)
     idle = size.spare + kept(view)
     asked = max(size.min, used + sheet.unmet + idle)
     wanted = min(size.max, asked)
-    return Need(have=have, wanted=wanted, idle=idle, beyond=asked - wanted)
+    return DesktopDemand(have=have, wanted=wanted, idle=idle, beyond=asked - wanted)
 
 
-def resize(sheet: Sheet, found: Need) -> None:
+def resize(sheet: ActionSheet, found: DesktopDemand) -> None:
     """Grow or shrink to what is wanted; who left a desktop leaves it to be recreated."""
     missing = found.wanted - found.have
     if missing > 0:
@@ -214,7 +214,7 @@ def resize(sheet: Sheet, found: Need) -> None:
     _tell(sheet, found, max(0, missing))
 
 
-def _counts(sheet: Sheet, desktop: Desktop) -> bool:
+def _counts(sheet: ActionSheet, desktop: Desktop) -> bool:
     """Whether it serves a user, or will do so soon."""
     action = sheet.actions.get(desktop.name)
     if action is not None:
@@ -226,12 +226,12 @@ def _counts(sheet: Sheet, desktop: Desktop) -> bool:
     return (desktop.ready or desktop.coming) and not suspect(sheet.view, desktop)
 
 
-def _given(sheet: Sheet, desktop: Desktop) -> bool:
+def _given(sheet: ActionSheet, desktop: Desktop) -> bool:
     action = sheet.actions.get(desktop.name)
     return action is not None and action.do is DesktopVerb.ASSIGN
 
 
-def _grow(sheet: Sheet, missing: int) -> int:
+def _grow(sheet: ActionSheet, missing: int) -> int:
     """What was there before comes first; returns how many are missing still."""
     view, image = sheet.view, sheet.view.image
     free_names = view.pool.naming.free({each.name for each in view.desktops} | set(sheet.actions))
@@ -253,26 +253,26 @@ def _grow(sheet: Sheet, missing: int) -> int:
     return missing
 
 
-def _running(sheet: Sheet) -> int:
+def _running(sheet: ActionSheet) -> int:
     new = sum(each.do is DesktopVerb.CREATE for each in sheet.actions.values())
     started = sum(each.do is DesktopVerb.START for each in sheet.actions.values())
     return new + started + sum(each.runs for each in sheet.view.desktops)
 
 
-def _drop_broken(sheet: Sheet) -> None:
+def _drop_broken(sheet: ActionSheet) -> None:
     for each in sheet.open():
         if not each.used and desktop_actions_due(sheet, each):
             sheet.put(DesktopVerb.DELETE, each, f"it is {each.state}, and not needed")
 
 
-def _drop_off(sheet: Sheet) -> None:
+def _drop_off(sheet: ActionSheet) -> None:
     """Of a pool that is emptied all goes that nobody has: what is off or given up, too."""
     for each in sheet.open():
         if not each.used and (each.broken or each.state is DesktopState.SHELVED):
             sheet.put(DesktopVerb.DELETE, each, "the pool is drained")
 
 
-def _shrink(sheet: Sheet, surplus: int, idle: int) -> None:
+def _shrink(sheet: ActionSheet, surplus: int, idle: int) -> None:
     """Those left behind first; then those that nobody had for a while, as long as enough stay."""
     view = sheet.view
     for each in [each for each in sheet.open() if sheet.left_behind(each)][:surplus]:
@@ -293,13 +293,13 @@ def _shrink(sheet: Sheet, surplus: int, idle: int) -> None:
         sheet.put(do, each, "fewer are needed")
 
 
-def _refresh(sheet: Sheet) -> None:
+def _refresh(sheet: ActionSheet) -> None:
     for each in sheet.open():
         if sheet.left_behind(each):
             sheet.put(DesktopVerb.RECREATE, each, "its user logged off", image=sheet.view.image)
 
 
-def _tell(sheet: Sheet, found: Need, missing: int) -> None:
+def _tell(sheet: ActionSheet, found: DesktopDemand, missing: int) -> None:
     pool, room = sheet.view.pool, max(0, sheet.room)
     if missing and not room:
         text = f"needed: {missing} more; GPUs, hosts or the tenant's quota have no capacity for one"

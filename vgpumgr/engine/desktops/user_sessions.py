@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from vgpumgr.engine.inventory.ledger_view import LedgerView, Reached, reached
+from vgpumgr.engine.inventory.ledger_view import LedgerView, ObservedDomains, observed_domains
 from vgpumgr.model.desktop import DesktopRecord, PoolRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.vm import VmRecord, VmState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtWork:
+class UserAtWork:
     """A user with a session on a desktop that is not known to be off. ``away``: nobody looks at it
     now, and what is open on it goes on.
     """
@@ -29,7 +29,7 @@ class AtWork:
         return f"{self.user} {how} (pool {self.pool})"
 
 
-def at_work(ledger: Ledger, view: LedgerView) -> Mapping[str, AtWork]:
+def at_work(ledger: Ledger, view: LedgerView) -> Mapping[str, UserAtWork]:
     """By the VM's id. An owner who is not logged on is not at work, nor is anybody on a desktop
     that was seen to be off; where its host does not answer, a session counts.
     """
@@ -37,7 +37,7 @@ def at_work(ledger: Ledger, view: LedgerView) -> Mapping[str, AtWork]:
     return dict(_found(rows, ledger.pools(), view)) if rows else {}
 
 
-def named(users: Collection[AtWork], most: int = 5) -> str:
+def named(users: Collection[UserAtWork], most: int = 5) -> str:
     """``ada on cad-01, bob on cad-02 …``."""
     words = ", ".join(f"{each.user} on {each.vm}" for each in list(users)[:most])
     return f"{words} and {len(users) - most} more" if len(users) > most else words
@@ -45,20 +45,20 @@ def named(users: Collection[AtWork], most: int = 5) -> str:
 
 def _found(
     rows: Iterable[DesktopRecord], pools: Iterable[PoolRecord], view: LedgerView
-) -> Iterable[tuple[str, AtWork]]:
+) -> Iterable[tuple[str, UserAtWork]]:
     names = {pool.id: pool.name for pool in pools}
-    vms, seen = {vm.id: vm for vm in view.vms}, reached(view)
+    vms, seen = {vm.id: vm for vm in view.vms}, observed_domains(view)
     for row in rows:
         vm, session = vms.get(row.vm_id), row.desktop.session
         if vm is not None and session is not None and not _is_off(vm, seen):
             away = session.disconnected is not None
             yield (
                 vm.id,
-                AtWork(vm=vm.name, user=session.user, pool=names.get(row.pool, "?"), away=away),
+                UserAtWork(vm=vm.name, user=session.user, pool=names.get(row.pool, "?"), away=away),
             )
 
 
-def _is_off(vm: VmRecord, seen: Reached) -> bool:
+def _is_off(vm: VmRecord, seen: ObservedDomains) -> bool:
     if vm.state is VmState.SHELVED:
         return True
     return vm.host in seen.hosts and (vm.host, vm.name) not in seen.running

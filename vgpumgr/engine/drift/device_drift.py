@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from vgpumgr.engine.drift.host_comparison import Side, by_hand, mdev_away
+from vgpumgr.engine.drift.host_comparison import ComparedHost, mdev_removal, removal_commands
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.model import formats
 from vgpumgr.model.drift import Drift, DriftKind
@@ -20,7 +20,7 @@ FOLDER = "/var/lib/vgpumgr/claims"
 _OF_VMS = (formats.mdev_claim(""), formats.pci_claim(""), "fabric-")
 
 
-def claim_drifts(side: Side) -> Iterator[Drift]:
+def claim_drifts(side: ComparedHost) -> Iterator[Drift]:
     """Every unit that an allocation takes, then the claims of ours that no allocation knows."""
     if side.unread("claims"):
         return
@@ -37,7 +37,7 @@ def claim_drifts(side: Side) -> Iterator[Drift]:
     yield from _layouts(side, there)
 
 
-def _units(side: Side, allocation: Allocation) -> Iterator[str]:
+def _units(side: ComparedHost, allocation: Allocation) -> Iterator[str]:
     """Its device's, and the NVSwitch partition's if it is the one that carries it."""
     yield claim_unit(allocation)
     if allocation.partition is not None:
@@ -47,7 +47,7 @@ def _units(side: Side, allocation: Allocation) -> Iterator[str]:
 
 
 def _expected(
-    side: Side, vm: VmRecord, allocation: Allocation, unit: str, claim: ClaimFacts | None
+    side: ComparedHost, vm: VmRecord, allocation: Allocation, unit: str, claim: ClaimFacts | None
 ) -> Iterator[Drift]:
     wanted = _words(side.fleet, allocation.id, allocation.generation)
     found = _words(claim.fleet, claim.allocation, claim.generation) if claim else "none"
@@ -71,17 +71,19 @@ def _words(fleet: str, allocation: str, generation: int) -> str:
     return f"fleet {fleet}, allocation {allocation}, generation {generation}"
 
 
-def _next_for_claim(side: Side, allocation: Allocation, unit: str, claim: ClaimFacts | None) -> str:
+def _next_for_claim(
+    side: ComparedHost, allocation: Allocation, unit: str, claim: ClaimFacts | None
+) -> str:
     """Without its claim a device is not ours to touch; a start makes both anew."""
     start = f"vgpumgr vm start {allocation.vm}"
     if claim is not None:
         return f"find out who holds it; on {side.host}: cat {FOLDER}/{unit}.json"
     if is_missing(side, allocation):
         return start
-    return f"{by_hand(side.host, allocation)}; {start}"
+    return f"{removal_commands(side.host, allocation)}; {start}"
 
 
-def _layouts(side: Side, there: Mapping[str, ClaimFacts]) -> Iterator[Drift]:
+def _layouts(side: ComparedHost, there: Mapping[str, ClaimFacts]) -> Iterator[Drift]:
     """What is kept for the next boot. A layout that its host has not kept is a layout's drift."""
     for gpu in side.gpus.values():
         claim = there.get(formats.layout_claim(gpu.facts.device))
@@ -94,7 +96,7 @@ def _layouts(side: Side, there: Mapping[str, ClaimFacts]) -> Iterator[Drift]:
             yield _layout(side, gpu, claim, DriftKind.CLAIM_DIFFERS)
 
 
-def _layout(side: Side, gpu: GpuRecord, claim: ClaimFacts, kind: DriftKind) -> Drift:
+def _layout(side: ComparedHost, gpu: GpuRecord, claim: ClaimFacts, kind: DriftKind) -> Drift:
     whose = "the ledger has no layout of it"
     if kind is DriftKind.CLAIM_DIFFERS:
         whose = f"it is fleet {claim.fleet}'s, but this fleet has one too"
@@ -112,7 +114,7 @@ def _layout(side: Side, gpu: GpuRecord, claim: ClaimFacts, kind: DriftKind) -> D
     )
 
 
-def _leftover(side: Side, claim: ClaimFacts) -> Drift:
+def _leftover(side: ComparedHost, claim: ClaimFacts) -> Drift:
     device = claim.unit.partition("-")[2]
     there = any(mdev.uuid == device for mdev in side.facts.mdevs)
     return Drift(
@@ -125,7 +127,7 @@ def _leftover(side: Side, claim: ClaimFacts) -> Drift:
         found=_words(claim.fleet, claim.allocation, claim.generation),
         next="is the ledger an older copy? If not, "
         f"on {side.host}: "
-        + (f"{mdev_away(device)}, then " if there else "")
+        + (f"{mdev_removal(device)}, then " if there else "")
         + f"rm {FOLDER}/{claim.unit}.json",
     )
 
@@ -136,7 +138,7 @@ VFIO = "vfio-pci"
 Fault = tuple[DriftKind, str, str, str]
 
 
-def device_drifts(side: Side) -> Iterator[Drift]:
+def device_drifts(side: ComparedHost) -> Iterator[Drift]:
     """Every allocation against its device, its GPU instance and its NVSwitch partition."""
     for vm, allocation in side.to_compare():
         for kind, text, wanted, found in faults(side, allocation):
@@ -153,14 +155,14 @@ def device_drifts(side: Side) -> Iterator[Drift]:
             )
 
 
-def faults(side: Side, allocation: Allocation) -> Iterator[Fault]:
+def faults(side: ComparedHost, allocation: Allocation) -> Iterator[Fault]:
     """How the device of an allocation is not as it was made."""
     yield from _CHECKS[Framework(allocation.framework)](side, allocation)
     yield from _instance(side, allocation)
     yield from _partition(side, allocation)
 
 
-def is_missing(side: Side, allocation: Allocation) -> bool:
+def is_missing(side: ComparedHost, allocation: Allocation) -> bool:
     """Is the device surely not on the host?"""
     return any(kind is DriftKind.DEVICE_MISSING for kind, *_ in faults(side, allocation))
 
@@ -169,7 +171,7 @@ def _missing(text: str) -> Fault:
     return DriftKind.DEVICE_MISSING, text, "there", "missing"
 
 
-def _mdev(side: Side, allocation: Allocation) -> Iterator[Fault]:
+def _mdev(side: ComparedHost, allocation: Allocation) -> Iterator[Fault]:
     uuid = allocation.device
     if side.unread("mdevs", f"mdevs {uuid}"):
         return
@@ -183,7 +185,7 @@ def _mdev(side: Side, allocation: Allocation) -> Iterator[Fault]:
         yield DriftKind.DEVICE_DIFFERS, f"mdev {uuid} is {found}, not {wanted}", wanted, found
 
 
-def _vendor_vf(side: Side, allocation: Allocation) -> Iterator[Fault]:
+def _vendor_vf(side: ComparedHost, allocation: Allocation) -> Iterator[Fault]:
     gpu, vf = _function(side, allocation)
     address = allocation.device
     if side.unread(*_vf_parts(side, allocation)) or gpu is None:
@@ -223,7 +225,7 @@ def _start(gpu: GpuFacts, instance: int | None) -> int | None:
     return next((each.start for each in known if each.id == instance), None)
 
 
-def _plain_vf(side: Side, allocation: Allocation) -> Iterator[Fault]:
+def _plain_vf(side: ComparedHost, allocation: Allocation) -> Iterator[Fault]:
     gpu, vf = _function(side, allocation)
     if side.unread(*_vf_parts(side, allocation)) or gpu is None:
         return
@@ -233,7 +235,7 @@ def _plain_vf(side: Side, allocation: Allocation) -> Iterator[Fault]:
         yield from _bound(f"VF {vf.address}", vf.driver)
 
 
-def _whole(side: Side, allocation: Allocation) -> Iterator[Fault]:
+def _whole(side: ComparedHost, allocation: Allocation) -> Iterator[Fault]:
     address = allocation.device
     if side.unread("devices", f"devices {address} driver", f"devices {address} class"):
         return
@@ -254,20 +256,20 @@ def _driver(driver: str | None) -> str:
     return driver or "no driver"
 
 
-def _function(side: Side, allocation: Allocation) -> tuple[GpuFacts | None, VfFacts | None]:
+def _function(side: ComparedHost, allocation: Allocation) -> tuple[GpuFacts | None, VfFacts | None]:
     """The GPU of a VF, and the VF; a GPU that is gone is named by itself."""
     gpu, address = side.gpu_of(allocation), allocation.parent or allocation.device
     vfs = gpu.vfs if gpu else ()
     return gpu, next((vf for vf in vfs if vf.address == address), None)
 
 
-def _vf_parts(side: Side, allocation: Allocation) -> tuple[str, ...]:
+def _vf_parts(side: ComparedHost, allocation: Allocation) -> tuple[str, ...]:
     """The parts of a probe that tell of a VF."""
     gpu, vf = side.device_of(allocation), allocation.device
     return ("devices", f"devices {gpu} sriov", f"vfs {vf}", f"vfs {vf} vgpu")
 
 
-def _instance(side: Side, allocation: Allocation) -> Iterator[Fault]:
+def _instance(side: ComparedHost, allocation: Allocation) -> Iterator[Fault]:
     """The GPU instance behind a vGPU; where none could be read, none is missing."""
     part, gpu = allocation.instance, side.gpu_of(allocation)
     if part is None or gpu is None or side.unread("nvml", f"nvml {gpu.device}"):
@@ -283,7 +285,7 @@ def _instance(side: Side, allocation: Allocation) -> Iterator[Fault]:
     yield DriftKind.INSTANCE_MISSING, text, wanted, at or "missing"
 
 
-def _partition(side: Side, allocation: Allocation) -> Iterator[Fault]:
+def _partition(side: ComparedHost, allocation: Allocation) -> Iterator[Fault]:
     number = allocation.partition
     if number is None or side.unread("fabric"):
         return
@@ -293,11 +295,13 @@ def _partition(side: Side, allocation: Allocation) -> Iterator[Fault]:
         yield DriftKind.PARTITION_INACTIVE, text, "active", "inactive"
 
 
-def _next_for_device(side: Side, vm: VmRecord, allocation: Allocation, kind: DriftKind) -> str:
+def _next_for_device(
+    side: ComparedHost, vm: VmRecord, allocation: Allocation, kind: DriftKind
+) -> str:
     """A start makes what is missing; what is there otherwise must go by hand first."""
     start = f"vgpumgr vm start {vm.name}"
     if kind is DriftKind.DEVICE_DIFFERS:
-        return f"{by_hand(side.host, allocation)}, then {start}"
+        return f"{removal_commands(side.host, allocation)}, then {start}"
     gpu, vf = _function(side, allocation)
     if allocation.vf is None or gpu is None or vf is not None:
         return start
@@ -305,7 +309,7 @@ def _next_for_device(side: Side, vm: VmRecord, allocation: Allocation, kind: Dri
     return f"vgpumgr layout apply{file}, then {start}"
 
 
-_CHECKS: dict[Framework, Callable[[Side, Allocation], Iterator[Fault]]] = {
+_CHECKS: dict[Framework, Callable[[ComparedHost, Allocation], Iterator[Fault]]] = {
     Framework.MDEV: _mdev,
     Framework.VFIO_VF: _vendor_vf,
     Framework.PCI_VF: _plain_vf,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml import DomainParts
-from vgpumgr.engine.drift.host_comparison import Side, defined_anew
+from vgpumgr.engine.drift.host_comparison import ComparedHost, defined_anew
 from vgpumgr.model.domain import OFF, DomainFacts, DomainState, Ownership
 from vgpumgr.model.drift import Drift, DriftKind
 from vgpumgr.model.errors import Conflict, NotFound
@@ -16,7 +16,7 @@ from vgpumgr.model.vm import VmRecord, VmState
 Change = tuple[str, str | None, str | None]
 
 
-def definition_drifts(side: Side) -> Iterator[Drift]:
+def definition_drifts(side: ComparedHost) -> Iterator[Drift]:
     """Definitions against what we would define now, in the parts that a VM's file asks for.
 
     Compared by parts, not by text: what a newer libvirt or a newer template of ours would have
@@ -41,7 +41,7 @@ def definition_drifts(side: Side) -> Iterator[Drift]:
                 yield _attached(side, vm, change)
 
 
-def _wanted(side: Side, vm: VmRecord) -> DomainParts | None:
+def _wanted(side: ComparedHost, vm: VmRecord) -> DomainParts | None:
     """None where a storage pool of it is gone, which is said elsewhere, and for an adopted VM that
     holds other devices than it came with.
     """
@@ -61,7 +61,7 @@ def _changes(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[Change
     return [each for each in every if each[1] != each[2]]
 
 
-def _definition(side: Side, vm: VmRecord, change: Change) -> Drift:
+def _definition(side: ComparedHost, vm: VmRecord, change: Change) -> Drift:
     name, wanted, found = change
     return Drift(
         kind=DriftKind.DEFINITION,
@@ -76,7 +76,7 @@ def _definition(side: Side, vm: VmRecord, change: Change) -> Drift:
     )
 
 
-def _attached(side: Side, vm: VmRecord, change: Change) -> Drift:
+def _attached(side: ComparedHost, vm: VmRecord, change: Change) -> Drift:
     name, wanted, found = change
     return Drift(
         kind=DriftKind.ATTACHED,
@@ -90,7 +90,7 @@ def _attached(side: Side, vm: VmRecord, change: Change) -> Drift:
     )
 
 
-def _autostart(side: Side, vm: VmRecord, *, wanted: bool) -> Drift:
+def _autostart(side: ComparedHost, vm: VmRecord, *, wanted: bool) -> Drift:
     flag = "" if wanted else "--disable "
     return Drift(
         kind=DriftKind.DEFINITION,
@@ -121,7 +121,7 @@ def _on(flag: bool) -> str:
     return "on" if flag else "off"
 
 
-def domain_drifts(side: Side) -> Iterator[Drift]:
+def domain_drifts(side: ComparedHost) -> Iterator[Drift]:
     """Every VM against the domain of its name, and every domain that carries our mark."""
     if side.unread("libvirt", "domains"):
         return
@@ -133,7 +133,7 @@ def domain_drifts(side: Side) -> Iterator[Drift]:
             yield from _marked(side, domain, domain.ownership)
 
 
-def _vm(side: Side, vm: VmRecord, domain: DomainFacts | None) -> Iterator[Drift]:
+def _vm(side: ComparedHost, vm: VmRecord, domain: DomainFacts | None) -> Iterator[Drift]:
     if domain is None:
         yield _missing(side, vm)
         return
@@ -147,7 +147,7 @@ def _vm(side: Side, vm: VmRecord, domain: DomainFacts | None) -> Iterator[Drift]
         yield from _power(side, vm, domain.state)
 
 
-def _missing(side: Side, vm: VmRecord) -> Drift:
+def _missing(side: ComparedHost, vm: VmRecord) -> Drift:
     other = next((d for d in side.facts.domains if _is_of(vm, d)), None)
     renamed = f"; domain {other.name} carries its mark" if other else ""
     start = f"vgpumgr vm start {vm.name}   (it redefines the domain)"
@@ -167,7 +167,7 @@ def _is_of(vm: VmRecord, domain: DomainFacts) -> bool:
     return domain.ownership is not None and domain.ownership.vm_id == vm.id
 
 
-def _not_ours(side: Side, vm: VmRecord, domain: DomainFacts) -> Drift:
+def _not_ours(side: ComparedHost, vm: VmRecord, domain: DomainFacts) -> Drift:
     mark = domain.ownership
     return Drift(
         kind=DriftKind.DOMAIN_NOT_OURS,
@@ -181,7 +181,7 @@ def _not_ours(side: Side, vm: VmRecord, domain: DomainFacts) -> Drift:
     )
 
 
-def _mark(side: Side, vm: VmRecord, domain: DomainFacts) -> Iterator[Drift]:
+def _mark(side: ComparedHost, vm: VmRecord, domain: DomainFacts) -> Iterator[Drift]:
     """A change of bookkeeping alone leaves the generation in the mark as it was."""
     defined = side.seen.definitions.get(vm.name)
     mark = defined.mark if defined else domain.ownership
@@ -207,7 +207,7 @@ def _words(fleet: str, vm_id: str, allocations: set[str]) -> str:
     return f"fleet {fleet}, vm {vm_id}, {', '.join(sorted(allocations)) or 'no allocations'}"
 
 
-def _transient(side: Side, vm: VmRecord) -> Drift:
+def _transient(side: ComparedHost, vm: VmRecord) -> Drift:
     return Drift(
         kind=DriftKind.DOMAIN_TRANSIENT,
         host=side.host,
@@ -220,7 +220,7 @@ def _transient(side: Side, vm: VmRecord) -> Drift:
     )
 
 
-def _power(side: Side, vm: VmRecord, state: DomainState) -> Iterator[Drift]:
+def _power(side: ComparedHost, vm: VmRecord, state: DomainState) -> Iterator[Drift]:
     if not vm.running and state in OFF:
         return
     wanted = "running" if vm.running else "shutoff"
@@ -250,7 +250,7 @@ def _power_next(host: str, vm: VmRecord, state: DomainState) -> str:
     return f"on {host}: virsh {command} {vm.name}"
 
 
-def _marked(side: Side, domain: DomainFacts, mark: Ownership) -> Iterator[Drift]:
+def _marked(side: ComparedHost, domain: DomainFacts, mark: Ownership) -> Iterator[Drift]:
     """A domain of ours that the ledger has elsewhere, on the shelf, or not at all."""
     if mark.vm_id in side.work.touched:
         return
@@ -263,7 +263,7 @@ def _marked(side: Side, domain: DomainFacts, mark: Ownership) -> Iterator[Drift]
         yield _off_the_shelf(side, domain, vm)
 
 
-def _off_the_shelf(side: Side, domain: DomainFacts, vm: VmRecord) -> Drift:
+def _off_the_shelf(side: ComparedHost, domain: DomainFacts, vm: VmRecord) -> Drift:
     return Drift(
         kind=DriftKind.POWER,
         host=side.host,
@@ -277,7 +277,7 @@ def _off_the_shelf(side: Side, domain: DomainFacts, vm: VmRecord) -> Drift:
     )
 
 
-def _leftover(side: Side, domain: DomainFacts) -> Drift:
+def _leftover(side: ComparedHost, domain: DomainFacts) -> Drift:
     return Drift(
         kind=DriftKind.DOMAIN_LEFTOVER,
         host=side.host,
@@ -290,7 +290,7 @@ def _leftover(side: Side, domain: DomainFacts) -> Drift:
     )
 
 
-def _elsewhere(side: Side, domain: DomainFacts, vm: VmRecord) -> Drift:
+def _elsewhere(side: ComparedHost, domain: DomainFacts, vm: VmRecord) -> Drift:
     return Drift(
         kind=DriftKind.DOMAIN_ELSEWHERE,
         host=side.host,

@@ -9,7 +9,14 @@ from typing import TypeVar
 
 from vgpumgr import domainxml
 from vgpumgr.engine.drift import device_drift, domain_drift, foreign_drift, host_drift
-from vgpumgr.engine.drift.host_comparison import Defined, DomainReads, Work, open_now, sides, work
+from vgpumgr.engine.drift.host_comparison import (
+    DomainDefinition,
+    DomainReads,
+    OperationsInProgress,
+    compared_hosts,
+    open_operations,
+    operations_in_progress,
+)
 from vgpumgr.engine.drift.host_drift import conflicting
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.observation import Observation
@@ -34,7 +41,10 @@ _SUBJECTS = (
 
 
 def compare(
-    view: LedgerView, seen: Mapping[str, DomainReads], work: Work, at_rest: Collection[str] = ()
+    view: LedgerView,
+    seen: Mapping[str, DomainReads],
+    work: OperationsInProgress,
+    at_rest: Collection[str] = (),
 ) -> tuple[Drift, ...]:
     """Every difference between the ledger and these hosts, by host, VM and subject.
 
@@ -42,7 +52,12 @@ def compare(
     it is told what was begun there and cut.
     """
     found = [
-        *(drift for side in sides(view, seen, work) for each in _SUBJECTS for drift in each(side)),
+        *(
+            drift
+            for side in compared_hosts(view, seen, work)
+            for each in _SUBJECTS
+            for drift in each(side)
+        ),
         *host_drift.gpu_drifts(view, seen, work.touched),
         *host_drift.operation_drifts(work, {*seen, *at_rest}),
     ]
@@ -81,12 +96,12 @@ def look(host: Host, facts: HostFacts, vms: Sequence[VmRecord]) -> DomainReads:
     )
 
 
-def _defined(host: Host, domain: DomainFacts) -> Defined | None:
+def _defined(host: Host, domain: DomainFacts) -> DomainDefinition | None:
     """A domain that runs and was undefined has no definition."""
     if not domain.persistent:
         return None
     xml = host.domains.xml(domain.name)
-    return Defined(domainxml.parts(xml), domainxml.parse(xml).ownership)
+    return DomainDefinition(domainxml.parts(xml), domainxml.parse(xml).ownership)
 
 
 def _devices(host: Host, domain: DomainFacts) -> Mapping[str, str]:
@@ -139,7 +154,7 @@ def survey(context: EngineContext, names: Collection[str] = ()) -> DriftReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class DriftSurvey:
     """What a comparison found, and what it compared: the ledger's reading, and hosts by name."""
 
     report: DriftReport
@@ -147,17 +162,17 @@ class Survey:
     seen: Mapping[str, DomainReads]
 
 
-def look_around(context: EngineContext, names: Collection[str] = ()) -> Survey:
+def look_around(context: EngineContext, names: Collection[str] = ()) -> DriftSurvey:
     """As ``survey``, with all that it was found by."""
-    since, open_before = context.clock.now(), open_now(context.ledger)
+    since, open_before = context.clock.now(), open_operations(context.ledger)
     before = context.ledger.hosts()
     observed = context.refresh(names)
     view = context.view()
     seen, failed = _look_closer(context, observed.facts, view)
-    found = work(context.ledger, since, open_before)
+    found = operations_in_progress(context.ledger, since, open_before)
     at_rest = () if names else [host.name for host in view.hosts if host.at_rest]
     told = _report(before, observed, view, seen, failed, found, at_rest)
-    return Survey(told, view, seen)
+    return DriftSurvey(told, view, seen)
 
 
 def report(
@@ -165,7 +180,7 @@ def report(
     before: Iterable[HostRecord],
     observed: Observation,
     view: LedgerView,
-    find_work: Callable[[], Work],
+    find_work: Callable[[], OperationsInProgress],
 ) -> DriftReport:
     """The same after a probe that was kept already; ``before`` are the hosts before it.
 
@@ -200,7 +215,7 @@ def _report(
     view: LedgerView,
     seen: Mapping[str, DomainReads],
     failed: Mapping[str, Exception],
-    found: Work,
+    found: OperationsInProgress,
     at_rest: Collection[str] = (),
 ) -> DriftReport:
     conflicts = {h: e for h, e in observed.failed.items() if isinstance(e, Conflict)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpumgr.engine.drift.device_drift import FOLDER
-from vgpumgr.engine.drift.host_comparison import Side, mdev_away, vgpu_away
+from vgpumgr.engine.drift.host_comparison import ComparedHost, mdev_removal, vgpu_removal
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.gpu import offers
 from vgpumgr.model import formats
@@ -15,7 +15,7 @@ from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import ClaimFacts
 
 
-def foreign_drifts(side: Side) -> Iterator[Drift]:
+def foreign_drifts(side: ComparedHost) -> Iterator[Drift]:
     """Foreign things on every GPU of the host, and our devices in foreign domains.
 
     The ledger has no history of what was there before us: a foreign thing is named as long as it
@@ -33,7 +33,7 @@ def foreign_drifts(side: Side) -> Iterator[Drift]:
             yield from _functions(side, gpu, strangers)
 
 
-def _taken(side: Side, strangers: list[DomainFacts]) -> Iterator[Drift]:
+def _taken(side: ComparedHost, strangers: list[DomainFacts]) -> Iterator[Drift]:
     for allocation in side.held:
         ours = {allocation.device, *allocation.companions}
         claim = _anothers(side, claim_unit(allocation))
@@ -55,27 +55,27 @@ def _taken(side: Side, strangers: list[DomainFacts]) -> Iterator[Drift]:
                 )
 
 
-def _mdevs(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
+def _mdevs(side: ComparedHost, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
     parents = {gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)}
     names = {each.type_id: each.profile for each in offers(gpu.facts)}
     for mdev in side.facts.mdevs:
         unit = formats.mdev_claim(mdev.uuid)
         if mdev.parent in parents and _is_foreign(side, mdev.uuid, unit):
             what = f"mdev {mdev.uuid} ({names.get(mdev.type_id, mdev.type_id)})"
-            yield _device(side, gpu, mdev.uuid, unit, what, mdev_away(mdev.uuid), strangers)
+            yield _device(side, gpu, mdev.uuid, unit, what, mdev_removal(mdev.uuid), strangers)
 
 
-def _vgpus(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
+def _vgpus(side: ComparedHost, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
     names = {each.type_id: each.profile for each in offers(gpu.facts)}
     for vf in gpu.facts.vfs:
         type_id = vf.vendor.type_id if vf.vendor else None
         unit = formats.pci_claim(vf.address)
         if type_id and _is_foreign(side, vf.address, unit):
             what = f"a vGPU ({names.get(str(type_id), type_id)}) on VF {vf.address}"
-            yield _device(side, gpu, vf.address, unit, what, vgpu_away(vf.address), strangers)
+            yield _device(side, gpu, vf.address, unit, what, vgpu_removal(vf.address), strangers)
 
 
-def _functions(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
+def _functions(side: ComparedHost, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
     """The whole GPU or a VF in a foreign domain, or under another fleet's claim."""
     vgpus = {vf.address for vf in gpu.facts.vfs if vf.vendor and vf.vendor.type_id}
     for address in (gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)):
@@ -89,7 +89,7 @@ def _functions(side: Side, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iter
 
 
 def _device(
-    side: Side,
+    side: ComparedHost,
     gpu: GpuRecord,
     device: str,
     unit: str,
@@ -103,7 +103,7 @@ def _device(
     return _drift(side, gpu, device, _used(what, _user(device, strangers)), away)
 
 
-def _anothers(side: Side, unit: str) -> ClaimFacts | None:
+def _anothers(side: ComparedHost, unit: str) -> ClaimFacts | None:
     """The claim of another fleet on a unit: its device is that fleet's, whoever uses it."""
     others = (each for each in side.facts.claims if each.fleet != side.fleet)
     return next((each for each in others if each.unit == unit), None)
@@ -117,7 +117,7 @@ def _whose(claim: ClaimFacts) -> str:
     return f"cat {FOLDER}/{claim.unit}.json   (it says whose it is)"
 
 
-def _is_foreign(side: Side, device: str, unit: str) -> bool:
+def _is_foreign(side: ComparedHost, device: str, unit: str) -> bool:
     """Neither held nor left over by us."""
     held = any(device in {each.device, *each.companions} for each in side.held)
     return not held and not any(
@@ -134,7 +134,7 @@ def _used(what: str, user: str) -> str:
     return f"{what} in domain {user}" if user else what
 
 
-def _drift(side: Side, gpu: GpuRecord, subject: str, what: str, way_out: str) -> Drift:
+def _drift(side: ComparedHost, gpu: GpuRecord, subject: str, what: str, way_out: str) -> Drift:
     return Drift(
         kind=DriftKind.FOREIGN,
         host=side.host,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vgpumgr.domainxml import DomainParts
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_lifecycle import unfinished
-from vgpumgr.engine.reservation.vm_creation import Sites
+from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.drift import UnreadHost
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord
@@ -19,7 +19,7 @@ from vgpumgr.model.vm import Allocation, VmRecord, VmState
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
+class DomainDefinition:
     """A definition as libvirt has it: its parts, and the mark it carries."""
 
     parts: DomainParts
@@ -35,14 +35,14 @@ class DomainReads:
     """
 
     facts: HostFacts
-    definitions: Mapping[str, Defined] = field(default_factory=dict)
+    definitions: Mapping[str, DomainDefinition] = field(default_factory=dict)
     running_devices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volumes: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     not_read: tuple[UnreadHost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OperationsInProgress:
     """``busy`` are tasks that ran during the look, ``interrupted`` those nobody goes on with."""
 
     busy: tuple[TaskRecord, ...] = ()
@@ -59,12 +59,14 @@ class Work:
         return frozenset(task.vm for task in (*self.busy, *self.interrupted))
 
 
-def open_now(ledger: Ledger) -> frozenset[str]:
+def open_operations(ledger: Ledger) -> frozenset[str]:
     """The operations that are open."""
     return frozenset(each.id for each in ledger.operations(open_only=True))
 
 
-def work(ledger: Ledger, since: float, open_before: Collection[str]) -> Work:
+def operations_in_progress(
+    ledger: Ledger, since: float, open_before: Collection[str]
+) -> OperationsInProgress:
     """What was worked on after ``since`` (Unix seconds), and what nobody works on any more.
 
     Only an operation that was open before the look can be interrupted: a newer one may not have
@@ -80,7 +82,7 @@ def work(ledger: Ledger, since: float, open_before: Collection[str]) -> Work:
             left += unfinished(tasks)
         else:
             busy += tasks
-    return Work(tuple(busy), tuple(left))
+    return OperationsInProgress(tuple(busy), tuple(left))
 
 
 def _is_interrupted(ledger: Ledger, operation: OperationRecord) -> bool:
@@ -91,7 +93,7 @@ def _is_interrupted(ledger: Ledger, operation: OperationRecord) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ComparedHost:
     """``vms`` are those to compare, ``held`` all that the ledger has on the host.
 
     ``gpus`` by our id, ``ours`` the fleet's VMs by id, ``declared`` GPUs that have a layout.
@@ -104,8 +106,8 @@ class Side:
     gpus: Mapping[str, GpuRecord]
     ours: Mapping[str, VmRecord]
     declared: frozenset[str]
-    work: Work
-    sites: Sites
+    work: OperationsInProgress
+    sites: VmSites
 
     @property
     def host(self) -> str:
@@ -142,9 +144,11 @@ class Side:
         return tuple((vms[each.vm_id], each) for each in self.held if each.vm_id in vms)
 
 
-def sides(view: LedgerView, seen: Mapping[str, DomainReads], work: Work) -> tuple[Side, ...]:
+def compared_hosts(
+    view: LedgerView, seen: Mapping[str, DomainReads], work: OperationsInProgress
+) -> tuple[ComparedHost, ...]:
     """A side for every host that was seen."""
-    locations, gpus = Sites(view), {gpu.id: gpu for gpu in view.gpus}
+    locations, gpus = VmSites(view), {gpu.id: gpu for gpu in view.gpus}
     ours = {vm.id: vm for vm in view.vms}
     touched = work.touched
     vms: dict[str, list[VmRecord]] = {}
@@ -155,7 +159,7 @@ def sides(view: LedgerView, seen: Mapping[str, DomainReads], work: Work) -> tupl
     for allocation in view.allocations:
         held.setdefault(allocation.host, []).append(allocation)
     return tuple(
-        Side(
+        ComparedHost(
             fleet=view.fleet,
             seen=found,
             vms=tuple(vms.get(host, ())),
@@ -177,25 +181,25 @@ def defined_anew(host: str, vm: str) -> str:
     )
 
 
-def by_hand(host: str, allocation: Allocation) -> str:
+def removal_commands(host: str, allocation: Allocation) -> str:
     """How the device of an allocation is taken away on its host, with its VM off."""
     device = allocation.device
     match Framework(allocation.framework):
         case Framework.MDEV:
-            command = mdev_away(device)
+            command = mdev_removal(device)
         case Framework.VFIO_VF:
-            command = vgpu_away(device)
+            command = vgpu_removal(device)
         case _:
             name = device.replace(":", "_").replace(".", "_")
             command = f"virsh nodedev-reattach pci_{name}"
     return f"vgpumgr vm stop {allocation.vm}; on {host}: {command}"
 
 
-def mdev_away(uuid: str) -> str:
+def mdev_removal(uuid: str) -> str:
     """Removes an mdev; needs neither mdevctl nor a definition of it."""
     return f"echo 1 > /sys/bus/mdev/devices/{uuid}/remove"
 
 
-def vgpu_away(vf: str) -> str:
+def vgpu_removal(vf: str) -> str:
     """Ends the vGPU on a VF."""
     return f"echo 0 > /sys/bus/pci/devices/{vf}/nvidia/current_vgpu_type"

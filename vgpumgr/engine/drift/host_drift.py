@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from vgpumgr.engine.drift.host_comparison import Side, Work
+from vgpumgr.engine.drift.host_comparison import ComparedHost, OperationsInProgress
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.inventory.rollback_detection import lost, reason
+from vgpumgr.engine.inventory.rollback_detection import forgotten_allocations, reason
 from vgpumgr.engine.layouts import layout_plan
 from vgpumgr.helper import VERSION
 from vgpumgr.model.drift import Drift, DriftKind
@@ -20,7 +20,7 @@ from vgpumgr.model.operation import LAYOUT, OF_HOSTS, OF_IMAGES, TaskRecord
 from vgpumgr.model.vm import VmRecord
 
 
-def operation_drifts(work: Work, hosts: Collection[str]) -> Iterator[Drift]:
+def operation_drifts(work: OperationsInProgress, hosts: Collection[str]) -> Iterator[Drift]:
     """One per VM or GPU whose task has not ended."""
     for task in work.interrupted:
         if task.host in hosts:
@@ -43,9 +43,9 @@ def _drift(task: TaskRecord) -> Drift:
     )
 
 
-def reinstallation_drifts(side: Side) -> Iterator[Drift]:
+def reinstallation_drifts(side: ComparedHost) -> Iterator[Drift]:
     """One line for the host; what it lost is named VM by VM beside it."""
-    gone = lost(side.facts, side.held, side.fleet)
+    gone = forgotten_allocations(side.facts, side.held, side.fleet)
     if gone:
         vms = sorted({each.vm for each in gone})
         yield Drift(
@@ -60,7 +60,7 @@ def reinstallation_drifts(side: Side) -> Iterator[Drift]:
         )
 
 
-def helper_drifts(side: Side) -> Iterator[Drift]:
+def helper_drifts(side: ComparedHost) -> Iterator[Drift]:
     """One where their versions differ; a version that is not told is none."""
     found = side.facts.versions.helper
     if found in {"", VERSION}:
@@ -78,7 +78,7 @@ def helper_drifts(side: Side) -> Iterator[Drift]:
     )
 
 
-def volume_drifts(side: Side) -> Iterator[Drift]:
+def volume_drifts(side: ComparedHost) -> Iterator[Drift]:
     """Every volume that is gone, and every VM whose storage pool is."""
     if side.unread("libvirt"):
         return
@@ -92,7 +92,7 @@ def volume_drifts(side: Side) -> Iterator[Drift]:
                 yield _volume(side, vm, pool, name)
 
 
-def _volume(side: Side, vm: VmRecord, pool: str, name: str) -> Drift:
+def _volume(side: ComparedHost, vm: VmRecord, pool: str, name: str) -> Drift:
     return Drift(
         kind=DriftKind.VOLUME_MISSING,
         host=side.host,
@@ -105,7 +105,7 @@ def _volume(side: Side, vm: VmRecord, pool: str, name: str) -> Drift:
     )
 
 
-def _pool(side: Side, vm: VmRecord, pool: str, *, defined: bool) -> Drift:
+def _pool(side: ComparedHost, vm: VmRecord, pool: str, *, defined: bool) -> Drift:
     return Drift(
         kind=DriftKind.POOL_INACTIVE if defined else DriftKind.POOL_MISSING,
         host=side.host,

@@ -6,11 +6,19 @@ from collections.abc import Callable, Mapping
 
 from vgpumgr.engine.drift.host_comparison import DomainReads
 from vgpumgr.engine.heal import vm_remedies
-from vgpumgr.engine.heal.remedy import Case, Known, Past, Remedy, Way, Whose, needs_you
+from vgpumgr.engine.heal.remedy import (
+    DriftCase,
+    EndedRecords,
+    HealEvidence,
+    Remedy,
+    RemedyVm,
+    RemedyWay,
+    needs_you,
+)
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_plan
-from vgpumgr.engine.reservation.vm_creation import Sites
+from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.steps import (
     ConfirmGone,
     DeactivatePartition,
@@ -29,18 +37,18 @@ from vgpumgr.model.vm import Allocation
 _NOT_PROVEN = "the ledger never knew it, or is an older copy: nothing proves that it may go"
 
 
-def domain_leftover(case: Case) -> Remedy:
+def domain_leftover(case: DriftCase) -> Remedy:
     """Undefined if the ledger knows its VM as deleted, and it is off."""
     found = case.domain(case.drift.subject.removeprefix("domain "))
     if found is None or found.ownership is None:
         return needs_you(case.drift, "it is already gone", "vgpumgr heal")
-    whose = Whose(found.ownership.vm_id, found.name)
+    whose = RemedyVm(found.ownership.vm_id, found.name)
     if whose.id not in case.known.past.deleted:
         return needs_you(case.drift, _NOT_PROVEN)
     return _forget(case, whose, "its VM was deleted: undefine it")
 
 
-def domain_elsewhere(case: Case) -> Remedy:
+def domain_elsewhere(case: DriftCase) -> Remedy:
     """Undefined if it is off, and its VM is seen defined where it belongs."""
     vm = case.vm
     home = case.known.seen.get(vm.host)
@@ -49,20 +57,20 @@ def domain_elsewhere(case: Case) -> Remedy:
     if mark is None or mark.vm_id != vm.id:
         return needs_you(case.drift, f"it is not seen on {vm.host}, where it belongs")
     name = case.drift.subject.removeprefix("domain ")
-    return _forget(case, Whose(vm.id, name), f"it is on {vm.host}: undefine it here")
+    return _forget(case, RemedyVm(vm.id, name), f"it is on {vm.host}: undefine it here")
 
 
-def _forget(case: Case, whose: Whose, text: str) -> Remedy:
+def _forget(case: DriftCase, whose: RemedyVm, text: str) -> Remedy:
     """A domain that is not off may run twice, or be somebody's work: it is named only."""
     found = case.domain(whose.name)
     if found is None or found.state not in OFF:
         state = found.state if found else "gone"
         return needs_you(case.drift, f"it is {state}: only what is off is removed")
     step = ForgetDomain(name=whose.name, vm_id=whose.id)
-    return Remedy(drift=case.drift, way=Way.CLEAN, text=text, steps=(step,), whose=whose)
+    return Remedy(drift=case.drift, way=RemedyWay.CLEAN, text=text, steps=(step,), whose=whose)
 
 
-def claim_leftover(case: Case) -> Remedy:
+def claim_leftover(case: DriftCase) -> Remedy:
     """Given back if the ledger knows its allocation as released, and nothing names the device."""
     unit = case.drift.subject
     if unit.startswith(formats.LAYOUT_CLAIM):
@@ -78,10 +86,10 @@ def claim_leftover(case: Case) -> Remedy:
         return needs_you(case.drift, f"domain {users[0]} names its device")
     return Remedy(
         drift=case.drift,
-        way=Way.CLEAN,
+        way=RemedyWay.CLEAN,
         text=f"{ended.vm} gave it back: release it and its claim",
         steps=(_release(unit, ended),),
-        whose=Whose(ended.vm_id, ended.vm),
+        whose=RemedyVm(ended.vm_id, ended.vm),
     )
 
 
@@ -98,7 +106,7 @@ def _release(unit: str, ended: Allocation) -> Step:
     return ReleaseDevice(allocation=ended)
 
 
-def is_orphan(case: Case) -> bool:
+def is_orphan(case: DriftCase) -> bool:
     """Is nothing of its VM on its host, and can it not be brought back there?
 
     No domain, and of all that it holds no device and no claim; its disks are gone with them, or
@@ -111,14 +119,14 @@ def is_orphan(case: Case) -> bool:
     return gone and lost and bool(kinds & {DriftKind.DOMAIN_ELSEWHERE, DriftKind.VOLUME_MISSING})
 
 
-def release(case: Case) -> Remedy:
+def release(case: DriftCase) -> Remedy:
     """The units are free for others after a second look; the VM itself stays in the ledger."""
     vm, held = case.vm, case.held
     step = ConfirmGone(name=vm.name, vm_id=vm.id, allocations=held)
     count = sum(len(each.slots) for each in held)
     return Remedy(
         drift=case.drift,
-        way=Way.RELEASE,
+        way=RemedyWay.RELEASE,
         text=f"nothing of {vm.name} is left on {vm.host}: after a second check, free {count} slots",
         steps=(step,),
         whose=case.whose,
@@ -129,17 +137,17 @@ _UNITS = frozenset({DriftKind.DEVICE_MISSING, DriftKind.CLAIM_MISSING})
 
 
 def plan(
-    report: DriftReport, view: LedgerView, seen: Mapping[str, DomainReads], past: Past
+    report: DriftReport, view: LedgerView, seen: Mapping[str, DomainReads], past: EndedRecords
 ) -> tuple[Remedy, ...]:
     """A remedy for every difference of a report, in its order.
 
     What was not read is in no report, and nothing is concluded from it.
     """
-    known = Known(view=view, seen=seen, past=past, sites=Sites(view), drifts=report.drifts)
-    return tuple(_remedy(Case(drift, known)) for drift in report.drifts)
+    known = HealEvidence(view=view, seen=seen, past=past, sites=VmSites(view), drifts=report.drifts)
+    return tuple(_remedy(DriftCase(drift, known)) for drift in report.drifts)
 
 
-def _remedy(case: Case) -> Remedy:
+def _remedy(case: DriftCase) -> Remedy:
     drift = case.drift
     if drift.kind in _ALWAYS:
         return needs_you(drift, _ALWAYS[drift.kind])
@@ -151,7 +159,7 @@ def _remedy(case: Case) -> Remedy:
         return needs_you(drift, refused.why or refused.message, refused.next)
 
 
-def _away(case: Case) -> tuple[str, str] | None:
+def _away(case: DriftCase) -> tuple[str, str] | None:
     """Why nobody acts on a host, and what to type: it is in maintenance, was evacuated, or has
     forgotten all that it held and may be another machine.
     """
@@ -166,43 +174,45 @@ def _away(case: Case) -> tuple[str, str] | None:
     return None
 
 
-def _unfinished(case: Case) -> Remedy:
+def _unfinished(case: DriftCase) -> Remedy:
     if case.drift.gpu:
         return _layout(case)
     text = f"resume {case.drift.subject}"
-    return Remedy(drift=case.drift, way=Way.RESUME, text=text)
+    return Remedy(drift=case.drift, way=RemedyWay.RESUME, text=text)
 
 
-def _layout(case: Case) -> Remedy:
+def _layout(case: DriftCase) -> Remedy:
     """As ``layout apply`` would, which refuses while a guest is in the way."""
     for change in layout_plan.plan(case.known.view, None).gpus:
         if change.gpu == case.drift.gpu and change.refused:
             return needs_you(case.drift, change.refused, change.next)
-    return Remedy(drift=case.drift, way=Way.LAYOUT, text="partition it as its layout declares")
+    return Remedy(
+        drift=case.drift, way=RemedyWay.LAYOUT, text="partition it as its layout declares"
+    )
 
 
-def _gpu_lost(case: Case) -> Remedy:
+def _gpu_lost(case: DriftCase) -> Remedy:
     gpu = next(each for each in case.known.view.gpus if each.id == case.drift.gpu)
     if gpu.state is GpuState.QUARANTINED:
         again = f"reboot {gpu.host}, or replace the board, then vgpumgr heal --lift {gpu.id}"
         return needs_you(case.drift, "it is quarantined", again)
     text = "quarantine it: it takes no VM until it is lifted"
-    return Remedy(drift=case.drift, way=Way.QUARANTINE, text=text)
+    return Remedy(drift=case.drift, way=RemedyWay.QUARANTINE, text=text)
 
 
-def _foreign(case: Case) -> Remedy:
+def _foreign(case: DriftCase) -> Remedy:
     return Remedy(
         drift=case.drift,
-        way=Way.LEAVE,
+        way=RemedyWay.LEAVE,
         text="it is foreign, and left alone",
         next=f"vgpumgr adopt {case.drift.host}",
     )
 
 
-def _of_vm(heal: Callable[[Case], Remedy]) -> Callable[[Case], Remedy]:
+def _of_vm(heal: Callable[[DriftCase], Remedy]) -> Callable[[DriftCase], Remedy]:
     """A remedy for a VM, unless something else about it must be settled by a person first."""
 
-    def judged(case: Case) -> Remedy:
+    def judged(case: DriftCase) -> Remedy:
         if case.drift.kind in _UNITS and is_orphan(case):
             return release(case)
         first = next((d for d in case.others if d.kind in vm_remedies.BLOCKING), None)
@@ -213,7 +223,7 @@ def _of_vm(heal: Callable[[Case], Remedy]) -> Callable[[Case], Remedy]:
     return judged
 
 
-_OF_VMS: dict[DriftKind, Callable[[Case], Remedy]] = {
+_OF_VMS: dict[DriftKind, Callable[[DriftCase], Remedy]] = {
     kind: _of_vm(heal)
     for kind, heal in (
         (DriftKind.DOMAIN_MISSING, vm_remedies.domain_missing),
@@ -228,7 +238,7 @@ _OF_VMS: dict[DriftKind, Callable[[Case], Remedy]] = {
         (DriftKind.CLAIM_MISSING, vm_remedies.claim),
     )
 }
-_OTHERS: dict[DriftKind, Callable[[Case], Remedy]] = {
+_OTHERS: dict[DriftKind, Callable[[DriftCase], Remedy]] = {
     DriftKind.UNFINISHED: _unfinished,
     DriftKind.DOMAIN_ELSEWHERE: domain_elsewhere,
     DriftKind.DOMAIN_LEFTOVER: domain_leftover,

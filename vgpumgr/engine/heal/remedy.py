@@ -10,7 +10,7 @@ from vgpumgr.engine.drift.host_comparison import DomainReads
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.reservation.vm_creation import Sites
+from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.steps import Step
 from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.drift import Drift, DriftKind, UnreadHost
@@ -19,7 +19,7 @@ from vgpumgr.model.host import HostRecord
 from vgpumgr.model.vm import Allocation, VmRecord
 
 
-class Way(StrEnum):
+class RemedyWay(StrEnum):
     """How a difference ends, in the order in which they are gone through.
 
     ``resume`` an operation that was cut; ``quarantine`` a GPU; ``layout`` partition it again;
@@ -37,11 +37,11 @@ class Way(StrEnum):
     LEAVE = "leave"
 
 
-OURS = frozenset(Way) - {Way.YOU, Way.LEAVE}
+OURS = frozenset(RemedyWay) - {RemedyWay.YOU, RemedyWay.LEAVE}
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class RemedyVm:
     """The VM that steps are for, living or not: its id, and its name."""
 
     id: str
@@ -56,11 +56,11 @@ class Remedy:
     """
 
     drift: Drift
-    way: Way
+    way: RemedyWay
     text: str
     next: str = ""
     steps: tuple[Step, ...] = ()
-    whose: Whose | None = None
+    whose: RemedyVm | None = None
 
     @property
     def ours(self) -> bool:
@@ -70,11 +70,11 @@ class Remedy:
 
 def needs_you(drift: Drift, why: str, next: str = "") -> Remedy:
     """Only an operator can; ``next`` is what the difference itself advises, if not given."""
-    return Remedy(drift=drift, way=Way.YOU, text=why, next=next or drift.next)
+    return Remedy(drift=drift, way=RemedyWay.YOU, text=why, next=next or drift.next)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class DriftSelection:
     """Which differences are meant: of these hosts, VMs and kinds; empty: all."""
 
     hosts: tuple[str, ...] = ()
@@ -106,11 +106,11 @@ class HealPlan:
     @property
     def for_you(self) -> tuple[Remedy, ...]:
         """What only an operator can."""
-        return tuple(each for each in self.remedies if each.way is Way.YOU)
+        return tuple(each for each in self.remedies if each.way is RemedyWay.YOU)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Healed:
+class HealReport:
     """What was to be done, how its tasks ended, and what is left when one looks again."""
 
     planned: HealPlan
@@ -120,7 +120,7 @@ class Healed:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class EndedRecords:
     """What the ledger remembers of things that ended: it is the proof that they may go.
 
     ``released`` are allocations by id, ``deleted`` the ids of VMs. An id that is in neither was
@@ -132,22 +132,22 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class HealEvidence:
     """What every case is judged by; ``drifts`` are all that were found."""
 
     view: LedgerView
     seen: Mapping[str, DomainReads]
-    past: Past
-    sites: Sites
+    past: EndedRecords
+    sites: VmSites
     drifts: tuple[Drift, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DriftCase:
     """One difference."""
 
     drift: Drift
-    known: Known
+    known: HealEvidence
 
     @property
     def seen(self) -> DomainReads:
@@ -165,9 +165,9 @@ class Case:
         return next(each for each in self.known.view.vms if each.name == self.drift.vm)
 
     @property
-    def whose(self) -> Whose:
+    def whose(self) -> RemedyVm:
         """The same, as a task names it."""
-        return Whose(self.vm.id, self.vm.name)
+        return RemedyVm(self.vm.id, self.vm.name)
 
     @property
     def others(self) -> tuple[Drift, ...]:

@@ -6,14 +6,21 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from vgpumgr.engine.drift import drift_survey
 from vgpumgr.engine.heal import remedies as heal_remedies
-from vgpumgr.engine.heal.remedy import Chosen, Healed, HealPlan, Past, Remedy, Way
+from vgpumgr.engine.heal.remedy import (
+    DriftSelection,
+    EndedRecords,
+    HealPlan,
+    HealReport,
+    Remedy,
+    RemedyWay,
+)
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_run
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.steps import (
     ActivatePartition,
     AdoptDevice,
@@ -53,10 +60,12 @@ _ORDER: tuple[type[Step], ...] = (
     ReleaseDevice,
     ConfirmGone,
 )
-_VERBS = {Way.VM: HEAL, Way.CLEAN: CLEAN, Way.RELEASE: RELEASE}
+_VERBS = {RemedyWay.VM: HEAL, RemedyWay.CLEAN: CLEAN, RemedyWay.RELEASE: RELEASE}
 
 
-def reservation(remedies: Iterable[Remedy], view: LedgerView, opening: Opening) -> Reservation:
+def reservation(
+    remedies: Iterable[Remedy], view: LedgerView, opening: OperationOpening
+) -> Reservation:
     """One operation. The records of living VMs are compared with what they were judged by."""
     operation = opening.operation(HEAL)
     groups = _grouped(remedies)
@@ -71,7 +80,7 @@ def reservation(remedies: Iterable[Remedy], view: LedgerView, opening: Opening) 
         )
         for (way, host, vm_id), each in groups.items()
     )
-    living = {vm_id for way, _, vm_id in groups if way is not Way.CLEAN}
+    living = {vm_id for way, _, vm_id in groups if way is not RemedyWay.CLEAN}
     return Reservation(
         operation=operation,
         tasks=tasks,
@@ -79,8 +88,8 @@ def reservation(remedies: Iterable[Remedy], view: LedgerView, opening: Opening) 
     )
 
 
-def _grouped(remedies: Iterable[Remedy]) -> dict[tuple[Way, str, str], list[Remedy]]:
-    groups: dict[tuple[Way, str, str], list[Remedy]] = {}
+def _grouped(remedies: Iterable[Remedy]) -> dict[tuple[RemedyWay, str, str], list[Remedy]]:
+    groups: dict[tuple[RemedyWay, str, str], list[Remedy]] = {}
     for each in remedies:
         if each.whose is not None and each.steps:
             groups.setdefault((each.way, each.drift.host, each.whose.id), []).append(each)
@@ -107,12 +116,12 @@ SECOND_LOOK_S = 5.0
 Key = tuple[str, str, str, str, str]
 
 
-def plan(context: EngineContext, chosen: Chosen) -> HealPlan:
+def plan(context: EngineContext, chosen: DriftSelection) -> HealPlan:
     """Probe, compare, and say what would be done; nothing is changed."""
     return _plan(context, chosen)[0]
 
 
-def _plan(context: EngineContext, chosen: Chosen) -> tuple[HealPlan, LedgerView]:
+def _plan(context: EngineContext, chosen: DriftSelection) -> tuple[HealPlan, LedgerView]:
     around = drift_survey.look_around(context, chosen.hosts)
     report = around.report
     remedies = heal_remedies.plan(report, around.view, around.seen, _past(context, around))
@@ -126,7 +135,7 @@ def _plan(context: EngineContext, chosen: Chosen) -> tuple[HealPlan, LedgerView]
     return planned, around.view
 
 
-def _past(context: EngineContext, around: drift_survey.Survey) -> Past:
+def _past(context: EngineContext, around: drift_survey.DriftSurvey) -> EndedRecords:
     """Only what a host shows is looked up."""
     marks = [d.ownership for each in around.seen.values() for d in each.facts.domains]
     ours = {m.vm_id for m in marks if isinstance(m, Ownership) and m.fleet == around.view.fleet}
@@ -134,16 +143,16 @@ def _past(context: EngineContext, around: drift_survey.Survey) -> Past:
     known = {vm.id for vm in around.view.vms}
     ended = claimed - {each.id for each in around.view.allocations}
     if not ended - known and not ours - known:
-        return Past()
+        return EndedRecords()
     released = {
         each.id: each
         for each in context.ledger.allocations(released=True)
         if each.id in ended and each.state is AllocationState.RELEASED
     }
-    return Past(released, context.ledger.deleted_vms(ours - known))
+    return EndedRecords(released, context.ledger.deleted_vms(ours - known))
 
 
-def apply(context: EngineContext, chosen: Chosen) -> Healed:
+def apply(context: EngineContext, chosen: DriftSelection) -> HealReport:
     """Do all that is ours to do, then look again.
 
     Frozen where the ledger went back in time: it would bring back what is no more.
@@ -155,13 +164,13 @@ def apply(context: EngineContext, chosen: Chosen) -> Healed:
     errors = [*_resumed(context, planned), *_marked(context, planned), *_laid_out(context, planned)]
     outcome = until_current(lambda: _carried_out(context, chosen, planned))
     left, _ = _plan(context, chosen)
-    return Healed(planned=planned, outcome=outcome, left=left, errors=tuple(errors))
+    return HealReport(planned=planned, outcome=outcome, left=left, errors=tuple(errors))
 
 
 def _resumed(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
     """Operations that were cut go on; one that cannot is named, and the rest is done."""
     errors: list[VgpumgrError] = []
-    cut = (each.drift.subject for each in planned.to_do if each.way is Way.RESUME)
+    cut = (each.drift.subject for each in planned.to_do if each.way is RemedyWay.RESUME)
     for operation in dict.fromkeys(subject.removeprefix("operation ") for subject in cut):
         try:
             operation_lifecycle.resume(context, operation)
@@ -172,14 +181,14 @@ def _resumed(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
 
 def _marked(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
     for each in planned.to_do:
-        if each.way is Way.QUARANTINE:
+        if each.way is RemedyWay.QUARANTINE:
             context.ledger.quarantine(each.drift.gpu, each.drift.text)
     return []
 
 
 def _laid_out(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
     """The recorded layout of every GPU that differs from it, as ``layout apply`` does it."""
-    gpus = {each.drift.gpu for each in planned.to_do if each.way is Way.LAYOUT}
+    gpus = {each.drift.gpu for each in planned.to_do if each.way is RemedyWay.LAYOUT}
     devices = {gpu.id: gpu.facts.device for gpu in context.ledger.gpus()}
     specs = [
         LayoutSpec(
@@ -197,13 +206,13 @@ def _laid_out(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
     return [each.error for each in outcome.vms if each.error is not None]
 
 
-def _carried_out(context: EngineContext, chosen: Chosen, planned: HealPlan) -> Outcome:
+def _carried_out(context: EngineContext, chosen: DriftSelection, planned: HealPlan) -> Outcome:
     """Judged anew by a fresh look: only what was planned is done, and only if it still is ours."""
     meant = {_key(each.drift) for each in planned.to_do}
     now, view = _plan(context, chosen)
     remedies = [each for each in now.to_do if _key(each.drift) in meant]
-    orphans = [each for each in remedies if each.way is Way.RELEASE]
-    rest = [each for each in remedies if each.way is not Way.RELEASE]
+    orphans = [each for each in remedies if each.way is RemedyWay.RELEASE]
+    rest = [each for each in remedies if each.way is not RemedyWay.RELEASE]
     if orphans:
         agreed, view = _second_look(context, chosen, orphans)
         rest += agreed
@@ -216,7 +225,7 @@ def _key(found: Drift) -> Key:
 
 
 def _second_look(
-    context: EngineContext, chosen: Chosen, orphans: Sequence[Remedy]
+    context: EngineContext, chosen: DriftSelection, orphans: Sequence[Remedy]
 ) -> tuple[list[Remedy], LedgerView]:
     """Mark, wait, look: what a second look does not find as it was is no orphan."""
     vms = {each.drift.vm for each in orphans}
@@ -224,7 +233,9 @@ def _second_look(
     context.tell(f"checking again in {SECOND_LOOK_S:g} s: {', '.join(sorted(vms))}")
     context.clock.wait(SECOND_LOOK_S)
     again, view = _plan(context, chosen)
-    agreed = [each for each in again.to_do if each.way is Way.RELEASE and each.drift.vm in vms]
+    agreed = [
+        each for each in again.to_do if each.way is RemedyWay.RELEASE and each.drift.vm in vms
+    ]
     if other := vms - {each.drift.vm for each in agreed}:
         _mark(context, other, AllocationState.ACTIVE)
     return agreed, view

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpumgr.engine.heal.remedy import Case, Remedy, Way, needs_you
+from vgpumgr.engine.heal.remedy import DriftCase, Remedy, RemedyWay, needs_you
 from vgpumgr.engine.reservation.domain_plan import ownership
 from vgpumgr.engine.reservation.vm_creation import device_steps
 from vgpumgr.engine.reservation.vm_reservations import require_partitioned
@@ -42,11 +42,11 @@ BLOCKING = frozenset(
 _LAID_OUT = frozenset({DriftKind.LAYOUT, DriftKind.UNFINISHED})
 
 
-def _do(case: Case, text: str, *steps: Step) -> Remedy:
-    return Remedy(drift=case.drift, way=Way.VM, text=text, steps=steps, whose=case.whose)
+def _do(case: DriftCase, text: str, *steps: Step) -> Remedy:
+    return Remedy(drift=case.drift, way=RemedyWay.VM, text=text, steps=steps, whose=case.whose)
 
 
-def domain_missing(case: Case) -> Remedy:
+def domain_missing(case: DriftCase) -> Remedy:
     """Defined anew, its devices first, and started if it is to run."""
     if case.drift.found != "missing":
         return needs_you(case.drift, "it was renamed: only you know which name is right")
@@ -62,7 +62,7 @@ def domain_missing(case: Case) -> Remedy:
                *((_start(case),) if start else ()))  # fmt: skip
 
 
-def domain_transient(case: Case) -> Remedy:
+def domain_transient(case: DriftCase) -> Remedy:
     """A definition for what runs."""
     step = KeepDomain(
         name=case.vm.name,
@@ -73,13 +73,13 @@ def domain_transient(case: Case) -> Remedy:
     return _do(case, "define it again while it runs", step)
 
 
-def mark(case: Case) -> Remedy:
+def mark(case: DriftCase) -> Remedy:
     """The mark as the ledger has it, in the definition and in what runs."""
     wanted = ownership(case.vm, case.held, case.known.view.fleet)
     return _do(case, "put the mark back", MarkDomain(name=case.vm.name, uuid="", mark=wanted))
 
 
-def definition(case: Case) -> Remedy:
+def definition(case: DriftCase) -> Remedy:
     """Defined over, as the ledger has it; a running guest takes it at its next start."""
     xml = case.known.sites.definition(case.vm)
     later = ", which it takes at its next start" if case.runs else ""
@@ -89,7 +89,7 @@ def definition(case: Case) -> Remedy:
     return _do(case, f"put the definition back{later}", step)
 
 
-def power(case: Case) -> Remedy:
+def power(case: DriftCase) -> Remedy:
     """As last requested. A guest that is paused, or neither running nor off, is a person's."""
     found = case.domain(case.vm.name)
     state = found.state if found else DomainState.SHUTOFF
@@ -104,7 +104,7 @@ def power(case: Case) -> Remedy:
     )
 
 
-def device(case: Case) -> Remedy:
+def device(case: DriftCase) -> Remedy:
     """A device that is gone, or on another driver, is made again while nothing uses it."""
     held = case.allocation
     if held is None or case.runs:
@@ -117,14 +117,14 @@ def device(case: Case) -> Remedy:
     )
 
 
-def partition(case: Case) -> Remedy:
+def partition(case: DriftCase) -> Remedy:
     """An NVSwitch partition is activated before a guest starts."""
     if case.runs:
         return needs_you(case.drift, "the VM runs: stop it first")
     return _do(case, "activate it again, after its GPUs", *_devices(case))
 
 
-def claim(case: Case) -> Remedy:
+def claim(case: DriftCase) -> Remedy:
     """A claim that was lost is written again for what the VM's own domain has."""
     held = case.allocation
     if held is None:
@@ -136,7 +136,7 @@ def claim(case: Case) -> Remedy:
     return _do(case, "claim it again, as it is", AdoptDevice(allocation=held))
 
 
-def _ended(case: Case, state: DomainState) -> Remedy | None:
+def _ended(case: DriftCase, state: DomainState) -> Remedy | None:
     """A VM of the queue whose guest has powered off has done its work, unless a boot took it."""
     booted = case.host.facts is None or case.host.settled_boot != case.host.facts.boot_id
     if case.vm.spec.queue is None or state is not DomainState.SHUTOFF or booted:
@@ -145,7 +145,7 @@ def _ended(case: Case, state: DomainState) -> Remedy | None:
     return needs_you(case.drift, "its guest has powered off: the queue closes it", again)
 
 
-def _not_partitioned(case: Case) -> Remedy | None:
+def _not_partitioned(case: DriftCase) -> Remedy | None:
     """What the GPU must be like first; where its layout is to be put right, that comes before."""
     gpus = {each.gpu for each in case.held}
     if any(each.kind in _LAID_OUT and each.gpu in gpus for each in case.known.drifts):
@@ -158,11 +158,11 @@ def _not_partitioned(case: Case) -> Remedy | None:
     return None
 
 
-def _devices(case: Case) -> tuple[Step, ...]:
+def _devices(case: DriftCase) -> tuple[Step, ...]:
     return device_steps(case.held, case.known.sites.site(case.vm.host).modules)
 
 
-def _define(case: Case) -> Step:
+def _define(case: DriftCase) -> Step:
     return DefineDomain(
         name=case.vm.name,
         vm_id=case.vm.id,
@@ -171,9 +171,9 @@ def _define(case: Case) -> Step:
     )
 
 
-def _start(case: Case) -> Step:
+def _start(case: DriftCase) -> Step:
     return StartDomain(name=case.vm.name, vm_id=case.vm.id)
 
 
-def _autostart(case: Case) -> bool:
+def _autostart(case: DriftCase) -> bool:
     return case.known.sites.site(case.vm.host).autostarts(case.vm.spec)

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from vgpumgr.engine.desktops.user_sessions import AtWork
+from vgpumgr.engine.desktops.user_sessions import UserAtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
-from vgpumgr.engine.operations.engine_context import EngineContext, Place
+from vgpumgr.engine.operations.engine_context import EngineContext, PlaceFunction
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import decide
 from vgpumgr.engine.reservation.vm_volumes import attached, autostarts
@@ -57,7 +57,7 @@ def _seen(
     return frozenset(found)
 
 
-def own_disk(vm: VmRecord, lost: HostFacts | None) -> str:
+def local_data(vm: VmRecord, lost: HostFacts | None) -> str:
     """Why its data is on the lost host alone; empty where all of it lies on shared storage."""
     for each in attached(vm):
         pool = _pool(lost, each.pool)
@@ -91,7 +91,7 @@ def _pool(facts: HostFacts | None, name: str) -> StoragePool | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Remade:
+class RecreatedVm:
     """A VM that is recreated, and where."""
 
     vm: VmRecord
@@ -99,7 +99,7 @@ class Remade:
 
 
 @dataclass(frozen=True, slots=True)
-class Stays:
+class StayingVm:
     """A VM that stays as it is: ``why``, and what to type. ``crowded``: no other host takes it;
     ``pool``: it is a desktop of that pool, and whoever is on it gets another.
     """
@@ -116,9 +116,9 @@ class EvacuationPlan:
     """All VMs of the host that was lost; ``users`` had a session on one of them."""
 
     lost: HostRecord
-    remade: tuple[Remade, ...] = ()
-    staying: tuple[Stays, ...] = ()
-    users: tuple[AtWork, ...] = ()
+    remade: tuple[RecreatedVm, ...] = ()
+    staying: tuple[StayingVm, ...] = ()
+    users: tuple[UserAtWork, ...] = ()
 
     @property
     def crowded(self) -> bool:
@@ -130,14 +130,14 @@ def make_plan(
     view: LedgerView,
     lost: HostRecord,
     seen: VolumesByHost,
-    place: Place,
+    place: PlaceFunction,
     *,
     will_not_boot: bool,
 ) -> EvacuationPlan:
     """``seen`` are the volumes that each host sees. ``will_not_boot``: somebody gives their word
     that the machine does not boot by itself, where libvirt on it would start VMs.
     """
-    staying: list[Stays] = []
+    staying: list[StayingVm] = []
     wanted: list[tuple[VmRecord, VmSpec]] = []
     for vm in on_host(view.vms, lost.name):
         kept = _kept(vm, lost, will_not_boot=will_not_boot)
@@ -157,24 +157,24 @@ def on_host(vms: Sequence[VmRecord], host: str) -> Iterator[VmRecord]:
             yield vm
 
 
-def _kept(vm: VmRecord, lost: HostRecord, *, will_not_boot: bool) -> Stays | None:
+def _kept(vm: VmRecord, lost: HostRecord, *, will_not_boot: bool) -> StayingVm | None:
     if vm.state is VmState.SHELVED:
-        return Stays(vm, "it is shelved: it has nothing but its disks there", _bring_back(lost))
+        return StayingVm(vm, "it is shelved: it has nothing but its disks there", _bring_back(lost))
     if vm.state is not VmState.ACTIVE:
         why = f"it is {vm.state}: an operation on it is not finished"
-        return Stays(vm, why, "vgpumgr operation list --open")
+        return StayingVm(vm, why, "vgpumgr operation list --open")
     if vm.definition:
         why = "it was adopted: only its own definition says what it needs there"
-        return Stays(vm, why, _bring_back(lost))
+        return StayingVm(vm, why, _bring_back(lost))
     if starts_by_itself(vm, lost) and not will_not_boot:
-        return Stays(
+        return StayingVm(
             vm,
             f"libvirt there starts it again when {lost.name} boots: it would run twice",
             f"vgpumgr host evacuate {lost.name} --confirm-off   "
             f"(if {lost.name} certainly does not boot by itself)",
         )
-    own = own_disk(vm, lost.facts)
-    return Stays(vm, own, _bring_back(lost)) if own else None
+    own = local_data(vm, lost.facts)
+    return StayingVm(vm, own, _bring_back(lost)) if own else None
 
 
 def starts_by_itself(vm: VmRecord, host: HostRecord) -> bool:
@@ -192,8 +192,8 @@ def _targets(
             yield host
 
 
-def _unseen(vm: VmRecord, lost: HostRecord) -> Stays:
-    return Stays(vm, "no other host sees all of its disks", _bring_back(lost), crowded=True)
+def _unseen(vm: VmRecord, lost: HostRecord) -> StayingVm:
+    return StayingVm(vm, "no other host sees all of its disks", _bring_back(lost), crowded=True)
 
 
 def _bring_back(lost: HostRecord) -> str:
@@ -211,8 +211,8 @@ def _place(
     view: LedgerView,
     lost: HostRecord,
     wanted: Sequence[tuple[VmRecord, VmSpec]],
-    place: Place,
-) -> tuple[list[Remade], list[Stays]]:
+    place: PlaceFunction,
+) -> tuple[list[RecreatedVm], list[StayingVm]]:
     """As if these VMs were nowhere yet, and the lost host were closed."""
     moving = {vm.id for vm, _ in wanted}
     others = replace(
@@ -221,13 +221,13 @@ def _place(
         hosts=tuple(replace(h, cordoned=True) if h.name == lost.name else h for h in view.hosts),
     )
     decisions = decide(others, [spec for _, spec in wanted], place)
-    remade: list[Remade] = []
-    staying: list[Stays] = []
+    remade: list[RecreatedVm] = []
+    staying: list[StayingVm] = []
     for (vm, _), decision in zip(wanted, decisions, strict=True):
         if isinstance(decision, NotPlaced):
             error = no_placement([decision])
             again = f"free capacity, then vgpumgr host evacuate {lost.name}"
-            staying.append(Stays(vm, f"it fits nowhere: {error.why}", again, crowded=True))
+            staying.append(StayingVm(vm, f"it fits nowhere: {error.why}", again, crowded=True))
         else:
-            remade.append(Remade(vm, decision))
+            remade.append(RecreatedVm(vm, decision))
     return remade, staying

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from vgpumgr.engine.desktops.desktop_state import floating_desktops
-from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
+from vgpumgr.engine.desktops.user_sessions import UserAtWork, at_work
 from vgpumgr.engine.hosts.evacuation_plan import on_host
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.migration import move_plan, move_reservation, moves
-from vgpumgr.engine.migration.move_plan import Check, MovePlan
+from vgpumgr.engine.migration.move_plan import MoveCheck, MovePlan
 from vgpumgr.engine.migration.move_planning import wanted
 from vgpumgr.engine.operations import operation_lifecycle
-from vgpumgr.engine.operations.engine_context import EngineContext, Place
+from vgpumgr.engine.operations.engine_context import EngineContext, PlaceFunction
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.operations.refusals import MOST_ALTERNATES
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.model.errors import Conflict, VgpumgrError
@@ -29,19 +29,19 @@ from vgpumgr.model.vm import VmRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drained:
+class DrainReport:
     """What a drain did: the moves, and the VMs that stay with the reason of each; who was at work
     on one that was stopped.
     """
 
     host: str
     outcome: Outcome
-    staying: tuple[Choice, ...] = ()
-    cut_off: tuple[AtWork, ...] = ()
+    staying: tuple[DrainTarget, ...] = ()
+    cut_off: tuple[UserAtWork, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
+class DrainRequest:
     """How a host is emptied: to these hosts (empty: any), cold where a VM cannot move running.
 
     With ``logoff_by`` (Unix time in seconds) floating desktops stay until their users log off, or
@@ -56,7 +56,7 @@ class Drain:
     logoff_by: float | None = None
 
 
-def plan(context: EngineContext, drain: Drain) -> tuple[Choice, ...]:
+def plan(context: EngineContext, drain: DrainRequest) -> tuple[DrainTarget, ...]:
     """Probe, then say where every VM would go; nothing is changed.
 
     Hosts that hang are left out, unless a VM finds no place on the rest.
@@ -69,17 +69,17 @@ def plan(context: EngineContext, drain: Drain) -> tuple[Choice, ...]:
     return choices
 
 
-def _chosen(context: EngineContext, drain: Drain) -> tuple[Choice, ...]:
+def _chosen(context: EngineContext, drain: DrainRequest) -> tuple[DrainTarget, ...]:
     view, found = context.view(), []
     for vm in on_host(view.vms, drain.host):
         choice = _desktop(context, vm, drain) or _choose(context, view, vm, drain)
         if choice.move is not None:
-            view = after(view, choice.move[0], context.opening())
+            view = moved_view(view, choice.move[0], context.opening())
         found.append(choice)
     return tuple(found)
 
 
-def drain(context: EngineContext, wanted: Drain) -> Drained:
+def drain(context: EngineContext, wanted: DrainRequest) -> DrainReport:
     """Cordon it and move its VMs away, one after the other.
 
     A move that was cut goes on first. Whoever calls it again goes on where this ended. Hosts that
@@ -106,23 +106,25 @@ def drain(context: EngineContext, wanted: Drain) -> Drained:
     )
 
 
-def step(context: EngineContext, host: str) -> Drained:
+def step(context: EngineContext, host: str) -> DrainReport:
     """The next VM of a host that is draining, moved as its operator wants it; never cold.
 
     The other hosts are taken as they were seen last, but for the one that it moves to.
     """
     record = context.ledger.host(host)
     if not record.draining:
-        return Drained(host=host, outcome=Outcome())
-    wanted = Drain(host=host, to=record.drain_to, logoff_by=record.logoff_by)
+        return DrainReport(host=host, outcome=Outcome())
+    wanted = DrainRequest(host=host, to=record.drain_to, logoff_by=record.logoff_by)
     return _move_away(context, wanted, most=1)
 
 
-def _move_away(context: EngineContext, wanted: Drain, most: int | None = None) -> Drained:
+def _move_away(
+    context: EngineContext, wanted: DrainRequest, most: int | None = None
+) -> DrainReport:
     """At most ``most`` of its VMs now."""
     outcome = _unfinished(context, wanted.host)
-    staying: list[Choice] = []
-    cut_off: list[AtWork] = []
+    staying: list[DrainTarget] = []
+    cut_off: list[UserAtWork] = []
     for vm in _waiting(context, wanted.host, outcome):
         if context.stop.is_set() or len(outcome.done) == most:
             break
@@ -132,7 +134,7 @@ def _move_away(context: EngineContext, wanted: Drain, most: int | None = None) -
             staying.append(choice)
         elif choice.user is not None and not choice.move[0].live:
             cut_off.append(choice.user)
-    return Drained(
+    return DrainReport(
         host=wanted.host, outcome=outcome, staying=tuple(staying), cut_off=tuple(cut_off)
     )
 
@@ -144,7 +146,7 @@ def end(context: EngineContext, host: str) -> None:
     mark(context, host, cordoned=False, settled_boot="", **DRAINED)
 
 
-def _look(context: EngineContext, wanted: Drain) -> frozenset[str]:
+def _look(context: EngineContext, wanted: DrainRequest) -> frozenset[str]:
     """Probe it and the hosts that its VMs may go to; those that have not answered in time.
 
     A host that does not answer cannot be drained.
@@ -178,7 +180,9 @@ def _is_there(context: EngineContext, vm: VmRecord) -> bool:
     return any(each.id == vm.id for each in on_host(context.ledger.vms(), vm.host))
 
 
-def _leave_for_any(context: EngineContext, vm: VmRecord, wanted: Drain) -> tuple[Choice, Outcome]:
+def _leave_for_any(
+    context: EngineContext, vm: VmRecord, wanted: DrainRequest
+) -> tuple[DrainTarget, Outcome]:
     """To the best target that does not refuse it; the last refusal stands where all do."""
     choice, moved = until_current(partial(_leave, context, vm, wanted, ()))
     tried: list[str] = []
@@ -198,24 +202,26 @@ def _was_refused(context: EngineContext, moved: Outcome) -> bool:
 
 
 def _leave(
-    context: EngineContext, vm: VmRecord, wanted: Drain, tried: Sequence[str]
-) -> tuple[Choice, Outcome]:
+    context: EngineContext, vm: VmRecord, wanted: DrainRequest, tried: Sequence[str]
+) -> tuple[DrainTarget, Outcome]:
     view = context.view()
     choice = _desktop(context, vm, wanted) or _choose(context, view, vm, wanted, tried)
     if choice.move is None:
         return choice, Outcome()
-    return choice, operation_lifecycle.begin(context, moves.opened(context, *choice.move))
+    return choice, operation_lifecycle.begin(
+        context, moves.move_reservation_of(context, *choice.move)
+    )
 
 
 def _choose(
     context: EngineContext,
     view: LedgerView,
     vm: VmRecord,
-    wanted: Drain,
+    wanted: DrainRequest,
     tried: Sequence[str] = (),
-) -> Choice:
+) -> DrainTarget:
     def planned(target: str, cold: bool) -> tuple[move_plan.MovePlan, LedgerView]:
-        how = moves.Manner(cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users)
+        how = moves.MoveManner(cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users)
         return moves.plan(context, vm.name, target, how)
 
     hosts = [h for h in wanted.to or _others(view, wanted.host) if h not in tried]
@@ -223,10 +229,10 @@ def _choose(
     try:
         return choose(view, vm, hosts, context.place, planned, cold=wanted.cold, user=user)
     except VgpumgrError as error:
-        return Choice(vm, why=str(error), next=error.next)
+        return DrainTarget(vm, why=str(error), next=error.next)
 
 
-def _desktop(context: EngineContext, vm: VmRecord, wanted: Drain) -> Choice | None:
+def _desktop(context: EngineContext, vm: VmRecord, wanted: DrainRequest) -> DrainTarget | None:
     """A floating desktop stays where its user may log off in peace."""
     if wanted.logoff_by is None:
         return None
@@ -234,7 +240,7 @@ def _desktop(context: EngineContext, vm: VmRecord, wanted: Drain) -> Choice | No
     if pool is None:
         return None
     why = f"a desktop of pool {pool}: it goes when its user logs off"
-    return Choice(vm, why=why, next=f"vgpumgr pool show {pool}", leaves=True)
+    return DrainTarget(vm, why=why, next=f"vgpumgr pool show {pool}", leaves=True)
 
 
 def _others(view: LedgerView, host: str) -> Sequence[str]:
@@ -242,7 +248,7 @@ def _others(view: LedgerView, host: str) -> Sequence[str]:
     return [each.name for each in others if not (each.cordoned or each.at_rest)]
 
 
-def after(view: LedgerView, plan: move_plan.MovePlan, opening: Opening) -> LedgerView:
+def moved_view(view: LedgerView, plan: move_plan.MovePlan, opening: OperationOpening) -> LedgerView:
     """The VM on its target, and what it takes there, beside what it holds now."""
     start = move_reservation.reservation(plan, view, opening)
     changed = {vm.id: vm for vm in start.changed_vms}
@@ -262,7 +268,7 @@ _MOST_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DrainTarget:
     """The move of a VM, with the view it was planned from; or why there is none. ``leaves``: it
     will go by itself. ``user`` is at work on it; with ``cut_off`` that alone keeps it there.
     """
@@ -272,7 +278,7 @@ class Choice:
     why: str = ""
     next: str = ""
     leaves: bool = False
-    user: AtWork | None = None
+    user: UserAtWork | None = None
     cut_off: bool = False
 
 
@@ -280,12 +286,12 @@ def choose(
     view: LedgerView,
     vm: VmRecord,
     hosts: Collection[str],
-    place: Place,
+    place: PlaceFunction,
     plan: Planner,
     *,
     cold: bool,
-    user: AtWork | None = None,
-) -> Choice:
+    user: UserAtWork | None = None,
+) -> DrainTarget:
     """Live to the best of ``hosts`` that takes it; with ``cold`` cold where no host does so.
 
     A VM that is off moves either way. The refusal is that of the way that was asked for; ``user``
@@ -299,12 +305,12 @@ def _target(
     view: LedgerView,
     vm: VmRecord,
     hosts: Collection[str],
-    place: Place,
+    place: PlaceFunction,
     plan: Planner,
     *,
     cold: bool,
-) -> Choice:
-    runs = (vm.host, vm.name) in reached(view).running
+) -> DrainTarget:
+    runs = (vm.host, vm.name) in observed_domains(view).running
     search = _Search(view, vm, hosts, place, plan)
     found = search.run(cold=False, live=runs)
     if found.move is not None or not runs:
@@ -322,32 +328,32 @@ class _Search:
     view: LedgerView
     vm: VmRecord
     hosts: Collection[str]
-    place: Place
+    place: PlaceFunction
     plan: Planner
     refused: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *, cold: bool, live: bool) -> Choice:
+    def run(self, *, cold: bool, live: bool) -> DrainTarget:
         """Placement's best first; a host that fails a check is left out of the next try."""
         self.refused = {}
-        first: Check | VgpumgrError | None = None
+        first: MoveCheck | VgpumgrError | None = None
         while len(self.refused) < _MOST_TRIES:
             target = self._best(live=live)
-            if isinstance(target, Choice):
+            if isinstance(target, DrainTarget):
                 return self._none(first) if first else target
             failed = self._try(target, cold=cold)
-            if isinstance(failed, Choice):
+            if isinstance(failed, DrainTarget):
                 return failed
             first = first or failed
-            if isinstance(failed, Check) and failed.name in _OF_THE_VM:
+            if isinstance(failed, MoveCheck) and failed.name in _OF_THE_VM:
                 break
         return self._none(first)
 
-    def _best(self, *, live: bool) -> str | Choice:
+    def _best(self, *, live: bool) -> str | DrainTarget:
         own = self.vm.spec.affinity.hosts
         left = [h for h in self.hosts if h not in self.refused and (not own or h in own)]
         if not left:
             why = f"its affinity allows only {', '.join(own)}" if own else "no other host"
-            return Choice(self.vm, why=why, next="vgpumgr host list")
+            return DrainTarget(self.vm, why=why, next="vgpumgr host list")
         held = [each for each in self.view.allocations if each.vm_id == self.vm.id]
         request = wanted(self.view, self.vm.spec, held, "", live=live)
         request = replace(request, affinity=replace(request.affinity, hosts=tuple(left)))
@@ -356,10 +362,10 @@ class _Search:
         if isinstance(decision, NotPlaced):
             error = no_placement([decision])
             explain = "vgpumgr map, vgpumgr capacity: free capacity, then the same command again"
-            return Choice(self.vm, why=error.why, next=explain)
+            return DrainTarget(self.vm, why=error.why, next=explain)
         return decision.host
 
-    def _try(self, target: str, *, cold: bool) -> Choice | Check | VgpumgrError:
+    def _try(self, target: str, *, cold: bool) -> DrainTarget | MoveCheck | VgpumgrError:
         try:
             move = self.plan(target, cold)
         except VgpumgrError as error:
@@ -367,14 +373,14 @@ class _Search:
             return error
         failed = next((check for check in move[0].checks if not check.holds), None)
         if failed is None:
-            return Choice(self.vm, move)
+            return DrainTarget(self.vm, move)
         self.refused[target] = failed.text
         return failed
 
-    def _none(self, first: Check | VgpumgrError | None) -> Choice:
+    def _none(self, first: MoveCheck | VgpumgrError | None) -> DrainTarget:
         """Why each host that was tried refuses, alike ones once."""
         why = "; ".join(dict.fromkeys(self.refused.values()))
-        if isinstance(first, Check) and first.name == "users":
+        if isinstance(first, MoveCheck) and first.name == "users":
             again = f"vgpumgr host drain {self.vm.host} --cold --with-users, or --logoff-within 4h"
-            return Choice(self.vm, why=why, next=again, cut_off=True)
-        return Choice(self.vm, why=why, next=(first.next if first else "") or "vgpumgr map")
+            return DrainTarget(self.vm, why=why, next=again, cut_off=True)
+        return DrainTarget(self.vm, why=why, next=(first.next if first else "") or "vgpumgr map")

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.desktops.desktop_state import floating_desktops
 from vgpumgr.engine.desktops.user_sessions import at_work
 from vgpumgr.engine.hosts import evacuation_plan
-from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan, Remade, make_plan, on_host
+from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan, RecreatedVm, make_plan, on_host
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.vm_creation import Sites, allocate, device_steps, release_steps
-from vgpumgr.engine.reservation.vm_volumes import Site
+from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
+from vgpumgr.engine.reservation.vm_volumes import VmSite
 from vgpumgr.engine.steps import DefineDomain, LeaveDomain, StartEvacuated, Step
 from vgpumgr.engine.steps.evacuation_steps import runs_there
 from vgpumgr.model.domain import OFF, DomainFacts
@@ -47,11 +47,11 @@ class _Anew:
     old: VmRecord
     vm: VmRecord
     held: tuple[Allocation, ...]
-    site: Site
+    site: VmSite
 
 
 def evacuation_reservation(
-    plan: EvacuationPlan, view: LedgerView, opening: Opening, proof: Proof
+    plan: EvacuationPlan, view: LedgerView, opening: OperationOpening, proof: Proof
 ) -> Reservation:
     """The VMs marked as moving, what they take on their new hosts, and a task for each.
 
@@ -59,7 +59,7 @@ def evacuation_reservation(
     stands in the operation.
     """
     operation = replace(opening.operation(KIND), summary=f"{plan.lost.name} is off: {proof.how}")
-    sites = Sites(view)
+    sites = VmSites(view)
     anew = [_anew(each, sites.site(each.placed.host), opening) for each in plan.remade]
     taken = tuple(allocation for each in anew for allocation in each.held)
     gpus, hosts = {each.gpu for each in taken}, {each.vm.host for each in anew}
@@ -73,7 +73,7 @@ def evacuation_reservation(
     )
 
 
-def _anew(each: Remade, site: Site, opening: Opening) -> _Anew:
+def _anew(each: RecreatedVm, site: VmSite, opening: OperationOpening) -> _Anew:
     placed = each.placed
     held = tuple(allocate(part, placed, each.vm.id, site, opening) for part in placed.assignments)
     vm = replace(
@@ -91,7 +91,9 @@ def _leaving(each: _Anew) -> VmRecord:
     return replace(each.old, state=VmState.MIGRATING, moving_to=going)
 
 
-def _task(each: _Anew, lost: str, operation: OperationRecord, opening: Opening) -> TaskRecord:
+def _task(
+    each: _Anew, lost: str, operation: OperationRecord, opening: OperationOpening
+) -> TaskRecord:
     vm = each.vm
     work: Sequence[Step] = tuple(_recreation(each))
     task = opening.task(operation, EVACUATE, work, vm_id=vm.id, vm=vm.name, host=vm.host)
@@ -136,7 +138,7 @@ def unread_hosts(facts: HostFacts) -> str:
     return ""
 
 
-def left_on(ledger: Ledger, view: LedgerView, facts: HostFacts) -> tuple[EvacuationRemains, ...]:
+def remains_on(ledger: Ledger, view: LedgerView, facts: HostFacts) -> tuple[EvacuationRemains, ...]:
     """What is left there of VMs that were evacuated and are elsewhere, or deleted, since."""
     here = {vm.id for vm in on_host(view.vms, facts.host)}
     gone = {id_: name for id_, name in _evacuated(ledger, facts.host).items() if id_ not in here}
@@ -150,7 +152,7 @@ def left_on(ledger: Ledger, view: LedgerView, facts: HostFacts) -> tuple[Evacuat
 
 
 def cleanup_reservation(
-    left: Sequence[EvacuationRemains], host: str, opening: Opening
+    left: Sequence[EvacuationRemains], host: str, opening: OperationOpening
 ) -> Reservation:
     """A task for each VM."""
     operation = opening.operation("host return")
@@ -270,13 +272,13 @@ def evacuate(
     return until_current(attempt)
 
 
-def tidy(context: EngineContext, name: str) -> Outcome:
+def remove_remains(context: EngineContext, name: str) -> Outcome:
     """Take away what evacuated VMs left on a host that answers again; then it is evacuated no
     more, though still in maintenance.
 
     Conflict when one of them is not off there: that domain, and what it uses, is left alone.
     """
-    left = left_on(context.ledger, context.view(), _facts(context, name))
+    left = remains_on(context.ledger, context.view(), _facts(context, name))
     idle = [each for each in left if not each.runs]
     start = cleanup_reservation(idle, name, context.opening())
     outcome = operation_lifecycle.begin(context, start)
@@ -284,7 +286,7 @@ def tidy(context: EngineContext, name: str) -> Outcome:
         if each.domain is not None and each.runs:
             raise runs_there(each.vm, name, str(each.domain.state))
     outcome.raise_for_failure()
-    if not idle or not left_on(context.ledger, context.view(), _facts(context, name)):
+    if not idle or not remains_on(context.ledger, context.view(), _facts(context, name)):
         mark(context, name, evacuated=False)
     return outcome
 
@@ -294,7 +296,7 @@ def step(context: EngineContext, host: str) -> Outcome:
     if not context.ledger.host(host).evacuated:
         return Outcome()
     try:
-        return tidy(context, host)
+        return remove_remains(context, host)
     except (HostUnreachable, DeadlineExceeded):
         return Outcome()
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from vgpumgr.engine.desktops.user_sessions import named
 from vgpumgr.engine.drift import drift_survey
 from vgpumgr.engine.hosts.evacuation_plan import on_host
-from vgpumgr.engine.hosts.host_evacuation import tidy
+from vgpumgr.engine.hosts.host_evacuation import remove_remains
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
 from vgpumgr.engine.migration.users_at_work import users_on
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -77,7 +77,7 @@ def leave(context: EngineContext, name: str) -> DriftReport:
     What differs and does no harm there is in the report.
     """
     if context.ledger.host(name).evacuated:
-        tidy(context, name)
+        remove_remains(context, name)
     report = drift_survey.survey(context, [name])
     if report.not_read:
         part = report.not_read[0]

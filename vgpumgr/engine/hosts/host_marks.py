@@ -12,7 +12,7 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.vm_volumes import autostarts
 from vgpumgr.engine.steps import SetAutostart
 from vgpumgr.model.host import Fence, HostRecord
@@ -68,7 +68,7 @@ def _to_set(vm: VmRecord, host: HostRecord) -> bool:
     return vm.host == host.name and vm.state is VmState.ACTIVE and vm.spec.autostart
 
 
-def _reservation(vms: list[VmRecord], host: HostRecord, opening: Opening) -> Reservation:
+def _reservation(vms: list[VmRecord], host: HostRecord, opening: OperationOpening) -> Reservation:
     operation = opening.operation("host fence")
 
     def step(vm: VmRecord) -> SetAutostart:

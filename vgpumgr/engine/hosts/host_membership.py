@@ -12,7 +12,7 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import running, unfinished
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.operations.operation_status import ways_on
 from vgpumgr.engine.steps import (
     ForgetLayout,
@@ -42,7 +42,7 @@ from vgpumgr.model.operation import (
 from vgpumgr.model.ports import Host
 
 
-def go_on(context: EngineContext, name: str) -> Outcome | None:
+def resume(context: EngineContext, name: str) -> Outcome | None:
     """End it; None where nothing was begun, or it was being undone and is now, so that it may
     be begun anew.
     """
@@ -54,7 +54,7 @@ def go_on(context: EngineContext, name: str) -> Outcome | None:
     return None if undone else outcome
 
 
-def give_up(context: EngineContext, name: str) -> None:
+def abandon(context: EngineContext, name: str) -> None:
     """End it as failed without asking the host, whose row is closed. Conflict while another live
     process works on it.
     """
@@ -109,7 +109,7 @@ def enrol(context: EngineContext, record: HostRecord, *, install: bool) -> Outco
     operation_lifecycle.finish_leftovers(context, {}, frozenset())  # those whose end alone was lost
     refuse_known(context.ledger, record)
     _refuse_other(context.ledger, record)
-    before = go_on(context, record.name)
+    before = resume(context, record.name)
     if before is not None:
         return before
     work = _enrol_steps(context, record, install=install)
@@ -162,21 +162,21 @@ def _enrol_steps(context: EngineContext, record: HostRecord, *, install: bool) -
     return (InstallHelper(fresh=not found.helper), join) if install else (join,)
 
 
-def _enrolment(record: HostRecord, work: Sequence[Step], opening: Opening) -> Reservation:
+def _enrolment(record: HostRecord, work: Sequence[Step], opening: OperationOpening) -> Reservation:
     operation = opening.operation("host add")
     task = opening.host_task(operation, ENROL, work, record.name)
     return Reservation(operation=operation, tasks=(task,), joining=(record,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
+class HostRemoval:
     """``layouts`` are the GPUs whose layout the host does not keep for its boots any longer."""
 
     outcome: Outcome
     layouts: tuple[str, ...] = ()
 
 
-def remove(context: EngineContext, name: str) -> Removed:
+def remove(context: EngineContext, name: str) -> HostRemoval:
     """Take a host out; a removal that was cut is resumed.
 
     Conflict while anything is allocated on it. InUse, and it stays as it was, while it carries
@@ -186,12 +186,12 @@ def remove(context: EngineContext, name: str) -> Removed:
     record = context.ledger.host(name)
     if record.membership is Membership.JOINING:
         raise not_finished(context.ledger, record)
-    outcome = go_on(context, name)
+    outcome = resume(context, name)
     if outcome is None:
         refuse_used(context, name)
         start = _removal(record, _remove_steps(context, record), context.opening())
         outcome = operation_lifecycle.begin(context, start)
-    return Removed(outcome=outcome, layouts=_forgotten(context, outcome.operation))
+    return HostRemoval(outcome=outcome, layouts=_forgotten(context, outcome.operation))
 
 
 def staying(view: LedgerView, name: str) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def forget(context: EngineContext, name: str) -> None:
     if record.membership is Membership.MEMBER:
         context.ledger.remove_host(name)
     else:
-        give_up(context, name)
+        abandon(context, name)
 
 
 def _remove_steps(context: EngineContext, record: HostRecord) -> tuple[Step, ...]:
@@ -271,7 +271,7 @@ def _kept(claim: Mapping[str, Any]) -> KeepLayout:
     )
 
 
-def _removal(record: HostRecord, work: Sequence[Step], opening: Opening) -> Reservation:
+def _removal(record: HostRecord, work: Sequence[Step], opening: OperationOpening) -> Reservation:
     operation = opening.operation("host remove")
     task = opening.host_task(operation, REMOVE, work, record.name)
     return Reservation(operation=operation, tasks=(task,), leaving=(record.name,))

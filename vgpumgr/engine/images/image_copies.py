@@ -13,7 +13,7 @@ from vgpumgr.engine.inventory.host_supply import unread
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.steps import DeleteImage, ImportImage
 from vgpumgr.images import MOST_BYTES, Inspected
 from vgpumgr.model.desktop import PoolRecord, Rollout, RolloutPhase
@@ -65,8 +65,8 @@ def _hosts(vm: VmRecord) -> frozenset[str]:
     return frozenset({vm.host, *([vm.moving_to.host] if vm.moving_to else ())})
 
 
-def discarding(
-    image: ImageRecord, copies: Sequence[ImageCopy], view: LedgerView, opening: Opening
+def retire_reservation(
+    image: ImageRecord, copies: Sequence[ImageCopy], view: LedgerView, opening: OperationOpening
 ) -> Reservation:
     """Everything that deleting these copies writes first. Whoever has planned a VM on one of the
     hosts plans again.
@@ -115,8 +115,11 @@ class ImageFileFacts:
     sha256: str
 
 
-def chosen(
-    request: ImageImport, found: ImageFileFacts, images: Iterable[ImageRecord], opening: Opening
+def chosen_version(
+    request: ImageImport,
+    found: ImageFileFacts,
+    images: Iterable[ImageRecord],
+    opening: OperationOpening,
 ) -> ImageRecord:
     """The version that is requested, known or new; Conflict where it is known as another file."""
     versions = [each for each in images if each.name == request.name]
@@ -181,7 +184,7 @@ def reservation(
     image: ImageRecord,
     hosts: Sequence[str],
     request: ImageImport,
-    opening: Opening,
+    opening: OperationOpening,
     *,
     is_new: bool,
 ) -> Reservation:
@@ -205,7 +208,7 @@ def reservation(
 
 
 def _copies(
-    image: ImageRecord, hosts: Sequence[str], pool: str, opening: Opening
+    image: ImageRecord, hosts: Sequence[str], pool: str, opening: OperationOpening
 ) -> Iterator[ImageCopy]:
     """New ones, and those anew that somebody deleted."""
     for host in hosts:

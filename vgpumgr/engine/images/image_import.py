@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from vgpumgr.engine.images.image_copies import (
     ImageFileFacts,
     ImageImport,
-    chosen,
-    discarding,
+    chosen_version,
     pools_of,
     reservation,
+    retire_reservation,
     targets,
     users,
 )
@@ -30,7 +30,7 @@ from vgpumgr.model.operation import OF_IMAGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportReport:
     """``left_out`` are the hosts that got no copy, each with the reason.
 
     ``known``: that image was there before. ``alike`` are other images of the same content.
@@ -44,7 +44,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retired:
+class RetirementReport:
     """``kept`` are the copies that VMs use: the VMs by host."""
 
     image: ImageRecord
@@ -52,7 +52,7 @@ class Retired:
     kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def import_(context: EngineContext, request: ImageImport) -> Imported:
+def import_(context: EngineContext, request: ImageImport) -> ImportReport:
     """Look at the file, then copy it to hosts; what was cut is resumed, what is there stays.
 
     BadImage for a file that is no image of the declared format; Conflict where the version is
@@ -62,18 +62,18 @@ def import_(context: EngineContext, request: ImageImport) -> Imported:
         context.ledger.host(name)
     found = _examined(context, request)
 
-    def attempt() -> Imported:
+    def attempt() -> ImportReport:
         context.refresh_all(request.hosts)
         view, opening = context.view(), context.opening()
-        image = chosen(request, found, view.images, opening)
+        image = chosen_version(request, found, view.images, opening)
         if _finish(context, image):
             view = context.view()
-            image = chosen(request, found, view.images, opening)
+            image = chosen_version(request, found, view.images, opening)
         hosts, left_out = targets(context, view, request, image)
         is_new = all(each.id != image.id for each in view.images)
         start = reservation(image, hosts, request, opening, is_new=is_new)
         outcome = operation_lifecycle.begin(context, start)
-        return Imported(
+        return ImportReport(
             image=_find(context, image.id),
             outcome=outcome,
             left_out=left_out,
@@ -94,7 +94,7 @@ def _alike(image: ImageRecord, images: Iterable[ImageRecord]) -> tuple[str, ...]
     )
 
 
-def retire(context: EngineContext, reference: str, *, delete_copies: bool) -> Retired:
+def retire(context: EngineContext, reference: str, *, delete_copies: bool) -> RetirementReport:
     """Use an image for no new VM; with ``delete_copies`` those go that no VM uses. InUse while a
     pool makes its desktops from it.
     """
@@ -107,21 +107,21 @@ def retire(context: EngineContext, reference: str, *, delete_copies: bool) -> Re
         )
     context.ledger.retire_image(image.id)
     if not delete_copies:
-        return Retired(image=_find(context, image.id))
+        return RetirementReport(image=_find(context, image.id))
     _finish(context, image)
 
-    def attempt() -> Retired:
+    def attempt() -> RetirementReport:
         view = context.view()
         current = next(each for each in view.images if each.id == image.id)
         used = {each.id: users(current, view.vms, each) for each in current.copies}
         going = [each for each in current.copies if not used[each.id]]
-        start = discarding(
+        start = retire_reservation(
             current, [each for each in going if each.state is CopyState.THERE], view,
             context.opening(),
         )  # fmt: skip
         outcome = operation_lifecycle.begin(context, start)
         kept = {each.host: used[each.id] for each in current.copies if used[each.id]}
-        return Retired(image=_find(context, image.id), outcome=outcome, kept=kept)
+        return RetirementReport(image=_find(context, image.id), outcome=outcome, kept=kept)
 
     return until_current(attempt)
 
@@ -162,7 +162,9 @@ def _finish(context: EngineContext, image: ImageRecord) -> bool:
     """Go on with what was cut of this image; was there any?"""
     finished = False
     label = {f"image {image.reference}"}
-    for operation, waits in operation_lifecycle.left_behind(context.ledger, label, OF_IMAGES):
+    for operation, waits in operation_lifecycle.unfinished_operations(
+        context.ledger, label, OF_IMAGES
+    ):
         if waits:
             operation_lifecycle.resume(context, operation.id)
             finished = True

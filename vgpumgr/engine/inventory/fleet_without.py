@@ -17,7 +17,7 @@ def fleet_without(view: LedgerView, ids: Collection[str]) -> Fleet:
     """The supply if these VMs (by id) held nothing. Of the GPUs that they are on the driver's own
     counts are left out: it counts with them there.
     """
-    fleet = build_fleet(lifted(view, ids))
+    fleet = build_fleet(view_without(view, ids))
     touched = {each.gpu for each in view.allocations if each.vm_id in ids}
     return Fleet(hosts=tuple(replace(host, gpus=_uncounted(host, touched)) for host in fleet.hosts))
 
@@ -26,7 +26,7 @@ def _uncounted(host: HostSupply, touched: Collection[str]) -> tuple[GpuSupply, .
     return tuple(replace(gpu, available={}) if gpu.id in touched else gpu for gpu in host.gpus)
 
 
-def lifted(view: LedgerView, ids: Collection[str]) -> LedgerView:
+def view_without(view: LedgerView, ids: Collection[str]) -> LedgerView:
     """The view without these VMs (by id), and without what of them the hosts show.
 
     GPU instances that were made for them go with the last of them that is in one.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from vgpumgr import catalog, domainxml
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.inventory.gpu_usage import (
-    HostContext,
+    HostContents,
     claim_unit,
     foreign_holder,
     foreign_usages,
@@ -27,7 +27,7 @@ from vgpumgr.model.supply import FreeVf, GpuSupply, InstanceSupply, Offer, Parti
 from vgpumgr.model.vm import Allocation, AllocationState
 
 
-def shown(gpu: GpuFacts, host: HostContext) -> frozenset[str] | None:
+def shown(gpu: GpuFacts, host: HostContents) -> frozenset[str] | None:
     """The mdevs of the host and the GPU's VFs in use, by device; None where one was not read."""
     whole = {"devices", "mdevs", f"devices {gpu.device} sriov"}
     parts = [unknown.part for unknown in host.facts.unknown]
@@ -88,7 +88,7 @@ def _mixed_size(gpu: GpuFacts, allocation: Allocation) -> bool | None:
 
 
 def gpu_supply(
-    gpu: GpuRecord, host: HostContext, partitions: Sequence[PartitionSupply] = ()
+    gpu: GpuRecord, host: HostContents, partitions: Sequence[PartitionSupply] = ()
 ) -> GpuSupply:
     """What placement may take from this GPU; ``partitions`` are the host's usable ones."""
     facts = gpu.facts
@@ -122,7 +122,7 @@ def gpu_supply(
 
 
 def _our_usages(
-    gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext, offers: Sequence[Offer]
+    gpu: GpuFacts, ours: Sequence[Allocation], host: HostContents, offers: Sequence[Offer]
 ) -> list[Usage]:
     there = shown(gpu, host) if ours else None
     return [
@@ -139,7 +139,7 @@ def _whole(offer: Offer, units: int) -> Offer:
     return replace(offer, units=units) if offer.framework is Framework.PASSTHROUGH else offer
 
 
-def _free_vfs(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext) -> tuple[FreeVf, ...]:
+def _free_vfs(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContents) -> tuple[FreeVf, ...]:
     """VFs without a vGPU, an mdev, an owner of ours or a foreign domain."""
     taken = {allocation.vf for allocation in ours}
     parents = {mdev.parent for mdev in host.facts.mdevs}
@@ -156,7 +156,7 @@ def _free_vfs(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext) -> t
 def _available(
     gpu: GpuFacts,
     ours: Sequence[Allocation],
-    host: HostContext,
+    host: HostContents,
     offers: Sequence[Offer],
     free_vfs: Sequence[FreeVf],
     carved: Sequence[InstanceSupply],
@@ -192,7 +192,7 @@ def _creatable(gpu: GpuFacts, free: set[int]) -> set[str] | None:
     return found
 
 
-def _as_observed(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext) -> bool:
+def _as_observed(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContents) -> bool:
     """Do the claims that the probe saw on this GPU match what we hold of it?"""
     functions = {gpu.device, *(vf.address for vf in gpu.vfs)}
     mdevs = {mdev.uuid for mdev in host.facts.mdevs if mdev.parent in functions}
@@ -201,7 +201,7 @@ def _as_observed(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContext) -
     return units & claimed == {claim_unit(allocation) for allocation in ours}
 
 
-def _blocked(gpu: GpuRecord, host: HostContext) -> str:
+def _blocked(gpu: GpuRecord, host: HostContents) -> str:
     facts = gpu.facts
     if gpu.state is not GpuState.HEALTHY:
         return f"{gpu.state}: {gpu.state_why}" if gpu.state_why else str(gpu.state)

@@ -18,7 +18,7 @@ from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True)
-class HostContext:
+class HostContents:
     """What lives on a GPU's host: the last probe, our allocations, and foreign domains.
 
     ``layouts`` are the records of its GPUs, by GPU.
@@ -59,7 +59,9 @@ def our_usage(allocation: Allocation, offers: Iterable[Offer]) -> Usage:
     )
 
 
-def foreign_usages(gpu: GpuRecord, host: HostContext, offers: Sequence[Offer]) -> tuple[Usage, ...]:
+def foreign_usages(
+    gpu: GpuRecord, host: HostContents, offers: Sequence[Offer]
+) -> tuple[Usage, ...]:
     """Everything on the GPU that no allocation of ours accounts for."""
     known = {allocation.device for allocation in host.held}
     return (
@@ -74,7 +76,7 @@ def foreign_usages(gpu: GpuRecord, host: HostContext, offers: Sequence[Offer]) -
     )
 
 
-def foreign_holder(device: str, host: HostContext) -> str:
+def foreign_holder(device: str, host: HostContents) -> str:
     """Who holds a PCI function: a domain that is not ours, or another fleet's claim."""
     for domain in host.foreign_domains:
         if device in domain.devices:
@@ -86,7 +88,7 @@ def foreign_holder(device: str, host: HostContext) -> str:
 
 
 def _mdevs(
-    gpu: GpuFacts, host: HostContext, offers: Sequence[Offer], known: set[str]
+    gpu: GpuFacts, host: HostContents, offers: Sequence[Offer], known: set[str]
 ) -> Iterator[Usage]:
     parents = {gpu.device, *(vf.address for vf in gpu.vfs)}
     for mdev in host.facts.mdevs:
@@ -96,7 +98,7 @@ def _mdevs(
 
 
 def _on_vf(
-    gpu: GpuFacts, vf: VfFacts, host: HostContext, offers: Sequence[Offer]
+    gpu: GpuFacts, vf: VfFacts, host: HostContents, offers: Sequence[Offer]
 ) -> Iterator[Usage]:
     """A vGPU on the VF, or a plain VF that a foreign domain names."""
     vendor = vf.vendor
@@ -113,7 +115,7 @@ def _on_vf(
         yield _foreign(offer, "VF", Framework.PCI_VF, f"{holder} on {vf.address}")
 
 
-def _whole(gpu: GpuRecord, host: HostContext, known: set[str]) -> Iterator[Usage]:
+def _whole(gpu: GpuRecord, host: HostContents, known: set[str]) -> Iterator[Usage]:
     holder = foreign_holder(gpu.facts.device, host)
     if holder and gpu.facts.device not in known:
         yield Usage(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from vgpumgr.engine.inventory.gpu_supply import gpu_supply
-from vgpumgr.engine.inventory.gpu_usage import HostContext
+from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model import formats
 from vgpumgr.model.domain import DomainFacts, DomainState
@@ -44,7 +44,7 @@ def _pools(host: HostRecord) -> tuple[str, ...]:
     return tuple(pool.name for pool in host.facts.pools) if host.facts else ()
 
 
-def partitions(host: HostContext, gpus: Sequence[GpuRecord]) -> tuple[PartitionSupply, ...]:
+def partitions(host: HostContents, gpus: Sequence[GpuRecord]) -> tuple[PartitionSupply, ...]:
     """Partitions whose GPUs are all known here, less those that a foreign one stands in.
 
     A partition that is active without a claim of ours was activated by another hand: no other
@@ -111,9 +111,7 @@ def build_fleet(view: LedgerView, left: ExcludedSupply = LATELY_REFUSED) -> Flee
             host,
             vms.get(host.name, []),
             gpus.get(host.name, []),
-            host_context(
-                host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
-            ),
+            contents_of(host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts),
             images(host.name),
         )
         for host in view.hosts
@@ -143,12 +141,12 @@ def _gpu_less(gpu: GpuSupply, refusals: Sequence[Refusal], left: ExcludedSupply)
     return gpu if blocked == gpu.blocked else replace(gpu, blocked=blocked)
 
 
-def contexts(view: LedgerView) -> dict[str, HostContext]:
+def host_contents(view: LedgerView) -> dict[str, HostContents]:
     """What lives on every host that was ever probed, by host."""
     vms, held = _group(where_held(view.vms)), _group(view.allocations)
     layouts = {record.gpu: record for record in view.layouts}
     found = {
-        host.name: host_context(
+        host.name: contents_of(
             host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts
         )
         for host in view.hosts
@@ -170,19 +168,19 @@ def where_held(vms: Iterable[VmRecord]) -> Iterator[VmRecord]:
             yield replace(vm, host=to.host, numa_node=to.numa_node, cpus=to.cpus)
 
 
-def host_context(
+def contents_of(
     host: HostRecord,
     fleet: str,
     vms: list[VmRecord],
     held: list[Allocation],
     layouts: dict[str, LayoutRecord],
-) -> HostContext | None:
+) -> HostContents | None:
     """None for a host that was never probed."""
     if host.facts is None:
         return None
     ours = {vm.name for vm in vms}
     foreign = [domain for domain in host.facts.domains if domain.name not in ours]
-    return HostContext(fleet, host.facts, held, foreign, layouts)
+    return HostContents(fleet, host.facts, held, foreign, layouts)
 
 
 def _group(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -196,7 +194,7 @@ def _host_supply(
     host: HostRecord,
     vms: list[VmRecord],
     gpus: list[GpuRecord],
-    context: HostContext | None,
+    context: HostContents | None,
     images: Images,
 ) -> HostSupply:
     facts = host.facts

@@ -120,7 +120,7 @@ def _cut(ledger: Ledger, layouts: Sequence[LayoutRecord]) -> tuple[TaskRecord, .
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ObservedDomains:
     """Which domains run, and which are defined at all, per host that answered the probe.
 
     On ``resting`` hosts, which are in maintenance, nobody acts.
@@ -132,7 +132,7 @@ class Reached:
     resting: frozenset[str] = frozenset()
 
 
-def reached(view: LedgerView) -> Reached:
+def observed_domains(view: LedgerView) -> ObservedDomains:
     """Read the domains out of the last observation, of the hosts whose libvirt answered."""
     answered = {
         host.name: host.facts.domains
@@ -140,7 +140,7 @@ def reached(view: LedgerView) -> Reached:
         if host.facts and not host.last_error and not _lacks_domains(host.facts)
     }
     domains = [(host, domain) for host, found in answered.items() for domain in found]
-    return Reached(
+    return ObservedDomains(
         running=frozenset((host, d.name) for host, d in domains if d.state not in OFF),
         defined=frozenset((host, d.name) for host, d in domains),
         hosts=frozenset(answered),

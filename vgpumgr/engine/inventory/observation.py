@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from vgpumgr import gpu as frameworks
-from vgpumgr.engine.inventory.rollback_detection import notice, set_aside
-from vgpumgr.engine.workers.thread_workers import Everyone, OneOfMany, given_up
+from vgpumgr.engine.inventory.rollback_detection import freeze_if_older, set_aside
+from vgpumgr.engine.workers.thread_workers import WaitForAll, WaitForCandidates, abandonment_error
 from vgpumgr.model.errors import HostUnreachable, VgpumgrError
 from vgpumgr.model.gpu import GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
@@ -58,11 +58,11 @@ def observe(
     """Probe every host and write the answers to the ledger, which is frozen where it knows less
     than they do.
     """
-    with closing(Round(records, hosts, ledger, lanes, clock, waits)) as round_:
+    with closing(ProbeRound(records, hosts, ledger, lanes, clock, waits)) as round_:
         return round_.finish()
 
 
-class Round:
+class ProbeRound:
     """A round of probes under way; :meth:`close` it when nobody waits any more."""
 
     def __init__(
@@ -96,8 +96,8 @@ class Round:
 
     def finish(self) -> Observation:
         """The same when all have answered, or nothing more is to be expected of them."""
-        silent = self._looks.wait(Everyone(self._waits.look_s))
-        late = {host: given_up(host, seconds) for host, seconds in silent.items()}
+        silent = self._looks.wait(WaitForAll(self._waits.look_s))
+        late = {host: abandonment_error(host, seconds) for host, seconds in silent.items()}
         return self._observation({}, late)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Round:
                 self._ledger.observation_failed(host, silence(seconds))
         seen = {host: facts for host, (facts, _) in kept.items()}
         # A cordoned host is set aside: what it says is believed of itself alone.
-        notice(self._ledger, [f for h, f in seen.items() if not self._before[h].cordoned])
+        freeze_if_older(self._ledger, [f for h, f in seen.items() if not self._before[h].cordoned])
         return Observation(seen, failed, tuple(line for _, line in kept.values() if line), silent)
 
     def _tell(self, host: str, error: str) -> None:
@@ -197,14 +197,16 @@ def _as_error(host: str, answer: Exception) -> VgpumgrError:
     )
 
 
-class Candidates:
+class CandidateProbes:
     """Wait, and where that was not enough :meth:`insist`; both keep what the hosts show, and give
     a line for each that could not be read, was left out, or was set aside.
 
     ``before`` are the errors of the hosts' last looks.
     """
 
-    def __init__(self, round_: Round, waiting: OneOfMany, before: Mapping[str, str]) -> None:
+    def __init__(
+        self, round_: ProbeRound, waiting: WaitForCandidates, before: Mapping[str, str]
+    ) -> None:
         self._round = round_
         self._waiting = waiting
         self._before = before

@@ -23,7 +23,9 @@ _TELLING = frozenset({"epoch", "epochs", "claims", "helper"})
 _MADE = frozenset({AllocationState.ACTIVE, AllocationState.ORPHANED})
 
 
-def lost(facts: HostFacts, held: Iterable[Allocation], fleet: str) -> tuple[Allocation, ...]:
+def forgotten_allocations(
+    facts: HostFacts, held: Iterable[Allocation], fleet: str
+) -> tuple[Allocation, ...]:
     """The allocations that a host has forgotten; () for one that remembers, or cannot be read."""
     if facts.epoch_of(fleet) != 0 or _TELLING & {each.part.split(" ")[0] for each in facts.unknown}:
         return ()
@@ -52,7 +54,7 @@ FARTHEST = 1_000
 """Epochs by which a ledger can be behind: each is a take-over or a restore since its backup."""
 
 
-def ids(seen: Iterable[HostFacts], fleet: str) -> dict[str, set[str]]:
+def shown_ids(seen: Iterable[HostFacts], fleet: str) -> dict[str, set[str]]:
     """What the ledger must be asked for: ids of ``vms``, ``allocations`` and ``gpus``."""
     wanted: dict[str, set[str]] = {"vms": set(), "allocations": set(), "gpus": set()}
     for facts in seen:
@@ -67,26 +69,28 @@ def evidence(seen: Iterable[HostFacts], known: Remembered) -> tuple[str, ...]:
 
     ``known`` must have been read after these probes.
     """
-    return tuple(line for facts in seen for line in (*_epoch(facts, known), *things(facts, known)))
+    return tuple(
+        line for facts in seen for line in (*_epoch(facts, known), *unknown_things(facts, known))
+    )
 
 
-def leaps(seen: int | None, epoch: int) -> bool:
+def epoch_leaps(seen: int | None, epoch: int) -> bool:
     """Is what a host has seen of our epoch so far ahead that no controller of ours was there?"""
     return seen is not None and seen > epoch + FARTHEST
 
 
 def _epoch(facts: HostFacts, known: Remembered) -> Iterator[str]:
     seen = facts.epoch_of(known.fleet)
-    if seen is not None and seen > known.epoch and not leaps(seen, known.epoch):
+    if seen is not None and seen > known.epoch and not epoch_leaps(seen, known.epoch):
         yield f"{facts.host} has seen epoch {seen}, the ledger is at {known.epoch}"
 
 
-def things(facts: HostFacts, known: Remembered) -> Iterator[str]:
+def unknown_things(facts: HostFacts, known: Remembered) -> Iterator[str]:
     """Domains and claims that the ledger does not know, or not as they are."""
     for domain in domains_of(facts, known.fleet):
         mark = domain.ownership
         assert mark is not None
-        if behind(known.vms.get(mark.vm_id), mark.generation):
+        if ledger_is_behind(known.vms.get(mark.vm_id), mark.generation):
             told = _words(known.vms.get(mark.vm_id), "VM")
             yield f"{facts.host} has {domain.name} at generation {mark.generation}, {told}"
     for claim in claims_of(facts, known.fleet):
@@ -100,12 +104,12 @@ def _claim(host: str, claim: ClaimFacts, known: Remembered) -> Iterator[str]:
         # The GPU was seen first in the time that was lost, and has a new key since: its layout
         # holds nothing back.
         return
-    if behind(ours, claim.generation):
+    if ledger_is_behind(ours, claim.generation):
         told = _words(ours, "layout" if layout else "allocation")
         yield f"{host} has {claim.unit} claimed for {claim.vm}, {told}"
 
 
-def behind(ours: int | None, theirs: int) -> bool:
+def ledger_is_behind(ours: int | None, theirs: int) -> bool:
     """Does a host have what we never had, or a newer one?"""
     return ours is None or ours < theirs
 
@@ -140,16 +144,16 @@ def _marks(facts: HostFacts, fleet: str) -> Iterator[tuple[str, int]]:
 _MOST_LINES = 5
 
 
-def notice(ledger: Ledger, seen: Collection[HostFacts]) -> None:
+def freeze_if_older(ledger: Ledger, seen: Collection[HostFacts]) -> None:
     """Freeze a ledger that hosts prove to be an older copy of itself."""
-    lines = evidence(seen, recall(ledger, seen))
+    lines = evidence(seen, known_records(ledger, seen))
     if lines and ledger.frozen() is None:
         ledger.freeze(_why(lines))
 
 
-def recall(ledger: Ledger, seen: Collection[HostFacts]) -> Remembered:
+def known_records(ledger: Ledger, seen: Collection[HostFacts]) -> Remembered:
     """What the ledger knows now of all that these hosts show."""
-    return ledger.remembered(**ids(seen, ledger.fleet_id()))
+    return ledger.remembered(**shown_ids(seen, ledger.fleet_id()))
 
 
 def _why(lines: tuple[str, ...]) -> str:
@@ -165,7 +169,7 @@ def set_aside(ledger: Ledger, before: HostRecord, facts: HostFacts) -> str:
     Nothing is freed. ``before`` was read before this probe.
     """
     fleet = ledger.fleet_id()
-    if leaps(seen := facts.epoch_of(fleet), ledger.epoch()):
+    if epoch_leaps(seen := facts.epoch_of(fleet), ledger.epoch()):
         if before.cordoned:
             return ""
         _cordon(ledger, before.name)
@@ -177,7 +181,7 @@ def set_aside(ledger: Ledger, before: HostRecord, facts: HostFacts) -> str:
         )
     if before.facts is None or before.facts.epoch_of(fleet) == 0 or facts.epoch_of(fleet) != 0:
         return ""
-    gone = lost(facts, ledger.allocations(), fleet)
+    gone = forgotten_allocations(facts, ledger.allocations(), fleet)
     if not gone:
         return ""
     _cordon(ledger, before.name)

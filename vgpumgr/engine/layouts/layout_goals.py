@@ -9,7 +9,7 @@ from functools import reduce
 from vgpumgr import layout
 from vgpumgr.engine import steps
 from vgpumgr.engine.inventory import host_supply
-from vgpumgr.engine.inventory.gpu_usage import HostContext
+from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.reservation.vm_creation import made_for_vms
 from vgpumgr.engine.steps import KeepLayout
@@ -28,7 +28,7 @@ from vgpumgr.model.layout import (
 from vgpumgr.model.operation import LAYOUT, TaskRecord
 
 
-def meant(view: LedgerView, specs: Sequence[LayoutSpec] | None) -> frozenset[str]:
+def target_gpus(view: LedgerView, specs: Sequence[LayoutSpec] | None) -> frozenset[str]:
     """The GPUs that these layouts are for, of hosts that could be read."""
     hosts, unread = {gpu.id: gpu.host for gpu in view.gpus}, unread_hosts(view)
     return frozenset(gpu for gpu in goals_of(view, specs) if hosts[gpu] not in unread)
@@ -124,11 +124,11 @@ NOT_KEPT = "not kept on the host for its next boot"
 _NOT_DECLARED = ("kind", "gpu")
 
 
-def due(
+def layout_to_keep(
     gpu: GpuRecord,
     goal: tuple[str, GpuLayout],
     changes: Sequence[PartChange],
-    context: HostContext,
+    context: HostContents,
     made_for_vms: frozenset[int],
 ) -> KeptLayout | None:
     """What the host has to write down before these changes; None: it did already."""
@@ -142,7 +142,7 @@ def due(
     return None if there == layout.kept_parts(keep) else keep
 
 
-def stranger(gpu: GpuRecord, context: HostContext) -> str:
+def stranger(gpu: GpuRecord, context: HostContents) -> str:
     """Another fleet that has a layout on this GPU; empty without one."""
     claim = _claim(gpu, context)
     return claim.fleet if claim is not None and claim.fleet != context.fleet else ""
@@ -159,7 +159,7 @@ def step(change: GpuChange, keep: KeptLayout, generation: int) -> KeepLayout:
     )
 
 
-def _claim(gpu: GpuRecord, context: HostContext) -> ClaimFacts | None:
+def _claim(gpu: GpuRecord, context: HostContents) -> ClaimFacts | None:
     unit = formats.layout_claim(gpu.facts.device)
     return next((each for each in context.facts.claims if each.unit == unit), None)
 

@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 
 from vgpumgr import catalog, layout
 from vgpumgr.engine.inventory.gpu_supply import gpu_supply
-from vgpumgr.engine.inventory.gpu_usage import HostContext, nvml_unread
-from vgpumgr.engine.inventory.host_supply import contexts
+from vgpumgr.engine.inventory.gpu_usage import HostContents, nvml_unread
+from vgpumgr.engine.inventory.host_supply import host_contents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_goals
-from vgpumgr.engine.layouts.layout_goals import goals_of, meant, missing, unread_hosts, whole_goal
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.layouts.layout_goals import (
+    goals_of,
+    missing,
+    target_gpus,
+    unread_hosts,
+    whole_goal,
+)
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.vm_creation import made_for_vms
 from vgpumgr.engine.steps import ChangePart
 from vgpumgr.model.errors import Conflict
@@ -37,7 +43,7 @@ def plan(
 def _plan(
     view: LedgerView, goals: dict[str, tuple[str, GpuLayout]], warnings: Iterable[str]
 ) -> LayoutPlan:
-    silent, seen = unread_hosts(view), contexts(view)
+    silent, seen = unread_hosts(view), host_contents(view)
     made = made_for_vms(view)
     meant = [gpu for gpu in view.gpus if gpu.id in goals]
     changes = [
@@ -64,7 +70,7 @@ class _Meant:
     layout: str
     declared: GpuLayout
     goal: GpuLayout
-    context: HostContext
+    context: HostContents
     usages: Sequence[Usage]
     made_for_vms: frozenset[int]
 
@@ -73,7 +79,7 @@ def _meant(
     view: LedgerView,
     gpu: GpuRecord,
     goal: tuple[str, GpuLayout],
-    context: HostContext,
+    context: HostContents,
     made_for_vms: frozenset[int],
 ) -> _Meant:
     name, declared = goal
@@ -135,7 +141,9 @@ def _changed(meant: _Meant) -> GpuChange:
     """Raises LayoutRefused where the goal cannot be reached now."""
     gpu, made = meant.gpu, meant.made_for_vms
     differences, changes = layout.plan(gpu.facts, meant.goal, meant.usages, made)
-    keep = layout_goals.due(gpu, (meant.layout, meant.declared), changes, meant.context, made)
+    keep = layout_goals.layout_to_keep(
+        gpu, (meant.layout, meant.declared), changes, meant.context, made
+    )
     unkept = (layout_goals.NOT_KEPT,) if keep and not differences else ()
     return replace(_nothing(meant), differences=(*differences, *unkept), changes=changes, keep=keep)
 
@@ -168,12 +176,12 @@ def reservation(
     wanted: LayoutPlan,
     view: LedgerView,
     specs: Sequence[LayoutSpec] | None,
-    opening: Opening,
+    opening: OperationOpening,
 ) -> Reservation:
     """Everything ``layout apply`` writes before its first effect: a task per GPU that changes."""
     operation = opening.operation("layout apply")
     changes = {change.gpu: change for change in wanted.gpus if change.changes or change.keep}
-    by_id, read = {gpu.id: gpu for gpu in view.gpus}, meant(view, specs)
+    by_id, read = {gpu.id: gpu for gpu in view.gpus}, target_gpus(view, specs)
     records = tuple(
         LayoutRecord(
             gpu=gpu,
@@ -205,7 +213,7 @@ def _is_settled(record: LayoutRecord, view: LedgerView) -> bool:
 
 
 def _task(
-    opening: Opening, operation: OperationRecord, change: GpuChange, gpu: GpuRecord
+    opening: OperationOpening, operation: OperationRecord, change: GpuChange, gpu: GpuRecord
 ) -> TaskRecord:
     """The host knows of the layout before any part changes; the reservation raises generations."""
     kept = (

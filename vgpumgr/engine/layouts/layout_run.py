@@ -40,7 +40,7 @@ def apply(context: EngineContext, specs: Sequence[LayoutSpec] | None) -> tuple[L
         wanted, view = plan(context, specs)
         _refuse(context, wanted)
         operation_lifecycle.close_layouts(
-            context.ledger, layout_goals.meant(view, specs), context.clock.now()
+            context.ledger, layout_goals.target_gpus(view, specs), context.clock.now()
         )
         start = layout_plan.reservation(wanted, view, specs, context.opening())
         return wanted, operation_lifecycle.begin(context, start)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.observation import Observation
-from vgpumgr.engine.inventory.rollback_detection import leaps, recall, things
+from vgpumgr.engine.inventory.rollback_detection import epoch_leaps, known_records, unknown_things
 from vgpumgr.engine.ledger_recovery import rebuilt_ledger
-from vgpumgr.engine.ledger_recovery.rebuilt_ledger import Learning, Line, Sight
+from vgpumgr.engine.ledger_recovery.rebuilt_ledger import FleetReads, LedgerRebuild, RebuiltRow
 from vgpumgr.engine.ledger_recovery.rebuilt_records import read
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, PartlyDone
@@ -21,27 +21,27 @@ _MOST = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thaw:
+class ThawReport:
     """What there is to learn, before or after it was. ``missing`` are hosts that did not answer,
     or not in full, and why; ``epoch`` the one that is to follow.
     """
 
     frozen: Freeze | None
-    lines: tuple[Line, ...]
+    lines: tuple[RebuiltRow, ...]
     missing: Mapping[str, str]
     epoch: int
     truth: HostsTruth
     seen: Mapping[str, HostFacts]
 
     @property
-    def conflicts(self) -> tuple[Line, ...]:
+    def conflicts(self) -> tuple[RebuiltRow, ...]:
         """What the ledger cannot take in."""
         return tuple(line for line in self.lines if line.conflict)
 
 
 def plan(
     context: EngineContext, forget: Collection[str] = (), without: Collection[str] = ()
-) -> Thaw:
+) -> ThawReport:
     """Probe every host but those ``without`` which it is to be done, and compare. Nothing is taken
     in; an older ledger is frozen by the look.
     """
@@ -54,8 +54,8 @@ def plan(
     missing |= {
         h: "it could not be read completely" for h, f in seen.items() if rebuilt_ledger.unread(f)
     }
-    known = recall(context.ledger, tuple(seen.values()))
-    sight = Sight(
+    known = known_records(context.ledger, tuple(seen.values()))
+    sight = FleetReads(
         seen=seen,
         found=read(context, seen, known),
         view=view,
@@ -63,11 +63,11 @@ def plan(
         now=context.clock.now(),
         new_uuid=context.new_uuid,
     )
-    learning = Learning(sight, _forgotten(view, seen, missing, forget))
+    learning = LedgerRebuild(sight, _forgotten(view, seen, missing, forget))
     truth = learning.truth()
     told = [facts.epoch_of(known.fleet) or 0 for facts in seen.values()]
-    highest = max((epoch for epoch in told if not leaps(epoch, known.epoch)), default=0)
-    return Thaw(
+    highest = max((epoch for epoch in told if not epoch_leaps(epoch, known.epoch)), default=0)
+    return ThawReport(
         frozen=context.ledger.frozen(),
         lines=tuple(sorted(learning.lines, key=lambda line: line.host)),
         missing=dict(sorted(missing.items())),
@@ -79,7 +79,7 @@ def plan(
 
 def thaw(
     context: EngineContext, *, without: Collection[str] = (), forget: Collection[str] = ()
-) -> Thaw:
+) -> ThawReport:
     """Take in what hosts know; when the ledger knows all of it, lift the freeze in a new epoch.
 
     Hosts ``without`` which it is done are not asked, and cordoned: what they say does not freeze
@@ -125,7 +125,7 @@ def _elsewhere(vm_id: str, seen: Mapping[str, HostFacts]) -> Iterator[str]:
                 yield f"domain {domain.name} on {facts.host}"
 
 
-def _require_answers(found: Thaw) -> None:
+def _require_answers(found: ThawReport) -> None:
     if silent := found.missing:
         first = next(iter(silent))
         raise HostUnreachable(
@@ -135,10 +135,10 @@ def _require_answers(found: Thaw) -> None:
         )
 
 
-def _require_known(context: EngineContext, found: Thaw) -> None:
+def _require_known(context: EngineContext, found: ThawReport) -> None:
     """Does the ledger know all that these hosts showed? What it does not keeps it frozen."""
-    known = recall(context.ledger, tuple(found.seen.values()))
-    left = [line for facts in found.seen.values() for line in things(facts, known)]
+    known = known_records(context.ledger, tuple(found.seen.values()))
+    left = [line for facts in found.seen.values() for line in unknown_things(facts, known)]
     named = [f"{line.host}: {line.vm}: {line.conflict}" for line in found.conflicts]
     if left:
         raise PartlyDone(

@@ -6,9 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.inventory.rollback_detection import behind, claims_of, domains_of, is_layout
+from vgpumgr.engine.inventory.rollback_detection import (
+    claims_of,
+    domains_of,
+    is_layout,
+    ledger_is_behind,
+)
 from vgpumgr.engine.ledger_recovery import rebuilt_records
-from vgpumgr.engine.ledger_recovery.rebuilt_records import Ground, NotTaken, allocation
+from vgpumgr.engine.ledger_recovery.rebuilt_records import (
+    ClaimNotTaken,
+    HostAllocations,
+    rebuilt_allocation,
+)
 from vgpumgr.model import formats
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.host import ClaimFacts, HostFacts
@@ -54,7 +63,7 @@ def _on(vm: VmRecord, facts: HostFacts, held: Iterable[Allocation]) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RebuiltRow:
     """One thing that a host knows. ``conflict`` says what keeps the ledger from taking it in."""
 
     host: str
@@ -64,7 +73,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class FleetReads:
     """What was read: probes by host, and closer looks by host and domain."""
 
     seen: Mapping[str, HostFacts]
@@ -76,12 +85,12 @@ class Sight:
 
 
 @dataclass(slots=True)
-class Learning:
+class LedgerRebuild:
     """Goes through a sight; ``lines`` and :meth:`truth` are what comes of it."""
 
-    sight: Sight
+    sight: FleetReads
     forget: frozenset[str] = frozenset()
-    lines: list[Line] = field(default_factory=list)
+    lines: list[RebuiltRow] = field(default_factory=list)
     _vms: dict[str, VmRecord] = field(default_factory=dict)
     _changed: dict[str, VmRecord] = field(default_factory=dict)
     _taken: list[Allocation] = field(default_factory=list)
@@ -121,7 +130,9 @@ class Learning:
 
     def _domain(self, host: str, domain: DomainFacts) -> None:
         mark = domain.ownership
-        if mark is None or not behind(self.sight.known.vms.get(mark.vm_id), mark.generation):
+        if mark is None or not ledger_is_behind(
+            self.sight.known.vms.get(mark.vm_id), mark.generation
+        ):
             return
         other = self._vms.get(mark.vm_id) or self._changed.get(mark.vm_id)
         if other is not None:
@@ -129,41 +140,41 @@ class Learning:
             return
         try:
             self._describe(host, domain, mark)
-        except rebuilt_records.NotRead as reason:
+        except rebuilt_records.DomainNotRead as reason:
             self._refuse(host, mark, str(reason))
 
     def _describe(self, host: str, domain: DomainFacts, mark: Ownership) -> None:
         found = self.sight.found.get((host, domain.name))
         if found is None:
-            raise rebuilt_records.NotRead("its definition could not be read")
+            raise rebuilt_records.DomainNotRead("its definition could not be read")
         old = next((vm for vm in self.sight.view.vms if vm.id == mark.vm_id), None)
         if old is not None:
             self._require_left(old, host)
             self._changed[old.id] = rebuilt_records.changed_vm(old, domain, found.xml, host)
-            self.lines.append(Line(host, mark.vm, f"at generation {mark.generation}"))
+            self.lines.append(RebuiltRow(host, mark.vm, f"at generation {mark.generation}"))
             return
         if mark.vm_id in self.sight.known.vms:
-            raise rebuilt_records.NotRead("the ledger says it was deleted")
+            raise rebuilt_records.DomainNotRead("the ledger says it was deleted")
         self._require_name(mark.vm)
         self._vms[mark.vm_id] = rebuilt_records.new_vm(domain, found, host, self.sight.now)
-        self.lines.append(Line(host, mark.vm, "a VM that the ledger does not have"))
+        self.lines.append(RebuiltRow(host, mark.vm, "a VM that the ledger does not have"))
 
     def _require_left(self, old: VmRecord, host: str) -> None:
         """A VM that moved is not on its old host any more."""
         if old.host != host and traces(old, self.sight.seen, self._held_by(old.id)):
-            raise rebuilt_records.NotRead(
+            raise rebuilt_records.DomainNotRead(
                 f"it moved here, and left traces on {old.host}: see drift"
             )
 
     def _require_name(self, name: str) -> None:
         if any(vm.name == name and name not in self.forget for vm in self.sight.view.vms):
-            raise rebuilt_records.NotRead(
+            raise rebuilt_records.DomainNotRead(
                 f"the ledger has another VM {name}: if it was deleted, add --forget {name}"
             )
 
     def _refuse(self, host: str, mark: Ownership, why: str) -> None:
         self._refused.add(mark.vm_id)
-        self.lines.append(Line(host, mark.vm, f"at generation {mark.generation}", why))
+        self.lines.append(RebuiltRow(host, mark.vm, f"at generation {mark.generation}", why))
 
     # -- claims --------------------------------------------------------------------------------
 
@@ -180,7 +191,7 @@ class Learning:
                 if each.id not in mark.allocations and not self._is_claimed(each):
                     self._given_back.append(each.id)
                     text = f"gave back {each.profile} at {each.device}"
-                    self.lines.append(Line(each.host, each.vm, text))
+                    self.lines.append(RebuiltRow(each.host, each.vm, text))
 
     def _is_claimed(self, held: Allocation) -> bool:
         """Or could be: a host that was not read may claim anything."""
@@ -196,9 +207,9 @@ class Learning:
             if ours is not None and ours < claim.generation:
                 self._gpus[claim.allocation] = claim.generation
                 text = f"layout {claim.vm} of {claim.unit}: apply its file again after the thaw"
-                self.lines.append(Line(host, "", text))
+                self.lines.append(RebuiltRow(host, "", text))
             return
-        if claim.unit.startswith(_FABRIC) or not behind(
+        if claim.unit.startswith(_FABRIC) or not ledger_is_behind(
             known.allocations.get(claim.allocation), claim.generation
         ):
             return
@@ -208,15 +219,15 @@ class Learning:
         owner = self._owner(host, claim)
         gpus = [gpu for gpu in self.sight.view.gpus if gpu.host == host]
         held = [each for each in (*self._still_held(), *self._taken) if each.host == host]
-        ground = Ground(gpus, held, self.sight.now)
+        ground = HostAllocations(gpus, held, self.sight.now)
         try:
-            made = allocation(claim, owner, ground, self._partition(host, claim.vm))
-        except NotTaken as reason:
+            made = rebuilt_allocation(claim, owner, ground, self._partition(host, claim.vm))
+        except ClaimNotTaken as reason:
             self._refused.add(owner.id)
-            self.lines.append(Line(host, owner.name, f"{claim.unit} claimed", str(reason)))
+            self.lines.append(RebuiltRow(host, owner.name, f"{claim.unit} claimed", str(reason)))
         else:
             self._taken.append(made)
-            self.lines.append(Line(host, owner.name, f"{made.profile} at {made.device}"))
+            self.lines.append(RebuiltRow(host, owner.name, f"{made.profile} at {made.device}"))
 
     def _owner(self, host: str, claim: ClaimFacts) -> VmRecord:
         """The VM whose mark names the allocation; without one, a name to delete it by."""
@@ -225,15 +236,17 @@ class Learning:
             mark = domain.ownership
             if mark and claim.allocation in mark.allocations:
                 found = self._record(mark.vm_id)
-                return found or rebuilt_records.left_over(mark.vm, mark.vm_id, host, self.sight.now)
+                return found or rebuilt_records.vm_of_stray_claims(
+                    mark.vm, mark.vm_id, host, self.sight.now
+                )
         return self._left_over(host, claim)
 
     def _left_over(self, host: str, claim: ClaimFacts) -> VmRecord:
         name = f"{claim.vm[:50]}-{claim.allocation[:8]}"
-        made = rebuilt_records.left_over(name, self.sight.new_uuid(), host, self.sight.now)
+        made = rebuilt_records.vm_of_stray_claims(name, self.sight.new_uuid(), host, self.sight.now)
         self._vms[made.id] = made
         text = f"a claim for {claim.vm} without its domain: delete {name} to give it back"
-        self.lines.append(Line(host, name, text))
+        self.lines.append(RebuiltRow(host, name, text))
         return made
 
     def _record(self, vm_id: str) -> VmRecord | None:

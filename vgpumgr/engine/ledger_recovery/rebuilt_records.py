@@ -14,7 +14,7 @@ from vgpumgr import gpu as frameworks
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.engine.adoption.candidate import FoundPart
 from vgpumgr.engine.adoption.foreign_parts import slots_of
-from vgpumgr.engine.inventory.rollback_detection import behind, domains_of
+from vgpumgr.engine.inventory.rollback_detection import domains_of, ledger_is_behind
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.domain_plan import spec_of
 from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState, VolumeFacts
@@ -40,12 +40,12 @@ from vgpumgr.model.vm import (
 )
 
 
-class NotRead(Exception):
+class DomainNotRead(Exception):
     """Why a domain cannot be described."""
 
 
 @dataclass(frozen=True, slots=True)
-class MadeDisk:
+class RebuiltDisk:
     """A disk, the pool and name of the file behind it, and the volume that this is, if any."""
 
     disk: DomainDisk
@@ -59,7 +59,7 @@ class RebuiltDomain:
     """A domain's definition, with its disks."""
 
     xml: str
-    disks: tuple[MadeDisk, ...]
+    disks: tuple[RebuiltDisk, ...]
 
 
 def new_vm(domain: DomainFacts, found: RebuiltDomain, host: str, now: float) -> VmRecord:
@@ -124,7 +124,7 @@ def with_gpus(record: VmRecord, held: Iterable[Allocation]) -> VmRecord:
     return replace(record, spec=replace(record.spec, gpus=gpus))
 
 
-def left_over(name: str, vm_id: str, host: str, now: float) -> VmRecord:
+def vm_of_stray_claims(name: str, vm_id: str, host: str, now: float) -> VmRecord:
     """A VM for claims without a domain: nothing but a name under which they can be deleted."""
     spec = VmSpec(name=name, vcpus=1, memory_mib=1)
     return VmRecord(
@@ -144,10 +144,10 @@ def _described(
     try:
         described = domainxml.described(xml)
     except ValueError as error:
-        raise NotRead(str(error)) from error
+        raise DomainNotRead(str(error)) from error
     spec = spec_of(described, default_hugepage_kib)
     if not isinstance(spec, VmSpec):
-        raise NotRead("; ".join(spec))
+        raise DomainNotRead("; ".join(spec))
     mark = domain.ownership
     # An adopted VM's console and the like are in the definition that it keeps, as its disks are.
     made = mark is not None and domain.uuid == mark.vm_id
@@ -158,20 +158,20 @@ def _described(
     return spec, described.pins, node
 
 
-def _with_volumes(record: VmRecord, disks: Iterable[MadeDisk]) -> VmRecord:
+def _with_volumes(record: VmRecord, disks: Iterable[RebuiltDisk]) -> VmRecord:
     """The volumes that were made for it: their names carry its id."""
     disks = tuple(disks)
     for each in disks:
         if not (each.pool and each.name.startswith(f"{record.name}-{record.id[:8]}-")):
             where = each.disk.path or each.disk.target
-            raise NotRead(f"its disk {where} was not created by vgpumgr")
+            raise DomainNotRead(f"its disk {where} was not created by vgpumgr")
     seed = next((CloudInit(pool=each.pool) for each in disks if each.disk.cdrom), None)
     made = tuple(_disk(each) for each in disks if not each.disk.cdrom)
     spec = replace(record.spec, disks=made, cloud_init=seed)
     return replace(record, spec=spec, volumes=tuple((each.pool, each.name) for each in disks))
 
 
-def _disk(made: MadeDisk) -> DiskSpec:
+def _disk(made: RebuiltDisk) -> DiskSpec:
     size = made.volume.capacity_bytes if made.volume else 0
     plain = DiskSpec(pool=made.pool, size_bytes=size, format=made.disk.format)
     base = made.volume.backing_path if made.volume else None
@@ -203,7 +203,11 @@ def read(
 def _unknown(facts: HostFacts, known: Remembered) -> Iterator[DomainFacts]:
     for domain in domains_of(facts, known.fleet):
         mark = domain.ownership
-        if mark and domain.persistent and behind(known.vms.get(mark.vm_id), mark.generation):
+        if (
+            mark
+            and domain.persistent
+            and ledger_is_behind(known.vms.get(mark.vm_id), mark.generation)
+        ):
             yield domain
 
 
@@ -218,21 +222,23 @@ def _read(host: Host, facts: HostFacts, domains: Iterable[DomainFacts]) -> dict[
     return found
 
 
-def _disks(host: Host, facts: HostFacts, xml: str) -> Iterator[MadeDisk]:
+def _disks(host: Host, facts: HostFacts, xml: str) -> Iterator[RebuiltDisk]:
     """Each with the pool that it lies in, where there is one, and its volume."""
     pools = {pool.path.rstrip("/"): pool.name for pool in facts.pools if pool.active}
     for disk in domainxml.disks(xml):
         path = PurePosixPath(disk.path)
         pool = pools.get(str(path.parent), "")
-        yield MadeDisk(disk, pool, path.name, host.storage.look(pool, path.name) if pool else None)
+        yield RebuiltDisk(
+            disk, pool, path.name, host.storage.look(pool, path.name) if pool else None
+        )
 
 
-class NotTaken(Exception):
+class ClaimNotTaken(Exception):
     """Why a claim cannot become an allocation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class HostAllocations:
     """The GPUs of a host, what the ledger holds on them, and the time (Unix seconds)."""
 
     gpus: Sequence[GpuRecord]
@@ -240,18 +246,18 @@ class Ground:
     now: float
 
 
-def allocation(
-    claim: ClaimFacts, owner: VmRecord, ground: Ground, partition: int | None
+def rebuilt_allocation(
+    claim: ClaimFacts, owner: VmRecord, ground: HostAllocations, partition: int | None
 ) -> Allocation:
     """All that the claim says, and free units for it. NotTaken when there are none."""
     gpu, part = _part(claim, ground.gpus)
     holder = next((each for each in ground.held if each.device == part.device), None)
     if holder is not None:
-        raise NotTaken(f"the ledger has {part.device} as {holder.vm}'s: {_deleted(holder.vm)}")
+        raise ClaimNotTaken(f"the ledger has {part.device} as {holder.vm}'s: {_deleted(holder.vm)}")
     slots = slots_of(part, gpu, ground.held, ())
     if not slots:
         names = _holders(gpu, ground.held)
-        raise NotTaken(f"the ledger has its units as those of {names}: {_deleted('NAME')}")
+        raise ClaimNotTaken(f"the ledger has its units as those of {names}: {_deleted('NAME')}")
     limiter = _mapping(claim.wanted, "params").get("frame_rate_limiter")
     offer = part.offer
     return Allocation(
@@ -305,7 +311,7 @@ def _part(claim: ClaimFacts, gpus: Sequence[GpuRecord]) -> tuple[GpuRecord, Foun
             gpu, vf = _at(str(wanted.get("address", "")), gpus)
             part = _bound(wanted, gpu, vf)
         case other:
-            raise NotTaken(f"a claim of kind {other} is unknown")
+            raise ClaimNotTaken(f"a claim of kind {other} is unknown")
     return gpu, replace(part, vf=vf.number if vf else None, **_where(wanted, part.offer))
 
 
@@ -313,7 +319,7 @@ def _bound(wanted: Mapping[str, object], gpu: GpuRecord, vf: VfFacts | None) -> 
     framework = Framework.PCI_VF if vf else Framework.PASSTHROUGH
     offer = next((o for o in frameworks.offers(gpu.facts) if o.framework is framework), None)
     if offer is None:
-        raise NotTaken(f"{gpu.facts.device} has no known profile")
+        raise ClaimNotTaken(f"{gpu.facts.device} has no known profile")
     others = wanted.get("with")
     names = [str(each.get("address", "")) for each in others] if isinstance(others, list) else []
     device = str(wanted.get("address", ""))
@@ -325,14 +331,14 @@ def _at(address: str, gpus: Sequence[GpuRecord]) -> tuple[GpuRecord, VfFacts | N
         vf = next((each for each in gpu.facts.vfs if each.address == address), None)
         if vf is not None or gpu.facts.device == address:
             return gpu, vf
-    raise NotTaken(f"{address} is on no GPU that the host shows now")
+    raise ClaimNotTaken(f"{address} is on no GPU that the host shows now")
 
 
 def _offer(gpu: GpuRecord, type_id: str, framework: Framework) -> Offer:
     for offer in frameworks.offers(gpu.facts):
         if (offer.type_id, offer.framework) == (type_id, framework):
             return offer
-    raise NotTaken(f"type {type_id} on {gpu.facts.device} has no known profile")
+    raise ClaimNotTaken(f"type {type_id} on {gpu.facts.device} has no known profile")
 
 
 def _where(wanted: Mapping[str, object], offer: Offer) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.desktops.booked_capacity import placing_beside
+from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
 from vgpumgr.engine.desktops.user_sessions import at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
-from vgpumgr.engine.migration.users_at_work import cut_off, not_ready_meanwhile
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile, users_cut_off
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import (
@@ -18,13 +18,13 @@ from vgpumgr.engine.operations.operation_lifecycle import (
     until_current,
 )
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
-from vgpumgr.engine.reservation.vm_creation import Sites, allocate, device_steps, release_steps
-from vgpumgr.engine.reservation.vm_volumes import Site
+from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
+from vgpumgr.engine.reservation.vm_volumes import VmSite
 from vgpumgr.engine.steps import (
     STOP_TIMEOUT_S,
     RedefineDomain,
@@ -50,7 +50,7 @@ EMPTIED = "it is being drained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reseat:
+class LocalMove:
     """A VM, the place that it gets on its host, and whether it ``runs`` now and is to again."""
 
     vm: VmRecord
@@ -83,9 +83,11 @@ def closed(fleet: Fleet, gpus: Collection[str]) -> Fleet:
     return Fleet(hosts=tuple(hosts))
 
 
-def reseating(wanted: Reseat, view: LedgerView, opening: Opening) -> Reservation:
+def local_move_reservation(
+    wanted: LocalMove, view: LedgerView, opening: OperationOpening
+) -> Reservation:
     """The VM marked as moving, what it takes beside what it holds, and one task."""
-    vm, placed, sites = wanted.vm, wanted.placed, Sites(view)
+    vm, placed, sites = wanted.vm, wanted.placed, VmSites(view)
     site = sites.site(vm.host)
     new = tuple(allocate(part, placed, vm.id, site, opening) for part in placed.assignments)
     there = replace(vm, numa_node=placed.numa_node, cpus=placed.cpus, generation=vm.generation + 1)
@@ -105,7 +107,7 @@ def reseating(wanted: Reseat, view: LedgerView, opening: Opening) -> Reservation
 
 
 def _steps(
-    wanted: Reseat, there: VmRecord, new: tuple[Allocation, ...], sites: Sites, site: Site
+    wanted: LocalMove, there: VmRecord, new: tuple[Allocation, ...], sites: VmSites, site: VmSite
 ) -> Iterator[Step]:
     vm, runs = wanted.vm, wanted.runs
     if runs:
@@ -124,7 +126,7 @@ def _steps(
     yield from release_steps(sites.allocations(vm))
 
 
-def reseat(
+def move_within_host(
     context: EngineContext,
     name: str,
     seat: Placed | None = None,
@@ -147,8 +149,8 @@ def reseat(
         view, runs = _looked(context, name, with_users=with_users)
         vm = context.ledger.vm(name)
         placed = _seated(view, vm, seat) if seat else _best(context, view, vm, leaves)
-        wanted = Reseat(vm=vm, placed=placed, runs=runs)
-        start = reseating(wanted, view, context.opening())
+        wanted = LocalMove(vm=vm, placed=placed, runs=runs)
+        start = local_move_reservation(wanted, view, context.opening())
         if wanted.runs:
             start = not_ready_meanwhile(context, start, wanted.vm)
         return operation_lifecycle.begin(context, start)
@@ -165,12 +167,12 @@ def _looked(context: EngineContext, name: str, *, with_users: bool) -> tuple[Led
         error.next = error.next or f"vgpumgr host probe {vm.host}"
         raise error
     view = context.view()
-    refuse_resting([(vm.name, vm.host)], reached(view).resting)
+    refuse_resting([(vm.name, vm.host)], observed_domains(view).resting)
     state = _state(context, vm)
     user = at_work(context.ledger, view).get(vm.id)
     runs = state is DomainState.RUNNING
     if runs and user is not None and not with_users:
-        raise cut_off(
+        raise users_cut_off(
             [user], next="the same command with --with-users, or wait until they have logged off"
         )
     return view, runs
@@ -222,7 +224,7 @@ def _seated(view: LedgerView, vm: VmRecord, seat: Placed) -> Placed:
 def _best(
     context: EngineContext, view: LedgerView, vm: VmRecord, leaves: Collection[str]
 ) -> Placed:
-    place = placing_beside(context.place, context.ledger, context.clock.now())
+    place = place_beside_bookings(context.place, context.ledger, context.clock.now())
     [decision] = place(closed(fleet_beside(view, vm), leaves), [unshelve_request(vm)])
     if isinstance(decision, NotPlaced):
         raise no_placement([decision])

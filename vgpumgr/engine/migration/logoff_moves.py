@@ -9,7 +9,7 @@ from vgpumgr.engine.desktops.user_sessions import at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import moves as moving
-from vgpumgr.engine.migration.local_moves import closed, reseat
+from vgpumgr.engine.migration.local_moves import closed, move_within_host
 from vgpumgr.engine.migration.move_planning import wanted
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -78,7 +78,7 @@ def _carry_out(context: EngineContext, each: LogoffMove, worked: MoveCycleReport
         if vm.host == each.host:
             done = _within(context, each)
         else:
-            how = moving.Manner(cold=True, seat=_seat(context, vm, each))
+            how = moving.MoveManner(cold=True, seat=_seat(context, vm, each))
             done = moving.migrate(context, each.vm, each.host, how)
     except (LedgerError, Interrupted):
         raise
@@ -95,9 +95,11 @@ def _carry_out(context: EngineContext, each: LogoffMove, worked: MoveCycleReport
 def _within(context: EngineContext, each: LogoffMove) -> Outcome:
     """To the GPUs that were planned, or where they are not free any more, to any others."""
     try:
-        return reseat(context, each.vm, leaves={*_others(context.view(), each), *each.leaves})
+        return move_within_host(
+            context, each.vm, leaves={*_others(context.view(), each), *each.leaves}
+        )
     except NoPlacement:
-        return reseat(context, each.vm, leaves=each.leaves)
+        return move_within_host(context, each.vm, leaves=each.leaves)
 
 
 def _seat(context: EngineContext, vm: VmRecord, each: LogoffMove) -> Placed | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpumgr.engine.migration.move_looks import Looks
-from vgpumgr.engine.migration.move_plan import Check, no, ok
+from vgpumgr.engine.migration.move_looks import MoveReads
+from vgpumgr.engine.migration.move_plan import MoveCheck, failed_check, passed_check
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.formats import LIVE_VGPU_NEEDS, version_numbers
 from vgpumgr.model.gpu import Framework, GpuRecord
@@ -22,47 +22,53 @@ _NVIDIA = "10de:"
 
 
 def host_checks(
-    vm: VmRecord, source: HostRecord, target: HostRecord, looks: Looks
-) -> Iterator[Check]:
+    vm: VmRecord, source: HostRecord, target: HostRecord, looks: MoveReads
+) -> Iterator[MoveCheck]:
     """What every move needs."""
     if vm.definition:
         text = f"{vm.name} was adopted: only its own definition says what it needs there"
-        yield no("adopted", text, f"vgpumgr vm show {vm.name}")
+        yield failed_check("adopted", text, f"vgpumgr vm show {vm.name}")
     if target.cordoned:
-        yield no("cordon", f"{target.name} is cordoned", f"vgpumgr host uncordon {target.name}")
+        yield failed_check(
+            "cordon", f"{target.name} is cordoned", f"vgpumgr host uncordon {target.name}"
+        )
     if target.membership is not Membership.MEMBER:
         text = f"{target.name} is {target.membership} the fleet"
-        yield no("member", text, "vgpumgr operation list --open")
+        yield failed_check("member", text, "vgpumgr operation list --open")
     if target.probe_only:
-        yield no("helper", f"{target.name} has no helper: it is probe-only")
+        yield failed_check("helper", f"{target.name} has no helper: it is probe-only")
     if vm.spec.affinity.hosts and target.name not in vm.spec.affinity.hosts:
         wanted = ", ".join(vm.spec.affinity.hosts)
-        yield no("affinity", f"{vm.name} has an affinity that allows only {wanted}")
+        yield failed_check("affinity", f"{vm.name} has an affinity that allows only {wanted}")
     if looks.namesake is not None:
         text = f"{target.name} has a domain {vm.name} already"
-        yield no("name", text, f"remove that domain with virsh on {target.name}")
+        yield failed_check("name", text, f"remove that domain with virsh on {target.name}")
     else:
-        yield ok("name", f"{vm.name} is free on {target.name}")
+        yield passed_check("name", f"{vm.name} is free on {target.name}")
     state = looks.domain.state
     if state not in {DomainState.RUNNING, DomainState.SHUTOFF, DomainState.CRASHED}:
-        yield no("power", f"{vm.name} is {state} on {source.name}", f"vgpumgr vm stop {vm.name}")
+        yield failed_check(
+            "power", f"{vm.name} is {state} on {source.name}", f"vgpumgr vm stop {vm.name}"
+        )
     yield from _beside(vm, source.name, looks)
 
 
-def _beside(vm: VmRecord, source: str, looks: Looks) -> Iterator[Check]:
+def _beside(vm: VmRecord, source: str, looks: MoveReads) -> Iterator[MoveCheck]:
     """What libvirt keeps of a domain does not go with it, and is lost where it is undefined."""
     if looks.beside.snapshots:
         text = f"{vm.name} has {looks.beside.snapshots} snapshots on {source}"
-        yield no("snapshots", text, f"on {source}: virsh snapshot-list {vm.name}")
+        yield failed_check("snapshots", text, f"on {source}: virsh snapshot-list {vm.name}")
     if looks.beside.saved_state:
         text = f"{vm.name} is saved to disk on {source}, its memory would be lost"
-        yield no("saved-state", text, f"vgpumgr vm start {vm.name}")
+        yield failed_check("saved-state", text, f"vgpumgr vm start {vm.name}")
 
 
-def cold_checks(vm: VmRecord) -> Iterator[Check]:
+def cold_checks(vm: VmRecord) -> Iterator[MoveCheck]:
     """What is to be known of a move of a guest that is off."""
     if vm.spec.firmware == "uefi":
-        yield ok("firmware", "UEFI variables are reset: the guest boots by its fallback path")
+        yield passed_check(
+            "firmware", "UEFI variables are reset: the guest boots by its fallback path"
+        )
 
 
 def live_checks(
@@ -70,8 +76,8 @@ def live_checks(
     held: Sequence[Allocation],
     source: HostRecord,
     target: HostRecord,
-    looks: Looks,
-) -> Iterator[Check]:
+    looks: MoveReads,
+) -> Iterator[MoveCheck]:
     """What a running guest needs beside that."""
     here, there = source.facts, target.facts
     assert here is not None and there is not None, "both were probed"
@@ -91,7 +97,7 @@ def gpu_checks(
     gpus: Sequence[GpuRecord],
     source: HostFacts,
     target: HostFacts,
-) -> Iterator[Check]:
+) -> Iterator[MoveCheck]:
     """What the boards and their driver need for a live move."""
     by_id = {gpu.id: gpu.facts for gpu in gpus}
     before = [by_id[each.gpu] for each in held]
@@ -101,69 +107,71 @@ def gpu_checks(
     ecc = {gpu.ecc for gpu in (*before, *after)} - {None}
     if after and len(ecc) > 1:
         words = f"ECC is on for one of the GPUs on {source.host} and {target.host}, off for another"
-        yield no("ecc", words, _cold(vm, target.host))
+        yield failed_check("ecc", words, _cold(vm, target.host))
 
 
-def _frameworks(vm: VmRecord, held: Sequence[Allocation]) -> Iterator[Check]:
+def _frameworks(vm: VmRecord, held: Sequence[Allocation]) -> Iterator[MoveCheck]:
     stuck = [each for each in held if each.framework not in MIGRATABLE]
     for each in stuck:
         text = f"{each.profile} ({each.framework}) cannot move while {vm.name} runs"
-        yield no("framework", text, f"vgpumgr vm stop {vm.name}, or add --cold")
+        yield failed_check("framework", text, f"vgpumgr vm stop {vm.name}, or add --cold")
     if held and not stuck:
         names = ", ".join(dict.fromkeys(f"{each.profile} ({each.framework})" for each in held))
-        yield ok("framework", f"{names} can move with the running guest")
+        yield passed_check("framework", f"{names} can move with the running guest")
 
 
-def _address(target: HostRecord) -> Check:
+def _address(target: HostRecord) -> MoveCheck:
     if target.migration is None:
-        return no(
+        return failed_check(
             "address",
             f"{target.name} has no migration address",
             f"vgpumgr host migration {target.name} --address ADDRESS, or add --cold",
         )
     how = "TLS" if target.migration.tls else "NOT encrypted"
-    return ok("address", f"{target.migration.address}, {how}")
+    return passed_check("address", f"{target.migration.address}, {how}")
 
 
-def _new_enough(facts: HostFacts, otherwise: str) -> Iterator[Check]:
+def _new_enough(facts: HostFacts, otherwise: str) -> Iterator[MoveCheck]:
     for what, least in LIVE_VGPU_NEEDS.items():
         has = getattr(facts.versions, what)
         if version_numbers(has) < least:
             wanted = ".".join(map(str, least))
             text = f"{facts.host} has {what} {has or 'of an unknown version'}, {wanted} is needed"
-            yield no(what, text, otherwise)
+            yield failed_check(what, text, otherwise)
         else:
-            yield ok(what, f"{facts.host} has {what} {has}")
+            yield passed_check(what, f"{facts.host} has {what} {has}")
 
 
-def _not_older(source: HostFacts, target: HostFacts, otherwise: str) -> Iterator[Check]:
+def _not_older(source: HostFacts, target: HostFacts, otherwise: str) -> Iterator[MoveCheck]:
     for what in ("libvirt", "qemu"):
         here, there = getattr(source.versions, what), getattr(target.versions, what)
         if not version_numbers(here) or not version_numbers(there):
-            yield no(what, f"the version of {what} is not known on both hosts", otherwise)
+            yield failed_check(what, f"the version of {what} is not known on both hosts", otherwise)
         elif version_numbers(there) < version_numbers(here):
             text = f"{what} {there} on {target.host} is older than {here} on {source.host}"
-            yield no(what, text, otherwise)
+            yield failed_check(what, text, otherwise)
 
 
-def _cpu(vm: VmRecord, source: HostFacts, target: HostFacts, fits: bool | None) -> Check:
+def _cpu(vm: VmRecord, source: HostFacts, target: HostFacts, fits: bool | None) -> MoveCheck:
     if fits:
-        return ok("cpu", f"{target.host} can give {vm.name} its CPU")
+        return passed_check("cpu", f"{target.host} can give {vm.name} its CPU")
     if fits is False:
-        return no("cpu", f"{target.host} lacks what {vm.name}'s CPU has", _cold(vm, target.host))
+        return failed_check(
+            "cpu", f"{target.host} lacks what {vm.name}'s CPU has", _cold(vm, target.host)
+        )
     if source.cpu_model and source.cpu_model == target.cpu_model:
-        return ok("cpu", f"both hosts have {source.cpu_model}")
+        return passed_check("cpu", f"both hosts have {source.cpu_model}")
     models = " and ".join(facts.cpu_model or "unknown" for facts in (source, target))
     text = f"libvirt cannot compare the CPUs, and the models are {models}"
-    return no("cpu", text, _cold(vm, target.host))
+    return failed_check("cpu", text, _cold(vm, target.host))
 
 
-def _driver(vm: VmRecord, source: HostFacts, target: HostFacts) -> Check:
+def _driver(vm: VmRecord, source: HostFacts, target: HostFacts) -> MoveCheck:
     here, there = source.versions.driver, target.versions.driver
     if here and here == there:
-        return ok("driver", f"both hosts have driver {here}")
+        return passed_check("driver", f"both hosts have driver {here}")
     words = f"{source.host} has driver {here or 'unknown'}, {target.host} {there or 'unknown'}"
-    return no("driver", f"{words}: they must be the same", _cold(vm, target.host))
+    return failed_check("driver", f"{words}: they must be the same", _cold(vm, target.host))
 
 
 def _cold(vm: VmRecord, target: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vgpumgr.engine.migration.move_looks import BaseImage, Looks
-from vgpumgr.engine.migration.move_plan import Check, DiskMove, no, ok
-from vgpumgr.engine.reservation.vm_volumes import Attached, attached, volume_path
+from vgpumgr.engine.migration.move_looks import BaseImage, MoveReads
+from vgpumgr.engine.migration.move_plan import DiskMove, MoveCheck, failed_check, passed_check
+from vgpumgr.engine.reservation.vm_volumes import AttachedVolume, attached, volume_path
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.formats import size_words
@@ -23,11 +23,11 @@ FILE_KINDS = frozenset({"dir", "fs", "netfs", "vstorage"})
 
 
 def disk_moves(
-    vm: VmRecord, source: HostFacts, target: HostFacts, looks: Looks, *, live: bool
-) -> tuple[tuple[DiskMove, ...], tuple[Check, ...]]:
+    vm: VmRecord, source: HostFacts, target: HostFacts, looks: MoveReads, *, live: bool
+) -> tuple[tuple[DiskMove, ...], tuple[MoveCheck, ...]]:
     """What becomes of every disk, and what keeps one from it."""
     moves: list[DiskMove] = []
-    checks: list[Check] = []
+    checks: list[MoveCheck] = []
     for volume in attached(vm):
         found = _move(volume, source, target, looks, live=live)
         if isinstance(found, DiskMove):
@@ -39,18 +39,18 @@ def disk_moves(
 
 
 def _move(
-    volume: Attached, source: HostFacts, target: HostFacts, looks: Looks, *, live: bool
-) -> DiskMove | Check | None:
+    volume: AttachedVolume, source: HostFacts, target: HostFacts, looks: MoveReads, *, live: bool
+) -> DiskMove | MoveCheck | None:
     """None where the target lacks the pool: placement says so."""
     facts = looks.here.get((volume.pool, volume.name))
     if facts is None:
         text = f"volume {volume.pool}/{volume.name} is not on {source.host}"
-        return no("disk", text, kind=NotFound)
+        return failed_check("disk", text, kind=NotFound)
     here, there = _pool(source, volume.pool), _pool(target, volume.pool)
     if here is None:
         # Perhaps only unread: a disk that nobody moves would be left behind.
         text = f"pool {volume.pool} on {source.host} could not be read, or is not active"
-        return no("disk", text, f"vgpumgr host probe {source.host}")
+        return failed_check("disk", text, f"vgpumgr host probe {source.host}")
     if there is None:
         return None
     shared = here.kind in SHARED_KINDS and here.kind == there.kind
@@ -68,20 +68,24 @@ def _move(
 
 
 def _refused(
-    move: DiskMove, here: StoragePool, there: StoragePool, target: str, looks: Looks
-) -> Check | None:
+    move: DiskMove, here: StoragePool, there: StoragePool, target: str, looks: MoveReads
+) -> MoveCheck | None:
     what = f"volume {move.pool}/{move.name}"
     seen = (move.pool, move.name) in looks.there
     if move.shared:
         text = f"{target} does not see {what}, though the pool is shared"
-        return None if seen else no("disk", text)
+        return None if seen else failed_check("disk", text)
     if here.kind not in FILE_KINDS or there.kind not in FILE_KINDS:
-        return no("disk", f"{what} is in a pool of kind {here.kind}: only files are copied")
+        return failed_check(
+            "disk", f"{what} is in a pool of kind {here.kind}: only files are copied"
+        )
     text = f"{what} exists already on {target}"
-    return no("disk", text, "virsh vol-delete it there") if seen else None
+    return failed_check("disk", text, "virsh vol-delete it there") if seen else None
 
 
-def _plan(volume: Attached, facts: VolumeFacts, target: HostFacts, *, live: bool) -> VolumePlan:
+def _plan(
+    volume: AttachedVolume, facts: VolumeFacts, target: HostFacts, *, live: bool
+) -> VolumePlan:
     """An overlay is recreated over the target's image; what is carried over brings its own."""
     plain = VolumePlan(
         pool=volume.pool,
@@ -101,16 +105,16 @@ def _plan(volume: Attached, facts: VolumeFacts, target: HostFacts, *, live: bool
     )
 
 
-def _said(disk: DiskMove, target: HostFacts) -> Check:
+def _said(disk: DiskMove, target: HostFacts) -> MoveCheck:
     name, size = f"{disk.pool}/{disk.name}", size_words(disk.size_bytes)
     if disk.shared:
-        return ok("disk", f"{name} stays: pool {disk.pool} is shared")
-    return ok("disk", f"{name} is copied to {target.host}: {size}")
+        return passed_check("disk", f"{name} stays: pool {disk.pool} is shared")
+    return passed_check("disk", f"{name} is copied to {target.host}: {size}")
 
 
 def _base_checks(
     bases: Sequence[BaseImage], vm: VmRecord, source: HostFacts, target: HostFacts
-) -> Iterator[Check]:
+) -> Iterator[MoveCheck]:
     for base in bases:
         here, there = _pool(source, base.pool), _pool(target, base.pool)
         name = f"{base.pool}/{base.name}"
@@ -118,15 +122,17 @@ def _base_checks(
             continue
         if here.path != there.path:
             text = f"pool {base.pool} is at {here.path} here and at {there.path} on {target.host}"
-            yield no("image", f"{text}: {vm.name}'s disk names its image by path")
+            yield failed_check("image", f"{text}: {vm.name}'s disk names its image by path")
         elif base.there is None:
             text = f"{name}, which a disk is laid over, is not on {target.host}"
-            yield no("image", text, f"copy it to {there.path} on {target.host}", NotFound)
+            yield failed_check("image", text, f"copy it to {there.path} on {target.host}", NotFound)
         elif base.here != base.there:
             text = f"{name} is another image on {target.host} (compared by {base.how})"
-            yield no("image", text, f"copy it to {there.path} on {target.host}")
+            yield failed_check("image", text, f"copy it to {there.path} on {target.host}")
         else:
-            yield ok("image", f"{name} is the same on {target.host} (compared by {base.how})")
+            yield passed_check(
+                "image", f"{name} is the same on {target.host} (compared by {base.how})"
+            )
 
 
 def _pool(facts: HostFacts, name: str) -> StoragePool | None:

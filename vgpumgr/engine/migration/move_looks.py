@@ -33,7 +33,7 @@ class BaseImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looks:
+class MoveReads:
     """The domain on its host and its namesake on the target, volumes by pool and name, and
     whether the guest's CPU can be had there (None: libvirt cannot tell).
     """
@@ -53,7 +53,7 @@ class Looks:
         return self.domain.state is DomainState.RUNNING
 
 
-def look(vm: VmRecord, source: Host, target: Host, to: HostRecord) -> Looks:
+def look(vm: VmRecord, source: Host, target: Host, to: HostRecord) -> MoveReads:
     """Look; raises what keeps a host from being looked at."""
     domain = source.domains.look(vm.name)
     if domain is None:
@@ -63,7 +63,7 @@ def look(vm: VmRecord, source: Host, target: Host, to: HostRecord) -> Looks:
         )
     runs = domain.state is DomainState.RUNNING
     pools = {pool.name for pool in to.facts.pools} if to.facts else set()
-    return Looks(
+    return MoveReads(
         domain=domain,
         xml=source.domains.xml(vm.name),
         namesake=target.domains.look(vm.name),

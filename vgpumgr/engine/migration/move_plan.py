@@ -13,7 +13,7 @@ from vgpumgr.model.vm import VmRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class MoveCheck:
     """One thing that has to hold. ``refused`` makes the error when it does not (None: it does)."""
 
     name: str
@@ -65,18 +65,20 @@ class MovePlan:
     xml: str
     placed: Placed | None
     disks: tuple[DiskMove, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[MoveCheck, ...]
     timeout_s: float | None = None
 
 
-def ok(name: str, text: str) -> Check:
+def passed_check(name: str, text: str) -> MoveCheck:
     """It holds."""
-    return Check(name=name, text=text)
+    return MoveCheck(name=name, text=text)
 
 
-def no(name: str, text: str, next: str = "", kind: Callable[..., VgpumgrError] = Conflict) -> Check:
+def failed_check(
+    name: str, text: str, next: str = "", kind: Callable[..., VgpumgrError] = Conflict
+) -> MoveCheck:
     """It does not."""
-    return Check(name=name, text=text, refused=kind, next=next)
+    return MoveCheck(name=name, text=text, refused=kind, next=next)
 
 
 def refuse_nowhere(vm: VmRecord, target: HostRecord) -> None:
@@ -99,5 +101,5 @@ def refuse(plan: MovePlan) -> None:
         )
 
 
-def _lines(checks: Sequence[Check]) -> list[str]:
+def _lines(checks: Sequence[MoveCheck]) -> list[str]:
     return [f"{check.name}: {check.text}" for check in checks]

@@ -10,9 +10,9 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_checks import cold_checks, gpu_checks, host_checks, live_checks
 from vgpumgr.engine.migration.move_disks import disk_moves
-from vgpumgr.engine.migration.move_looks import Looks
-from vgpumgr.engine.migration.move_plan import Check, MovePlan, no, ok
-from vgpumgr.engine.operations.engine_context import Place
+from vgpumgr.engine.migration.move_looks import MoveReads
+from vgpumgr.engine.migration.move_plan import MoveCheck, MovePlan, failed_check, passed_check
+from vgpumgr.engine.operations.engine_context import PlaceFunction
 from vgpumgr.engine.planning.vm_plan import decide, describe
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
@@ -27,7 +27,7 @@ def make_plan(
     view: LedgerView,
     vm: VmRecord,
     target: HostRecord,
-    looks: Looks,
+    looks: MoveReads,
     policy: PlacementPolicy,
     *,
     cold: bool,
@@ -72,7 +72,7 @@ def _place(
     *,
     live: bool,
     seat: Placed | None,
-) -> tuple[Placed | None, tuple[Check, ...]]:
+) -> tuple[Placed | None, tuple[MoveCheck, ...]]:
     """Room on the target alone, as if the VM were nowhere yet."""
     others = replace(view, vms=tuple(each for each in view.vms if each.id != vm.id))
     request = wanted(view, vm.spec, held, target, live=live)
@@ -83,11 +83,11 @@ def _place(
         reasons = nearest_first(decision.reasons)
         why = dict.fromkeys(each.text for each in reasons if each.host == target)
         explain = f"vgpumgr map, vgpumgr capacity, or another host than {target}"
-        return None, tuple(no("room", text, explain, NoPlacement) for text in why)
-    return decision, tuple(ok("room", line) for line in _room(decision))
+        return None, tuple(failed_check("room", text, explain, NoPlacement) for text in why)
+    return decision, tuple(passed_check("room", line) for line in _room(decision))
 
 
-def _by(policy: PlacementPolicy) -> Place:
+def _by(policy: PlacementPolicy) -> PlaceFunction:
     def placing(
         fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
     ) -> tuple[Decision, ...]:
@@ -97,14 +97,14 @@ def _by(policy: PlacementPolicy) -> Place:
     return placing
 
 
-def _seated(fleet: Fleet, seat: Placed) -> tuple[Placed | None, tuple[Check, ...]]:
+def _seated(fleet: Fleet, seat: Placed) -> tuple[Placed | None, tuple[MoveCheck, ...]]:
     """That very place, if it is free."""
     placed = reseat(fleet, seat)
     if placed is None:
         where = "; ".join(describe(seat))
         text = f"the place that was planned on {seat.host} is not free any more ({where})"
-        return None, (no("room", text, "the same command again makes a new plan"),)
-    return placed, tuple(ok("room", line) for line in _room(placed))
+        return None, (failed_check("room", text, "the same command again makes a new plan"),)
+    return placed, tuple(passed_check("room", line) for line in _room(placed))
 
 
 def _room(placed: Placed) -> Iterator[str]:

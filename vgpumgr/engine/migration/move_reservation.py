@@ -9,13 +9,12 @@ from typing import Any
 from vgpumgr import domainxml
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_plan import DiskMove, MovePlan
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml, numa_seat, ownership
-from vgpumgr.engine.reservation.vm_creation import Sites, allocate, device_steps, release_steps
-from vgpumgr.engine.reservation.vm_volumes import Site, autostarts
+from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
+from vgpumgr.engine.reservation.vm_volumes import VmSite, autostarts
 from vgpumgr.engine.steps import (
     STOP_TIMEOUT_S,
-    Between,
     CarryVolume,
     ClearAutostart,
     ConfirmMoved,
@@ -28,6 +27,7 @@ from vgpumgr.engine.steps import (
     StartMoved,
     Step,
     StopToMove,
+    TwoHostStep,
 )
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
@@ -41,7 +41,7 @@ class _Move:
     vm: VmRecord
     old: tuple[Allocation, ...]
     new: tuple[Allocation, ...]
-    site: Site
+    site: VmSite
 
     @property
     def carried(self) -> tuple[DiskMove, ...]:
@@ -49,7 +49,7 @@ class _Move:
         return tuple(disk for disk in self.plan.disks if not disk.shared)
 
 
-def reservation(plan: MovePlan, view: LedgerView, opening: Opening) -> Reservation:
+def reservation(plan: MovePlan, view: LedgerView, opening: OperationOpening) -> Reservation:
     """The VM marked as moving, what it takes on the target, and one task with all steps."""
     move = _move(plan, view, opening)
     operation = opening.operation("vm migrate")
@@ -65,8 +65,8 @@ def reservation(plan: MovePlan, view: LedgerView, opening: Opening) -> Reservati
     )
 
 
-def _move(plan: MovePlan, view: LedgerView, opening: Opening) -> _Move:
-    placed, sites = plan.placed, Sites(view)
+def _move(plan: MovePlan, view: LedgerView, opening: OperationOpening) -> _Move:
+    placed, sites = plan.placed, VmSites(view)
     assert placed is not None, "a plan that was refused is not carried out"
     site = sites.site(plan.target.name)
     new = tuple(allocate(part, placed, plan.vm.id, site, opening) for part in placed.assignments)
@@ -80,7 +80,7 @@ def _move(plan: MovePlan, view: LedgerView, opening: Opening) -> _Move:
     return _Move(plan, vm, sites.allocations(plan.vm), new, site)
 
 
-def _work(move: _Move) -> Iterator[tuple[str, Step | Between]]:
+def _work(move: _Move) -> Iterator[tuple[str, Step | TwoHostStep]]:
     """Every step with the host where it acts; those between two are the task's own."""
     plan, vm = move.plan, move.vm
     here, there = plan.source.name, plan.target.name
@@ -101,7 +101,7 @@ def _work(move: _Move) -> Iterator[tuple[str, Step | Between]]:
         yield here, step
 
 
-def _over(move: _Move) -> Iterator[Step | Between]:
+def _over(move: _Move) -> Iterator[Step | TwoHostStep]:
     """From the first moment on which it may run there, to the last of what is here."""
     plan, vm, xml = move.plan, move.vm, _definition(move)
     confirm = ConfirmMoved(
@@ -133,7 +133,7 @@ def _definition(move: _Move) -> str:
     return domain_xml(move.vm, move.new, move.site)
 
 
-def _volume(disk: DiskMove, there: str, *, live: bool) -> tuple[str, Step | Between]:
+def _volume(disk: DiskMove, there: str, *, live: bool) -> tuple[str, Step | TwoHostStep]:
     """QEMU copies the disks of a running guest itself, but for what is read-only."""
     assert disk.plan is not None
     if live and not disk.cdrom:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.desktops.user_sessions import AtWork, at_work
+from vgpumgr.engine.desktops.user_sessions import UserAtWork, at_work
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_looks, move_plan, move_planning, move_reservation
 from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile
@@ -18,7 +18,7 @@ from vgpumgr.model.placement import Placed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class MoveManner:
     """How a VM may move: ``cold`` is stopped for it, ``with_users`` even where that cuts somebody
     off. ``seat`` is the place that it must have there, where not any will do.
     """
@@ -30,7 +30,7 @@ class Manner:
 
 
 def plan(
-    context: EngineContext, name: str, to: str, how: Manner
+    context: EngineContext, name: str, to: str, how: MoveManner
 ) -> tuple[move_plan.MovePlan, LedgerView]:
     """Probe both hosts, then say how it would move, with all that keeps it from it."""
     vm = context.ledger.vm(name)
@@ -59,12 +59,14 @@ def plan(
     return planned, view
 
 
-def _user_check(user: AtWork, planned: move_plan.MovePlan, *, with_users: bool) -> move_plan.Check:
+def _user_check(
+    user: UserAtWork, planned: move_plan.MovePlan, *, with_users: bool
+) -> move_plan.MoveCheck:
     """A live move takes a user along; a stop cuts one off."""
     if planned.live or not planned.runs:
-        return move_plan.Check(name="users", text=user.words)
+        return move_plan.MoveCheck(name="users", text=user.words)
     again = f"vgpumgr vm migrate {user.vm} --to {planned.target.name} --cold --with-users"
-    return move_plan.Check(
+    return move_plan.MoveCheck(
         name="users",
         text=f"{user.words}, and {'is' if with_users else 'would be'} cut off",
         refused=None if with_users else UsersAtWork,
@@ -72,7 +74,7 @@ def _user_check(user: AtWork, planned: move_plan.MovePlan, *, with_users: bool) 
     )
 
 
-def migrate(context: EngineContext, name: str, to: str, how: Manner) -> Outcome:
+def migrate(context: EngineContext, name: str, to: str, how: MoveManner) -> Outcome:
     """Move it, running if it can; what keeps it from it is raised.
 
     A move to the same host that was cut goes on.
@@ -84,12 +86,14 @@ def migrate(context: EngineContext, name: str, to: str, how: Manner) -> Outcome:
     def attempt() -> Outcome:
         planned, view = plan(context, name, to, how)
         move_plan.refuse(planned)
-        return operation_lifecycle.begin(context, opened(context, planned, view))
+        return operation_lifecycle.begin(context, move_reservation_of(context, planned, view))
 
     return until_current(attempt)
 
 
-def opened(context: EngineContext, planned: move_plan.MovePlan, view: LedgerView) -> Reservation:
+def move_reservation_of(
+    context: EngineContext, planned: move_plan.MovePlan, view: LedgerView
+) -> Reservation:
     """What the move writes first; a free desktop is given to nobody while it is stopped for it."""
     start = move_reservation.reservation(planned, view, context.opening())
     if planned.live or not planned.runs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from vgpumgr.engine.desktops.user_sessions import AtWork, at_work, named
+from vgpumgr.engine.desktops.user_sessions import UserAtWork, at_work, named
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import DesktopState
 from vgpumgr.model.errors import UsersAtWork
@@ -14,7 +14,7 @@ from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import VmRecord
 
 
-def users_on(context: EngineContext, names: Collection[str]) -> tuple[AtWork, ...]:
+def users_on(context: EngineContext, names: Collection[str]) -> tuple[UserAtWork, ...]:
     """Who is at work on VMs of these names, by the last look."""
     found = at_work(context.ledger, context.view()).values() if names else ()
     return tuple(each for each in found if each.vm in names)
@@ -23,7 +23,7 @@ def users_on(context: EngineContext, names: Collection[str]) -> tuple[AtWork, ..
 def refuse_users(context: EngineContext, names: Collection[str], *, next: str) -> None:
     """UsersAtWork where a stop of these VMs would cut somebody off."""
     if users := users_on(context, names):
-        raise cut_off(users, next=next)
+        raise users_cut_off(users, next=next)
 
 
 def not_ready_meanwhile(context: EngineContext, start: Reservation, vm: VmRecord) -> Reservation:
@@ -38,7 +38,7 @@ def not_ready_meanwhile(context: EngineContext, start: Reservation, vm: VmRecord
     return replace(start, desktops=rows)
 
 
-def cut_off(users: Collection[AtWork], *, next: str) -> UsersAtWork:
+def users_cut_off(users: Collection[UserAtWork], *, next: str) -> UsersAtWork:
     """The error that names them."""
     return UsersAtWork(
         f"{counted(len(users), 'user')} would be cut off: {named(users)}",

@@ -10,10 +10,16 @@ from types import MappingProxyType
 from typing import Protocol
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
-from vgpumgr.engine.inventory.observation import Candidates, Observation, Round, lines, observe
+from vgpumgr.engine.inventory.observation import (
+    CandidateProbes,
+    Observation,
+    ProbeRound,
+    lines,
+    observe,
+)
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
-from vgpumgr.engine.operations.operation_records import Opening
-from vgpumgr.engine.workers.thread_workers import OneOfMany
+from vgpumgr.engine.operations.operation_records import OperationOpening
+from vgpumgr.engine.workers.thread_workers import WaitForCandidates
 from vgpumgr.model.errors import NotFound, NotPermitted
 from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.host import HostRecord, Proof
@@ -46,7 +52,7 @@ class NoFencing:
 _LEAST = PlacementPolicy.LEAST_FRAGMENTATION
 
 
-class Place(Protocol):
+class PlaceFunction(Protocol):
     """Decides requests, each using up supply for the others."""
 
     def __call__(
@@ -90,7 +96,7 @@ def _nothing() -> Weights:
     return ()
 
 
-class Expected:
+class ExpectedRequests:
     """The declared mix, else the requests of the last 30 days. Keeps the plan that it made last.
 
     ``latest`` is what decisions went by last. ``declared`` is asked for when a mix is first needed.
@@ -151,7 +157,9 @@ def _outlook(mix: Mix | None, plan: CapacityPlan | NoPlan | None) -> PlacementOu
     return PlacementOutlook(mix, missing=plan)
 
 
-def placing(policy: PlacementPolicy, expected: Expected, ledger: Ledger, now: float) -> Place:
+def place_function(
+    policy: PlacementPolicy, expected: ExpectedRequests, ledger: Ledger, now: float
+) -> PlaceFunction:
     """``placement.place`` by the policy, which goes by what is expected where that matters."""
 
     def decide(
@@ -215,7 +223,7 @@ class EngineContext:
     clock: Clock
     new_uuid: Callable[[], str]
     policy: PlacementPolicy = DEFAULT_POLICY
-    expected: Expected = field(default_factory=Expected)
+    expected: ExpectedRequests = field(default_factory=ExpectedRequests)
     waits: WaitLimits = WAIT_LIMITS
     tolerance: Tolerance = TOLERANCE
     fencing: Fencing = field(default_factory=NoFencing)
@@ -244,17 +252,17 @@ class EngineContext:
     @contextmanager
     def looking(
         self, named: Collection[str] = (), *, others: bool = True, without: Collection[str] = ()
-    ) -> Iterator[Candidates]:
+    ) -> Iterator[CandidateProbes]:
         """Probe the hosts that somebody named, who are waited for, and with ``others`` all the
         rest, of which those that hang are not. None of ``without``, none that is in maintenance.
         """
         awake = self._awake(() if others else named)
         records = [host for host in awake if host.name not in without]
-        waiting = OneOfMany(named=named, doubted=_doubted(records), waits=self.waits)
+        waiting = WaitForCandidates(named=named, doubted=_doubted(records), waits=self.waits)
         with closing(
-            Round(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits)
+            ProbeRound(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits)
         ) as round_:
-            yield Candidates(round_, waiting, {host.name: host.last_error for host in records})
+            yield CandidateProbes(round_, waiting, {host.name: host.last_error for host in records})
 
     def _named(self, names: Collection[str]) -> list[HostRecord]:
         if len(names) > 1:
@@ -277,16 +285,16 @@ class EngineContext:
         """Decide all of them, each using up supply for the next, ``kept`` first; nothing is
         reserved.
         """
-        decide = placing(self.policy, self.expected, self.ledger, self.clock.now())
+        decide = place_function(self.policy, self.expected, self.ledger, self.clock.now())
         return decide(fleet, requests, kept=kept)
 
     def host(self, name: str) -> Host:
         """The enrolled host of that name; NotFound suggests near names."""
         return self.hosts.open(self.ledger.host(name))
 
-    def opening(self, within: OperationRecord | None = None) -> Opening:
+    def opening(self, within: OperationRecord | None = None) -> OperationOpening:
         """What a new operation is opened with, now, or more tasks of one that there is."""
-        return Opening(self.ledger.epoch(), self.new_uuid, self.clock.now(), within)
+        return OperationOpening(self.ledger.epoch(), self.new_uuid, self.clock.now(), within)
 
     def reserve_alternates(
         self, operation: str, specs: Mapping[str, VmSpec] = NOTHING

@@ -13,9 +13,9 @@ from functools import partial
 from vgpumgr.engine.operations import operation_status
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome, operation_state, words
-from vgpumgr.engine.operations.refusals import TRIED_ELSEWHERE, nowhere, standing
+from vgpumgr.engine.operations.refusals import TRIED_ELSEWHERE, current_tasks, refused_everywhere
 from vgpumgr.engine.operations.task_run import TaskRun, outcome_of
-from vgpumgr.engine.steps import Around
+from vgpumgr.engine.steps import StepSurroundings
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import (
     Conflict,
@@ -104,7 +104,10 @@ def _side_by_side(context: EngineContext, left: Sequence[TaskRecord]) -> dict[st
     """What became of each task, by its id; those that did not begin are left out."""
     records = {host.name: host for host in context.ledger.hosts()}
     results = context.lanes.run(
-        {name: partial(lane, context, records, work) for name, work in by_lane(left).items()},
+        {
+            name: partial(run_tasks, context, records, work)
+            for name, work in tasks_by_host(left).items()
+        },
         within_s=None,
     )
     ended: dict[str, VmOutcome] = {}
@@ -135,11 +138,11 @@ def _outcomes(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> tu
     """One for each VM: of several places the last; a VM that none took is told what each said."""
     now = [_as_ended(task, ended.get(task.id)) for task in tasks]
     found = []
-    for task in standing(now):
+    for task in current_tasks(now):
         outcome = ended.get(task.id) or outcome_of(task, task.state)
         if task.state is TaskState.UNDONE:
             same = [each for each in now if each.vm == task.vm and each.verb == task.verb]
-            outcome = replace(outcome, error=nowhere(same) or outcome.error)
+            outcome = replace(outcome, error=refused_everywhere(same) or outcome.error)
         found.append(outcome)
     return tuple(found)
 
@@ -171,7 +174,7 @@ def _close(context: EngineContext, operation: str, outcomes: tuple[VmOutcome, ..
     )
 
 
-def lane(
+def run_tasks(
     context: EngineContext, records: Mapping[str, HostRecord], tasks: Sequence[TaskRecord]
 ) -> dict[str, VmOutcome]:
     """One lane's tasks in order, by task's id; a host that cannot be reached ends it."""
@@ -192,11 +195,11 @@ def _task(context: EngineContext, records: Mapping[str, HostRecord], task: TaskR
     if gone is not None:
         error = HostUnreachable(f"host {gone} is no longer enrolled")
         return outcome_of(task, task.state, error)
-    refused = refusal(context, records, task)
+    refused = task_refusal(context, records, task)
     if refused is not None:
         return outcome_of(task, task.state, refused)
     hosts = {name: context.hosts.open(records[name]) for name in task.hosts}
-    around = Around(
+    around = StepSurroundings(
         context.clock,
         context.stop,
         lambda text: context.tell(f"{task.vm}: {text}"),
@@ -206,7 +209,7 @@ def _task(context: EngineContext, records: Mapping[str, HostRecord], task: TaskR
     return started.undo(task.error) if task.state is TaskState.UNDOING else started.forward()
 
 
-def by_lane(tasks: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
+def tasks_by_host(tasks: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
     """Tasks in their order, by the first of the hosts that share a lane."""
     first: dict[str, str] = {}
 
@@ -230,7 +233,7 @@ def by_lane(tasks: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
 _AT_REST = frozenset({LAYOUT, LEAVE, "stop", "delete", *OF_HOSTS})
 
 
-def refusal(
+def task_refusal(
     context: EngineContext, records: Mapping[str, HostRecord], task: TaskRecord
 ) -> VgpumgrError | None:
     """Why a task must not be resumed now. Undoing makes nothing run: it may."""

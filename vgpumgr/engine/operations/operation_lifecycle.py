@@ -13,7 +13,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, operation_state
 from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
 from vgpumgr.engine.operations.operation_status import process
-from vgpumgr.engine.operations.refusals import BY_REQUEST, to_try_elsewhere
+from vgpumgr.engine.operations.refusals import BY_REQUEST, retryable_vms
 from vgpumgr.model.errors import Conflict, Interrupted, StaleGeneration
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import (
@@ -75,7 +75,7 @@ def resume(context: EngineContext, prefix: str) -> Outcome:
     operation_status.refuse_resume_of_ended(record, context.ledger.tasks(record.id))
     operation = record.id
     tasks = _claimed(context, operation)
-    refused = to_try_elsewhere(tasks, context.ledger.refusals(operation))
+    refused = retryable_vms(tasks, context.ledger.refusals(operation))
     waiting = (*unfinished(tasks), *(each.task for each in refused))
     tasks = close_overtaken(context.ledger, tasks, {})
     return execution.run(context, operation, tasks, elsewhere=True).of(waiting)
@@ -116,7 +116,7 @@ def finish_leftovers(
 ) -> Outcome:
     """Go on with what a crash or an interruption left behind on these VMs."""
     ledger, ended = context.ledger, Outcome()
-    for operation, waits in left_behind(ledger, desired, verbs):
+    for operation, waits in unfinished_operations(ledger, desired, verbs):
         if context.unasked and operation_status.is_left(operation, context.clock.now()):
             continue
         if waits:
@@ -126,13 +126,15 @@ def finish_leftovers(
     return ended
 
 
-def take_back(context: EngineContext, names: Collection[str]) -> None:
+def undo_unfinished(context: EngineContext, names: Collection[str]) -> None:
     """Undo what was to bring these VMs up, made, shelved or with another disk, and of no other."""
-    for operation, waits in left_behind(context.ledger, names, {"create", UNSHELVE, REIMAGE}):
+    for operation, waits in unfinished_operations(
+        context.ledger, names, {"create", UNSHELVE, REIMAGE}
+    ):
         if waits:
             tasks = _to_undo(_claimed(context, operation.id), names)
             outcome = execution.run(context, operation.id, tasks, only=names)
-            require_taken_back(outcome, names)
+            require_undone(outcome, names)
 
 
 def _go_on(context: EngineContext, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
@@ -197,12 +199,12 @@ def worked_on(ledger: Ledger) -> frozenset[str]:
         tasks = ledger.tasks(operation.id)
         found |= {task.vm_id for task in unfinished(tasks)}
         if any(task.state is TaskState.UNDONE for task in tasks):
-            refused = to_try_elsewhere(tasks, ledger.refusals(operation.id))
+            refused = retryable_vms(tasks, ledger.refusals(operation.id))
             found |= {each.task.vm_id for each in refused}
     return frozenset(found)
 
 
-def left_behind(
+def unfinished_operations(
     ledger: Ledger, names: Collection[str], verbs: Collection[str]
 ) -> Iterator[tuple[OperationRecord, bool]]:
     """Open operations that touch these VMs, oldest first.
@@ -358,7 +360,7 @@ def refuse_shelved(vms: Iterable[VmRecord]) -> None:
             )
 
 
-def require_taken_back(outcome: Outcome, names: Collection[str]) -> None:
+def require_undone(outcome: Outcome, names: Collection[str]) -> None:
     """Raise what kept a creation of these VMs from being undone."""
     for vm in outcome.vms:
         if vm.vm in names and vm.state not in FINAL_TASKS:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpumgr.engine import steps
-from vgpumgr.engine.steps import Between, CreateVolume, Step
+from vgpumgr.engine.steps import CreateVolume, Step, TwoHostStep
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.image import CopyState, ImageCopy
 from vgpumgr.model.operation import (
@@ -37,7 +37,7 @@ from vgpumgr.model.vm import AllocationState, VmRecord, VmState
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OperationOpening:
     """The controller's epoch, where ids come from, and the time (Unix seconds). ``within`` is the
     operation that gets more tasks, where it is no new one.
     """
@@ -94,7 +94,7 @@ class Opening:
     def migration(
         self,
         operation: OperationRecord,
-        work: Sequence[tuple[str, Step | Between]],
+        work: Sequence[tuple[str, Step | TwoHostStep]],
         vm: VmRecord,
         peer: str,
     ) -> TaskRecord:
@@ -122,7 +122,7 @@ class OnRefusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class OperationVerb:
     """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done,
     ``copies`` what the copy of an image is then, and what it is when that was undone.
     """
@@ -136,49 +136,51 @@ class Verb:
 
 
 VERBS = {
-    "create": Verb(
+    "create": OperationVerb(
         OnRefusal.UNDO,
         vm_state=VmState.ACTIVE,
         running=True,
         allocations=AllocationState.ACTIVE,
     ),
-    "delete": Verb(
+    "delete": OperationVerb(
         OnRefusal.WAIT,
         vm_state=VmState.DELETED,
         running=False,
         allocations=AllocationState.RELEASED,
     ),
-    "change": Verb(OnRefusal.WAIT),
-    "start": Verb(OnRefusal.FAIL, running=True),
-    "stop": Verb(OnRefusal.FAIL, running=False),
-    ADOPT: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE, allocations=AllocationState.ACTIVE),
-    HEAL: Verb(OnRefusal.FAIL, allocations=AllocationState.ACTIVE),
-    CLEAN: Verb(OnRefusal.FAIL),
-    RELEASE: Verb(OnRefusal.FAIL, allocations=AllocationState.RELEASED),
-    SHELVE: Verb(
+    "change": OperationVerb(OnRefusal.WAIT),
+    "start": OperationVerb(OnRefusal.FAIL, running=True),
+    "stop": OperationVerb(OnRefusal.FAIL, running=False),
+    ADOPT: OperationVerb(
+        OnRefusal.UNDO, vm_state=VmState.ACTIVE, allocations=AllocationState.ACTIVE
+    ),
+    HEAL: OperationVerb(OnRefusal.FAIL, allocations=AllocationState.ACTIVE),
+    CLEAN: OperationVerb(OnRefusal.FAIL),
+    RELEASE: OperationVerb(OnRefusal.FAIL, allocations=AllocationState.RELEASED),
+    SHELVE: OperationVerb(
         OnRefusal.WAIT,
         vm_state=VmState.SHELVED,
         running=False,
         allocations=AllocationState.RELEASED,
     ),
-    UNSHELVE: Verb(
+    UNSHELVE: OperationVerb(
         OnRefusal.UNDO,
         vm_state=VmState.ACTIVE,
         running=True,
         allocations=AllocationState.ACTIVE,
     ),
-    "reboot": Verb(OnRefusal.FAIL),
-    REIMAGE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
-    MIGRATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
-    RESEAT: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
-    EVACUATE: Verb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    "reboot": OperationVerb(OnRefusal.FAIL),
+    REIMAGE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    MIGRATE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    RESEAT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    EVACUATE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     # Planned anew from whatever state they left: there is nothing to take back.
-    LEAVE: Verb(OnRefusal.FAIL),
-    LAYOUT: Verb(OnRefusal.FAIL),
-    ENROL: Verb(OnRefusal.UNDO, enrolled=True),
-    REMOVE: Verb(OnRefusal.UNDO, enrolled=False),
-    IMPORT: Verb(OnRefusal.UNDO, copies=(CopyState.THERE, CopyState.GONE)),
-    DISCARD: Verb(OnRefusal.UNDO, copies=(CopyState.GONE, CopyState.THERE)),
+    LEAVE: OperationVerb(OnRefusal.FAIL),
+    LAYOUT: OperationVerb(OnRefusal.FAIL),
+    ENROL: OperationVerb(OnRefusal.UNDO, enrolled=True),
+    REMOVE: OperationVerb(OnRefusal.UNDO, enrolled=False),
+    IMPORT: OperationVerb(OnRefusal.UNDO, copies=(CopyState.THERE, CopyState.GONE)),
+    DISCARD: OperationVerb(OnRefusal.UNDO, copies=(CopyState.GONE, CopyState.THERE)),
 }
 # They end with the VM in one place: where it was going, or where it was.
 _GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE, RESEAT})
@@ -205,7 +207,7 @@ def finished(task: TaskRecord) -> TaskMoved:
     )
 
 
-def taken_back(task: TaskRecord, error: str) -> TaskMoved:
+def undone(task: TaskRecord, error: str) -> TaskMoved:
     """The transition that ends what was undone: a creation's units are free again, a VM that was
     shelved is so still, one that was to move or to get another disk is as it was, and so is a host.
     """

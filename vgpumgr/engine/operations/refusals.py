@@ -33,7 +33,7 @@ _WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RefusedVm:
     """A VM that was refused: its last task, and the places that are not tried again."""
 
     task: TaskRecord
@@ -70,7 +70,7 @@ def refusal_of(
     )
 
 
-def served(task: TaskRecord) -> tuple[str, frozenset[str]]:
+def proven_places(task: TaskRecord) -> tuple[str, frozenset[str]]:
     """The host and the GPUs that did what a task asked, once it is done: parts of a VM that was
     there before may have been there, too, and say nothing of the GPU.
     """
@@ -80,7 +80,7 @@ def served(task: TaskRecord) -> tuple[str, frozenset[str]]:
     return (task.host if started else ""), frozenset(gpus)
 
 
-def counts_now(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Refusal]:
+def confirmed_refusals(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Refusal]:
     """What other hosts refused of this operation's VM that its host has just done."""
     return [
         replace(each, counts=True)
@@ -89,7 +89,7 @@ def counts_now(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Refusal]:
     ]
 
 
-def to_try_elsewhere(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> list[Tried]:
+def retryable_vms(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> list[RefusedVm]:
     """The VMs of an operation whose last task was undone because it was refused, as long as
     others may be tried; what an operator had undone stays so.
     """
@@ -102,7 +102,7 @@ def to_try_elsewhere(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -
             if task.id in by_task:
                 places.setdefault(task.vm, []).append(by_task[task.id])
     return [
-        Tried(
+        RefusedVm(
             task=task,
             gpus=frozenset(each.gpu for each in places[name] if each.gpu),
             hosts=frozenset(each.host for each in places[name] if not each.gpu),
@@ -115,7 +115,7 @@ def to_try_elsewhere(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -
     ]
 
 
-def standing(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
+def current_tasks(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
     """The tasks of an operation without those that another one was tried for since."""
     last = {task.vm: task.id for task in tasks if task.verb in TRIED_ELSEWHERE}
     return tuple(
@@ -127,7 +127,7 @@ def standing(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
     )
 
 
-def nowhere(tasks: Sequence[TaskRecord]) -> HostRefused | None:
+def refused_everywhere(tasks: Sequence[TaskRecord]) -> HostRefused | None:
     """The error for a VM that was tried at several places: every place, and what each said."""
     said = [f"{_where(task)}: {task.error.removeprefix(f'{task.host}: ')}" for task in tasks]
     if len(said) < 2:

@@ -12,10 +12,15 @@ from vgpumgr.engine.operations.operation_records import (
     OnRefusal,
     finished,
     no_way_back,
-    taken_back,
+    undone,
 )
-from vgpumgr.engine.operations.refusals import TRIED_ELSEWHERE, counts_now, refusal_of, served
-from vgpumgr.engine.steps import Around, Between, Step
+from vgpumgr.engine.operations.refusals import (
+    TRIED_ELSEWHERE,
+    confirmed_refusals,
+    proven_places,
+    refusal_of,
+)
+from vgpumgr.engine.steps import Step, StepSurroundings, TwoHostStep
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
@@ -47,12 +52,12 @@ from vgpumgr.model.refusal import TOLERANCE, Refusal, Tolerance, of_place
 
 
 @dataclass(frozen=True, slots=True)
-class OnOne:
+class BoundStep:
     """A step on one host."""
 
     step: Step
     host: Host
-    around: Around
+    around: StepSurroundings
 
     @property
     def line(self) -> str:
@@ -78,13 +83,13 @@ class OnOne:
 
 
 @dataclass(frozen=True, slots=True)
-class OnTwo:
+class BoundTwoHostStep:
     """A step between the host that a VM leaves and its target."""
 
-    step: Between
+    step: TwoHostStep
     source: Host
     target: Host
-    around: Around
+    around: StepSurroundings
 
     @property
     def line(self) -> str:
@@ -109,13 +114,13 @@ class OnTwo:
 
 
 def bind(
-    record: StepRecord, task: TaskRecord, hosts: Mapping[str, Host], around: Around
-) -> OnOne | OnTwo:
+    record: StepRecord, task: TaskRecord, hosts: Mapping[str, Host], around: StepSurroundings
+) -> BoundStep | BoundTwoHostStep:
     """The step that a record describes, with its hosts."""
     step = steps.from_record(record)
-    if isinstance(step, Between):
-        return OnTwo(step, hosts[task.host], hosts[task.peer], around)
-    return OnOne(step, hosts[record.host or task.host], around)
+    if isinstance(step, TwoHostStep):
+        return BoundTwoHostStep(step, hosts[task.host], hosts[task.peer], around)
+    return BoundStep(step, hosts[record.host or task.host], around)
 
 
 # The call was cut, or the host did not answer: what happened there is not known.
@@ -129,7 +134,7 @@ class TaskRun:
         self,
         ledger: Ledger,
         hosts: Mapping[str, Host],
-        around: Around,
+        around: StepSurroundings,
         task: TaskRecord,
         tolerance: Tolerance = TOLERANCE,
     ) -> None:
@@ -159,11 +164,11 @@ class TaskRun:
                 raise  # what cannot be written down must not go on
             except VgpumgrError as error:
                 return self._refused(record, error)
-        host, gpus = served(task)
+        host, gpus = proven_places(task)
         if host or gpus:
             self._waiting.append(PlaceServed(task=task.id, host=host, gpus=gpus))
         if task.verb in TRIED_ELSEWHERE:
-            for each in counts_now(task, self._ledger.refusals(task.operation)):
+            for each in confirmed_refusals(task, self._ledger.refusals(task.operation)):
                 self._note(each)
         self._flush(finished(task))
         return outcome_of(task, TaskState.DONE)
@@ -189,7 +194,7 @@ class TaskRun:
                 self._flush(TaskMoved(task=task.id, state=TaskState.UNDOING, error=str(error)))
                 return outcome_of(task, TaskState.UNDOING, error)
             self._waiting.append(self._moved(record, StepState.UNDONE))
-        self._flush(taken_back(task, why))
+        self._flush(undone(task, why))
         return outcome_of(task, TaskState.UNDONE)
 
     def _step(self, record: StepRecord) -> None:
@@ -200,7 +205,7 @@ class TaskRun:
             if record.state is StepState.INTENT:
                 self._waiting.append(self._moved(record, StepState.DONE))
             return
-        elif record.state is StepState.INTENT or isinstance(step, OnTwo):
+        elif record.state is StepState.INTENT or isinstance(step, BoundTwoHostStep):
             step.renew()
         if self._task.peer:
             self._around.tell(step.line)
@@ -208,7 +213,7 @@ class TaskRun:
         if record.state is not StepState.DONE:
             self._waiting.append(self._moved(record, StepState.DONE))
 
-    def _happened(self, step: OnOne | OnTwo) -> bool:
+    def _happened(self, step: BoundStep | BoundTwoHostStep) -> bool:
         """After a crash or a cut call the host is asked; what it cannot tell stops the task."""
         match step.look():
             case InState():
@@ -285,7 +290,7 @@ class TaskRun:
         self._waiting.append(self._moved(record, StepState.UNDO_INTENT))
         self._waiting.append(self._moved(record, StepState.UNDONE))
 
-    def _bound(self, record: StepRecord) -> OnOne | OnTwo:
+    def _bound(self, record: StepRecord) -> BoundStep | BoundTwoHostStep:
         return bind(record, self._task, self._hosts, self._around)
 
     def _moved(self, record: StepRecord, state: StepState) -> StepMoved:

@@ -51,7 +51,7 @@ _SAID = "no host of the fleet could hold it, even when empty"
 _NEEDS_LAYOUT = "needs-layout"
 
 
-def beyond(view: LedgerView, specs: Iterable[VmSpec]) -> dict[str, NotPlaced]:
+def never_fitting(view: LedgerView, specs: Iterable[VmSpec]) -> dict[str, NotPlaced]:
     """By name those that can never fit; of VMs that start together all that one of them keeps from
     it. Nothing is said while a host was never probed: nobody knows what it could hold.
     """
@@ -120,14 +120,14 @@ def _whole(gpu: GpuSupply) -> GpuSupply:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Admission:
     """New VMs: those that are ``tried`` now, and by name why the others are ``waiting``."""
 
     fresh: tuple[VmSpec, ...]
     tried: tuple[VmSpec, ...]
     waiting: Mapping[str, str]
 
-    def without(self, waits: Iterable[QueuedVm], decisions: Iterable[Decision]) -> Asked | None:
+    def without(self, waits: Iterable[QueuedVm], decisions: Iterable[Decision]) -> Admission | None:
         """The same without trying those that wait for others although there was room for them, so
         that it is somebody else's. None where there are no such.
         """
@@ -135,10 +135,10 @@ class Asked:
         if not any(isinstance(e, Placed) and e.request.name in back for e in decisions):
             return None
         tried = tuple(spec for spec in self.tried if spec.name not in back)
-        return Asked(self.fresh, tried, {**self.waiting, **back})
+        return Admission(self.fresh, tried, {**self.waiting, **back})
 
 
-def ask(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Asked:
+def admit(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Admission:
     """Nobody passes those that wait already: once one does, ``serve`` decides who starts."""
     before = [each for each in queue if each.state is QueueState.WAITING]
     known = {each.name for each in before}
@@ -155,11 +155,11 @@ def ask(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Asked:
             waiting[spec.name] = f"{len(before)} are queued already"
         else:
             tried.append(spec)
-    return Asked(tuple(fresh), tuple(tried), waiting)
+    return Admission(tuple(fresh), tuple(tried), waiting)
 
 
-def settled(
-    asked: Asked, decisions: Sequence[Decision], queue: Sequence[QueueEntry]
+def with_waiting(
+    asked: Admission, decisions: Sequence[Decision], queue: Sequence[QueueEntry]
 ) -> tuple[dict[str, Decision], tuple[QueuedVm, ...]]:
     """What was decided for those that were tried, less those that wait; and all that wait."""
     waiting = {**asked.waiting, **_misfits(asked, decisions)}
@@ -186,7 +186,7 @@ def _place(spec: VmSpec, since: float) -> tuple[int, float, str]:
     return -(spec.queue or Terms()).priority, since, spec.name
 
 
-def _misfits(asked: Asked, decisions: Sequence[Decision]) -> dict[str, str]:
+def _misfits(asked: Admission, decisions: Sequence[Decision]) -> dict[str, str]:
     """Those that may wait and have no room; with one that starts together with others, all."""
     refused = {
         each.request.name: _nearest(each) for each in decisions if isinstance(each, NotPlaced)
@@ -272,7 +272,7 @@ def within_quotas(view: LedgerView, decisions: Sequence[Decision]) -> list[Decis
     return held
 
 
-def allowing(refused: NotPlaced) -> str:
+def quota_raise_command(refused: NotPlaced) -> str:
     """What to type to let the tenant have a VM that its quota refuses."""
     return quota_command([_excess(reason) for reason in refused.reasons])
 

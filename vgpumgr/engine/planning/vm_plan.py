@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from vgpumgr.engine.inventory.host_supply import LATELY_REFUSED, ExcludedSupply, build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView, Reached, reached
-from vgpumgr.engine.operations.engine_context import Place
+from vgpumgr.engine.inventory.ledger_view import LedgerView, ObservedDomains, observed_domains
+from vgpumgr.engine.operations.engine_context import PlaceFunction
 from vgpumgr.engine.planning.disk_images import resolved
-from vgpumgr.engine.planning.vm_admission import ask, beyond, settled, within_quotas
+from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_waiting, within_quotas
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.formats import exact_size
@@ -32,7 +32,7 @@ from vgpumgr.model.vm import (
 def decide(
     view: LedgerView,
     requests: Sequence[VmSpec],
-    place: Place,
+    place: PlaceFunction,
     left: ExcludedSupply = LATELY_REFUSED,
 ) -> tuple[Decision, ...]:
     """Beside what refused lately, and where that does not hold all of them, with it. Never on what
@@ -44,7 +44,7 @@ def decide(
     return place(build_fleet(view, left.with_back_off), requests)
 
 
-def way_on(action: Action) -> str:
+def replacement_command(action: Action) -> str:
     """What to type, and to write into the file (``FILE``), to get there without losing a disk."""
     record = action.record
     name = action.vm.name
@@ -102,20 +102,22 @@ def _flow(words: dict[str, str]) -> str:
 def make_plan(
     view: LedgerView,
     desired: Sequence[VmSpec],
-    place: Place,
+    place: PlaceFunction,
     warnings: Iterable[str] = (),
 ) -> Plan:
     """What apply would do for these VMs. It never deletes what the file no longer names."""
     known = {vm.name: vm for vm in view.vms}
     desired = resolved(desired, view.images, known)
-    seen = reached(view)
-    asked = ask([spec for spec in desired if spec.name not in known], view.queue)
+    seen = observed_domains(view)
+    asked = admit([spec for spec in desired if spec.name not in known], view.queue)
     placed = within_quotas(view, decide(view, asked.tried, place))
-    decisions, waiting = settled(asked, placed, view.queue)
+    decisions, waiting = with_waiting(asked, placed, view.queue)
     if held_back := asked.without(waiting, placed):
         placed = within_quotas(view, decide(view, held_back.tried, place))
-        decisions, waiting = settled(held_back, placed, view.queue)
-    never = beyond(view, (each.vm for each in waiting if each.new and not _awaits_hosts(each.vm)))
+        decisions, waiting = with_waiting(held_back, placed, view.queue)
+    never = never_fitting(
+        view, (each.vm for each in waiting if each.new and not _awaits_hosts(each.vm))
+    )
     decisions |= never
     waiting = tuple(each for each in waiting if each.vm.name not in never)
     actions: list[Action] = []
@@ -192,7 +194,7 @@ def _range(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _known(spec: VmSpec, record: VmRecord, seen: Reached) -> Action | None:
+def _known(spec: VmSpec, record: VmRecord, seen: ObservedDomains) -> Action | None:
     where = (record.host, record.name)
     if record.state not in {VmState.ACTIVE, VmState.SHELVED}:
         return Action(
@@ -212,7 +214,7 @@ def _known(spec: VmSpec, record: VmRecord, seen: Reached) -> Action | None:
             details=tuple(fields),
         )
         if stuck_fields(record.spec, spec):
-            return replace(change, replace=way_on(change))
+            return replace(change, replace=replacement_command(change))
         stops = needs_restart(record.spec, spec) and where in seen.running
         return replace(change, needs_restart=stops)
     awake = record.host in seen.hosts - seen.resting

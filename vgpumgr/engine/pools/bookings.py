@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpumgr.engine.desktops.booked_capacity import desktops_at_a_time
-from vgpumgr.engine.desktops.pool_size import conflict, served_by
+from vgpumgr.engine.desktops.pool_size import conflict, serving_pool
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import Booking, PoolRecord
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
@@ -26,7 +26,7 @@ def serving(context: EngineContext, group: str, profile: str) -> PoolRecord:
     """The pool that serves such a booking; NotFound says what there is instead."""
     pools = {each.spec.name: each for each in context.ledger.pools() if not each.closing}
     wanted = Booking(id="", group=group, profile=profile, count=1, start=0.0, end=0.0)
-    found = served_by(wanted, [each.spec for each in pools.values()])
+    found = serving_pool(wanted, [each.spec for each in pools.values()])
     if found is not None:
         return pools[found.name]
     same = sorted(name for name, each in pools.items() if each.spec.profile == profile)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine.desktops.desktop_state import taken
+from vgpumgr.engine.desktops.desktop_state import row_after
 from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal
 from vgpumgr.engine.desktops.pool_decision import assign as decide
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -17,7 +17,7 @@ from vgpumgr.model.errors import Conflict, NotFound, NotPermitted, StaleGenerati
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class AssignedDesktop:
     """The desktop that a user has now (its name and host), or why none is there yet."""
 
     pool: str
@@ -27,13 +27,15 @@ class Given:
     waits: str = ""
 
 
-def assign(context: EngineContext, name: str, user: str, groups: Collection[str] = ()) -> Given:
+def assign(
+    context: EngineContext, name: str, user: str, groups: Collection[str] = ()
+) -> AssignedDesktop:
     """Give a user a desktop, or let it wait for one; NotPermitted or Conflict: it gets none.
 
     Whoever waits already comes first.
     """
 
-    def attempt() -> Given:
+    def attempt() -> AssignedDesktop:
         pool, reading = context.ledger.pool(name), read(context)
         mine = (each.ask.since for each in reading.asks if _asks(each, pool.id, user))
         ask = DesktopRequest(user=user, since=next(mine, reading.now), groups=frozenset(groups))
@@ -44,14 +46,14 @@ def assign(context: EngineContext, name: str, user: str, groups: Collection[str]
             context.ledger.ask_desktop(
                 DesktopRequestRecord(id=context.new_uuid(), pool=pool.id, ask=ask)
             )
-            return Given(pool=name, user=user, waits=found.text)
+            return AssignedDesktop(pool=name, user=user, waits=found.text)
         row = next(each for each in reading.rows if each.name == found.desktop)
-        move = taken(found, pool, row, reading.now, "")
+        move = row_after(found, pool, row, reading.now, "")
         if move is None or not context.ledger.take_desktops([move], pool):
             raise StaleGeneration(
                 f"{found.desktop} was assigned to another user", next=_again(name, user)
             )
-        return Given(pool=name, user=user, desktop=row.name, host=row.desktop.host)
+        return AssignedDesktop(pool=name, user=user, desktop=row.name, host=row.desktop.host)
 
     return until_current(attempt)
 

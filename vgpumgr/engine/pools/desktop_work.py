@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpumgr.engine.desktops.booked_capacity import placing_beside
+from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
 from vgpumgr.engine.desktops.desktop_state import desktop_spec, failed, not_updated
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.migration.local_moves import closed
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -17,8 +17,8 @@ from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
 from vgpumgr.engine.planning.disk_images import absent, check_disks
 from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
 from vgpumgr.engine.planning.vm_plan import describe
-from vgpumgr.engine.pools.pool_requests import Reading, read
-from vgpumgr.engine.reservation.shelf_reservations import Stop, reimaging
+from vgpumgr.engine.pools.pool_requests import PoolReading, read
+from vgpumgr.engine.reservation.shelf_reservations import StopManner, reimage_reservation
 from vgpumgr.engine.vms import vm_apply, vm_power
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.desktop import Desktop, DesktopRecord, DesktopState, DesktopVerb, PoolRecord
@@ -52,7 +52,7 @@ def fit(context: EngineContext, rows: Rows) -> tuple[Rows, Refused]:
     return [row for row, it in pairs if isinstance(it, Placed)], refused
 
 
-def refusal(context: EngineContext, reading: Reading, pool: PoolRecord) -> str:
+def refusal(context: EngineContext, reading: PoolReading, pool: PoolRecord) -> str:
     """Why no desktop of it can be made now, by what was seen last; empty where one can."""
     row = DesktopRecord(
         id="",
@@ -96,7 +96,7 @@ def make(context: EngineContext, rows: Rows) -> Outcome:
 
 def _decided(context: EngineContext, view: LedgerView, rows: Rows) -> list[Decision]:
     theirs = {row.pool for row in rows}
-    place = placing_beside(context.place, context.ledger, context.clock.now(), but=theirs)
+    place = place_beside_bookings(context.place, context.ledger, context.clock.now(), but=theirs)
     fleet, wanted = build_fleet(view), _specs(context, view, rows)
     emptied = {gpu for each in context.ledger.logoff_moves() for gpu in each.leaves}
     if emptied:  # a GPU that users leave one by one is not filled again, where there is another
@@ -128,7 +128,7 @@ def _creation(placed: Placed) -> Action:
     )
 
 
-def update(context: EngineContext, rows: Sequence[DesktopRecord], stop: Stop) -> Outcome:
+def update(context: EngineContext, rows: Sequence[DesktopRecord], stop: StopManner) -> Outcome:
     """First disks anew, from the images that the rows say; Conflict or NotFound where an image is
     no good: the desktops run on as they are.
     """
@@ -136,11 +136,13 @@ def update(context: EngineContext, rows: Sequence[DesktopRecord], stop: Stop) ->
     disks = _disks(context, view, rows)
     vms = [vm for vm in view.vms if vm.id in disks]
     operation_lifecycle.refuse_unfinished(context.ledger, vms)
-    refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
+    refuse_resting(((vm.name, vm.host) for vm in vms), observed_domains(view).resting)
     records = {host.name: host for host in view.hosts}
     wanted = [(vm.host, disks[vm.id]) for vm in vms]
     check_disks(wanted, records, context.hosts, context.lanes)
-    return operation_lifecycle.begin(context, reimaging(disks, view, context.opening(), stop))
+    return operation_lifecycle.begin(
+        context, reimage_reservation(disks, view, context.opening(), stop)
+    )
 
 
 def _disks(
@@ -161,7 +163,7 @@ _TAKEN_BACK = frozenset({TaskState.UNDONE, TaskState.FAILED})
 
 
 @dataclass(slots=True)
-class Done:
+class DesktopWorkReport:
     """What became of the work: what was refused, by name, and by id what is to wait."""
 
     outcomes: list[VmOutcome] = field(default_factory=list)
@@ -169,9 +171,9 @@ class Done:
     failed: list[str] = field(default_factory=list)
 
 
-def work(context: EngineContext, ready: Callable[[str], bool]) -> Done:
+def run_actions(context: EngineContext, ready: Callable[[str], bool]) -> DesktopWorkReport:
     """Go on with all that was taken: first what gives room, then what needs it."""
-    done = Done()
+    done = DesktopWorkReport()
     reading = read(context)
     rows = [each for each in reading.rows if each.doing and _free(each, reading)]
     if not rows:
@@ -201,23 +203,23 @@ def work(context: EngineContext, ready: Callable[[str], bool]) -> Done:
     return done
 
 
-def _look_at(context: EngineContext, done: Done) -> None:
+def _look_at(context: EngineContext, done: DesktopWorkReport) -> None:
     touched = {each.host for each in done.outcomes}
     if touched:
         context.refresh(touched)
 
 
-def _free(row: DesktopRecord, reading: Reading) -> bool:
+def _free(row: DesktopRecord, reading: PoolReading) -> bool:
     """Nobody works on its VM, and its host can be worked with."""
     vm = reading.seen.vms.get(row.vm_id)
     return vm is None or (vm.id not in reading.busy and reading.seen.answers(vm.host))
 
 
-def _goes(row: DesktopRecord, reading: Reading) -> bool:
+def _goes(row: DesktopRecord, reading: PoolReading) -> bool:
     return row.doing in {DesktopVerb.DELETE, DesktopVerb.RECREATE} and row.vm_id in reading.seen.vms
 
 
-def _is_new(row: DesktopRecord, reading: Reading) -> bool:
+def _is_new(row: DesktopRecord, reading: PoolReading) -> bool:
     if row.doing is DesktopVerb.CREATE:
         return not row.vm_id
     return row.doing is DesktopVerb.RECREATE and row.vm_id not in reading.seen.vms
@@ -225,7 +227,7 @@ def _is_new(row: DesktopRecord, reading: Reading) -> bool:
 
 def _each(
     context: EngineContext,
-    done: Done,
+    done: DesktopWorkReport,
     rows: Rows,
     do: Callable[[EngineContext, Rows], Outcome],
 ) -> None:
@@ -247,7 +249,9 @@ def _each(
             return
 
 
-def _refused(context: EngineContext, done: Done, row: DesktopRecord, error: VgpumgrError) -> None:
+def _refused(
+    context: EngineContext, done: DesktopWorkReport, row: DesktopRecord, error: VgpumgrError
+) -> None:
     """A desktop that holds nothing and finds no room was never there; another fault is its own."""
     done.refused[row.name] = str(error)
     done.failed.append(row.id)
@@ -261,7 +265,7 @@ def _refused(context: EngineContext, done: Done, row: DesktopRecord, error: Vgpu
         context.ledger.take_desktops([after])
 
 
-def _turn_back(context: EngineContext, done: Done, rows: Rows) -> None:
+def _turn_back(context: EngineContext, done: DesktopWorkReport, rows: Rows) -> None:
     """Desktops that were refused another image have the one that they had."""
     errors = {each.vm: str(each.error) for each in done.outcomes if each.state in _TAKEN_BACK}
     refused = {**errors, **done.refused}
@@ -293,12 +297,12 @@ def _delete(context: EngineContext, rows: Rows) -> Outcome:
 
 
 def _shelve(context: EngineContext, rows: Rows) -> Outcome:
-    stop = Stop(timeout_s=SHELVE_GRACE_S, at_last=True)
+    stop = StopManner(timeout_s=SHELVE_GRACE_S, at_last=True)
     return vm_power.shelve(context, [each.name for each in rows], stop)
 
 
 def _update(context: EngineContext, rows: Rows) -> Outcome:
-    return update(context, rows, Stop(timeout_s=SHELVE_GRACE_S, at_last=True))
+    return update(context, rows, StopManner(timeout_s=SHELVE_GRACE_S, at_last=True))
 
 
 def _start(context: EngineContext, rows: Rows) -> Outcome:

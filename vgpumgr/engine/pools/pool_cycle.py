@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from vgpumgr.engine.desktops.desktop_state import doubted, looked, taken
-from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, turn
+from vgpumgr.engine.desktops.desktop_state import hosts_to_ask_again, row_after, updated_rows
+from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, decide_pool
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.pools import desktop_work
-from vgpumgr.engine.pools.desktop_work import Done, work
-from vgpumgr.engine.pools.pool_requests import Reading, read
+from vgpumgr.engine.pools.desktop_work import DesktopWorkReport, run_actions
+from vgpumgr.engine.pools.pool_requests import PoolReading, read
 from vgpumgr.model.desktop import (
     DesktopRecord,
     DesktopRequest,
@@ -47,7 +47,7 @@ class PoolCycleReport:
         """Was anything begun?"""
         return bool(self.moved or self.outcomes)
 
-    def take_in(self, done: Done) -> None:
+    def take_in(self, done: DesktopWorkReport) -> None:
         """Add what a pass did."""
         self.refused |= done.refused
         self.failed += done.failed
@@ -65,11 +65,11 @@ class PoolForecast:
     refused: str = ""
 
 
-def outlook(context: EngineContext, name: str) -> PoolForecast:
+def forecast(context: EngineContext, name: str) -> PoolForecast:
     """What a pool's next turn would do by what was seen last; nothing is changed."""
     pool, reading = context.ledger.pool(name), read(context)
     view = reading.of(pool, reading.startable(pool))
-    found = turn(view)
+    found = decide_pool(view)
     given = {each.user: each.desktop for each in found.actions if each.do is DesktopVerb.ASSIGN}
     waits = {ask.user: _words(ask, view, given) for ask in view.asks}
     refused = "" if view.startable else desktop_work.refusal(context, reading, pool)
@@ -104,7 +104,7 @@ def _pass(context: EngineContext, worked: PoolCycleReport, ready: Ready) -> bool
 
     moved = [*_look(context), *_decide(context, worked, still)]
     worked.moved += moved
-    done = work(context, still)
+    done = run_actions(context, still)
     worked.take_in(done)
     return bool(moved or done.outcomes or done.refused)
 
@@ -112,13 +112,15 @@ def _pass(context: EngineContext, worked: PoolCycleReport, ready: Ready) -> bool
 def _look(context: EngineContext) -> tuple[DesktopRecord, ...]:
     """Rows follow their VMs; nothing is said to have failed that was not asked twice."""
     reading = read(context)
-    doubts = doubted(reading.rows, reading.seen) & {each.name for each in reading.view.hosts}
+    doubts = hosts_to_ask_again(reading.rows, reading.seen) & {
+        each.name for each in reading.view.hosts
+    }
     if doubts:
         context.refresh(doubts)
         busy = reading.busy
         reading = read(context)
         reading = replace(reading, busy=busy | reading.busy)
-    found = looked(reading.rows, reading.seen)
+    found = updated_rows(reading.rows, reading.seen)
     return context.ledger.take_desktops(found) if found else ()
 
 
@@ -129,7 +131,7 @@ def _decide(
     reading = read(context)
     for pool in sorted(reading.pools, key=lambda each: (-each.spec.priority, each.name)):
         reading = replace(reading, rows=context.ledger.desktops())
-        found = turn(reading.of(pool, reading.startable(pool)))
+        found = decide_pool(reading.of(pool, reading.startable(pool)))
         worked.warnings[pool.name] = found.warnings
         _end_asks(context, pool, reading)
         actions = [each for each in found.actions if _may(each, pool, reading, ready)]
@@ -139,7 +141,7 @@ def _decide(
             continue  # somebody else was faster: it has another turn
 
 
-def _end_asks(context: EngineContext, pool: PoolRecord, reading: Reading) -> None:
+def _end_asks(context: EngineContext, pool: PoolRecord, reading: PoolReading) -> None:
     """Who can get none, however long it waits, waits no more."""
     view = reading.of(pool)
     for ask in view.asks:
@@ -148,7 +150,7 @@ def _end_asks(context: EngineContext, pool: PoolRecord, reading: Reading) -> Non
             context.ledger.end_ask(pool.id, ask.user)
 
 
-def _may(action: PoolAction, pool: PoolRecord, reading: Reading, ready: Ready) -> bool:
+def _may(action: PoolAction, pool: PoolRecord, reading: PoolReading, ready: Ready) -> bool:
     row = next((each for each in reading.rows if each.name == action.desktop), None)
     return ready(row.id) if row is not None else ready(pool.id)
 
@@ -158,7 +160,7 @@ def _take(
     pool: PoolRecord,
     found: PoolDecision,
     actions: Iterable[PoolAction],
-    reading: Reading,
+    reading: PoolReading,
 ) -> Iterable[DesktopRecord]:
     """Users first: whoever else gives desktops of the pool away meanwhile, it is one of the two."""
     ledger, rows = context.ledger, {each.name: each for each in reading.rows}
@@ -166,7 +168,7 @@ def _take(
     moves = {
         each: move
         for each in actions
-        if (move := taken(each, pool, rows.get(each.desktop), now, context.new_uuid()))
+        if (move := row_after(each, pool, rows.get(each.desktop), now, context.new_uuid()))
     }
     given = [move for each, move in moves.items() if each.do is DesktopVerb.ASSIGN]
     if given:

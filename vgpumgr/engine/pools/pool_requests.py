@@ -7,8 +7,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vgpumgr.engine.desktops.booked_capacity import Kept
-from vgpumgr.engine.desktops.desktop_state import DesktopReading, Room, desktop_spec, view_of
+from vgpumgr.engine.desktops.booked_capacity import BookedCapacity
+from vgpumgr.engine.desktops.desktop_state import (
+    DesktopReading,
+    FreeCapacity,
+    desktop_spec,
+    view_of,
+)
 from vgpumgr.engine.desktops.pool_size import withheld
 from vgpumgr.engine.images.image_import import find
 from vgpumgr.engine.inventory.ledger_view import LedgerView
@@ -35,7 +40,7 @@ _MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
 
 
 @dataclass(frozen=True)
-class Reading:
+class PoolReading:
     """Pools with their desktops and who waits, at ``now``, and the fleet beside them."""
 
     pools: tuple[PoolRecord, ...]
@@ -74,11 +79,11 @@ class Reading:
         Of the image that it has, or of the one that is to come: they may lie on other hosts.
         """
         images = {pool.image, pool.spec.image}
-        room = Room(self.view)
+        room = FreeCapacity(self.view)
         room.promise(self._to_make())
         for each in self.pools if self.bookings else ():
             if each.id != pool.id:
-                room.promise(Kept(each, withheld(self.of(each))).desktops)
+                room.promise(BookedCapacity(each, withheld(self.of(each))).desktops)
         wanted = (self._spec(pool.spec, pool.name, image) for image in images)
         return max(room.startable(each, pool.spec.size.max) for each in wanted)
 
@@ -97,11 +102,11 @@ class Reading:
             return replace(pool.desktop, name=name, disks=())
 
 
-def read(context: EngineContext) -> Reading:
+def read(context: EngineContext) -> PoolReading:
     """Read it."""
     ledger = context.ledger
     busy = operation_lifecycle.worked_on(ledger)
-    return Reading(
+    return PoolReading(
         pools=ledger.pools(),
         rows=ledger.desktops(),
         asks=ledger.pool_asks(),

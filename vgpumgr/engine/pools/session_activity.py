@@ -17,7 +17,7 @@ def heartbeat(context: EngineContext, desktop: str, user: str) -> None:
     _note(context, desktop, user, lambda it: replace(it, active=now, disconnected=None))
 
 
-def part(context: EngineContext, desktop: str, user: str) -> None:
+def viewer_left(context: EngineContext, desktop: str, user: str) -> None:
     """Nobody looks at the user's desktop any more: its disconnect_timeout begins."""
     now = context.clock.now()
     _note(context, desktop, user, lambda it: _away(it, now))
@@ -37,7 +37,7 @@ def logged_in(context: EngineContext, desktop: str, user: str, count: int) -> No
     _note(context, desktop, user, changed)
 
 
-def to_ask(context: EngineContext, host: str) -> list[DesktopRecord]:
+def agents_to_ask(context: EngineContext, host: str) -> list[DesktopRecord]:
     """The desktops of a host whose agents know best whether somebody is there: one has a session,
     and no viewer that goes through us.
     """

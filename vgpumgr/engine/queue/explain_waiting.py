@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpumgr.engine.capacity.refusal_explanation import explained, queued, said
-from vgpumgr.engine.desktops.booked_capacity import placing_beside
+from vgpumgr.engine.capacity.refusal_explanation import (
+    last_explanation,
+    plan_explanations,
+    queue_explanation,
+)
+from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.planning.vm_plan import make_plan
-from vgpumgr.engine.queue.queue_cycle import outlook
+from vgpumgr.engine.queue.queue_cycle import forecast
 from vgpumgr.engine.vms.vm_apply import require_afters
 from vgpumgr.model.placement import Explanation
 from vgpumgr.model.queue import QueueState
@@ -20,14 +24,14 @@ def explain(
 ) -> tuple[Explanation, ...]:
     """What ``plan`` says of these VMs (or of those of such names), by what was seen last."""
     require_afters(context, desired)
-    place = placing_beside(context.place, context.ledger, context.clock.now())
+    place = place_beside_bookings(context.place, context.ledger, context.clock.now())
     view = context.view()
     planned = make_plan(view, desired, place)
-    found = {each.vm: each for each in explained(view, planned, names)}
+    found = {each.vm: each for each in plan_explanations(view, planned, names)}
     waits = [each.vm.name for each in planned.waiting if not each.new and each.vm.name in found]
     if waits:  # serve decides about these, not this file
-        turn = outlook(context)
-        found |= {name: queued(view, turn, name) for name in waits}
+        turn = forecast(context)
+        found |= {name: queue_explanation(view, turn, name) for name in waits}
     return tuple(found[spec.name] for spec in desired if spec.name in found)
 
 
@@ -35,5 +39,5 @@ def explain_one(context: EngineContext, name: str) -> Explanation:
     """Why a VM waits in the queue; of any other, what was said when it was asked for last."""
     waiting = (each for each in context.ledger.queue([name]) if each.name == name)
     if any(each.state is QueueState.WAITING for each in waiting):
-        return queued(context.view(), outlook(context), name)
-    return said(context.ledger, name)
+        return queue_explanation(context.view(), forecast(context), name)
+    return last_explanation(context.ledger, name)

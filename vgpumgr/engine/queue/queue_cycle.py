@@ -11,10 +11,10 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
-from vgpumgr.engine.planning.vm_admission import beyond
+from vgpumgr.engine.planning.vm_admission import never_fitting
 from vgpumgr.engine.queue.queue_decision import ended
-from vgpumgr.engine.queue.queue_starts import Ready, decided, looked_at, start
-from vgpumgr.engine.reservation.shelf_reservations import Stop, shelving
+from vgpumgr.engine.queue.queue_starts import Ready, decide_by_ledger, decide_by_probe, start
+from vgpumgr.engine.reservation.shelf_reservations import StopManner, shelve_reservation
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.placement import NotPlaced
 from vgpumgr.model.queue import (
@@ -38,8 +38,8 @@ def shelve(
     moves: Sequence[QueueMoved],
 ) -> Outcome:
     """Stop them, give back what they hold, and see that it is."""
-    stop = Stop(timeout_s=SPOT_GRACE_S, at_last=True)
-    start = shelving(vms, view, context.opening(), stop, kind="queue", moves=moves)
+    stop = StopManner(timeout_s=SPOT_GRACE_S, at_last=True)
+    start = shelve_reservation(vms, view, context.opening(), stop, kind="queue", moves=moves)
     outcome = operation_lifecycle.begin(context, start)
     context.refresh({vm.host for vm in vms})  # the last look still shows what was given back
     return outcome
@@ -73,7 +73,7 @@ def make_room(
     context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]
 ) -> tuple[dict[str, str], Outcome]:
     """Stop the spot VMs that others need the room of; these start when it is theirs."""
-    view, turn = looked_at(context, ready, kept)
+    view, turn = decide_by_probe(context, ready, kept)
     victims = {name: each.waiting.vm.name for each in turn.starts for name in each.preempts}
     vms = [vm for vm in view.vms if vm.name in victims]
     entries = {each.vm_id: each for each in view.queue}
@@ -115,11 +115,13 @@ class QueueCycleReport:
         return bool(self.outcomes)
 
 
-def outlook(context: EngineContext) -> QueueDecision:
+def forecast(context: EngineContext) -> QueueDecision:
     """What a turn would do by what was seen last; nothing is looked at, nothing changed."""
     view = context.view()
-    turn = decided(context, view, lambda _: True, ())
-    never = beyond(view, (each.waiting.vm for each in turn.waits if each.why is WaitReason.ROOM))
+    turn = decide_by_ledger(context, view, lambda _: True, ())
+    never = never_fitting(
+        view, (each.waiting.vm for each in turn.waits if each.why is WaitReason.ROOM)
+    )
     return replace(turn, waits=tuple(_never(each, never) for each in turn.waits))
 
 

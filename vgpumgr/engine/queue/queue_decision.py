@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from vgpumgr.engine.inventory.fleet_without import fleet_without, lifted
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
+from vgpumgr.engine.inventory.fleet_without import fleet_without, view_without
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import HostRecord
@@ -81,7 +81,7 @@ def ended(view: LedgerView, busy: Collection[str] = ()) -> tuple[tuple[QueueEntr
     none that an operation is about (``busy``, by the VM's id).
     """
     vms = {vm.id: vm for vm in view.vms}
-    answered = reached(view)
+    answered = observed_domains(view)
     hosts = {host.name: host for host in view.hosts if host.name in answered.hosts}
     found = []
     for entry in view.queue:
@@ -127,7 +127,7 @@ def decide(
         if each.state is QueueState.RUNNING and _is_whole(vms.get(each.vm_id))
     }
     running = dict(_running(view, candidates))
-    rest = lifted(view, running)
+    rest = view_without(view, running)
     placer = place(fleet_without(view, running))
     for each in running.values():
         placer.commit(each.placed)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from vgpumgr.engine.desktops.booked_capacity import Bookings, booked_desktops
+from vgpumgr.engine.desktops.booked_capacity import OpenBookings, booked_desktops
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -14,7 +14,7 @@ from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import absent
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.queue.queue_decision import decide
-from vgpumgr.engine.reservation.shelf_reservations import unshelving
+from vgpumgr.engine.reservation.shelf_reservations import unshelve_reservation
 from vgpumgr.engine.vms import vm_apply
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Interrupted, LedgerError, StaleGeneration, VgpumgrError
@@ -37,26 +37,26 @@ from vgpumgr.placement.placer import Placer
 Ready = Callable[[str], bool]
 
 
-def looked_at(
+def decide_by_probe(
     context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]
 ) -> tuple[LedgerView, QueueDecision]:
     """The decision by a fresh look at the hosts it is about; nothing where it changes with it."""
-    first = decided(context, context.view(), ready, kept)
+    first = decide_by_ledger(context, context.view(), ready, kept)
     hosts = {each.placed.host for each in first.starts}
     if not hosts:
         return context.view(), first
     observed = context.refresh(hosts)
     view = context.view()
-    again = decided(context, view, ready, kept)
+    again = decide_by_ledger(context, view, ready, kept)
     starting = [each.placed for each in again.starts]
     if missing := absent(starting, view, context.hosts, context.lanes):
         view = replace(view, absent=missing)
-        again = decided(context, view, ready, kept)
+        again = decide_by_ledger(context, view, ready, kept)
     fresh = tuple(each for each in again.starts if each.placed.host in observed.facts)
     return view, replace(again, starts=fresh)
 
 
-def decided(
+def decide_by_ledger(
     context: EngineContext, view: LedgerView, ready: Ready, kept: Sequence[RoomReservation]
 ) -> QueueDecision:
     """What a turn would do by this reading of the ledger; ``kept`` is as for ``turn``."""
@@ -71,7 +71,7 @@ def decided(
         return Placer(fleet, context.policy, mix=found.mix, plan=found.plan)
 
     booked = booked_desktops(context.ledger, now)
-    ended, bookings = _have_ended(context, queue), Bookings(context.ledger, now)
+    ended, bookings = _have_ended(context, queue), OpenBookings(context.ledger, now)
     held: list[Wait] = []
     while True:
         found = decide(view, ended, placer, now, kept, booked)
@@ -83,7 +83,7 @@ def decided(
         view = replace(view, queue=tuple(each for each in view.queue if each.name not in names))
 
 
-def _outdoing(bookings: Bookings, view: LedgerView, found: QueueDecision) -> list[Wait]:
+def _outdoing(bookings: OpenBookings, view: LedgerView, found: QueueDecision) -> list[Wait]:
     """The first of those that start and would leave a booking without its desktops: it would still
     run then, as far as anybody knows.
     """
@@ -127,7 +127,7 @@ _OF_ALL = (StaleGeneration, LedgerError, Interrupted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class StartReport:
     """What became of those that were to start; ``refused`` says why by the entry's id. ``kept`` is
     the room that is kept for others.
     """
@@ -137,17 +137,17 @@ class Started:
     kept: tuple[RoomReservation, ...] = ()
 
 
-def start(context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]) -> Started:
+def start(context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]) -> StartReport:
     """Those that need nobody to be stopped: new ones, or where there are none, shelved ones.
 
     One that is refused before anything is done keeps nobody else from it.
     """
-    view, turn = looked_at(context, ready, kept)
+    view, turn = decide_by_probe(context, ready, kept)
     known = {vm.name for vm in view.vms}
     chosen = [each for each in turn.starts if not each.preempts]
     new = [each for each in chosen if each.waiting.vm.name not in known]
     work = _make if new else _unshelve
-    found = _each(context, view, new or chosen, work) if chosen else Started()
+    found = _each(context, view, new or chosen, work) if chosen else StartReport()
     return replace(found, kept=turn.reservations)
 
 
@@ -156,7 +156,7 @@ def _each(
     view: LedgerView,
     chosen: Sequence[QueueStart],
     work: Callable[[EngineContext, LedgerView, Sequence[QueueStart]], Outcome],
-) -> Started:
+) -> StartReport:
     """All at once, or where that is refused the first that can; the rest has another turn."""
     entries = {each.name: each for each in view.queue}
     groups = _groups(chosen)
@@ -171,8 +171,8 @@ def _each(
                 refused |= {entries[each.waiting.vm.name].id: str(error) for each in group}
             continue
         refused |= _taken_back(outcome, entries)
-        return Started(outcome=outcome, refused=refused)
-    return Started(refused=refused)
+        return StartReport(outcome=outcome, refused=refused)
+    return StartReport(refused=refused)
 
 
 def _groups(chosen: Iterable[QueueStart]) -> list[list[QueueStart]]:
@@ -222,7 +222,7 @@ def _unshelve(context: EngineContext, view: LedgerView, back: Sequence[QueueStar
         )
         for vm in vms
     ]
-    start = unshelving(
+    start = unshelve_reservation(
         {vm.id: placed[vm.name] for vm in vms}, view, context.opening(), kind="queue", moves=moves
     )
     return operation_lifecycle.begin(context, start)

@@ -13,7 +13,7 @@ from vgpumgr import domainxml, gpu
 from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
-from vgpumgr.engine.reservation.vm_volumes import Site, attached, volume_path
+from vgpumgr.engine.reservation.vm_volumes import VmSite, attached, volume_path
 from vgpumgr.model.domain import (
     DomainDisk,
     DomainNic,
@@ -116,7 +116,7 @@ def _refused(vm: VmRecord, why: str) -> Conflict:
     )
 
 
-def numa_seat(vm: VmRecord, allocations: Sequence[Allocation], site: Site) -> NumaSeat | None:
+def numa_seat(vm: VmRecord, allocations: Sequence[Allocation], site: VmSite) -> NumaSeat | None:
     """The seat; None where nothing was chosen, and the VM may lie anywhere.
 
     One node where placement chose one. A VM that no single node holds (its GPUs or its pinned CPUs
@@ -154,7 +154,7 @@ def _holds(nodes: Sequence[NumaNode], vm: VmRecord) -> bool:
     return sum(len(node.cpus) for node in nodes) >= vm.spec.vcpus
 
 
-def _spanned(vm: VmRecord, allocations: Sequence[Allocation], site: Site) -> list[NumaNode]:
+def _spanned(vm: VmRecord, allocations: Sequence[Allocation], site: VmSite) -> list[NumaNode]:
     """The nodes of its pinned CPUs; else those of its GPUs, and more until each vCPU has a CPU."""
     able = [node for node in site.facts.numa if node.cpus]
     if vm.cpus:
@@ -206,7 +206,7 @@ def _portions(total: int, weights: Sequence[int]) -> list[int]:
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: Site) -> str:
+def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) -> str:
     """The domain XML of a VM on its host, gated by the host's versions.
 
     Conflict for an adopted VM that cannot be defined as its record says.
@@ -257,7 +257,7 @@ def mac_address(vm_id: str, number: int) -> str:
     return f"52:54:00:{digest[0:2]}:{digest[2:4]}:{digest[4:6]}"
 
 
-def _accelerator(site: Site) -> str:
+def _accelerator(site: VmSite) -> str:
     if site.host.accelerator == "auto":
         return "kvm" if site.facts.kvm else "tcg"
     return site.host.accelerator
@@ -276,7 +276,7 @@ def _hostdevs(spec: VmSpec, allocations: tuple[Allocation, ...]) -> tuple[Hostde
     )
 
 
-def _mmio64_mib(allocations: tuple[Allocation, ...], site: Site) -> int:
+def _mmio64_mib(allocations: tuple[Allocation, ...], site: VmSite) -> int:
     """The sum of the PCI windows that the whole GPUs of a VM need."""
     whole = [a for a in allocations if a.framework == Framework.PASSTHROUGH]
     offers = [offer for a in whole for offer in gpu.offers(site.gpus[a.gpu].facts)]

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.vm_creation import Sites, allocate, release_steps, start_steps
+from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, release_steps, start_steps
 from vgpumgr.engine.reservation.vm_volumes import new_first_volume
 from vgpumgr.engine.steps import (
     CreateVolume,
@@ -41,7 +41,7 @@ from vgpumgr.model.vm import Allocation, DiskSpec, VmRecord, VmSpec, VmState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class StopManner:
     """How a guest is stopped; ``at_last``: asked, and off by force when its time is over."""
 
     force: bool = False
@@ -55,11 +55,11 @@ def unshelve_request(vm: VmRecord) -> VmSpec:
     return replace(vm.spec, affinity=affinity, disks=(), cloud_init=None)
 
 
-def shelving(
+def shelve_reservation(
     vms: Iterable[VmRecord],
     view: LedgerView,
-    opening: Opening,
-    stop: Stop,
+    opening: OperationOpening,
+    stop: StopManner,
     *,
     kind: str,
     moves: Sequence[QueueMoved] = (),
@@ -67,7 +67,7 @@ def shelving(
     """VMs are stopped, defined without their devices, and give these back. Conflict for an adopted
     one, whose definition is not ours to write.
     """
-    operation, sites = opening.operation(kind), Sites(view)
+    operation, sites = opening.operation(kind), VmSites(view)
     leaving = list(vms)
     for vm in leaving:
         _refuse_adopted(vm)
@@ -81,17 +81,17 @@ def shelving(
     )
 
 
-def unshelving(
+def unshelve_reservation(
     placed: Mapping[str, Placed],
     view: LedgerView,
-    opening: Opening,
+    opening: OperationOpening,
     *,
     kind: str,
     queued: Sequence[QueueEntry] = (),
     moves: Sequence[QueueMoved] = (),
 ) -> Reservation:
     """Shelved VMs (by id) take what was placed for them, are defined with it, and started."""
-    operation, sites = opening.operation(kind), Sites(view)
+    operation, sites = opening.operation(kind), VmSites(view)
     shelved = [vm for vm in view.vms if vm.id in placed]
     tasks: list[TaskRecord] = []
     coming: list[VmRecord] = []
@@ -117,7 +117,7 @@ def unshelving(
     )
 
 
-def _shelve_steps(vm: VmRecord, sites: Sites, stop: Stop) -> tuple[Step, ...]:
+def _shelve_steps(vm: VmRecord, sites: VmSites, stop: StopManner) -> tuple[Step, ...]:
     bare = domain_xml(vm, (), sites.site(vm.host))
     return (
         StopDomain(
@@ -133,7 +133,7 @@ def _shelve_steps(vm: VmRecord, sites: Sites, stop: Stop) -> tuple[Step, ...]:
 
 
 def _come_back(
-    shelved: VmRecord, back: VmRecord, parts: tuple[Allocation, ...], sites: Sites
+    shelved: VmRecord, back: VmRecord, parts: tuple[Allocation, ...], sites: VmSites
 ) -> tuple[Step, ...]:
     site = sites.site(back.host)
     *devices, power = start_steps(back, parts, site.modules)
@@ -158,19 +158,23 @@ def _refuse_adopted(vm: VmRecord) -> None:
 
 
 def _task(
-    opening: Opening, operation: OperationRecord, verb: str, vm: VmRecord, work: Sequence[Step]
+    opening: OperationOpening,
+    operation: OperationRecord,
+    verb: str,
+    vm: VmRecord,
+    work: Sequence[Step],
 ) -> TaskRecord:
     return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)
 
 
-def reimaging(
-    disks: Mapping[str, DiskSpec], view: LedgerView, opening: Opening, stop: Stop
+def reimage_reservation(
+    disks: Mapping[str, DiskSpec], view: LedgerView, opening: OperationOpening, stop: StopManner
 ) -> Reservation:
     """VMs (by id) are stopped, get a volume for this disk in the place of their first, and started.
 
     Where a host refuses that, they are started with the disk that they had.
     """
-    operation, sites = opening.operation("reimage"), Sites(view)
+    operation, sites = opening.operation("reimage"), VmSites(view)
     vms = [vm for vm in view.vms if vm.id in disks]
     return Reservation(
         operation=operation,
@@ -189,7 +193,7 @@ def reimaging(
     )
 
 
-def _steps(vm: VmRecord, disk: DiskSpec, sites: Sites, stop: Stop) -> tuple[Step, ...]:
+def _steps(vm: VmRecord, disk: DiskSpec, sites: VmSites, stop: StopManner) -> tuple[Step, ...]:
     site, (old, *others) = sites.site(vm.host), vm.volumes
     spec = replace(vm.spec, disks=(disk, *vm.spec.disks[1:]))
     made = new_first_volume(replace(vm, spec=spec), site)

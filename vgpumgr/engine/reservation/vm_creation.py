@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from vgpumgr import gpu
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
-from vgpumgr.engine.reservation.vm_volumes import Site, seed_volumes, volume_plan
+from vgpumgr.engine.reservation.vm_volumes import VmSite, seed_volumes, volume_plan
 from vgpumgr.engine.steps import (
     ActivatePartition,
     CreateSeed,
@@ -33,7 +33,7 @@ from vgpumgr.model.vm import Allocation, InstancePart, VmRecord, VmState
 
 
 def allocate(
-    part: Assignment, placed: Placed, vm_id: str, site: Site, opening: Opening
+    part: Assignment, placed: Placed, vm_id: str, site: VmSite, opening: OperationOpening
 ) -> Allocation:
     """What one assignment takes, under an id of its own."""
     new_id = opening.new_uuid()
@@ -65,7 +65,7 @@ def allocate(
     )
 
 
-def _instance(part: Assignment, site: Site) -> InstancePart | None:
+def _instance(part: Assignment, site: VmSite) -> InstancePart | None:
     offer, facts = part.offer.instance, site.gpus[part.gpu].facts
     if offer is None or part.start is None:
         return None
@@ -79,7 +79,7 @@ def _instance(part: Assignment, site: Site) -> InstancePart | None:
     )
 
 
-def _is_of_layout(part: Assignment, site: Site) -> bool:
+def _is_of_layout(part: Assignment, site: VmSite) -> bool:
     """Is it there, and for no VM? One that VMs share any of them may have to make again."""
     facts = site.gpus[part.gpu].facts
     there = {each.start for each in (facts.mig.instances if facts.mig else None) or ()}
@@ -87,7 +87,7 @@ def _is_of_layout(part: Assignment, site: Site) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
+class VmCreation:
     """Everything that one new VM writes to the ledger and does on its host."""
 
     vm: VmRecord
@@ -95,7 +95,7 @@ class Creation:
     steps: tuple[Step, ...]
 
 
-def create(placed: Placed, site: Site, opening: Opening) -> Creation:
+def create(placed: Placed, site: VmSite, opening: OperationOpening) -> VmCreation:
     """The creation of one placed VM."""
     spec = placed.request
     vm_id = opening.new_uuid()
@@ -114,7 +114,7 @@ def create(placed: Placed, site: Site, opening: Opening) -> Creation:
         volumes=tuple((each.pool, each.name) for each in (*volumes, *seed)),
         created_at=opening.now,
     )
-    return Creation(vm, allocations, _steps(vm, allocations, volumes, seed, site))
+    return VmCreation(vm, allocations, _steps(vm, allocations, volumes, seed, site))
 
 
 def _steps(
@@ -122,7 +122,7 @@ def _steps(
     allocations: tuple[Allocation, ...],
     volumes: tuple[VolumePlan, ...],
     seed: tuple[VolumePlan, ...],
-    site: Site,
+    site: VmSite,
 ) -> tuple[Step, ...]:
     spec = vm.spec
     seeds = tuple(
@@ -223,7 +223,7 @@ def _partitions(allocations: Sequence[Allocation]) -> dict[int, Allocation]:
     return found
 
 
-class Sites:
+class VmSites:
     """The view's hosts as sites, and each VM's allocations."""
 
     def __init__(self, view: LedgerView) -> None:
@@ -235,12 +235,12 @@ class Sites:
             self._held.setdefault(allocation.vm_id, []).append(allocation)
         self._made = made_for_vms(view)
 
-    def site(self, host: str) -> Site:
+    def site(self, host: str) -> VmSite:
         """The site of a host; NotFound when it was never probed."""
         record = self._hosts[host]
         if record.facts is None:
             raise NotFound(f"host {host} was never probed", next=f"vgpumgr host probe {host}")
-        return Site(self._view.fleet, record, record.facts, self._gpus, self._made)
+        return VmSite(self._view.fleet, record, record.facts, self._gpus, self._made)
 
     def allocations(self, vm: VmRecord) -> tuple[Allocation, ...]:
         """What a VM holds."""

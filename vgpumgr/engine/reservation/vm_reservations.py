@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from vgpumgr import layout
 from vgpumgr.engine.inventory.gpu_supply import gpu_supply
-from vgpumgr.engine.inventory.host_supply import contexts
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
-from vgpumgr.engine.operations.operation_records import Opening
+from vgpumgr.engine.inventory.host_supply import host_contents
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.vm_plan import needs_restart, only_bookkeeping
-from vgpumgr.engine.reservation.vm_creation import Creation, Sites, create, delete_steps
+from vgpumgr.engine.reservation.vm_creation import VmCreation, VmSites, create, delete_steps
 from vgpumgr.engine.steps import DefineDomain, RebootDomain, RedefineDomain, Step, StopDomain
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict
@@ -25,12 +25,12 @@ from vgpumgr.model.supply import Usage
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
 
 
-def entries(
+def queue_entries(
     plan: Plan,
     made: Iterable[VmRecord],
     changed: Iterable[VmRecord],
     queue: Sequence[QueueEntry],
-    opening: Opening,
+    opening: OperationOpening,
 ) -> tuple[tuple[QueueEntry, ...], tuple[QueueMoved, ...]]:
     """New entries, and moves of those that are there: a VM that waited runs once it is ``made``,
     and one that was ``changed`` may come in or leave.
@@ -61,11 +61,11 @@ def entries(
     return tuple(new), tuple(moves)
 
 
-def _waits(spec: VmSpec, opening: Opening) -> QueueEntry:
+def _waits(spec: VmSpec, opening: OperationOpening) -> QueueEntry:
     return QueueEntry(id=opening.new_uuid(), vm=spec, state=QueueState.WAITING, since=opening.now)
 
 
-def _runs(vm: VmRecord, opening: Opening) -> QueueEntry:
+def _runs(vm: VmRecord, opening: OperationOpening) -> QueueEntry:
     return QueueEntry(
         id=opening.new_uuid(),
         vm=vm.spec,
@@ -76,10 +76,10 @@ def _runs(vm: VmRecord, opening: Opening) -> QueueEntry:
     )
 
 
-def application(plan: Plan, view: LedgerView, opening: Opening) -> Reservation:
+def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -> Reservation:
     """Everything apply writes before its first effect."""
     operation = opening.operation("apply")
-    sites = Sites(view)
+    sites = VmSites(view)
     creations = [
         create(action.placed, sites.site(action.host), opening)
         for action in plan.actions
@@ -98,7 +98,7 @@ def application(plan: Plan, view: LedgerView, opening: Opening) -> Reservation:
             for vm in _to_start(plan)
         ),
     ]
-    queued, moves = entries(plan, [c.vm for c in creations], changed, view.queue, opening)
+    queued, moves = queue_entries(plan, [c.vm for c in creations], changed, view.queue, opening)
     gpus = {allocation.gpu for creation in creations for allocation in creation.allocations}
     hosts = {creation.vm.host for creation in creations}
     return Reservation(
@@ -114,16 +114,16 @@ def application(plan: Plan, view: LedgerView, opening: Opening) -> Reservation:
     )
 
 
-def deletion(
+def delete_reservation(
     vms: Iterable[VmRecord],
     view: LedgerView,
-    opening: Opening,
+    opening: OperationOpening,
     *,
     keep_disks: bool,
 ) -> Reservation:
     """Everything delete writes before its first effect."""
     operation = opening.operation("delete")
-    sites = Sites(view)
+    sites = VmSites(view)
     leaving = [replace(vm, state=VmState.DELETING) for vm in vms]
     return Reservation(
         operation=operation,
@@ -141,10 +141,10 @@ def deletion(
     )
 
 
-def power(
+def power_reservation(
     vms: Iterable[VmRecord],
     view: LedgerView,
-    opening: Opening,
+    opening: OperationOpening,
     *,
     verb: str,
     force: bool,
@@ -152,7 +152,7 @@ def power(
 ) -> Reservation:
     """Start, stop or reboot."""
     operation = opening.operation(f"vm {verb}")
-    sites = Sites(view)
+    sites = VmSites(view)
 
     def chosen(vm: VmRecord) -> tuple[Step, ...]:
         if verb == "start":
@@ -166,12 +166,16 @@ def power(
 
 
 def _task(
-    opening: Opening, operation: OperationRecord, verb: str, vm: VmRecord, work: Sequence[Step]
+    opening: OperationOpening,
+    operation: OperationRecord,
+    verb: str,
+    vm: VmRecord,
+    work: Sequence[Step],
 ) -> TaskRecord:
     return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)
 
 
-def _all_allocations(creations: Iterable[Creation]) -> tuple[Allocation, ...]:
+def _all_allocations(creations: Iterable[VmCreation]) -> tuple[Allocation, ...]:
     return tuple(allocation for creation in creations for allocation in creation.allocations)
 
 
@@ -181,12 +185,14 @@ def _changed(action: Action) -> VmRecord:
     return replace(action.record, spec=action.vm, generation=action.record.generation + 1)
 
 
-def _change_steps(action: Action, vm: VmRecord, sites: Sites, view: LedgerView) -> tuple[Step, ...]:
+def _change_steps(
+    action: Action, vm: VmRecord, sites: VmSites, view: LedgerView
+) -> tuple[Step, ...]:
     old = action.record
     if old is None or only_bookkeeping(old.spec, vm.spec):
         return ()
     restart = needs_restart(old.spec, vm.spec)
-    runs = (vm.host, vm.name) in reached(view).running
+    runs = (vm.host, vm.name) in observed_domains(view).running
     stop = (StopDomain(name=vm.name, vm_id=vm.id),) if runs and restart else ()
     start = sites.power_on(vm) if stop or (vm.running and not runs) else ()
     redefine = RedefineDomain(
@@ -203,10 +209,10 @@ def _to_start(plan: Plan) -> list[VmRecord]:
     return [a.record for a in plan.actions if a.kind is ActionKind.START and a.record]
 
 
-def _revive_steps(vm: VmRecord, sites: Sites, view: LedgerView) -> tuple[Step, ...]:
+def _revive_steps(vm: VmRecord, sites: VmSites, view: LedgerView) -> tuple[Step, ...]:
     """Devices, the definition where the host lost it, then power."""
     devices_and_power = sites.power_on(vm)
-    if (vm.host, vm.name) in reached(view).defined:
+    if (vm.host, vm.name) in observed_domains(view).defined:
         return devices_and_power
     define = DefineDomain(
         name=vm.name,
@@ -287,7 +293,7 @@ def _unmet(
     view: LedgerView, names: Collection[str]
 ) -> Iterator[tuple[GpuRecord, Usage, tuple[str, ...]]]:
     unread = {host.name for host in view.hosts if host.last_error}
-    seen = contexts(view)
+    seen = host_contents(view)
     holding = {each.gpu for each in view.allocations if each.vm in names}
     for gpu in view.gpus:
         if gpu.id not in holding or gpu.host in unread or gpu.host not in seen:

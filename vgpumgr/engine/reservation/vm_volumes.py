@@ -14,7 +14,7 @@ from vgpumgr.model.vm import DiskMode, DiskSpec, VmRecord, VmSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class VmSite:
     """Where VMs are made: the host, its last probe, its GPUs, and the fleet's id.
 
     ``made`` are the GPU instances that exist because VMs needed them: first slices by GPU's id.
@@ -57,7 +57,7 @@ SEED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AttachedVolume:
     """A volume as its VM has it: ``disk`` is what it was made for, None for the cloud-init seed;
     ``guest_name`` what the guest calls it (``vda``).
     """
@@ -73,11 +73,11 @@ class Attached:
         return self.disk.format if self.disk else "raw"
 
 
-def attached(vm: VmRecord) -> Iterator[Attached]:
+def attached(vm: VmRecord) -> Iterator[AttachedVolume]:
     """The volumes of a VM in their order: its disks, then the seed if it has one."""
     disks: list[DiskSpec | None] = [*vm.spec.disks, *([None] if vm.spec.cloud_init else [])]
     for number, ((pool, name), disk) in enumerate(zip(vm.volumes, disks, strict=True)):
-        yield Attached(pool, name, disk, f"vd{chr(ord('a') + number)}" if disk else "sda")
+        yield AttachedVolume(pool, name, disk, f"vd{chr(ord('a') + number)}" if disk else "sda")
 
 
 def volume_name(name: str, vm_id: str, number: int, extension: str) -> str:
@@ -85,20 +85,20 @@ def volume_name(name: str, vm_id: str, number: int, extension: str) -> str:
     return f"{name}-{vm_id[:8]}-{number}.{extension}"
 
 
-def volume_plan(spec: VmSpec, vm_id: str, number: int, site: Site) -> VolumePlan:
+def volume_plan(spec: VmSpec, vm_id: str, number: int, site: VmSite) -> VolumePlan:
     """The volume of a VM's n-th disk."""
     disk = spec.disks[number]
     return _plan(disk, volume_name(spec.name, vm_id, number, disk.format), site)
 
 
-def new_first_volume(vm: VmRecord, site: Site) -> VolumePlan:
+def new_first_volume(vm: VmRecord, site: VmSite) -> VolumePlan:
     """One for a VM's first disk, beside the volumes that it has: its name is of none of them."""
     disk, taken = vm.spec.disks[0], {name for _, name in vm.volumes}
     names = (volume_name(vm.name, vm.id, number, disk.format) for number in count())
     return _plan(disk, next(name for name in names if name not in taken), site)
 
 
-def _plan(disk: DiskSpec, name: str, site: Site) -> VolumePlan:
+def _plan(disk: DiskSpec, name: str, site: VmSite) -> VolumePlan:
     image_path = volume_path(site.facts, disk.pool, disk.image) if disk.image else None
     return VolumePlan(
         pool=disk.pool,

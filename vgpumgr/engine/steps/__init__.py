@@ -45,9 +45,9 @@ from vgpumgr.engine.steps.image_steps import DeleteImage, ImportImage
 from vgpumgr.engine.steps.live_migration_steps import MoveDomain
 from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain, KeepDomain
 from vgpumgr.engine.steps.step import (
-    Around,
-    Between,
     Step,
+    StepSurroundings,
+    TwoHostStep,
     UndoNotPossible,
     from_record,
     settles,
@@ -65,8 +65,6 @@ __all__ = [
     "STOP_TIMEOUT_S",
     "ActivatePartition",
     "AdoptDevice",
-    "Around",
-    "Between",
     "CarryVolume",
     "ChangePart",
     "ClearAutostart",
@@ -104,9 +102,11 @@ __all__ = [
     "StartMoved",
     "StartReseated",
     "Step",
+    "StepSurroundings",
     "StopDomain",
     "StopForNow",
     "StopToMove",
+    "TwoHostStep",
     "UndefineDomain",
     "UndoNotPossible",
     "from_record",

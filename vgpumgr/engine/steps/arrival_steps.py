@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from vgpumgr.engine.steps.departure_steps import refuse_running
 from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain, find_ours
-from vgpumgr.engine.steps.step import Around, Between
+from vgpumgr.engine.steps.step import StepSurroundings, TwoHostStep
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.operation import InState, Observed, Unknown
 from vgpumgr.model.ports import Host
 
 
 @dataclass(frozen=True, slots=True)
-class StartMoved(Between):
+class StartMoved(TwoHostStep):
     """Start the VM where it went, while it is off where it was."""
 
     settles: ClassVar[bool] = True
@@ -35,7 +35,7 @@ class StartMoved(Between):
             return both_run(self.name, source, target)
         return there
 
-    def act(self, source: Host, target: Host, around: Around) -> None:
+    def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
         """Start it; Conflict when somebody started it where it was."""
         refuse_running(source, self.name, self.vm_id)
         StartDomain(self.name, self.vm_id).act(target, around.clock)

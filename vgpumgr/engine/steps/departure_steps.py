@@ -14,7 +14,7 @@ from vgpumgr.engine.steps.domain_steps import (
     require_ours,
     state_of,
 )
-from vgpumgr.engine.steps.step import Around, Between, Step
+from vgpumgr.engine.steps.step import Step, StepSurroundings, TwoHostStep
 from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.operation import Differs, InState, Observed
@@ -97,7 +97,7 @@ class StopToMove(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Depart(Between):
+class Depart(TwoHostStep):
     """Forget the domain on the host that it left; never one that runs there."""
 
     name: str
@@ -113,7 +113,7 @@ class Depart(Between):
         ours = is_ours(source, self.name, self.vm_id)
         return Differs("still defined") if ours else InState()
 
-    def act(self, source: Host, target: Host, around: Around) -> None:
+    def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
         """Undefine it, if it is surely defined on the target; Conflict while it runs here."""
         if not is_ours(source, self.name, self.vm_id):
             return

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from vgpumgr import domainxml
 from vgpumgr.engine.steps.image_file import Digest, ImageFile, opened
-from vgpumgr.engine.steps.step import TOLD_EVERY, Around, Step
+from vgpumgr.engine.steps.step import TOLD_EVERY, Step, StepSurroundings
 from vgpumgr.engine.steps.volume_steps import file_digest
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import BadImage, Conflict, HostRefused, Interrupted, InUse
@@ -53,9 +53,9 @@ class ImportImage(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Send it all, whoever may want it to stop."""
-        self.within(host, Around(clock, threading.Event(), _unheard))
+        self.within(host, StepSurroundings(clock, threading.Event(), _unheard))
 
-    def within(self, host: Host, around: Around) -> None:
+    def within(self, host: Host, around: StepSurroundings) -> None:
         """Send it; a whole copy that is there from before will do, any other is somebody else's."""
         found = self.look(host)
         if isinstance(found, InState):
@@ -85,7 +85,9 @@ class ImportImage(Step):
         """Delete the copy, if nobody uses it."""
         delete_unused(host, self.pool, self.volume)
 
-    def _checked(self, file: ImageFile, host: Host, around: Around) -> Iterator[bytes | int]:
+    def _checked(
+        self, file: ImageFile, host: Host, around: StepSurroundings
+    ) -> Iterator[bytes | int]:
         """The file's pieces, that must be those that were looked at when it was planned."""
         digest, told = Digest(), 0
         for piece in file.pieces():

@@ -14,7 +14,7 @@ from vgpumgr import domainxml, gpu
 from vgpumgr.engine.steps.arrival_steps import both_run
 from vgpumgr.engine.steps.departure_steps import NotInTime
 from vgpumgr.engine.steps.domain_steps import find_ours
-from vgpumgr.engine.steps.step import TOLD_EVERY, Around, Between, UndoNotPossible
+from vgpumgr.engine.steps.step import TOLD_EVERY, StepSurroundings, TwoHostStep, UndoNotPossible
 from vgpumgr.model.domain import (
     OFF,
     DomainFacts,
@@ -42,12 +42,12 @@ POLL_S = 1.0
 
 
 @dataclass(slots=True)
-class Watch:
+class MigrationWatch:
     """Tells how far a move is, and cancels it when it must end."""
 
     name: str
     source: Host
-    around: Around
+    around: StepSurroundings
     timeout_s: float | None
     began: float
     told_bytes: int = -1
@@ -92,9 +92,11 @@ class Watch:
 
 
 @contextmanager
-def watched(name: str, source: Host, around: Around, timeout_s: float | None) -> Iterator[Watch]:
+def watched(
+    name: str, source: Host, around: StepSurroundings, timeout_s: float | None
+) -> Iterator[MigrationWatch]:
     """Watch the move of a domain off its host until the block ends."""
-    watch = Watch(name, source, around, timeout_s, began=around.clock.monotonic())
+    watch = MigrationWatch(name, source, around, timeout_s, began=around.clock.monotonic())
     ended = threading.Event()
     thread = threading.Thread(target=watch.run, args=(ended,), name="move", daemon=True)
     thread.start()
@@ -106,7 +108,7 @@ def watched(name: str, source: Host, around: Around, timeout_s: float | None) ->
 
 
 @dataclass(frozen=True, slots=True)
-class MoveDomain(Between):
+class MoveDomain(TwoHostStep):
     """Move the running domain; afterwards it runs on the target, and is off where it was.
 
     ``devices`` maps the host devices it has to those made for it on the target, ``files`` the
@@ -162,7 +164,7 @@ class MoveDomain(Between):
             framework.release(target.helper, allocation)
             framework.realise(target.helper, allocation)
 
-    def act(self, source: Host, target: Host, around: Around) -> None:
+    def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
         """Move it, telling how far it is; Interrupted and NotInTime leave it running here."""
         find_ours(source, self.name, self.vm_id)
         move = LiveMove(

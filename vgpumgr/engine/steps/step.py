@@ -26,7 +26,7 @@ class UndoNotPossible(VgpumgrError):
 
 
 # Every step by its name in the journal.
-_KINDS: dict[str, type[Step | Between]] = {}
+_KINDS: dict[str, type[Step | TwoHostStep]] = {}
 
 
 def _no_ledger(name: str) -> VmRecord:
@@ -34,7 +34,7 @@ def _no_ledger(name: str) -> VmRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class StepSurroundings:
     """What a long step has around it: the time, whether the user wants to stop, whom to tell, and
     the ledger's record of a VM by its name.
     """
@@ -73,7 +73,7 @@ class Step(ABC):
     def act(self, host: Host, clock: Clock) -> None:
         """Do it, and verify by reading back; raises when the host refuses."""
 
-    def within(self, host: Host, around: Around) -> None:
+    def within(self, host: Host, around: StepSurroundings) -> None:
         """The same with all that a long step has around it."""
         self.act(host, around.clock)
 
@@ -83,7 +83,7 @@ class Step(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Between(ABC):
+class TwoHostStep(ABC):
     """One effect that is about two hosts: the one that a VM leaves and its target."""
 
     atomic: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class Between(ABC):
         return
 
     @abstractmethod
-    def act(self, source: Host, target: Host, around: Around) -> None:
+    def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
         """Do it, and verify by reading back; raises when a host refuses."""
 
     def undo(self, source: Host, target: Host) -> None:
@@ -115,7 +115,7 @@ class Between(ABC):
 
 
 def to_records(
-    work: Iterable[Step | Between], elsewhere: Mapping[int, str] = MappingProxyType({})
+    work: Iterable[Step | TwoHostStep], elsewhere: Mapping[int, str] = MappingProxyType({})
 ) -> tuple[StepRecord, ...]:
     """Steps as the journal keeps them; ``elsewhere`` names another host by a step's number."""
     return tuple(
@@ -131,7 +131,7 @@ def settles(record: StepRecord) -> bool:
     return _KINDS[record.kind].settles
 
 
-def from_record(record: StepRecord) -> Step | Between:
+def from_record(record: StepRecord) -> Step | TwoHostStep:
     """The step that a journal record describes; Damaged for a record of no known step."""
     try:
         return from_plain(_KINDS[record.kind], record.args)

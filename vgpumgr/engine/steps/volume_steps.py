@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import ClassVar
 
 from vgpumgr import domainxml
-from vgpumgr.engine.steps.step import TOLD_EVERY, Around, Between, Step
+from vgpumgr.engine.steps.step import TOLD_EVERY, Step, StepSurroundings, TwoHostStep
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, Interrupted
 from vgpumgr.model.formats import fill_template, size_words
@@ -138,9 +138,9 @@ class CreateSeed(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """It needs the VM's record: :meth:`within`."""
-        self.within(host, Around(clock, threading.Event(), lambda _: None))
+        self.within(host, StepSurroundings(clock, threading.Event(), lambda _: None))
 
-    def within(self, host: Host, around: Around) -> None:
+    def within(self, host: Host, around: StepSurroundings) -> None:
         """Create it and upload; a volume of that name that we did not make is refused."""
         image = self._image(around.vm(self.hostname))
         refuse_foreign(host, self.plan.pool, self.plan.name)
@@ -217,7 +217,7 @@ def refuse_foreign(host: Host, pool: str, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CarryVolume(Between):
+class CarryVolume(TwoHostStep):
     """Make the volume of ``plan`` on the target and copy the data of its namesake into it.
 
     ``path`` is its file on the source, ``target_path`` the one on the target.
@@ -243,7 +243,7 @@ class CarryVolume(Between):
         """Half a copy is none."""
         self.undo(source, target)
 
-    def act(self, source: Host, target: Host, around: Around) -> None:
+    def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
         """Make it, copy, and compare both ends before anybody relies on it."""
         pool, name = self.plan.pool, self.plan.name
         refuse_foreign(target, pool, name)
@@ -262,7 +262,7 @@ class CarryVolume(Between):
         target.storage.delete(self.plan.pool, self.plan.name)
 
 
-def _reported(doing: str, total: int, around: Around) -> Callable[[int], None]:
+def _reported(doing: str, total: int, around: StepSurroundings) -> Callable[[int], None]:
     """Tells of the bytes that went over, and ends the copy when the user wants to stop."""
     told = 0
 

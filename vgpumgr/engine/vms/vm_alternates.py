@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from vgpumgr.engine.desktops.booked_capacity import placing_beside
+from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
 from vgpumgr.engine.inventory.host_supply import ExcludedSupply
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
-from vgpumgr.engine.operations.refusals import Tried, to_try_elsewhere
+from vgpumgr.engine.operations.refusals import RefusedVm, retryable_vms
 from vgpumgr.engine.planning.disk_images import absent, check_images
 from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.engine.planning.vm_plan import decide, describe
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.reservation.shelf_reservations import unshelve_request, unshelving
+from vgpumgr.engine.reservation.shelf_reservations import unshelve_request, unshelve_reservation
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted, LedgerError, VgpumgrError
@@ -44,9 +44,7 @@ def reserve_alternates(
     operation = context.ledger.operation(operation_id)
     if operation.ended_at is not None:
         return ()
-    tried = to_try_elsewhere(
-        context.ledger.tasks(operation.id), context.ledger.refusals(operation.id)
-    )
+    tried = retryable_vms(context.ledger.tasks(operation.id), context.ledger.refusals(operation.id))
     more: list[TaskRecord] = []
     for _, group in groupby(sorted(tried, key=_alike), _alike):
         alike = list(group)
@@ -59,7 +57,7 @@ def reserve_alternates(
     return tuple(more)
 
 
-def _alike(tried: Tried) -> tuple[str, list[str], list[str]]:
+def _alike(tried: RefusedVm) -> tuple[str, list[str], list[str]]:
     return tried.task.verb, sorted(tried.gpus), sorted(tried.hosts)
 
 
@@ -73,7 +71,7 @@ class _AlternateRequests:
 
 
 def _reserved(
-    context: EngineContext, operation: OperationRecord, tried: Sequence[Tried], specs: Specs
+    context: EngineContext, operation: OperationRecord, tried: Sequence[RefusedVm], specs: Specs
 ) -> tuple[TaskRecord, ...]:
     first = _placed(context, _requests(context, tried, specs), tried)
     if not first:
@@ -96,7 +94,9 @@ def _reserved(
     return start.tasks
 
 
-def _requests(context: EngineContext, tried: Sequence[Tried], specs: Specs) -> _AlternateRequests:
+def _requests(
+    context: EngineContext, tried: Sequence[RefusedVm], specs: Specs
+) -> _AlternateRequests:
     """Of those that nobody has made, started or deleted since."""
     view = context.view()
     ids = {each.task.vm_id for each in tried}
@@ -121,10 +121,10 @@ def _withheld(spec: VmSpec) -> bool:
 
 
 def _placed(
-    context: EngineContext, requests: _AlternateRequests, tried: Sequence[Tried]
+    context: EngineContext, requests: _AlternateRequests, tried: Sequence[RefusedVm]
 ) -> list[Placed]:
     theirs = {row.pool for row in requests.desktops}
-    place = placing_beside(context.place, context.ledger, context.clock.now(), but=theirs)
+    place = place_beside_bookings(context.place, context.ledger, context.clock.now(), but=theirs)
     left = ExcludedSupply(gpus=tried[0].gpus, hosts=tried[0].hosts)
     decided = within_quotas(requests.view, decide(requests.view, requests.specs, place, left))
     return [each for each in decided if isinstance(each, Placed)]
@@ -147,7 +147,7 @@ def _creation(
         for each in placed
     )
     opening = context.opening(operation)
-    start = vm_reservations.application(Plan(actions=actions), requests.view, opening)
+    start = vm_reservations.apply_reservation(Plan(actions=actions), requests.view, opening)
     made = {vm.name: vm.id for vm in start.vms}
     rows = [replace(row, vm_id=made[row.name]) for row in requests.desktops if row.name in made]
     return replace(start, desktops=tuple(rows))
@@ -172,4 +172,4 @@ def _unshelving(
         if each.vm_id in vms and each.state is QueueState.WAITING
     ]
     opening = context.opening(operation)
-    return unshelving(vms, requests.view, opening, kind=operation.kind, moves=moves)
+    return unshelve_reservation(vms, requests.view, opening, kind=operation.kind, moves=moves)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from vgpumgr.engine.capacity.refusal_explanation import refused
-from vgpumgr.engine.desktops.booked_capacity import Bookings, placing_beside
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
+from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
+from vgpumgr.engine.desktops.booked_capacity import OpenBookings, place_beside_bookings
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations import operation_lifecycle
-from vgpumgr.engine.operations.engine_context import EngineContext, Place
+from vgpumgr.engine.operations.engine_context import EngineContext, PlaceFunction
 from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import absent, check_images
@@ -40,7 +40,7 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
     nowhere else: before that is said they are waited for.
     """
     require_afters(context, desired)
-    place = placing_beside(context.place, context.ledger, context.clock.now())
+    place = place_beside_bookings(context.place, context.ledger, context.clock.now())
     named, anywhere = _touched(context, desired)
     with context.looking(named, others=anywhere) as hosts:
         planned, view = _planned(context, desired, place, hosts.wait())
@@ -52,7 +52,7 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
     if said := _lacking(context, planned):
         planned = replace(planned, notes=(*planned.notes, said))
     placed = [action.placed for action in planned.actions if action.placed]
-    outdone = Bookings(context.ledger, context.clock.now()).outdone_by(view, placed)
+    outdone = OpenBookings(context.ledger, context.clock.now()).outdone_by(view, placed)
     return replace(planned, notes=(*planned.notes, *(each.words for each in outdone))), view
 
 
@@ -63,7 +63,7 @@ def _lacking(context: EngineContext, planned: Plan) -> str:
 
 
 def _planned(
-    context: EngineContext, desired: Sequence[VmSpec], place: Place, warnings: Sequence[str]
+    context: EngineContext, desired: Sequence[VmSpec], place: PlaceFunction, warnings: Sequence[str]
 ) -> tuple[Plan, LedgerView]:
     """By a fresh reading; hosts that lack the bare volume of an image are left out for its VMs."""
     view = context.view()
@@ -120,7 +120,7 @@ def apply(
 def _refuse(
     context: EngineContext, planned: Plan, view: LedgerView, *, partial: bool, restart: bool
 ) -> None:
-    seen = reached(view)
+    seen = observed_domains(view)
     changes = [action for action in planned.actions if action.kind is ActionKind.CHANGE]
     refuse_resting(((each.vm.name, each.host) for each in changes), seen.resting)
     for action in changes:
@@ -133,7 +133,7 @@ def _refuse(
     if not partial:
         require_partitioned(view, [vm.name for vm in starting if vm is not None])
     if planned.unplaced:
-        kept = refused(view, planned, context.clock.now())
+        kept = refusal_explanations(view, planned, context.clock.now())
         context.ledger.refuse(kept)
         if not (partial and planned.actions):
             said = kept[0].explanation
@@ -161,7 +161,7 @@ def carry_out(
     placed = [action.placed for action in planned.actions if action.placed]
     records = {host.name: host for host in view.hosts}
     check_images(placed, records, context.hosts, context.lanes)
-    start = vm_reservations.application(planned, view, context.opening())
+    start = vm_reservations.apply_reservation(planned, view, context.opening())
     if desktops:
         start = replace(start, desktops=_with_vms(desktops, start.vms))
     if not start.tasks:

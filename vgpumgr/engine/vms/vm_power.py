@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpumgr.engine.desktops.booked_capacity import placing_beside
-from vgpumgr.engine.inventory.ledger_view import LedgerView, reached
-from vgpumgr.engine.migration.local_moves import reseat
+from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.migration.local_moves import move_within_host
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import (
@@ -19,10 +19,10 @@ from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
 from vgpumgr.engine.planning.vm_plan import MOST_NAMED, decide
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.reservation.shelf_reservations import (
-    Stop,
-    shelving,
+    StopManner,
+    shelve_reservation,
     unshelve_request,
-    unshelving,
+    unshelve_reservation,
 )
 from vgpumgr.engine.reservation.vm_reservations import displaced, require_partitioned, require_whole
 from vgpumgr.model.errors import Conflict, HostUnreachable, NoPlacement, StillRunning
@@ -44,10 +44,12 @@ def delete(
     if not force:
         _refuse_running(context, _alive(context, wanted))
     half_made = {vm.name for vm in _alive(context, wanted) if vm.state is VmState.RESERVED}
-    operation_lifecycle.take_back(context, half_made)
+    operation_lifecycle.undo_unfinished(context, half_made)
     vms = _alive(context, wanted)
     operation_lifecycle.refuse_unfinished(context.ledger, vms)
-    start = vm_reservations.deletion(vms, context.view(), context.opening(), keep_disks=keep_disks)
+    start = vm_reservations.delete_reservation(
+        vms, context.view(), context.opening(), keep_disks=keep_disks
+    )
     return before.then(operation_lifecycle.begin(context, start))
 
 
@@ -62,7 +64,7 @@ def _refuse_running(context: EngineContext, vms: Sequence[VmRecord]) -> None:
     if not vms:
         return
     context.refresh({vm.host for vm in vms})
-    seen = reached(context.view())
+    seen = observed_domains(context.view())
     for vm in vms:
         if vm.host not in seen.hosts:
             raise HostUnreachable(
@@ -106,11 +108,11 @@ def _place_anew(context: EngineContext, view: LedgerView, vms: Sequence[VmRecord
     """VMs that are off and do not get back what they had get other GPUs of their host, where there
     is room; the others are refused, or tried where they are, as before.
     """
-    outcome, running = Outcome(), reached(view).running
+    outcome, running = Outcome(), observed_domains(view).running
     off = [vm for vm in vms if (vm.host, vm.name) not in running]
     for name, why in displaced(view, off).items():
         try:
-            moved = reseat(context, name)
+            moved = move_within_host(context, name)
         except (Conflict, NoPlacement):
             continue
         moved.raise_for_failure()
@@ -144,8 +146,8 @@ def power(
         refuse_shelved(vms)
     view = context.view()
     if verb != "stop":
-        refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
-    start = vm_reservations.power(
+        refuse_resting(((vm.name, vm.host) for vm in vms), observed_domains(view).resting)
+    start = vm_reservations.power_reservation(
         vms, view, context.opening(), verb=verb, force=force, timeout_s=timeout_s
     )
     return operation_lifecycle.begin(context, start)
@@ -154,13 +156,13 @@ def power(
 _FINISHED = frozenset({SHELVE, UNSHELVE, RESEAT})
 
 
-def shelve(context: EngineContext, names: Sequence[str], stop: Stop) -> Outcome:
+def shelve(context: EngineContext, names: Sequence[str], stop: StopManner) -> Outcome:
     """Stop VMs and give back what they hold; one that was in the queue has left it."""
     before = finish(context, names)
     vms = [context.ledger.vm(name) for name in names]
     operation_lifecycle.refuse_unfinished(context.ledger, vms)
     view = context.view()
-    refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
+    refuse_resting(((vm.name, vm.host) for vm in vms), observed_domains(view).resting)
     holding = [vm for vm in vms if vm.state is not VmState.SHELVED]
     ids = {vm.id for vm in holding}
     moves = [
@@ -170,7 +172,7 @@ def shelve(context: EngineContext, names: Sequence[str], stop: Stop) -> Outcome:
         for each in view.queue
         if each.vm_id in ids
     ]
-    start = shelving(holding, view, context.opening(), stop, kind="vm stop", moves=moves)
+    start = shelve_reservation(holding, view, context.opening(), stop, kind="vm stop", moves=moves)
     return before.then(operation_lifecycle.begin(context, start))
 
 
@@ -188,9 +190,9 @@ def unshelve(context: EngineContext, vms: Sequence[VmRecord]) -> Outcome:
 
     def attempt() -> Outcome:
         view = context.view()
-        refuse_resting(((vm.name, vm.host) for vm in vms), reached(view).resting)
+        refuse_resting(((vm.name, vm.host) for vm in vms), observed_domains(view).resting)
         requests = [unshelve_request(vm) for vm in vms]
-        place = placing_beside(context.place, context.ledger, context.clock.now())
+        place = place_beside_bookings(context.place, context.ledger, context.clock.now())
         decided = within_quotas(view, decide(view, requests, place))
         misfits = [each for each in decided if isinstance(each, NotPlaced)]
         if misfits:
@@ -199,7 +201,7 @@ def unshelve(context: EngineContext, vms: Sequence[VmRecord]) -> Outcome:
             vm.id: each for vm, each in zip(vms, decided, strict=True) if isinstance(each, Placed)
         }
         queued, moves = _in_the_queue(context, view, vms)
-        start = unshelving(
+        start = unshelve_reservation(
             placed, view, context.opening(), kind="vm start", queued=queued, moves=moves
         )
         return operation_lifecycle.begin(context, start)

@@ -11,7 +11,7 @@ import yaml
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.whatif.hypothetical_hosts import by_host, emptied, shelved
+from vgpumgr.engine.whatif.hypothetical_hosts import by_host, emptied, view_with_shelved
 from vgpumgr.engine.whatif.hypothetical_layouts import goals, in_words, partitioned
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostRecord
@@ -97,7 +97,7 @@ class FleetChanges:
                 kind=ChangeKind.STOP,
                 text=f"with VM {vm.name} stopped",
                 next=partial("vgpumgr vm stop {} --release-gpu".format, vm.name),
-                host=_supply(shelved(view, vm)),
+                host=_supply(view_with_shelved(view, vm)),
                 stopped=vm.spec,
             )
 

@@ -41,12 +41,12 @@ Place = tuple[str, str]
 """Host and name of a domain, or host and device of a part."""
 
 
-def without(view: LedgerView, names: Collection[str]) -> LedgerView:
+def view_without_vms(view: LedgerView, names: Collection[str]) -> LedgerView:
     """VMs of these names with all they hold taken out, of the ledger and of what hosts show."""
     gone = [vm for vm in view.vms if vm.name in names]
     held = [each for each in view.allocations if each.vm in names]
     left = tuple(each for each in view.allocations if each.vm not in names)
-    domains = {(host, vm.name) for vm in gone for host in places(vm)}
+    domains = {(host, vm.name) for vm in gone for host in hosts_of(vm)}
     devices = {(each.host, each.device) for each in held}
     instances = _instances(held) - _instances(left)
     return replace(
@@ -58,13 +58,13 @@ def without(view: LedgerView, names: Collection[str]) -> LedgerView:
     )
 
 
-def shelved(view: LedgerView, vm: VmRecord) -> LedgerView:
+def view_with_shelved(view: LedgerView, vm: VmRecord) -> LedgerView:
     """The same with the VM stopped, its GPU parts given back."""
-    rest = without(view, {vm.name})
+    rest = view_without_vms(view, {vm.name})
     return replace(rest, vms=(*rest.vms, replace(vm, state=VmState.SHELVED, running=False)))
 
 
-def places(vm: VmRecord) -> tuple[str, ...]:
+def hosts_of(vm: VmRecord) -> tuple[str, ...]:
     """The hosts where it holds something."""
     return (vm.host, vm.moving_to.host) if vm.moving_to else (vm.host,)
 
@@ -108,7 +108,7 @@ def _mig(gpu: str, facts: GpuFacts, instances: Collection[tuple[str, int]]) -> M
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class HostOption:
     """New hosts with their GPUs, and how these are partitioned, in words."""
 
     hosts: tuple[HostRecord, ...]
@@ -117,13 +117,13 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
+class AddedHosts:
     """The same new hosts in each way in which their GPUs can be partitioned; at least one."""
 
-    options: tuple[Option, ...]
+    options: tuple[HostOption, ...]
 
 
-def like(view: LedgerView, name: str, count: int, taken: Collection[str] = ()) -> Added:
+def hosts_like(view: LedgerView, name: str, count: int, taken: Collection[str] = ()) -> AddedHosts:
     """``count`` empty hosts like that one, with labels and partitioning, called ``NAME-new-1``…,
     by names that are not a host's yet and not ``taken``.
     """
@@ -138,10 +138,10 @@ def like(view: LedgerView, name: str, count: int, taken: Collection[str] = ()) -
         for gpu in here.gpus
     )
     text = f"like {name}, empty, partitioned as there"
-    return Added(options=(Option(hosts=hosts, gpus=gpus, text=text),))
+    return AddedHosts(options=(HostOption(hosts=hosts, gpus=gpus, text=text),))
 
 
-def new(probed: Iterable[HostFacts]) -> Added:
+def hosts_from_probes(probed: Iterable[HostFacts]) -> AddedHosts:
     """Hosts as a first probe shows them, and with their GPUs partitioned otherwise."""
     hosts, gpus = [], []
     for facts in probed:
@@ -156,18 +156,18 @@ def new(probed: Iterable[HostFacts]) -> Added:
             )
             for each in seen.gpus
         ]
-    as_found = Option(hosts=tuple(hosts), gpus=tuple(gpus), text="partitioned as found")
-    return Added(options=(as_found, *_partitioned(as_found)))
+    as_found = HostOption(hosts=tuple(hosts), gpus=tuple(gpus), text="partitioned as found")
+    return AddedHosts(options=(as_found, *_partitioned(as_found)))
 
 
-def _partitioned(found: Option) -> Iterator[Option]:
+def _partitioned(found: HostOption) -> Iterator[HostOption]:
     """One option per way that some of the GPUs can be partitioned in."""
     kernels = {host.name: host.facts.versions.kernel for host in found.hosts if host.facts}
     ways = dict.fromkeys(goal for gpu in found.gpus for goal in goals(gpu.facts))
     for goal in ways:
         changed = [_as(gpu, goal, kernels[gpu.host]) for gpu in found.gpus]
         if changed != list(found.gpus):
-            yield Option(
+            yield HostOption(
                 hosts=found.hosts, gpus=tuple(changed), text=f"with a layout: {in_words(goal)}"
             )
 
@@ -183,7 +183,7 @@ def by_host(view: LedgerView) -> dict[str, LedgerView]:
     for gpu in view.gpus:
         gpus[gpu.host].append(gpu)
     for vm in view.vms:
-        for name in places(vm):
+        for name in hosts_of(vm):
             vms[name].append(vm)
     for each in view.allocations:
         held[each.host].append(each)
@@ -205,7 +205,7 @@ def emptied(view: LedgerView) -> LedgerView:
 
     How its GPUs are partitioned stays.
     """
-    left = without(view, {vm.name for vm in view.vms})
+    left = view_without_vms(view, {vm.name for vm in view.vms})
     return replace(
         left,
         hosts=tuple(map(_host, left.hosts)),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.engine_context import Place
+from vgpumgr.engine.operations.engine_context import PlaceFunction
 from vgpumgr.engine.planning.vm_admission import within_quotas
-from vgpumgr.engine.whatif.hypothetical_hosts import Added, Option, without
+from vgpumgr.engine.whatif.hypothetical_hosts import AddedHosts, HostOption, view_without_vms
 from vgpumgr.model.errors import NotFound, UsageError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
@@ -19,17 +19,17 @@ _FAILED = "it failed (simulated)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supposed:
+class Supposition:
     """What is supposed: VMs that are asked for, hosts that fail or are new, VMs that are gone."""
 
     asked: tuple[VmSpec, ...] = ()
-    added: tuple[Added, ...] = ()
+    added: tuple[AddedHosts, ...] = ()
     failed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class VmFate:
     """What becomes of one VM: where it was (empty: it is new), and what placement says."""
 
     was_on: str
@@ -43,7 +43,7 @@ class Simulation:
     that nobody could make anew elsewhere, with the reason.
     """
 
-    fates: tuple[Fate, ...]
+    fates: tuple[VmFate, ...]
     added: tuple[tuple[str, str], ...] = ()
     kept: tuple[tuple[VmRecord, str], ...] = ()
     removed: tuple[VmRecord, ...] = ()
@@ -55,16 +55,16 @@ class Simulation:
         return lost + len(self.kept)
 
 
-def simulate(view: LedgerView, supposed: Supposed, place: Place) -> Simulation:
+def simulate(view: LedgerView, supposed: Supposition, place: PlaceFunction) -> Simulation:
     """Nothing is changed. NotFound for a host or VM that is not there."""
     _require(supposed.failed, [host.name for host in view.hosts], "host")
     _require(supposed.removed, [vm.name for vm in view.vms], "vm")
     removed = tuple(vm for vm in view.vms if vm.name in supposed.removed)
-    left = without(view, set(supposed.removed))
+    left = view_without_vms(view, set(supposed.removed))
     lost = [vm for vm in left.vms if vm.host in supposed.failed]
     kept = tuple((vm, why) for vm in lost if (why := _kept(vm)))
     moving = [vm for vm in lost if not _kept(vm)]
-    rest = _without_hosts(without(left, {vm.name for vm in lost}), supposed.failed)
+    rest = _without_hosts(view_without_vms(left, {vm.name for vm in lost}), supposed.failed)
     wanted = [*(vm.spec for vm in moving), *supposed.asked]
     chosen: list[tuple[str, str]] = []
     for added in supposed.added:
@@ -72,31 +72,33 @@ def simulate(view: LedgerView, supposed: Supposed, place: Place) -> Simulation:
         chosen += [(host.name, option.text) for host in option.hosts]
     decisions = _decide(rest, wanted, place)
     origins = [*(vm.host for vm in moving), *("" for _ in supposed.asked)]
-    fates = (Fate(was_on=was, decision=each) for was, each in zip(origins, decisions, strict=True))
+    fates = (
+        VmFate(was_on=was, decision=each) for was, each in zip(origins, decisions, strict=True)
+    )
     return Simulation(fates=tuple(fates), added=tuple(chosen), kept=kept, removed=removed)
 
 
-def _decide(view: LedgerView, wanted: Sequence[VmSpec], place: Place) -> list[Decision]:
+def _decide(view: LedgerView, wanted: Sequence[VmSpec], place: PlaceFunction) -> list[Decision]:
     """By room alone: copies of disk images are taken to be wherever they are needed."""
     view = replace(view, images=())
     return within_quotas(view, place(build_fleet(view), wanted))
 
 
 def _best(
-    view: LedgerView, added: Added, wanted: Sequence[VmSpec], place: Place
-) -> tuple[LedgerView, Option]:
+    view: LedgerView, added: AddedHosts, wanted: Sequence[VmSpec], place: PlaceFunction
+) -> tuple[LedgerView, HostOption]:
     """New hosts partitioned so that most VMs find a place; the first way where that is equal."""
     tried = [(_with(view, option), option) for option in added.options]
     if len(tried) == 1:
         return tried[0]
 
-    def placed(each: tuple[LedgerView, Option]) -> int:
+    def placed(each: tuple[LedgerView, HostOption]) -> int:
         return sum(isinstance(decision, Placed) for decision in _decide(each[0], wanted, place))
 
     return max(tried, key=placed)
 
 
-def _with(view: LedgerView, option: Option) -> LedgerView:
+def _with(view: LedgerView, option: HostOption) -> LedgerView:
     known = {host.name for host in view.hosts}
     taken = next((host.name for host in option.hosts if host.name in known), None)
     if taken is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from vgpumgr.engine.workers.thread_workers import caught, kept
+from vgpumgr.engine.workers.thread_workers import kept, result_or_error
 from vgpumgr.model.ports import WAIT_LIMITS, PendingAnswers, WaitPolicy
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class TurnableClock(Protocol):
         """It is that time now."""
 
 
-class SerialLanes:
+class SerialWorkers:
     """One host after the other. With a ``clock`` looks take the time that they would side by side,
     and whoever would not be waited for is not; without one they take none.
     """
@@ -35,7 +35,7 @@ class SerialLanes:
         self, work: Mapping[str, Callable[[], T]], within_s: float | None = WAIT_LIMITS.look_s
     ) -> dict[str, T | Exception]:
         """Run all, one after the other; none is ever left alone."""
-        return {host: caught(job) for host, job in work.items()}
+        return {host: result_or_error(job) for host, job in work.items()}
 
     def look(
         self, work: Mapping[str, Callable[[], T]], keep: Callable[[str, T], K]
@@ -62,7 +62,7 @@ class _OneByOne(Generic[T, K]):
     def wait(self, waiting: WaitPolicy) -> Mapping[str, float]:
         """Ask all."""
         for host, job in self._due.items():
-            self._answers[host] = kept(self._keep, host, caught(job))
+            self._answers[host] = kept(self._keep, host, result_or_error(job))
         self.leave()
         return {}
 
@@ -125,7 +125,7 @@ class _SideBySide(Generic[T, K]):
         found: dict[str, _Answer[T]] = {}
         for host, job in self._work.items():
             self._clock.turn_to(self._began)
-            value = caught(job)
+            value = result_or_error(job)
             found[host] = _Answer(self._clock.monotonic() - self._began, value)
         self._clock.turn_to(self._began)
         return found

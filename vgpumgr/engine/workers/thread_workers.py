@@ -25,7 +25,7 @@ K = TypeVar("K")
 MAX_LANES = 32
 
 
-class ThreadLanes:
+class ThreadWorkers:
     """At most ``most`` at once. One that only looks gives its place to the next host when it has
     been silent for ``gives_way_s``.
     """
@@ -41,9 +41,11 @@ class ThreadLanes:
         """Run all; an exception becomes its host's value, and so does a deadline."""
         gives_way_s = math.inf if within_s is None else self._gives_way_s
         looks = ThreadLooks(self, work, _as_it_is, self._most, gives_way_s)
-        silent = looks.wait(Everyone(within_s))
+        silent = looks.wait(WaitForAll(within_s))
         looks.leave()
-        late: dict[str, T | Exception] = {host: given_up(host, s) for host, s in silent.items()}
+        late: dict[str, T | Exception] = {
+            host: abandonment_error(host, s) for host, s in silent.items()
+        }
         found = {**late, **looks.answers}
         return {host: found[host] for host in work}
 
@@ -84,7 +86,7 @@ class ThreadLooks(Generic[T, K]):
 
     def __init__(
         self,
-        lanes: ThreadLanes,
+        lanes: ThreadWorkers,
         work: Mapping[str, Callable[[], T]],
         keep: Callable[[str, T], K],
         most: int,
@@ -198,7 +200,7 @@ class SystemClock:
         time.sleep(seconds)
 
 
-def caught(job: Callable[[], T]) -> T | Exception:
+def result_or_error(job: Callable[[], T]) -> T | Exception:
     """What it returns or raises."""
     try:
         return job()
@@ -210,13 +212,13 @@ def kept(keep: Callable[[str, T], K], host: str, value: T | Exception) -> K | Ex
     """A value as ``keep`` keeps it; an error as it is. DatabaseFault is no answer of the host."""
     if isinstance(value, Exception):
         return value
-    end = caught(lambda: keep(host, value))
+    end = result_or_error(lambda: keep(host, value))
     if isinstance(end, DatabaseFault):
         raise end
     return end
 
 
-def given_up(host: str, seconds: float) -> DeadlineExceeded:
+def abandonment_error(host: str, seconds: float) -> DeadlineExceeded:
     """The value of a lane that did not end."""
     return DeadlineExceeded(
         f"{host} did not answer within {seconds:.0f} s",
@@ -226,7 +228,7 @@ def given_up(host: str, seconds: float) -> DeadlineExceeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneOfMany:
+class WaitForCandidates:
     """Fulfils ``ports.Waiting`` for hosts of which any will do.
 
     ``doubted`` are hosts whose last look failed. No other is left out before more than half have
@@ -260,7 +262,7 @@ class OneOfMany:
         return max(self.waits.least_s, self.waits.times * slowest)
 
 
-class Everyone:
+class WaitForAll:
     """Fulfils ``ports.Waiting``: all are waited for, ``within_s`` at most; None: without end."""
 
     def __init__(self, within_s: float | None) -> None:

@@ -13,8 +13,9 @@ from tests import nshosts
 from tests.unit.images.files import qcow2
 from vgpumgr import domainxml
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.engine.steps import DeleteImage, ImportImage, StepSurroundings
 from vgpumgr.engine.steps.image_file import Digest, opened
+from vgpumgr.engine.steps.image_steps import DeleteImage, ImportImage
+from vgpumgr.engine.steps.step import StepSurroundings
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts

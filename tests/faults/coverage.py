@@ -12,17 +12,18 @@ from pathlib import Path
 
 from tests.faults.mortal import READS
 from tests.faults.points import AFTER, BEFORE, EFFECT, Point
-from vgpumgr.engine import steps
 from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
 from vgpumgr.engine.steps import step
+from vgpumgr.engine.steps.host_steps import ChangePart
+from vgpumgr.engine.steps.repair_steps import ConfirmGone
 from vgpumgr.layout import partition_changes
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import StepState, TaskState
 
 RECORD = Path(__file__).with_name("covered.json")
 # It looks, and that is all it does.
-CHANGES_NOTHING = frozenset({steps.ConfirmGone.__name__})
-_CHANGE = steps.ChangePart.__name__
+CHANGES_NOTHING = frozenset({ConfirmGone.__name__})
+_CHANGE = ChangePart.__name__
 # They write what other points are named by.
 _JOURNAL = frozenset({"reserve", "record"})
 # No use case of the engine writes so: a simulated fleet comes up with its hosts, a person

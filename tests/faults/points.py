@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpumgr.engine import steps
+from vgpumgr.engine.steps.host_steps import ChangePart
 from vgpumgr.model.operation import (
     OperationMoved,
     PlaceRefused,
@@ -150,6 +150,6 @@ def reserved(start: Reservation) -> str:
 
 def kind_of(record: Any) -> str:
     """A step's kind; a layout's change names its part too."""
-    if record.kind == steps.ChangePart.__name__:
+    if record.kind == ChangePart.__name__:
         return f"{record.kind}:{record.args['change']['kind']}"
     return str(record.kind)

@@ -37,7 +37,7 @@ def restore(config: Config, path: Path, confirm: Callable[[BackupFacts], None]) 
 
 def check(config: Config) -> LedgerCheck:
     """Every problem of the ledger."""
-    from vgpumgr.engine.steps import from_record
+    from vgpumgr.engine.steps.step import from_record
     from vgpumgr.store.admin import maintenance
 
     return maintenance.check(config.ledger, from_record)

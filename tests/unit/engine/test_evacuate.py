@@ -14,7 +14,7 @@ from tests.serving import Served
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.hosts import host_evacuation
 from vgpumgr.engine.hosts.evacuation_plan import make_plan
-from vgpumgr.engine.steps import LeaveDomain
+from vgpumgr.engine.steps.evacuation_steps import LeaveDomain
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NotPermitted, VgpumgrError
 from vgpumgr.model.host import Fence

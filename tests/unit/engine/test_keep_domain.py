@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.steps import KeepDomain
+from vgpumgr.engine.steps.repair_steps import KeepDomain
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.operation import Differs, InState
 

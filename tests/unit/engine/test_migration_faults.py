@@ -12,7 +12,8 @@ from tests.movers import BYTES, assert_settled_on, desk, running
 from tests.unit.engine.moving import desk_of_two, moved
 from tests.world import World
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.steps import MoveDomain, from_record
+from vgpumgr.engine.steps.live_migration_steps import MoveDomain
+from vgpumgr.engine.steps.step import from_record
 from vgpumgr.model.domain import DomainState, MoveProgress
 from vgpumgr.model.errors import (
     Conflict,

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.poolsim import DESKTOP, NEW, OLD, PoolSim, spec
-from vgpumgr.engine.steps import CreateVolume, DeleteReplaced, StartDomain, Step
+from vgpumgr.engine.steps.domain_steps import StartDomain
+from vgpumgr.engine.steps.step import Step
+from vgpumgr.engine.steps.volume_steps import CreateVolume, DeleteReplaced
 from vgpumgr.model.desktop import RolloutPhase
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.pool import PoolKind

@@ -24,7 +24,8 @@ from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import ownership
-from vgpumgr.engine.steps import AdoptDevice, MarkDomain, Step
+from vgpumgr.engine.steps.adoption_steps import AdoptDevice, MarkDomain
+from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import Conflict, NotFound
 from vgpumgr.model.gpu import Framework

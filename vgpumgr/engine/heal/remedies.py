@@ -19,13 +19,9 @@ from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_plan
 from vgpumgr.engine.reservation.vm_creation import VmSites
-from vgpumgr.engine.steps import (
-    ConfirmGone,
-    DeactivatePartition,
-    ForgetDomain,
-    ReleaseDevice,
-    Step,
-)
+from vgpumgr.engine.steps.device_steps import DeactivatePartition, ReleaseDevice
+from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain
+from vgpumgr.engine.steps.step import Step
 from vgpumgr.model import formats
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.drift import DriftKind, DriftReport

@@ -11,7 +11,7 @@ from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.reservation.vm_creation import VmSites
-from vgpumgr.engine.steps import Step
+from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.drift import Drift, DriftKind, UnreadHost
 from vgpumgr.model.errors import VgpumgrError

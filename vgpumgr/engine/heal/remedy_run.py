@@ -21,22 +21,16 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
-from vgpumgr.engine.steps import (
+from vgpumgr.engine.steps.adoption_steps import AdoptDevice, MarkDomain
+from vgpumgr.engine.steps.device_steps import (
     ActivatePartition,
-    AdoptDevice,
-    ConfirmGone,
     DeactivatePartition,
-    DefineDomain,
-    ForgetDomain,
-    KeepDomain,
-    MarkDomain,
     RealiseDevice,
-    RedefineDomain,
     ReleaseDevice,
-    StartDomain,
-    Step,
-    StopDomain,
 )
+from vgpumgr.engine.steps.domain_steps import DefineDomain, RedefineDomain, StartDomain, StopDomain
+from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain, KeepDomain
+from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import Ownership
 from vgpumgr.model.drift import Drift
 from vgpumgr.model.errors import Conflict, VgpumgrError

@@ -6,17 +6,11 @@ from vgpumgr.engine.heal.remedy import DriftCase, Remedy, RemedyWay, needs_you
 from vgpumgr.engine.reservation.domain_plan import ownership
 from vgpumgr.engine.reservation.vm_creation import device_steps
 from vgpumgr.engine.reservation.vm_reservations import require_partitioned
-from vgpumgr.engine.steps import (
-    AdoptDevice,
-    DefineDomain,
-    KeepDomain,
-    MarkDomain,
-    RealiseDevice,
-    RedefineDomain,
-    StartDomain,
-    Step,
-    StopDomain,
-)
+from vgpumgr.engine.steps.adoption_steps import AdoptDevice, MarkDomain
+from vgpumgr.engine.steps.device_steps import RealiseDevice
+from vgpumgr.engine.steps.domain_steps import DefineDomain, RedefineDomain, StartDomain, StopDomain
+from vgpumgr.engine.steps.repair_steps import KeepDomain
+from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict

@@ -21,8 +21,9 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import VmSite
-from vgpumgr.engine.steps import DefineDomain, LeaveDomain, StartEvacuated, Step
-from vgpumgr.engine.steps.evacuation_steps import runs_there
+from vgpumgr.engine.steps.domain_steps import DefineDomain
+from vgpumgr.engine.steps.evacuation_steps import LeaveDomain, StartEvacuated, runs_there
+from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostUnreachable, PartlyDone
 from vgpumgr.model.host import HostFacts, HostRecord, Proof

@@ -14,7 +14,7 @@ from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.vm_volumes import autostarts
-from vgpumgr.engine.steps import SetAutostart
+from vgpumgr.engine.steps.evacuation_steps import SetAutostart
 from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import VmRecord, VmState

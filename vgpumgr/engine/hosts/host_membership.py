@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vgpumgr.engine import steps
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -14,15 +13,15 @@ from vgpumgr.engine.operations.operation_lifecycle import running, unfinished
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.operations.operation_status import ways_on
-from vgpumgr.engine.steps import (
+from vgpumgr.engine.steps.host_steps import (
     ForgetLayout,
     InstallHelper,
     JoinFleet,
     KeepLayout,
     LeaveFleet,
     RemoveHelper,
-    Step,
 )
+from vgpumgr.engine.steps.step import Step, from_record
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import GpuFacts
@@ -279,5 +278,5 @@ def _removal(record: HostRecord, work: Sequence[Step], opening: OperationOpening
 
 def _forgotten(context: EngineContext, operation: str) -> tuple[str, ...]:
     tasks = context.ledger.tasks(operation)
-    work = (steps.from_record(record) for task in tasks for record in task.steps)
+    work = (from_record(record) for task in tasks for record in task.steps)
     return tuple(step.kept.device for step in work if isinstance(step, ForgetLayout))

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import reduce
 
 from vgpumgr import layout
-from vgpumgr.engine import steps
 from vgpumgr.engine.inventory import host_supply
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.reservation.vm_creation import made_for_vms
-from vgpumgr.engine.steps import KeepLayout
+from vgpumgr.engine.steps.host_steps import ChangePart, KeepLayout
+from vgpumgr.engine.steps.step import from_record
 from vgpumgr.model import formats
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState
@@ -115,8 +115,8 @@ def whole_goal(view: LedgerView, gpu: GpuRecord, goal: GpuLayout) -> GpuLayout:
 
 
 def _changes(task: TaskRecord) -> list[PartChange]:
-    work = map(steps.from_record, task.steps)
-    return [layout.from_plain(step.change) for step in work if isinstance(step, steps.ChangePart)]
+    work = map(from_record, task.steps)
+    return [layout.from_plain(step.change) for step in work if isinstance(step, ChangePart)]
 
 
 NOT_KEPT = "not kept on the host for its next boot"

@@ -13,22 +13,18 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml, numa_seat, ownership
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import VmSite, autostarts
-from vgpumgr.engine.steps import (
+from vgpumgr.engine.steps.arrival_steps import ConfirmMoved, StartMoved
+from vgpumgr.engine.steps.departure_steps import (
     STOP_TIMEOUT_S,
-    CarryVolume,
     ClearAutostart,
-    ConfirmMoved,
-    CreateVolume,
-    DefineDomain,
-    DeleteVolume,
     Depart,
     DepartOff,
-    MoveDomain,
-    StartMoved,
-    Step,
     StopToMove,
-    TwoHostStep,
 )
+from vgpumgr.engine.steps.domain_steps import DefineDomain
+from vgpumgr.engine.steps.live_migration_steps import MoveDomain
+from vgpumgr.engine.steps.step import Step, TwoHostStep
+from vgpumgr.engine.steps.volume_steps import CarryVolume, CreateVolume, DeleteVolume
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
 

@@ -15,7 +15,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome, operation_state, words
 from vgpumgr.engine.operations.refusals import TRIED_ELSEWHERE, current_tasks, refused_everywhere
 from vgpumgr.engine.operations.task_run import TaskRun, outcome_of
-from vgpumgr.engine.steps import StepSurroundings
+from vgpumgr.engine.steps.step import StepSurroundings
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import (
     Conflict,

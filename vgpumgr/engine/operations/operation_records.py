@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.engine import steps
-from vgpumgr.engine.steps import CreateVolume, Step, TwoHostStep
+from vgpumgr.engine.steps.step import Step, TwoHostStep, from_record, to_records
+from vgpumgr.engine.steps.volume_steps import CreateVolume
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.image import CopyState, ImageCopy
 from vgpumgr.model.operation import (
@@ -75,7 +75,7 @@ class OperationOpening:
             vm=vm,
             host=host,
             verb=verb,
-            steps=steps.to_records(work),
+            steps=to_records(work),
         )
 
     def host_task(
@@ -107,7 +107,7 @@ class OperationOpening:
             host=vm.host,
             peer=peer,
             verb=MIGRATE,
-            steps=steps.to_records(
+            steps=to_records(
                 (step for _, step in work), {seq: host for seq, (host, _) in enumerate(work)}
             ),
         )
@@ -252,5 +252,5 @@ def no_way_back(task: TaskRecord) -> str:
 
 def _first_disk(task: TaskRecord) -> VolumePlan:
     """The volume that it made."""
-    made = map(steps.from_record, task.steps)
+    made = map(from_record, task.steps)
     return next(each.plan for each in made if isinstance(each, CreateVolume))

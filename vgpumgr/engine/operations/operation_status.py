@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpumgr.engine import steps
 from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
+from vgpumgr.engine.steps.step import settles
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import clock, counted, spanned
 from vgpumgr.model.operation import (
@@ -74,14 +74,13 @@ def can_be_undone(tasks: Sequence[TaskRecord]) -> bool:
 def may_have_settled(task: TaskRecord) -> bool:
     """Was a step begun after which there is no way back?"""
     return any(
-        step.state in {StepState.INTENT, StepState.DONE} and steps.settles(step)
-        for step in task.steps
+        step.state in {StepState.INTENT, StepState.DONE} and settles(step) for step in task.steps
     )
 
 
 def _only_forward(task: TaskRecord) -> bool:
     return VERBS[task.verb].on_refusal is not OnRefusal.UNDO or any(
-        step.state is StepState.DONE and steps.settles(step) for step in task.steps
+        step.state is StepState.DONE and settles(step) for step in task.steps
     )
 
 

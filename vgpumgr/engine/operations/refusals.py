@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine import steps
+from vgpumgr.engine.steps.step import from_record
 from vgpumgr.model.errors import HostKeyChanged, HostRefused, InUse, NotPermitted, VgpumgrError
 from vgpumgr.model.operation import UNSHELVE, StepRecord, TaskRecord, TaskState
 from vgpumgr.model.refusal import Refusal
@@ -63,7 +63,7 @@ def refusal_of(
         vm=task.vm,
         operation=task.operation,
         task=task.id,
-        what=steps.from_record(record).summary.partition(" on ")[0],
+        what=from_record(record).summary.partition(" on ")[0],
         why=why,
         counts=bool(gpu) and not own,
         if_taken=not gpu and not own,

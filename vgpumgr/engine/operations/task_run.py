@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpumgr.engine import steps
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.operations.operation_records import (
     VERBS,
@@ -20,7 +19,7 @@ from vgpumgr.engine.operations.refusals import (
     proven_places,
     refusal_of,
 )
-from vgpumgr.engine.steps import Step, StepSurroundings, TwoHostStep
+from vgpumgr.engine.steps.step import Step, StepSurroundings, TwoHostStep, from_record, settles
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
@@ -117,7 +116,7 @@ def bind(
     record: StepRecord, task: TaskRecord, hosts: Mapping[str, Host], around: StepSurroundings
 ) -> BoundStep | BoundTwoHostStep:
     """The step that a record describes, with its hosts."""
-    step = steps.from_record(record)
+    step = from_record(record)
     if isinstance(step, TwoHostStep):
         return BoundTwoHostStep(step, hosts[task.host], hosts[task.peer], around)
     return BoundStep(step, hosts[record.host or task.host], around)
@@ -228,7 +227,7 @@ class TaskRun:
         """The steps to go through: what came before a step that settles is history."""
         records = self._task.steps
         for number, record in enumerate(records):
-            if steps.settles(record) and self._has_settled(record):
+            if settles(record) and self._has_settled(record):
                 if record.state is StepState.INTENT:
                     self._waiting.append(self._moved(record, StepState.DONE))
                 return records[number + 1 :]
@@ -236,7 +235,7 @@ class TaskRun:
 
     def _is_settled(self) -> bool:
         """Did a step happen after which there is no way back?"""
-        return any(steps.settles(each) and self._has_settled(each) for each in self._task.steps)
+        return any(settles(each) and self._has_settled(each) for each in self._task.steps)
 
     def _has_settled(self, record: StepRecord) -> bool:
         """A step that settles and was begun: the hosts say whether it has happened."""

@@ -17,15 +17,9 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, release_steps, start_steps
 from vgpumgr.engine.reservation.vm_volumes import new_first_volume
-from vgpumgr.engine.steps import (
-    CreateVolume,
-    DeleteReplaced,
-    RedefineDomain,
-    StartDomain,
-    Step,
-    StopDomain,
-    StopForNow,
-)
+from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain, StopDomain, StopForNow
+from vgpumgr.engine.steps.step import Step
+from vgpumgr.engine.steps.volume_steps import CreateVolume, DeleteReplaced
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import (
     REIMAGE,

@@ -15,7 +15,8 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.vm_plan import needs_restart, only_bookkeeping
 from vgpumgr.engine.reservation.vm_creation import VmCreation, VmSites, create, delete_steps
-from vgpumgr.engine.steps import DefineDomain, RebootDomain, RedefineDomain, Step, StopDomain
+from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
+from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuHealth, GpuRecord, GpuState

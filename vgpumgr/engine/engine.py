@@ -69,7 +69,9 @@ class Engine(EngineContext):
     def explain(
         self, desired: Sequence[VmSpec], names: Collection[str] = ()
     ) -> tuple[Explanation, ...]:
-        """What apply would say of these VMs (or of those of such names), by what was seen last."""
+        """The explanations of these VMs (or of ``names``) as ``apply`` would give them, by the last
+        probe.
+        """
         pool_requests.refuse_names(self, [each.name for each in desired])
         return explain_waiting.explain(self, desired, names)
 
@@ -104,7 +106,7 @@ class Engine(EngineContext):
         self, names: Sequence[str], *, force: bool, timeout_s: float, with_users: bool = False
     ) -> Outcome:
         """Stop VMs: ask the guest, or with ``force`` pull the plug. UsersAtWork where that would
-        cut somebody off, unless ``with_users``.
+        cut a user off, unless ``with_users``.
         """
         if not with_users:
             self._refuse_users("stop", names)
@@ -172,7 +174,7 @@ class Engine(EngineContext):
     adopt_layout = adoptions.adopt_layout
 
     def layout_plan(self, specs: Sequence[LayoutSpec] | None) -> LayoutPlan:
-        """Probe, then say what applying these layouts (None: the last applied) would do."""
+        """Probe, then plan these layouts (None: the last applied ones); nothing is changed."""
         return layout_run.plan(self, specs)[0]
 
     # hosts
@@ -188,11 +190,11 @@ class Engine(EngineContext):
     evacuate = host_evacuation.evacuate
 
     def staying(self, host: str) -> tuple[str, ...]:
-        """What of ours a host keeps when it is removed, by what was seen last."""
+        """The things of the fleet that a host keeps when it is removed, by the last probe."""
         return host_membership.staying(self.view(), self.ledger.host(host).name)
 
     def evacuation_plan(self, host: str, *, will_not_boot: bool = False) -> EvacuationPlan:
-        """Probe the others, then say what would become of the VMs of a lost host."""
+        """Probe the other hosts, then plan the evacuation of a lost host; nothing is changed."""
         return host_evacuation.plan(self, host, will_not_boot=will_not_boot)[0]
 
     # fleet and ledger kept together
@@ -211,5 +213,5 @@ class Engine(EngineContext):
     undo = operation_lifecycle.undo
 
     def adoptable(self, hosts: Sequence[str] = ()) -> AdoptionFindings:
-        """Probe, and say what of other hands' work could be adopted, and why the rest cannot."""
+        """Probe, and list foreign VMs: adoptable ones, and the others with their reasons."""
         return adoptions.find(self, hosts)[0]

@@ -49,7 +49,7 @@ class Adoption:
 def adoption(
     found: AdoptionCandidate, view: LedgerView, opening: OperationOpening, tenant: str
 ) -> Adoption:
-    """What becomes of one candidate that can be adopted."""
+    """The adoption of one candidate: its VM record, its allocations and its steps."""
     assert found.spec is not None and found.possible, "what cannot be adopted is refused before"
     vm = VmRecord(
         id=opening.new_uuid(),
@@ -219,7 +219,7 @@ def _adoptions(
 
 
 def _placed(found: AdoptionCandidate, view: LedgerView) -> AdoptionCandidate:
-    """The same with slots that are still free; Conflict where there are none left."""
+    """The candidate's assignments on slots that are still free; Conflict where none are left."""
     gpus = {gpu.id: gpu for gpu in view.gpus}
     parts: list[FoundPart] = []
     for part in found.parts:

@@ -141,7 +141,7 @@ def check_bound(address: str, driver: str | None) -> None:
 
 
 def check_free(part: FoundPart, domain: DomainFacts, around: AdoptionHost) -> None:
-    """Nobody else may have it: no allocation, no claim, no other domain."""
+    """Conflict where a part has another holder: an allocation, a claim, or another domain."""
     devices = {part.device, *part.companions}
     for each in around.held:
         if devices & {each.device, *each.companions}:

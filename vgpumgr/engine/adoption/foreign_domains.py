@@ -109,8 +109,8 @@ def _state(domain: DomainFacts) -> Iterator[str]:
 def _other_devices(
     domain: DomainFacts, described: Described, around: AdoptionHost
 ) -> Iterator[str]:
-    """What runs must be what starts next time, or nobody knows what it holds. A NIC's VF may come
-    from a pool of libvirt's, another one at each start.
+    """Whether the running domain has other devices than its definition: the next start would hold
+    others. A NIC's VF may come from a pool of libvirt's, another VF at each start.
     """
     different = {device.device for device in described.devices} ^ set(domain.devices)
     different = {each for each in different if is_of_gpu(each, domain, around)}

@@ -50,10 +50,10 @@ def _place(part: FoundPart, gpu: GpuFacts) -> tuple[int, ...] | None:
 def parts_of(
     domain: DomainFacts, around: AdoptionHost, managed: Container[str] = ()
 ) -> tuple[tuple[FoundPart, ...], tuple[str, ...]]:
-    """Its GPU parts in their order, and every reason why one of them cannot be taken over.
+    """A domain's GPU parts in their order, and every reason why a part cannot be adopted.
 
-    ``managed`` are the functions that libvirt binds and gives back by itself. A device that is on
-    no GPU of ours (a NIC, a disk) is none of our business: it stays as it is, managed or not.
+    ``managed`` are the functions that libvirt binds and releases by itself. A device on no GPU of
+    the fleet (a NIC, a disk) stays as it is, managed or not.
     """
     found: list[FoundPart] = []
     why: list[str] = []

@@ -23,7 +23,7 @@ _MOST_DAYS = 90
 
 
 class UsageGrowth:
-    """What was held of a fleet's GPUs, up to ``now`` (Unix seconds)."""
+    """The history of allocations on a fleet's GPUs, up to ``now`` (Unix seconds)."""
 
     def __init__(self, fleet: Fleet, holdings: Sequence[Holding], now: float) -> None:
         self._gpus = {gpu.id: gpu for host in fleet.hosts for gpu in host.gpus}

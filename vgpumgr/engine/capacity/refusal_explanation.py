@@ -31,9 +31,9 @@ _NOT_ROOM = frozenset({WaitReason.AFTER, WaitReason.NEVER, WaitReason.QUOTA})
 def plan_explanations(
     view: LedgerView, plan: Plan, names: Collection[str] = ()
 ) -> tuple[Explanation, ...]:
-    """What the plan of a file says of each of its VMs (or of these): the same as ``apply`` would.
+    """The explanations of a plan's VMs (or of ``names``): the same as ``apply`` would give.
 
-    Every VM is looked at beside all others that the plan has room for.
+    Every VM is looked at beside all VMs that the plan has places for.
     """
     of = _Explained(view, plan)
     known = {vm.name: vm.host for vm in view.vms}
@@ -112,7 +112,7 @@ def queue_explanation(view: LedgerView, turn: QueueDecision, name: str) -> Expla
 
 
 def refusal_explanations(view: LedgerView, plan: Plan, now: float) -> tuple[RequestRecord, ...]:
-    """What is kept of the requests that a plan has no room for, beside those it has room for."""
+    """The explanations, as they are kept, of the requests that a plan refuses."""
     taken = [action.placed for action in plan.actions if action.placed]
     helps = _Helps(view, build_fleet(view), taken, most=_MOST_DIFFERENT)
     kept: list[RequestRecord] = []
@@ -150,7 +150,7 @@ def _withheld(refused: NotPlaced) -> bool:
 
 
 def _allowing(refused: NotPlaced) -> tuple[Change, ...]:
-    """What lets a VM have the room that there is."""
+    """The commands that let a VM use the free capacity: a higher quota, a host uncordoned."""
     if refused.reasons[0].code == QUOTA:
         text = f"with a larger quota for tenant {refused.request.tenant}"
         return (Change(kind="quota", text=text, host="", next=quota_raise_command(refused)),)
@@ -164,7 +164,7 @@ def _alike(one: NotPlaced, other: NotPlaced) -> bool:
 
 
 class _Helps:
-    """What would help requests, worked out once for those that are alike."""
+    """Changes that would help refused requests, worked out once for equal requests."""
 
     def __init__(
         self,
@@ -193,7 +193,9 @@ class _Helps:
 
 
 def last_explanation(ledger: Ledger, name: str) -> Explanation:
-    """What was said when a VM of that name was asked for last. NotFound where none ever was."""
+    """The explanation of the last request for a VM of that name; NotFound where there was no
+    request.
+    """
     last = next(iter(ledger.requests(vm=name, limit=1)), None)
     if last is None:
         raise NotFound(

@@ -38,7 +38,7 @@ class CreatableProfile:
 
 
 def creatable(gpu: GpuSupply) -> tuple[CreatableProfile, ...]:
-    """Every type of the GPU, whole GPUs aside: those it makes as it is, then the others."""
+    """Every type of the GPU, whole GPUs aside: types that it makes as it is, then the others."""
     made = tuple(_as_it_is(gpu))
     known = {each.profile for each in made}
     after = (
@@ -74,9 +74,9 @@ def with_layouts(
     rooms: Collection[ProfileRoom],
     profiles: Collection[str] = (),
 ) -> tuple[ProfileRoom, ...]:
-    """``rooms``, and those of profiles that no GPU makes yet, each with what a layout would add.
+    """``rooms``, and the profiles that no GPU makes yet, each with the capacity that a layout adds.
 
-    Empty, healthy GPUs alone are taken to be partitioned anew: all that it would help.
+    Only empty, healthy GPUs count as partitioned anew, all of them that it would help.
     """
     found = {room.profile: room for room in rooms}
     for lines, wanted in _by_lines(fleet, profiles).items():
@@ -96,9 +96,9 @@ def with_layouts(
 
 
 def _by_lines(fleet: Fleet, profiles: Collection[str]) -> Mapping[str, set[str]]:
-    """The lines of a Layout, each with the profiles that it makes where a GPU does not now.
+    """The lines of a Layout, each with the profiles that it makes and the GPU does not make now.
 
-    Of boards whose VFs are plain and any number there are too many: only those that are named.
+    Boards with plain VFs can have any number of VFs: of these only named profiles count.
     """
     found: dict[str, set[str]] = {}
     for host in fleet.hosts:
@@ -113,7 +113,7 @@ def _by_lines(fleet: Fleet, profiles: Collection[str]) -> Mapping[str, set[str]]
 
 
 def _helped(fleet: Fleet, lines: str, profiles: Collection[str]) -> set[tuple[str, str]]:
-    """Host and id of the empty GPUs that make any of them after those lines."""
+    """Host and id of the empty GPUs that make any of the profiles after these lines."""
     return {
         (host.name, gpu.id)
         for host in fleet.hosts
@@ -126,7 +126,7 @@ def _helped(fleet: Fleet, lines: str, profiles: Collection[str]) -> set[tuple[st
 def _relaid(
     view: LedgerView, hosts: Collection[str], helped: Collection[str], profiles: Collection[str]
 ) -> Fleet:
-    """These hosts, with those of their GPUs partitioned anew."""
+    """The hosts with some of their GPUs partitioned anew."""
     records = tuple(host for host in view.hosts if host.name in hosts)
     kernels = {each.name: each.facts.versions.kernel for each in records if each.facts is not None}
     gpus = tuple(

@@ -31,7 +31,7 @@ Hook = Callable[[ConsoleTicket], None]
 
 
 def _nobody(_: ConsoleTicket) -> None:
-    """Nobody wants to know."""
+    """An observer of tickets that ignores them."""
 
 
 @dataclass(slots=True)
@@ -45,11 +45,11 @@ class _OpenConsole:
 
 
 class ConnectionBroker:
-    """Gives the tickets that are asked for on ``machine``, as the only process there.
+    """Opens requested console tickets on ``machine``, as the only process there.
 
-    ``turns`` run what waits for hosts. A ticket is open for ``open_s`` seconds; ``used`` hears of
-    those whose viewers do something, ``left`` of those whose viewers have left. Use it from one
-    thread.
+    ``turns`` run the work on hosts. A ticket is open for ``open_s`` seconds; ``used`` is called
+    with tickets whose viewers are active, ``left`` with tickets whose viewers have disconnected.
+    One thread uses a broker.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class ConnectionBroker:
         self._held: dict[str, _OpenConsole] = {}
 
     def round(self, wait_s: float = 0.0) -> None:
-        """What was asked, what has come of it, and what is over; waits so long for an answer."""
+        """One round: new requests, finished work, ended tickets; waits up to that long for work to
+        end.
+        """
         for end in self._turns.ended(wait_s):
             self._answered(end)
         if not self._context.ledger.claim(ticket_lease_name(self._machine)):
@@ -89,7 +91,7 @@ class ConnectionBroker:
             self._held.pop(gone).door.close()
 
     def close(self) -> None:
-        """Part everybody, and say so."""
+        """Disconnect every viewer, and end the tickets."""
         self._turns.stop()
         for held in self._held.values():
             held.door.close()
@@ -181,7 +183,7 @@ class ConnectionBroker:
         return replace(ticket, state=connected)
 
     def _close(self, ticket: ConsoleTicket, error: Exception | None, why: str = "") -> None:
-        """It is over; somebody else may have said so before."""
+        """End a ticket, unless another process has ended it before."""
         code = next_ = ""
         if isinstance(error, VgpumgrError):
             code, why, next_ = error.code, error_line(error), error.next
@@ -208,6 +210,6 @@ class ConnectionBroker:
 
 
 def _unused(open_s: float, strangers: int) -> str:
-    """Why a ticket is over that nobody used; others who tried are named."""
+    """Why a ticket ended without use; other users that tried it are named."""
     others = f"; connections of other users, rejected: {strangers}" if strangers else ""
     return f"no viewer connected within {open_s:g} s{others}"

@@ -19,7 +19,7 @@ from vgpumgr.model.vm import VmRecord, VmState
 
 
 def guest_addresses(context: EngineContext, vm: VmRecord) -> tuple[str, ...]:
-    """As the agent in the guest tells them; none where it has no agent, or none answers."""
+    """The guest's addresses, from its agent; none without an agent that answers."""
     if not vm.spec.agent:
         return ()
     try:
@@ -46,9 +46,10 @@ class ConsoleRequest:
 
 
 def connect(context: EngineContext, name: str, request: ConsoleRequest) -> ConsoleTicket:
-    """An open ticket for a VM; what keeps `serve` from giving one is raised.
+    """An open ticket for a VM; the reason why `serve` gives none is raised.
 
-    Conflict: the VM is off, or nobody gives tickets on this machine. DeadlineExceeded: no answer.
+    Conflict: the VM is off, or no process gives tickets on this machine. DeadlineExceeded: no
+    answer.
     """
     vm = context.ledger.vm(name)
     _check(vm)
@@ -110,7 +111,7 @@ def _refused(ticket: ConsoleTicket) -> VgpumgrError:
 
 
 def _given_up(context: EngineContext, asked: ConsoleTicket, error: VgpumgrError) -> VgpumgrError:
-    """Nobody waits for it any more."""
+    """End a request that timed out."""
     closed = TicketMoved(
         ticket=asked.id,
         before=TicketState.ASKED,

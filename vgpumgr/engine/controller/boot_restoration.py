@@ -69,8 +69,8 @@ def tell_reboot(turn: HostCycle, facts: HostFacts) -> None:
 
 
 def tell_left_off(turn: HostCycle, report: DriftReport) -> None:
-    """Of a host that was not seen whole before nobody can tell whether a boot or a person stopped
-    its VMs: they are left off, by name.
+    """Leave the VMs of a host off, by name, that was not seen whole before its boot: a boot or a
+    person may have stopped them.
     """
     off = [drift.vm for drift in report.drifts if _is_off(drift)]
     if off:
@@ -149,7 +149,7 @@ def _possible(turn: HostCycle, planned: LayoutPlan) -> LayoutPlan:
 
 
 def _narrowed(view: LedgerView, gpus: set[str]) -> LedgerView:
-    """The same view with no layouts but those of these GPUs."""
+    """The view with the layouts of these GPUs alone."""
     kept = tuple(record for record in view.layouts if record.gpu in gpus)
     return LedgerView(view.fleet, view.hosts, view.gpus, view.vms, view.allocations, kept)
 

@@ -38,13 +38,14 @@ BEAT_S = 1.0
 
 
 class Controller:
-    """Gives hosts, the queue and the pools their turns until ``context.stop`` is set. Turns of no
-    host run in lanes of their own, ``beside`` (none: in the thread of the loop).
+    """Runs the cycles of hosts, the queue and the pools until ``context.stop`` is set. Cycles that
+    belong to no host run in threads of their own, ``beside`` (None: in the thread of the loop).
 
-    ``show`` hears once a round how things stand. Moves are proposed where more free GPU memory
-    than ``most_fragmented`` is of no use; where it ``defrags`` by itself, those that cut nobody off
-    are made. ``evacuates``: hosts that do not answer and are proven off are evacuated unasked.
-    ClaimLost ends the work of a process: what it had claimed is another's, and it begins anew.
+    ``show`` is called once a round with the controller's status. Moves are proposed where more free
+    GPU memory than ``most_fragmented`` is of no use; where the controller ``defrags`` by itself,
+    moves that cut no user off are made. ``evacuates``: hosts that do not answer and are proven off
+    are evacuated without a command. ClaimLost ends the work of a process: its claims belong to
+    another process, and it begins anew.
     """
 
     def __init__(
@@ -93,7 +94,9 @@ class Controller:
                 self.round(BEAT_S)
 
     def round(self, wait_s: float = 0.0) -> None:
-        """What has ended, what was left by the dead, what is due; waits for ends so long."""
+        """One round: ended cycles, operations of dead workers, due cycles; waits up to that long
+        for an end.
+        """
         try:
             self._collect(wait_s)
             open_ = self._context.ledger.operations(open_only=True)
@@ -154,7 +157,7 @@ class Controller:
         self._turns.wake()
 
     def _can_begin(self, host: str) -> bool:
-        """Its turn is not under way, and the last one did not fail."""
+        """Whether a host has no cycle under way, and its last cycle did not fail."""
         return host not in self._turns.busy and not self._book.failing(host)
 
     def _begin_due(self) -> None:

@@ -90,7 +90,7 @@ def drift_event(drift: Drift, *, ended: bool) -> ControllerEvent:
 
 
 def task_event(outcome: VmOutcome, *, ended: bool) -> ControllerEvent:
-    """How a task stands after we went on with it."""
+    """The event for a task that the controller resumed."""
     why = f": {outcome.error}" if outcome.error else ""
     return ControllerEvent(
         kind=EventKind.TASK_ENDED if ended else EventKind.TASK_WAITS,
@@ -105,7 +105,7 @@ Key = tuple[str, ...]
 
 
 class KnownDrifts:
-    """What differs on a host, as far as it was told."""
+    """The drifts of a host that events have reported."""
 
     def __init__(self) -> None:
         self._told: dict[Key, Drift] = {}
@@ -142,7 +142,7 @@ def _key(drift: Drift) -> Key:
 
 
 class LedgerState:
-    """What a controller has told of its ledger."""
+    """The states of the ledger that events have reported."""
 
     def __init__(self, ledger: Ledger, emit: Emit) -> None:
         self._ledger = ledger

@@ -1,4 +1,4 @@
-"""What the reconcile cycle of a host works with, and the operations that this process claimed."""
+"""The context of a host's reconcile cycle, and the operations that this process has claimed."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class OperationClaims:
 
 @dataclass(slots=True)
 class HostCycleMemory:
-    """What a process remembers of a host between its turns; only one turn at a time has it.
+    """The memory of a process about a host between cycles; one cycle at a time uses it.
 
-    ``rebooted`` is the boot that was told, ``waits`` are the reasons that were told why it is not
-    as it should be, ``drained``: it was told that nothing is left to move away. ``guests``: when to
-    ask the agent in the guest of a VM (its id) again, by the monotonic clock. ``off_since``: the
-    fence status of a host that does not answer says off since then, by the same clock.
+    ``rebooted`` is the boot that was reported, ``waits`` are the reported reasons why the host is
+    not converged, ``drained``: the end of its drain was reported. ``guests``: when to ask the agent
+    in the guest of a VM (its id) again, by the monotonic clock. ``off_since``: when the fence
+    status of a host that does not answer first said off, by the same clock.
     """
 
     known: KnownDrifts = field(default_factory=KnownDrifts)
@@ -95,8 +95,8 @@ class HostCycleMemory:
 
 @dataclass(slots=True)
 class QueueMemory:
-    """What a process remembers of the queue between its turns: for whom room is kept, and where;
-    and what it said that placement lacks.
+    """The memory of a process about the queue between cycles: capacity reserved for waiting VMs,
+    and the reported lack of a capacity plan.
     """
 
     kept: tuple[RoomReservation, ...] = ()
@@ -105,8 +105,8 @@ class QueueMemory:
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """What all turns of a process share. ``evacuates``: hosts that are proven off are evacuated
-    unasked.
+    """The state that all cycles of a process share. ``evacuates``: hosts that are proven off are
+    evacuated without a command.
     """
 
     claims: OperationClaims

@@ -30,9 +30,9 @@ class HostCycleStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOperation:
-    """An operation that has not ended; ``summary`` says what it waits for, where that is known.
+    """An operation that has not ended; ``summary`` names its obstacle, where that is known.
 
-    ``left_until``: until then it is left to the person who interrupted it (Unix seconds).
+    ``left_until``: until then it is left to the person that interrupted it (Unix seconds).
     """
 
     id: str
@@ -44,7 +44,8 @@ class OpenOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStatus:
-    """``stuck`` are hosts whose turn hangs and keeps a thread; ``busy`` those being worked on.
+    """The status of a controller. ``stuck`` are hosts whose cycle hangs and keeps a thread;
+    ``busy`` are hosts with a cycle under way.
 
     ``frozen`` says why the ledger may not allocate; empty where it may.
     """
@@ -70,7 +71,7 @@ class _Page:
 
 
 class CycleHistory:
-    """What one process remembers of every host it had a turn of."""
+    """The cycles of one process, host by host, and the schedule that follows from them."""
 
     def __init__(self, clock: Clock, pace: ProbePauses, emit: Emit) -> None:
         self._clock = clock
@@ -120,7 +121,9 @@ class CycleHistory:
         return why
 
     def unstuck(self, host: str) -> None:
-        """It came back; what it brought is not used. It is looked at anew."""
+        """Take back a host whose abandoned cycle has ended: its result is dropped, and it is probed
+        anew.
+        """
         text = f"{host}: the hung reconcile cycle has ended; the host is reconciled again"
         self._emit(ControllerEvent(kind=EventKind.HOST_UNSTUCK, host=host, text=text))
 

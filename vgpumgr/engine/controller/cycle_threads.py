@@ -36,7 +36,7 @@ class CycleThread:
         self._due = self._clock.monotonic() + within_s
 
     def alive(self) -> None:
-        """It shows life."""
+        """Record a sign of life."""
         self._due = self._clock.monotonic() + (self._within_s or float("inf"))
 
     @property
@@ -67,20 +67,22 @@ class CycleRunner(Protocol[T]):
 
     @property
     def busy(self) -> frozenset[str]:
-        """Hosts whose turn is under way, abandoned ones too."""
+        """Hosts with a cycle under way, abandoned cycles included."""
 
     @property
     def stuck(self) -> frozenset[str]:
-        """Hosts whose turn was abandoned and has not ended."""
+        """Hosts with an abandoned cycle that has not ended."""
 
     def begin(self, host: str, job: Callable[[CycleThread], T]) -> None:
         """Begin a turn of a host that is not busy."""
 
     def ended(self, wait_s: float) -> list[EndedCycle[T]]:
-        """What has ended; waits so long for the first one. A :meth:`wake` ends the wait."""
+        """The cycles that have ended; waits up to that long for the first end. A :meth:`wake` ends
+        the wait.
+        """
 
     def abandon_overdue(self) -> list[CycleThread]:
-        """Give up waiting for those that show no life: they keep their thread until they end."""
+        """Abandon cycles without a sign of life: they keep their threads until they end."""
 
     def stop(self) -> None:
         """Let every turn end after the host call that runs."""
@@ -106,12 +108,12 @@ class ThreadCycleRunner(Generic[T]):
 
     @property
     def busy(self) -> frozenset[str]:
-        """Hosts whose turn is under way, abandoned ones too."""
+        """Hosts with a cycle under way, abandoned cycles included."""
         return frozenset(self._lanes)
 
     @property
     def stuck(self) -> frozenset[str]:
-        """Hosts whose turn was abandoned and has not ended."""
+        """Hosts with an abandoned cycle that has not ended."""
         return frozenset(host for host, lane in self._lanes.items() if lane.abandoned)
 
     def begin(self, host: str, job: Callable[[CycleThread], T]) -> None:
@@ -124,7 +126,9 @@ class ThreadCycleRunner(Generic[T]):
         self._ends.put(_result(lane, job))
 
     def ended(self, wait_s: float) -> list[EndedCycle[T]]:
-        """What has ended; waits so long for the first one. A :meth:`wake` ends the wait."""
+        """The cycles that have ended; waits up to that long for the first end. A :meth:`wake` ends
+        the wait.
+        """
         found: list[EndedCycle[T]] = []
         wait: float | None = wait_s
         while True:
@@ -139,7 +143,7 @@ class ThreadCycleRunner(Generic[T]):
         return found
 
     def abandon_overdue(self) -> list[CycleThread]:
-        """Give up waiting for those that show no life: they keep their thread until they end."""
+        """Abandon cycles without a sign of life: they keep their threads until they end."""
         late = [lane for lane in self._lanes.values() if lane.overdue and not lane.abandoned]
         for lane in late:
             lane.abandoned = True
@@ -175,21 +179,21 @@ class SerialCycleRunner(Generic[T]):
         self._ends.append(_result(CycleThread(host, self._clock), job))
 
     def ended(self, wait_s: float) -> list[EndedCycle[T]]:
-        """What has run since; time passes where nothing has."""
+        """The cycles that have run since the last call; without any, time passes."""
         if not self._ends:
             self._clock.wait(wait_s)
         ends, self._ends = self._ends, []
         return ends
 
     def abandon_overdue(self) -> list[CycleThread]:
-        """None: whoever waits is the turn itself."""
+        """No host: a cycle runs in the caller's thread."""
         return []
 
     def stop(self) -> None:
         """Nothing runs."""
 
     def wake(self) -> None:
-        """Nobody waits."""
+        """No effect: no thread waits."""
 
 
 def _result(lane: CycleThread, job: Callable[[CycleThread], T]) -> EndedCycle[T]:
@@ -214,7 +218,7 @@ class _Watched:
         return getattr(self._ledger, name)
 
     def observe(self, facts: HostFacts, units: Mapping[str, int], at: float) -> None:
-        """What was read before the turn hung may be old by now."""
+        """Keep probed facts, unless the cycle was abandoned: they may be old by now."""
         self._lane.alive()
         if self._lane.abandoned:
             raise Interrupted(f"the observation of {facts.host} took too long and was discarded")

@@ -67,7 +67,7 @@ class FleetTaskRunner:
             due.hurried = True
 
     def begin_due(self) -> None:
-        """Begin those that are due and not under way."""
+        """Begin the due tasks that are not under way."""
         for lane, due in self._due.items():
             is_due = due.hurried or self._context.clock.monotonic() >= due.at
             if is_due and lane not in self._turns.busy:

@@ -34,7 +34,7 @@ SPENT_S = 5.0
 
 
 def ask_guest_agents(turn: HostCycle) -> None:
-    """Ask those whose time has come, the longest waiting first."""
+    """Ask the guest agents that are due, the longest waiting first."""
     clock, due = turn.context.clock, turn.memory.guests
     rows = {row.vm_id: row for row in session_activity.agents_to_ask(turn.context, turn.host)}
     for gone in due.keys() - rows.keys():
@@ -158,7 +158,7 @@ class CycleState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleEnd:
-    """What a turn found. ``left`` are operations about the host that it could not end."""
+    """The result of a cycle. ``left`` are operations about the host that it could not end."""
 
     state: CycleState
     why: str = ""
@@ -224,8 +224,8 @@ def _take(turn: HostCycle) -> CycleEnd:
 
 
 def _rest(turn: HostCycle, before: HostRecord) -> CycleEnd:
-    """A host in maintenance may be off, one that joins or leaves has no helper: only what was cut,
-    or left by evacuated VMs, is ended.
+    """End interrupted operations, and remains of evacuated VMs, on a host in maintenance (it may be
+    off) and on a host that joins or leaves (it has no helper).
     """
     turn.lane.expect(WAIT_LIMITS.work_s)
     left = recover(turn).left
@@ -301,10 +301,11 @@ def _compare(
 def _booted_meanwhile(
     turn: HostCycle, before: HostRecord, facts: HostFacts | None, report: DriftReport
 ) -> bool:
-    """What a boot took is no difference: the next turn sees the boot, and brings it back.
+    """Whether the host booted during the look: the next cycle restores it, and no drift is
+    reported.
 
-    A look is several calls. A host that boots between them shows what it has now under its old
-    boot, so where anything is lacking it is asked once more.
+    A look is several calls. A host that boots between them shows the present under its old boot id,
+    so where anything is lacking it is asked once more.
     """
     if facts is None or boot_restoration.has_rebooted(before, facts):
         return facts is not None
@@ -318,7 +319,7 @@ def _booted_meanwhile(
 def _worked_on(
     turn: HostCycle, since: float, left: frozenset[str]
 ) -> host_comparison.OperationsInProgress:
-    """What others did meanwhile, and what nobody could end."""
+    """Operations of other processes during the cycle, and operations that no process could end."""
     ledger = turn.context.ledger
     busy: list[TaskRecord] = []
     interrupted: list[TaskRecord] = []

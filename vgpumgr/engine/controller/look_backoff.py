@@ -1,4 +1,4 @@
-"""When a host is looked at again: a calm one by the interval, others after a growing pause."""
+"""Pauses before the next probe of a host and the next try of a failed operation."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def backed_off(failures: int, first_s: float, longest_s: float) -> float:
 
 
 class RetryBackoff:
-    """What was tried in vain is not tried again at once. Shared by the turns of a process.
+    """Pauses that grow with each vain try of an operation. All cycles of a process share them.
 
-    A thing is tried ``at`` a place (an operation at a host), or nowhere in particular.
-    ``monotonic`` gives seconds of a clock that never goes back.
+    A try has a place ``at`` which it was made (a host), or none. ``monotonic`` gives seconds of a
+    clock that never goes back.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RetryBackoff:
             return self._tried.get((what, at), (0, 0.0))[1] <= self._monotonic()
 
     def failed(self, what: str, at: str = "") -> int:
-        """It was tried in vain; how often so far."""
+        """Count a vain try; returns the number of vain tries so far."""
         with self._guard:
             tries = self._tried.get((what, at), (0, 0.0))[0] + 1
             pause = backed_off(tries, self._first_s, self._longest_s)
@@ -71,6 +71,6 @@ class RetryBackoff:
             return tries
 
     def done(self, what: str) -> None:
-        """It is over: nothing is remembered of it, wherever it was tried."""
+        """Forget an operation that has ended, at every place."""
         with self._guard:
             self._tried = {key: tried for key, tried in self._tried.items() if key[0] != what}

@@ -1,4 +1,4 @@
-"""Operations whose worker died: resumed or undone, host by host; superseded ones give way."""
+"""Operations whose worker died: resumed or undone, host by host; superseded ones are ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REASON = "superseded by a newer operation on this VM"
 def end_superseded(
     ledger: Ledger, operation: OperationRecord, tasks: Sequence[TaskRecord]
 ) -> tuple[TaskRecord, ...]:
-    """The operation's tasks, where those that a newer one has overtaken are ended as failed."""
+    """The operation's tasks; tasks that a newer operation has superseded are ended as failed."""
     power = {task.vm_id for task in unfinished(tasks) if task.verb in _POWER}
     newer = _asked_since(ledger, operation.id) if power else frozenset()
     old = {t.id for t in unfinished(tasks) if t.verb in _POWER and t.vm_id in newer}
@@ -136,7 +136,7 @@ class RecoveryReport:
 
 
 def recover(turn: HostCycle) -> RecoveryReport:
-    """Go on with every operation that nobody works on, as far as it is about this host."""
+    """Resume every operation about this host that no process works on."""
     ledger, worked, left = turn.context.ledger, False, set()
     for operation in reversed(ledger.operations(open_only=True)):
         if turn.context.stop.is_set():
@@ -203,7 +203,9 @@ def _records(ledger: Ledger, tasks: Iterable[TaskRecord]) -> Mapping[str, HostRe
 
 
 def _reasons(turn: HostCycle, operation: str, outcomes: Iterable[VmOutcome]) -> Iterable[str]:
-    """What only an operator can end: the host answers, and lets it go neither forward nor back."""
+    """Reasons why only an operator can end an operation: the host answers, and neither resuming nor
+    undoing works there.
+    """
     waiting = [each for each in outcomes if each.state not in FINAL_TASKS and each.error]
     tries = turn.shared.patience.failed(operation, turn.host) if waiting else 0
     for each in waiting:
@@ -220,9 +222,10 @@ def close_orphans(
     enrolled: Collection[str],
     close: Close,
 ) -> None:
-    """End an operation's tasks whose host is no longer enrolled: nothing of ours is left there.
+    """End an operation's tasks whose host is no longer enrolled: nothing of the fleet is left
+    there.
 
-    A host is taken out only when nothing is allocated on it.
+    A host is removed only when nothing is allocated on it.
     """
     gone = [task for task in unfinished(tasks) if task.host not in enrolled]
     if not gone:
@@ -252,11 +255,13 @@ class OrphanedOperations:
         self._hurried: dict[str, float] = {}
 
     def begun(self, host: str) -> None:
-        """Its turn began: it may be hurried again."""
+        """A host's cycle began: the host may be made due again."""
         self._hurried.pop(host, None)
 
     def make_due(self, open_: Sequence[OperationRecord], can_begin: Callable[[str], bool]) -> None:
-        """Hosts of operations that nobody works on are due now, where ``can_begin`` says so."""
+        """Make the hosts of operations due now that no process works on, where ``can_begin`` says
+        so.
+        """
         ledger, now = self._context.ledger, self._context.clock.monotonic()
         for operation in open_:
             if operation.id in self._shared.claims or ledger.is_worked_on(operation.id):

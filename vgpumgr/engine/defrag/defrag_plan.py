@@ -69,9 +69,9 @@ def lower(
     *,
     most: int | None = None,
 ) -> DefragMoves | NoDefragMoves:
-    """The moves, at most ``most``, that empty as few GPUs as bring the share down to ``enough``.
+    """The moves, at most ``most``, that empty as few GPUs as lower the fragmentation to ``enough``.
 
-    Where none do, those that bring it down furthest; NoMoves where nothing lowers it.
+    Where no moves do, the moves that lower it furthest; NoMoves where nothing lowers it.
     """
     best, least = DefragMoves(), share(bare, residents, mix)
     empty = _empty_now(bare, residents)
@@ -101,11 +101,11 @@ _ROUNDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefragRequest:
-    """What is asked of defragmentation.
+    """A request for defragmentation.
 
-    ``goal`` None: that at most ``share`` of the free GPU memory is of no use. ``cold``: a running
-    VM may be stopped for its move, ``with_users`` even where that cuts a user off; ``at_logoff``:
-    desktops may be stopped, each while nobody is at work on it. ``most`` moves are allowed.
+    ``goal`` None: at most ``share`` of the free GPU memory is of no use. ``cold``: a running VM may
+    be stopped for its move, ``with_users`` even where that cuts a user off; ``at_logoff``: desktops
+    may be stopped while no user is at work on them. ``most`` moves are allowed.
     """
 
     goal: DefragGoal | None = None
@@ -117,17 +117,17 @@ class DefragRequest:
 
     @property
     def allowed(self) -> AllowedMoves:
-        """What may be done with running VMs."""
+        """The moves of running VMs that the request allows."""
         return AllowedMoves(cold=self.cold, with_users=self.with_users, at_logoff=self.at_logoff)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefragPlan:
-    """What was found. ``before`` and ``after`` are shares of free GPU memory that is of no use.
+    """A plan of moves. ``before`` and ``after`` are shares of free GPU memory that is of no use.
 
-    ``colder`` is how many moves would do if running VMs might be stopped, where only so it goes;
-    ``users`` are those whom a plan that does would cut off, where only so it goes. ``refused`` says
-    which VM a host would not take, and why.
+    ``colder`` is the number of moves that would do if running VMs might be stopped, where only cold
+    moves reach the goal; ``users`` are the users that such a plan would cut off, where only such a
+    plan reaches it. ``refused`` names the VMs that a host would not take, and why.
     """
 
     wanted: DefragRequest
@@ -168,7 +168,7 @@ class _Finding:
         self._desktops = {row.vm_id for row in context.ledger.desktops() if row.vm_id}
 
     def cut_off(self, found: DefragMoves) -> tuple[UserAtWork, ...]:
-        """Who is cut off by these moves."""
+        """The users that these moves cut off."""
         names = {move.vm for move in found.moves if move.cuts_off}
         return tuple(each for each in self.users.values() if each.vm in names)
 

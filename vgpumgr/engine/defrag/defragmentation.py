@@ -18,10 +18,10 @@ from vgpumgr.model.operation import MIGRATE, RESEAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefragReport:
-    """What was planned, and what became of it.
+    """The plan and its result.
 
-    ``done`` are the moves that were carried out, ``waiting`` those that wait until a user has
-    logged off: `serve` makes them then. ``error`` is what ended it before the last one.
+    ``done`` are the moves that were carried out, ``waiting`` the moves that `serve` makes when a
+    user has logged off. ``error`` ended the work before the last move.
     """
 
     plan: DefragPlan
@@ -86,8 +86,8 @@ def _make(context: EngineContext, planned: DefragPlan, moves: Sequence[VmMove]) 
 
 
 def carry_out(context: EngineContext, move: VmMove, *, with_users: bool = False) -> Outcome:
-    """One move, to the very place that was planned. UsersAtWork where it would cut a user off who
-    came meanwhile, unless ``with_users``.
+    """One move, to exactly the planned place. UsersAtWork where it would cut off a user that logged
+    on meanwhile, unless ``with_users``.
     """
     if move.within:
         return local_moves.move_within_host(context, move.vm, move.target, with_users=with_users)
@@ -100,6 +100,6 @@ def carry_out(context: EngineContext, move: VmMove, *, with_users: bool = False)
 
 
 def resume(context: EngineContext) -> Outcome:
-    """End the moves that were cut, whoever began them."""
+    """End interrupted moves, of this process and of others."""
     names = {vm.name: vm.spec for vm in context.ledger.vms() if vm.moving_to is not None}
     return operation_lifecycle.finish_leftovers(context, names, {MIGRATE, RESEAT})

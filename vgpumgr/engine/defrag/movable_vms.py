@@ -26,9 +26,9 @@ from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedMoves:
-    """What may be done with running VMs that cannot move live. ``cold``: they may be stopped;
-    ``with_users``: even where that cuts a user off; ``at_logoff``: desktops may be, each while
-    nobody is at work on it.
+    """The allowed moves of running VMs that cannot move live. ``cold``: they may be stopped;
+    ``with_users``: even where that cuts a user off; ``at_logoff``: desktops may be stopped while no
+    user is at work on them.
     """
 
     cold: bool = False
@@ -114,7 +114,7 @@ class FleetMoveTargets:
 
 
 def _unseen(vm: VmRecord) -> MoveReads:
-    """Nobody has looked: whether the CPU can be had is judged by the models."""
+    """The reads of a move without a look at the host: CPU models decide whether the CPU fits."""
     running = DomainFacts(name=vm.name, uuid="", state=DomainState.RUNNING)
     return MoveReads(domain=running, xml="", namesake=None)
 

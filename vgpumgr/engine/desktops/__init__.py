@@ -1,3 +1,3 @@
-"""Desktops of VDI pools as plain values: state, user sessions, booked capacity, and what the
-pool controller decides. No I/O, no clock, no randomness.
+"""Desktops of VDI pools as plain values: state, user sessions, booked capacity, and the pool
+controller's decision. No I/O and no clock.
 """

@@ -25,8 +25,8 @@ from vgpumgr.placement.headroom import startable
 
 
 def desktops_at_a_time(view: LedgerView, pool: PoolSpec, desktops: Collection[str]) -> int:
-    """As many as fit beside the VMs that are no desktops (``desktops``: ids of those that are), up
-    to the pool's maximum.
+    """The number of desktops that fit at a time beside the VMs that are no desktops, up to the
+    pool's maximum (``desktops``: ids of the VMs that are desktops).
     """
     placer = Placer(fleet_without(view, desktops), PlacementPolicy.DEPTH_FIRST)
     wanted = replace(pool.desktop, name=pool.name, disks=(), queue=None)
@@ -61,8 +61,8 @@ class BookedCapacity:
 def place_beside_bookings(
     place: PlaceFunction, ledger: Ledger, now: float, *, but: Collection[str] = ()
 ) -> PlaceFunction:
-    """``place``, but what bookings need at ``now`` is taken first, except of pools with these
-    ids: what is placed is theirs.
+    """``place`` with capacity reserved first for bookings at ``now``, except for bookings of pools
+    with these ids: the placed VMs are their desktops.
     """
     booked = [each for each in _kept(ledger, now) if each.pool.id not in but]
     if not booked:
@@ -109,7 +109,7 @@ def _beside(
     booked: Sequence[BookedCapacity],
     kept: Sequence[VmSpec],
 ) -> tuple[Decision, ...]:
-    """Those that would fit without what is kept are told of it; a refusal stays true."""
+    """The decisions; a refusal of a VM that would fit without the reserved capacity says so."""
     stand_ins = [each for one in booked for each in one.desktops]
     decided = place(fleet, requests, kept=[*kept, *stand_ins])
     if all(isinstance(each, Placed) for each in decided):
@@ -142,8 +142,8 @@ class UnmetBooking:
 
 
 class OpenBookings:
-    """Those that are not over, with the pools that serve them, and the VMs (by id) that are
-    desktops: these go where a booking needs their room.
+    """Bookings that are not over, with the pools that serve them, and the VMs (by id) that are
+    desktops: these are deleted where a booking needs their capacity.
     """
 
     def __init__(self, ledger: Ledger, now: float) -> None:
@@ -159,7 +159,7 @@ class OpenBookings:
         return tuple(self._found(view, placed))
 
     def outdone_by(self, view: LedgerView, placed: Collection[Placed]) -> tuple[UnmetBooking, ...]:
-        """Those that miss more desktops because of the VMs of ``placed``."""
+        """The bookings that miss more desktops because of the VMs of ``placed``."""
         if not self._bookings or not placed:
             return ()
         before = {each.booking.id: each.missing for each in self.unkept(view)}
@@ -197,7 +197,7 @@ class OpenBookings:
 
 
 def _lasting(placed: Collection[Placed], now: float, start: float) -> Iterator[str]:
-    """The names of those that may still run then."""
+    """The names of placed VMs that may still run then."""
     for each in placed:
         terms = each.request.queue
         runtime_s = terms.runtime_s if terms is not None else None

@@ -51,7 +51,7 @@ class ActionSheet:
         self.actions[name] = PoolAction(do=DesktopVerb.CREATE, desktop=name, why=why, image=image)
 
     def take_room(self, desktop: Desktop) -> bool:
-        """Whether it may start: it has its place still, or takes one of those that are left."""
+        """Whether a desktop may start: it holds its place still, or takes a free place."""
         if desktop.host and desktop.state.holds_place:
             return True
         if self.room <= 0:
@@ -81,12 +81,14 @@ class ActionSheet:
 
     @property
     def floating(self) -> bool:
-        """Whether desktops are nobody's for good."""
+        """Whether the pool's desktops are floating."""
         return self.view.pool.kind is PoolKind.FLOATING
 
 
 def suspect(view: PoolView, desktop: Desktop) -> bool:
-    """Whether it has an image that is not proven yet, or is being rolled back: nobody gets it."""
+    """Whether a desktop has an image that is not proven yet, or is being rolled back: no user gets
+    it.
+    """
     rollout = view.rollout
     return (
         rollout is not None
@@ -99,16 +101,16 @@ _LONGEST_S = 3600.0
 
 
 def heal_used(sheet: ActionSheet) -> None:
-    """A broken desktop that is somebody's is restarted; it is never recreated."""
+    """Restart a broken desktop of a user; it is never recreated."""
     for each in sheet.open():
         if each.used and due(sheet, each) and sheet.take_room(each):
             sheet.put(DesktopVerb.HEAL, each, f"it is {each.state}")
 
 
 def leave_lost(sheet: ActionSheet) -> None:
-    """What lies on a host that was lost can only go, once the host is back; users get another.
+    """Desktops on a lost host: each is deleted once the host is back, and its user gets another.
 
-    An owner's stays: its disks are there. A while is left for the VM to be evacuated.
+    An owner's desktop stays: its disks are there. The VM may be evacuated for a while first.
     """
     for each in sheet.open():
         if not _lies_lost(each) or given_up(sheet, each) or not backoff_is_over(sheet, each):
@@ -142,12 +144,12 @@ def backoff_is_over(sheet: ActionSheet, desktop: Desktop) -> bool:
 
 
 def given_up(sheet: ActionSheet, desktop: Desktop) -> bool:
-    """Whether it is left for somebody to look at."""
+    """Whether the desktop is left for an operator to look at."""
     return desktop.broken and desktop.failures >= sheet.view.pool.autoheal.attempts
 
 
 def drain(sheet: ActionSheet) -> None:
-    """Hosts that are drained: what is nobody's goes, who is there may stay to the deadline."""
+    """Drained hosts: unused desktops go at once, users may stay to the deadline."""
     view = sheet.view
     for each in sheet.open():
         if each.host not in view.draining or not each.ready:
@@ -161,7 +163,7 @@ def drain(sheet: ActionSheet) -> None:
 
 
 def time_out(sheet: ActionSheet) -> None:
-    """Sessions that nobody uses are disconnected, then logged off."""
+    """Disconnect idle sessions, then log them off."""
     for each in sheet.open():
         if each.session is not None and each.ready:
             _time_out(sheet, each, each.session)

@@ -46,7 +46,7 @@ def floating_desktops(ledger: Ledger) -> dict[str, str]:
 
 
 class FreeCapacity:
-    """What the fleet has, less what was promised to desktops that hold nothing yet."""
+    """The fleet's free capacity, less the capacity promised to desktops that hold nothing yet."""
 
     def __init__(self, view: LedgerView) -> None:
         self._placer = Placer(build_fleet(view), PlacementPolicy.BREADTH_FIRST)
@@ -95,7 +95,7 @@ def desktop_spec(pool: PoolSpec, name: str, image: str, images: Iterable[ImageRe
 
 
 def image_of(vm: VmRecord, images: Iterable[ImageRecord]) -> str:
-    """What a desktop's first disk lies over, as :func:`desktop_spec` was told."""
+    """The image under a desktop's first disk, as :func:`desktop_spec` was given it."""
     volume = vm.spec.disks[0].image or ""
     known = {each.volume: each.reference for each in images}
     return known.get(volume, volume.removesuffix(".qcow2"))
@@ -150,7 +150,7 @@ def _begun(
 
 
 def _assigned(it: Desktop, action: PoolAction, pool: PoolRecord, now: float) -> Desktop:
-    """A new session, or the one that its user comes back to."""
+    """The desktop with a new session, or with the session that its user returns to."""
     if it.session is not None:
         return replace(it, session=replace(it.session, active=now, disconnected=None))
     begun = DesktopSession(user=action.user, since=now, active=now, booking=action.booking)
@@ -229,7 +229,9 @@ def _look(row: DesktopRecord, seen: DesktopReading) -> DesktopRecord:
 
 
 def _under_way(row: DesktopRecord, vm: VmRecord, seen: DesktopReading) -> DesktopRecord:
-    """It is worked on, or to be; of one whose host went away nothing is known until it is back."""
+    """The row of a desktop with work under way or due; while its host does not answer, the state is
+    unknown.
+    """
     state = DesktopState.CREATING if seen.answers(vm.host) else DesktopState.UNKNOWN
     both = {DesktopState.CREATING, DesktopState.UNKNOWN}
     if row.doing is None or row.desktop.state not in both - {state}:
@@ -270,7 +272,7 @@ def _at(row: DesktopRecord, vm: VmRecord) -> DesktopRecord:
 
 
 def _as(row: DesktopRecord, state: DesktopState, now: float, why: str = "") -> DesktopRecord:
-    """What was to be done is done with; a state that it was in before goes on."""
+    """The row in a state, its action done; the time of an unchanged state goes on."""
     it = row.desktop
     doing = row.doing if state is DesktopState.UNKNOWN else None
     if it.state is state:
@@ -290,14 +292,14 @@ def _as(row: DesktopRecord, state: DesktopState, now: float, why: str = "") -> D
 
 
 def failed(row: DesktopRecord, now: float, why: str) -> DesktopRecord:
-    """One that was to be made or started, and was refused."""
+    """The row of a desktop whose creation or start was refused."""
     if row.doing is DesktopVerb.START:
         return replace(_as(row, DesktopState.SHELVED, now), why=why)
     return replace(_as(row, DesktopState.FAILED, now), why=why)
 
 
 def not_updated(row: DesktopRecord, seen: DesktopReading, why: str) -> DesktopRecord:
-    """One that was to get another image, and was refused it: it has the one that it had."""
+    """The row of a desktop whose new image was refused: it keeps the image that it had."""
     vm = seen.vms.get(row.vm_id)
     if vm is None or _has_image(row, vm, seen):
         return row
@@ -323,7 +325,7 @@ def view_of(
     startable: int,
     now: float,
 ) -> PoolView:
-    """What of all there is concerns this pool."""
+    """A pool's own part of all pools, desktops, requests and bookings."""
     specs = [each.spec for each in pools if not each.closing]
     return PoolView(
         pool=pool.spec,

@@ -42,7 +42,7 @@ class AssignmentRefusal:
 
 
 def assign(view: PoolView, ask: DesktopRequest) -> PoolAction | AssignmentRefusal:
-    """The desktop that the user gets now, or why none; who asked before comes first."""
+    """The desktop that the user gets now, or the reason for none; earlier requests come first."""
     sheet = ActionSheet(view)
     for each in _in_line(view):
         if each.user != ask.user and _turn_of(each) < _turn_of(ask):
@@ -65,14 +65,14 @@ def _in_line(view: PoolView) -> list[DesktopRequest]:
 
 
 def serve_all(sheet: ActionSheet) -> None:
-    """Who asked first is served first; who gets none is counted."""
+    """Serve the requests, the oldest first; returns the number of users without a desktop."""
     for ask in _in_line(sheet.view):
         refusal = serve(sheet, ask)
         sheet.unmet += refusal is not None and refusal.code in {"none-ready", "booked"}
 
 
 def serve(sheet: ActionSheet, ask: DesktopRequest) -> AssignmentRefusal | None:
-    """Decide who gets what; None: the user got one."""
+    """Decide on one user's request; None: the user has got a desktop."""
     pool = sheet.view.pool
     if not pool.entitlement.admits(ask.user, ask.groups):
         return AssignmentRefusal(
@@ -140,11 +140,11 @@ def _away(desktop: Desktop) -> bool:
 
 
 def decide_pool(view: PoolView) -> PoolDecision:
-    """What to do with the pool now.
+    """The pool's actions now.
 
-    Nothing here deletes, shelves or makes anew a desktop that is somebody's (``Desktop.used``), or
-    one of which nothing is known. Sessions end by the pool's own time-outs, the deadline of a
-    drained host, the proven loss of a host, and ``update: {when: at-once}`` alone.
+    No action here deletes, shelves or recreates a desktop in use (``Desktop.used``) or in an
+    unknown state. Sessions end by the pool's own time-outs, the deadline of a drained host, the
+    proven loss of a host, and ``update: {when: at-once}`` alone.
     """
     rollout = judged_rollout(view)
     view = replace(view, rollout=rollout)

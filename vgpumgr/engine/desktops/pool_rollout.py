@@ -55,7 +55,7 @@ def roll(sheet: ActionSheet) -> None:
 
 
 def _speaks_against(desktop: Desktop, rollout: Rollout) -> bool:
-    """Whether it failed on the image before anybody had it; a host that is lost proves nothing."""
+    """Whether a desktop failed on the image before it had a user; a lost host proves nothing."""
     failed = desktop.state is DesktopState.FAILED or (desktop.coming and desktop.failures > 0)
     return failed and desktop.since >= rollout.since and not desktop.stained and not desktop.used
 
@@ -87,7 +87,7 @@ def _next_step(sheet: ActionSheet) -> None:
 
 
 def _to_spare(sheet: ActionSheet) -> Iterator[Desktop]:
-    """Outdated desktops that nobody misses: left behind, then ready beyond ``min_ready``."""
+    """Outdated desktops that can be spared: left ones, then ready ones beyond ``min_ready``."""
     view = sheet.view
     least = view.pool.update.min_ready
     if least is None:
@@ -110,7 +110,7 @@ def _useless(sheet: ActionSheet, desktop: Desktop) -> bool:
 
 
 def _owned(sheet: ActionSheet) -> list[Desktop]:
-    """Dedicated desktops whose owners are not there."""
+    """Dedicated desktops whose owners are not logged on."""
     return [
         each
         for each in sheet.open()
@@ -135,7 +135,7 @@ def _may_try(sheet: ActionSheet, desktop: Desktop) -> bool:
 
 
 def _in_use(sheet: ActionSheet) -> list[Desktop]:
-    """Desktops whose users are logged off for it; never to take an image back."""
+    """Desktops whose users are logged off for the image; never for a rollback."""
     view = sheet.view
     assert view.rollout is not None
     if view.pool.update.when is UpdateWhen.AT_LOGOFF or view.rollout.phase is RolloutPhase.BACK:

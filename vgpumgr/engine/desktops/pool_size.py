@@ -15,7 +15,8 @@ from vgpumgr.model.supply import Fleet, GpuSupply
 
 
 def size_at(pool: PoolSpec, now: float) -> Size:
-    """What is asked for at ``now``, and already what is asked for when a desktop made now is warm.
+    """The declared size at ``now``, and already the size at the time when a desktop created now is
+    warm.
 
     Users come on the minute: a pool that grows only when its hours begin is late.
     """
@@ -81,9 +82,10 @@ def _boards(profile: str) -> Iterator[str]:
 
 
 def kept(view: PoolView, groups: Collection[str] = ()) -> int:
-    """How many ready desktops are kept for bookings; not for those of ``groups``.
+    """The number of ready desktops kept for bookings other than those of ``groups``.
 
-    From ``prewarm_s`` before a booking begins: whoever came then would still be there.
+    They are kept from ``prewarm_s`` before a booking begins: a user that came then would still be
+    there.
     """
     return sum(
         _open(each, view.desktops)
@@ -101,7 +103,7 @@ def redeemable(view: PoolView, groups: Collection[str]) -> str:
 
 
 def due(bookings: Iterable[Booking], now: float, ahead_s: float) -> list[Booking]:
-    """Those that hold now or begin within ``ahead_s``, in order of their ids."""
+    """Bookings that hold now or begin within ``ahead_s``, in order of their ids."""
     held = (each for each in bookings if each.holds(now, now + ahead_s))
     return sorted(held, key=lambda each: each.id)
 
@@ -150,9 +152,9 @@ def conflict(booking: Booking, others: Sequence[Booking], capacity: int) -> str:
 def shortages(
     bookings: Iterable[Booking], room: Callable[[Booking], int]
 ) -> Iterator[tuple[Booking, int]]:
-    """How many desktops each of them misses, those that begin first served first.
+    """The number of desktops that each booking misses, the earliest begin served first.
 
-    ``room`` is how many desktops of its pool there can be at a time when it begins.
+    ``room`` gives the number of desktops of a booking's pool that fit at a time when it begins.
     """
     before: list[Booking] = []
     for booking in sorted(bookings, key=lambda each: (each.start, each.id)):
@@ -186,7 +188,7 @@ class DesktopDemand:
 
 
 def need(sheet: ActionSheet) -> DesktopDemand:
-    """What users, spares and bookings need; growth by load will be one more term here."""
+    """The desktops that users, spares and bookings need; growth by load will be one more term."""
     pool, view = sheet.view.pool, sheet.view
     counted = [each for each in view.desktops if _counts(sheet, each)]
     have = len(counted)
@@ -201,7 +203,7 @@ def need(sheet: ActionSheet) -> DesktopDemand:
 
 
 def resize(sheet: ActionSheet, found: DesktopDemand) -> None:
-    """Grow or shrink to what is wanted; who left a desktop leaves it to be recreated."""
+    """Grow or shrink the pool to its need; a desktop that its user left is recreated."""
     missing = found.wanted - found.have
     if missing > 0:
         missing = _grow(sheet, missing)
@@ -232,7 +234,7 @@ def _given(sheet: ActionSheet, desktop: Desktop) -> bool:
 
 
 def _grow(sheet: ActionSheet, missing: int) -> int:
-    """What was there before comes first; returns how many are missing still."""
+    """Start existing desktops first, then create; returns the number still missing."""
     view, image = sheet.view, sheet.view.image
     free_names = view.pool.naming.free({each.name for each in view.desktops} | set(sheet.actions))
     for each in sheet.open():
@@ -266,14 +268,16 @@ def _drop_broken(sheet: ActionSheet) -> None:
 
 
 def _drop_off(sheet: ActionSheet) -> None:
-    """Of a pool that is emptied all goes that nobody has: what is off or given up, too."""
+    """Delete every unused desktop of a pool that is emptied, desktops that are off or given up
+    included.
+    """
     for each in sheet.open():
         if not each.used and (each.broken or each.state is DesktopState.SHELVED):
             sheet.put(DesktopVerb.DELETE, each, "the pool is drained")
 
 
 def _shrink(sheet: ActionSheet, surplus: int, idle: int) -> None:
-    """Those left behind first; then those that nobody had for a while, as long as enough stay."""
+    """Delete left desktops first, then the longest unused, as long as enough stay."""
     view = sheet.view
     for each in [each for each in sheet.open() if sheet.left_behind(each)][:surplus]:
         sheet.put(DesktopVerb.DELETE, each, "fewer are needed")

@@ -13,8 +13,8 @@ from vgpumgr.model.vm import VmRecord, VmState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAtWork:
-    """A user with a session on a desktop that is not known to be off. ``away``: nobody looks at it
-    now, and what is open on it goes on.
+    """A user with a session on a desktop that is not known to be off. ``away``: no viewer is
+    connected, and open programs go on.
     """
 
     vm: str
@@ -30,8 +30,8 @@ class UserAtWork:
 
 
 def at_work(ledger: Ledger, view: LedgerView) -> Mapping[str, UserAtWork]:
-    """By the VM's id. An owner who is not logged on is not at work, nor is anybody on a desktop
-    that was seen to be off; where its host does not answer, a session counts.
+    """Users at work, by the VM's id. An owner that is not logged on is not at work, nor is a user
+    of a desktop that was seen to be off; where its host does not answer, a session counts.
     """
     rows = [row for row in ledger.desktops() if row.vm_id and row.desktop.session is not None]
     return dict(_found(rows, ledger.pools(), view)) if rows else {}

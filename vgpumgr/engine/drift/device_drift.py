@@ -38,7 +38,7 @@ def claim_drifts(side: ComparedHost) -> Iterator[Drift]:
 
 
 def _units(side: ComparedHost, allocation: Allocation) -> Iterator[str]:
-    """Its device's, and the NVSwitch partition's if it is the one that carries it."""
+    """The unit of an allocation's device, and of the NVSwitch partition whose claim it carries."""
     yield claim_unit(allocation)
     if allocation.partition is not None:
         place = (allocation.vm_id, allocation.partition)
@@ -84,7 +84,7 @@ def _next_for_claim(
 
 
 def _layouts(side: ComparedHost, there: Mapping[str, ClaimFacts]) -> Iterator[Drift]:
-    """What is kept for the next boot. A layout that its host has not kept is a layout's drift."""
+    """Claims of kept layouts. A layout that its host has not kept is a layout's drift."""
     for gpu in side.gpus.values():
         claim = there.get(formats.layout_claim(gpu.facts.device))
         if gpu.host != side.host or claim is None or gpu.id in side.work.touched:

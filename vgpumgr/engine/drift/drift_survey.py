@@ -48,8 +48,8 @@ def compare(
 ) -> tuple[Drift, ...]:
     """Every difference between the ledger and these hosts, by host, VM and subject.
 
-    What could not be read differs in nothing. ``at_rest`` are hosts that nobody looks at: of those
-    it is told what was begun there and cut.
+    Unread parts differ in nothing. Of hosts ``at_rest``, which are not probed, only interrupted
+    operations are reported.
     """
     found = [
         *(
@@ -113,7 +113,7 @@ def _exists(host: Host, pool: str, name: str) -> bool:
 
 
 class _Asked:
-    """Questions to one host; after one that it did not answer no more are asked."""
+    """Questions to one host; after the first without an answer no more are asked."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -155,7 +155,7 @@ def survey(context: EngineContext, names: Collection[str] = ()) -> DriftReport:
 
 @dataclass(frozen=True, slots=True)
 class DriftSurvey:
-    """What a comparison found, and what it compared: the ledger's reading, and hosts by name."""
+    """A comparison's result with its sources: the ledger's reading, and hosts by name."""
 
     report: DriftReport
     view: LedgerView
@@ -163,7 +163,7 @@ class DriftSurvey:
 
 
 def look_around(context: EngineContext, names: Collection[str] = ()) -> DriftSurvey:
-    """As ``survey``, with all that it was found by."""
+    """The survey with its sources."""
     since, open_before = context.clock.now(), open_operations(context.ledger)
     before = context.ledger.hosts()
     observed = context.refresh(names)
@@ -182,9 +182,9 @@ def report(
     view: LedgerView,
     find_work: Callable[[], OperationsInProgress],
 ) -> DriftReport:
-    """The same after a probe that was kept already; ``before`` are the hosts before it.
+    """The survey after a probe that was kept already; ``before`` are the hosts before it.
 
-    ``find_work`` is asked last: whatever was worked on meanwhile is not compared.
+    ``find_work`` is asked last: things that were worked on meanwhile are not compared.
     """
     seen, failed = _look_closer(context, observed.facts, view)
     return _report(before, observed, view, seen, failed, find_work())
@@ -242,7 +242,7 @@ def _order(part: UnreadHost) -> tuple[str, str]:
 def _not_read(
     seen: Mapping[str, DomainReads], failed: Mapping[str, Exception]
 ) -> Iterator[UnreadHost]:
-    """Hosts that did not answer, and parts of those that did."""
+    """Hosts that did not answer, and unread parts of hosts that did."""
     for host, error in failed.items():
         why = error.message if isinstance(error, VgpumgrError) else repr(error)
         yield UnreadHost(host=host, part="", why=why)

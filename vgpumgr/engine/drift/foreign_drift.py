@@ -97,14 +97,16 @@ def _device(
     away: str,
     strangers: list[DomainFacts],
 ) -> Drift:
-    """Another fleet's device is that fleet's; one of nobody can be taken away by hand."""
+    """Drift of a foreign device: another fleet's belongs to that fleet; any other can be removed by
+    hand.
+    """
     if claim := _anothers(side, unit):
         return _drift(side, gpu, device, _claimed(what, claim), _whose(claim))
     return _drift(side, gpu, device, _used(what, _user(device, strangers)), away)
 
 
 def _anothers(side: ComparedHost, unit: str) -> ClaimFacts | None:
-    """The claim of another fleet on a unit: its device is that fleet's, whoever uses it."""
+    """The claim of another fleet on a unit: its device is that fleet's, whatever domain uses it."""
     others = (each for each in side.facts.claims if each.fleet != side.fleet)
     return next((each for each in others if each.unit == unit), None)
 

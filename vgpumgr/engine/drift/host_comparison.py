@@ -43,7 +43,7 @@ class DomainReads:
 
 @dataclass(frozen=True, slots=True)
 class OperationsInProgress:
-    """``busy`` are tasks that ran during the look, ``interrupted`` those nobody goes on with."""
+    """``busy`` are tasks that ran during the look, ``interrupted`` tasks have no live worker."""
 
     busy: tuple[TaskRecord, ...] = ()
     interrupted: tuple[TaskRecord, ...] = ()
@@ -55,7 +55,9 @@ class OperationsInProgress:
 
     @property
     def names(self) -> frozenset[str]:
-        """Their names: a VM that was deleted meanwhile has no record any more."""
+        """Names of VMs (of GPUs, for layouts): a VM that was deleted meanwhile has no record any
+        more.
+        """
         return frozenset(task.vm for task in (*self.busy, *self.interrupted))
 
 
@@ -67,7 +69,7 @@ def open_operations(ledger: Ledger) -> frozenset[str]:
 def operations_in_progress(
     ledger: Ledger, since: float, open_before: Collection[str]
 ) -> OperationsInProgress:
-    """What was worked on after ``since`` (Unix seconds), and what nobody works on any more.
+    """Tasks that were worked on after ``since`` (Unix seconds), and tasks without a live worker.
 
     Only an operation that was open before the look can be interrupted: a newer one may not have
     been claimed yet by the process that has just begun it.
@@ -94,9 +96,11 @@ def _is_interrupted(ledger: Ledger, operation: OperationRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedHost:
-    """``vms`` are those to compare, ``held`` all that the ledger has on the host.
+    """A host in the ledger beside the host as read: ``vms`` to compare, ``held`` are all its
+    allocations.
 
-    ``gpus`` by our id, ``ours`` the fleet's VMs by id, ``declared`` GPUs that have a layout.
+    ``gpus`` by the fleet's id, ``ours`` the fleet's VMs by id, ``declared`` GPUs that have a
+    layout.
     """
 
     fleet: str
@@ -116,7 +120,7 @@ class ComparedHost:
 
     @property
     def facts(self) -> HostFacts:
-        """What its probe read."""
+        """The facts of the host's probe."""
         return self.seen.facts
 
     def unread(self, *parts: str) -> bool:
@@ -139,7 +143,7 @@ class ComparedHost:
         return mark is not None and mark.fleet == self.fleet and mark.vm_id in self.ours
 
     def to_compare(self) -> tuple[tuple[VmRecord, Allocation], ...]:
-        """What the VMs to compare hold here."""
+        """The allocations of the VMs to compare."""
         vms = {vm.id: vm for vm in self.vms}
         return tuple((vms[each.vm_id], each) for each in self.held if each.vm_id in vms)
 

@@ -21,7 +21,7 @@ from vgpumgr.model.vm import VmRecord
 
 
 def operation_drifts(work: OperationsInProgress, hosts: Collection[str]) -> Iterator[Drift]:
-    """One per VM or GPU whose task has not ended."""
+    """A drift for each VM or GPU whose task has not ended."""
     for task in work.interrupted:
         if task.host in hosts:
             yield _drift(task)
@@ -79,7 +79,7 @@ def helper_drifts(side: ComparedHost) -> Iterator[Drift]:
 
 
 def volume_drifts(side: ComparedHost) -> Iterator[Drift]:
-    """Every volume that is gone, and every VM whose storage pool is."""
+    """Every missing volume, and every VM whose storage pool is missing."""
     if side.unread("libvirt"):
         return
     active = {pool.name: pool.active for pool in side.facts.pools}
@@ -123,7 +123,7 @@ def _pool(side: ComparedHost, vm: VmRecord, pool: str, *, defined: bool) -> Drif
 def gpu_drifts(
     view: LedgerView, hosts: Collection[str], touched: Collection[str]
 ) -> Iterator[Drift]:
-    """GPUs of these hosts; ``touched`` are ids of those that a layout is changing."""
+    """Drift of GPUs of these hosts; ``touched`` are ids of GPUs that a layout is changing."""
     for gpu in view.gpus:
         if gpu.host in hosts and gpu.state is GpuState.MISSING:
             yield _gone(gpu, DriftKind.GPU_MISSING, "is gone from its host", "missing")

@@ -1,4 +1,4 @@
-"""Every difference with its remedy, those for remains of deleted VMs included."""
+"""The remedy of every drift, the remains of deleted VMs included."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def domain_elsewhere(case: DriftCase) -> Remedy:
 
 
 def _forget(case: DriftCase, whose: RemedyVm, text: str) -> Remedy:
-    """A domain that is not off may run twice, or be somebody's work: it is named only."""
+    """The remedy for a leftover domain: named only unless it is off, for it may run twice or be in
+    use.
+    """
     found = case.domain(whose.name)
     if found is None or found.state not in OFF:
         state = found.state if found else "gone"
@@ -156,8 +158,8 @@ def _remedy(case: DriftCase) -> Remedy:
 
 
 def _away(case: DriftCase) -> tuple[str, str] | None:
-    """Why nobody acts on a host, and what to type: it is in maintenance, was evacuated, or has
-    forgotten all that it held and may be another machine.
+    """Why a host is left alone, and the command to use: it is in maintenance, was evacuated, or
+    lost all its marks and may be another machine.
     """
     host = case.host
     for each in case.known.drifts:
@@ -178,7 +180,7 @@ def _unfinished(case: DriftCase) -> Remedy:
 
 
 def _layout(case: DriftCase) -> Remedy:
-    """As ``layout apply`` would, which refuses while a guest is in the way."""
+    """The remedy for a layout, which ``layout apply`` refuses while a guest uses the GPU."""
     for change in layout_plan.plan(case.known.view, None).gpus:
         if change.gpu == case.drift.gpu and change.refused:
             return needs_you(case.drift, change.refused, change.next)

@@ -50,7 +50,8 @@ class RemedyVm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """``text`` says what would be done, or why it is not; ``next`` what to type then.
+    """A remedy: ``text`` says what would be done, or why it is not; ``next`` is the command to use
+    then.
 
     ``steps`` and ``whose`` are set for ``vm``, ``clean`` and ``release``.
     """
@@ -100,18 +101,18 @@ class HealPlan:
 
     @property
     def to_do(self) -> tuple[Remedy, ...]:
-        """What ``heal`` would do."""
+        """The remedies that ``heal`` carries out."""
         return tuple(each for each in self.remedies if each.ours)
 
     @property
     def for_you(self) -> tuple[Remedy, ...]:
-        """What only an operator can."""
+        """The remedies that only an operator can carry out."""
         return tuple(each for each in self.remedies if each.way is RemedyWay.YOU)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealReport:
-    """What was to be done, how its tasks ended, and what is left when one looks again."""
+    """The plan, how its tasks ended, and the drifts that are left after another look."""
 
     planned: HealPlan
     outcome: Outcome = field(default_factory=Outcome)
@@ -121,10 +122,10 @@ class HealReport:
 
 @dataclass(frozen=True, slots=True)
 class EndedRecords:
-    """What the ledger remembers of things that ended: it is the proof that they may go.
+    """Records of the ledger that have ended: the proof that their remains may be removed.
 
-    ``released`` are allocations by id, ``deleted`` the ids of VMs. An id that is in neither was
-    never the ledger's, or is of a time that an older copy of it does not know.
+    ``released`` are allocations by id, ``deleted`` the ids of VMs. An id in neither was never the
+    ledger's, or is younger than an older copy of it.
     """
 
     released: Mapping[str, Allocation] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class EndedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealEvidence:
-    """What every case is judged by; ``drifts`` are all that were found."""
+    """The evidence for every case; ``drifts`` are all drifts of the survey."""
 
     view: LedgerView
     seen: Mapping[str, DomainReads]
@@ -151,12 +152,12 @@ class DriftCase:
 
     @property
     def seen(self) -> DomainReads:
-        """What was seen of its host."""
+        """The reads of the drift's host."""
         return self.known.seen[self.drift.host]
 
     @property
     def host(self) -> HostRecord:
-        """Its host."""
+        """The drift's host."""
         return next(each for each in self.known.view.hosts if each.name == self.drift.host)
 
     @property
@@ -166,7 +167,7 @@ class DriftCase:
 
     @property
     def whose(self) -> RemedyVm:
-        """The same, as a task names it."""
+        """The drift's VM, as a task names it."""
         return RemedyVm(self.vm.id, self.vm.name)
 
     @property
@@ -176,12 +177,12 @@ class DriftCase:
 
     @property
     def held(self) -> tuple[Allocation, ...]:
-        """What its VM holds."""
+        """The allocations of the drift's VM."""
         return self.known.sites.allocations(self.vm)
 
     @property
     def allocation(self) -> Allocation | None:
-        """The one whose device or claim it is about; None for a partition's claim."""
+        """The allocation whose device or claim the drift is about; None for a partition's claim."""
         subject = self.drift.subject
         return next((a for a in self.held if subject in {a.device, claim_unit(a)}), None)
 

@@ -1,4 +1,4 @@
-"""`heal`: differences of ours put right, the others named."""
+"""`heal`: drifts of the fleet's own things repaired, the others named."""
 
 from __future__ import annotations
 
@@ -162,7 +162,9 @@ def apply(context: EngineContext, chosen: DriftSelection) -> HealReport:
 
 
 def _resumed(context: EngineContext, planned: HealPlan) -> list[VgpumgrError]:
-    """Operations that were cut go on; one that cannot is named, and the rest is done."""
+    """Resume interrupted operations; an operation that cannot be resumed is named, and the rest is
+    done.
+    """
     errors: list[VgpumgrError] = []
     cut = (each.drift.subject for each in planned.to_do if each.way is RemedyWay.RESUME)
     for operation in dict.fromkeys(subject.removeprefix("operation ") for subject in cut):

@@ -84,7 +84,9 @@ def definition(case: DriftCase) -> Remedy:
 
 
 def power(case: DriftCase) -> Remedy:
-    """As last requested. A guest that is paused, or neither running nor off, is a person's."""
+    """Power as last requested. A guest that is paused, or neither running nor off, is left to a
+    person.
+    """
     found = case.domain(case.vm.name)
     state = found.state if found else DomainState.SHUTOFF
     if not case.vm.running and state is DomainState.RUNNING:
@@ -131,7 +133,9 @@ def claim(case: DriftCase) -> Remedy:
 
 
 def _ended(case: DriftCase, state: DomainState) -> Remedy | None:
-    """A VM of the queue whose guest has powered off has done its work, unless a boot took it."""
+    """Whether a VM of the queue has done its work: its guest has powered off, and no boot stopped
+    it.
+    """
     booted = case.host.facts is None or case.host.settled_boot != case.host.facts.boot_id
     if case.vm.spec.queue is None or state is not DomainState.SHUTOFF or booted:
         return None
@@ -140,7 +144,9 @@ def _ended(case: DriftCase, state: DomainState) -> Remedy | None:
 
 
 def _not_partitioned(case: DriftCase) -> Remedy | None:
-    """What the GPU must be like first; where its layout is to be put right, that comes before."""
+    """The partitioning that the GPU lacks for the part; a layout that is to be restored comes
+    first.
+    """
     gpus = {each.gpu for each in case.held}
     if any(each.kind in _LAID_OUT and each.gpu in gpus for each in case.known.drifts):
         return None

@@ -100,8 +100,8 @@ class RecreatedVm:
 
 @dataclass(frozen=True, slots=True)
 class StayingVm:
-    """A VM that stays as it is: ``why``, and what to type. ``crowded``: no other host takes it;
-    ``pool``: it is a desktop of that pool, and whoever is on it gets another.
+    """A VM that stays where it is: ``why``, and the command to use. ``crowded``: no other host
+    takes it; ``pool``: it is a desktop of that pool, and its user gets another.
     """
 
     vm: VmRecord
@@ -134,8 +134,9 @@ def make_plan(
     *,
     will_not_boot: bool,
 ) -> EvacuationPlan:
-    """``seen`` are the volumes that each host sees. ``will_not_boot``: somebody gives their word
-    that the machine does not boot by itself, where libvirt on it would start VMs.
+    """The plan of an evacuation. ``seen`` are the volumes that each host sees. ``will_not_boot``:
+    the operator vouches that the machine does not boot by itself, where libvirt would start its
+    VMs.
     """
     staying: list[StayingVm] = []
     wanted: list[tuple[VmRecord, VmSpec]] = []
@@ -213,7 +214,7 @@ def _place(
     wanted: Sequence[tuple[VmRecord, VmSpec]],
     place: PlaceFunction,
 ) -> tuple[list[RecreatedVm], list[StayingVm]]:
-    """As if these VMs were nowhere yet, and the lost host were closed."""
+    """Decisions for these VMs as if they held nothing yet, and the lost host were closed."""
     moving = {vm.id for vm, _ in wanted}
     others = replace(
         view,

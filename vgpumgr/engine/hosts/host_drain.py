@@ -30,8 +30,8 @@ from vgpumgr.model.vm import VmRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """What a drain did: the moves, and the VMs that stay with the reason of each; who was at work
-    on one that was stopped.
+    """The result of a drain: the moves, the VMs that stay with their reasons, and the users that
+    were cut off.
     """
 
     host: str
@@ -80,11 +80,11 @@ def _chosen(context: EngineContext, drain: DrainRequest) -> tuple[DrainTarget, .
 
 
 def drain(context: EngineContext, wanted: DrainRequest) -> DrainReport:
-    """Cordon it and move its VMs away, one after the other.
+    """Cordon the host and move its VMs away, one after the other.
 
-    A move that was cut goes on first. Whoever calls it again goes on where this ended. Hosts that
-    hang are waited for when a VM finds no place on the rest. A host that does not answer is as it
-    was before; where a person interrupts it stays cordoned, and draining has stopped.
+    An interrupted move is resumed first, and a repeated call resumes the drain. Hosts that hang are
+    waited for when a VM finds no place on the rest. A host that does not answer is left unchanged;
+    after an interruption by a person it stays cordoned, and the drain has ended.
     """
     for name in wanted.to:
         context.ledger.host(name)
@@ -107,9 +107,9 @@ def drain(context: EngineContext, wanted: DrainRequest) -> DrainReport:
 
 
 def step(context: EngineContext, host: str) -> DrainReport:
-    """The next VM of a host that is draining, moved as its operator wants it; never cold.
+    """Move the next VM of a draining host, as its operator requested; never cold.
 
-    The other hosts are taken as they were seen last, but for the one that it moves to.
+    The other hosts are taken as last observed, except the target.
     """
     record = context.ledger.host(host)
     if not record.draining:
@@ -147,7 +147,7 @@ def end(context: EngineContext, host: str) -> None:
 
 
 def _look(context: EngineContext, wanted: DrainRequest) -> frozenset[str]:
-    """Probe it and the hosts that its VMs may go to; those that have not answered in time.
+    """Probe the host and the possible targets; returns the targets that have not answered in time.
 
     A host that does not answer cannot be drained.
     """
@@ -167,9 +167,9 @@ def _unfinished(context: EngineContext, host: str) -> Outcome:
 
 
 def _waiting(context: EngineContext, host: str, before: Outcome) -> Iterator[VmRecord]:
-    """Those that are still there, but for a move that could not be ended.
+    """The VMs that are still on the host, except a VM whose move could not be ended.
 
-    A pool deletes what is nobody's meanwhile.
+    Meanwhile a pool deletes its unused desktops.
     """
     for vm in on_host(context.ledger.vms(), host):
         if vm.name not in before.waiting and _is_there(context, vm):

@@ -102,7 +102,7 @@ def _task(
 
 
 def _recreation(each: _Anew) -> Iterator[Step]:
-    """Its disks are there; one that was off stays off."""
+    """The steps that recreate a VM on its existing disks; a VM that was off stays off."""
     vm, site = each.vm, each.site
     yield from device_steps(each.held, site.modules)
     xml = domain_xml(vm, each.held, site)
@@ -140,7 +140,7 @@ def unread_hosts(facts: HostFacts) -> str:
 
 
 def remains_on(ledger: Ledger, view: LedgerView, facts: HostFacts) -> tuple[EvacuationRemains, ...]:
-    """What is left there of VMs that were evacuated and are elsewhere, or deleted, since."""
+    """The remains on a host of VMs that were evacuated and are elsewhere, or deleted, since."""
     here = {vm.id for vm in on_host(view.vms, facts.host)}
     gone = {id_: name for id_, name in _evacuated(ledger, facts.host).items() if id_ not in here}
     domains = _domains(view.fleet, facts, gone)
@@ -180,7 +180,7 @@ def _cleanup(left: EvacuationRemains) -> Iterator[Step]:
 
 
 def _evacuated(ledger: Ledger, lost: str) -> dict[str, str]:
-    """Ids and names of the VMs whose evacuation from there is done."""
+    """Ids and names of the VMs whose evacuation from the host is done."""
     return {
         task.vm_id: task.vm
         for operation in ledger.operations()
@@ -203,7 +203,7 @@ def _domains(fleet: str, facts: HostFacts, gone: Mapping[str, str]) -> dict[str,
 def _claimed(
     ledger: Ledger, fleet: str, facts: HostFacts, gone: Mapping[str, str]
 ) -> dict[str, list[Allocation]]:
-    """What they held there, that the ledger has released and the host still claims for them."""
+    """Released allocations of evacuated VMs that the host still claims for them."""
     claims = {claim.allocation for claim in facts.claims if claim.fleet == fleet}
     found: dict[str, list[Allocation]] = {}
     for each in ledger.allocations(released=True):
@@ -216,9 +216,9 @@ def _claimed(
 def plan(
     context: EngineContext, name: str, *, will_not_boot: bool = False
 ) -> tuple[EvacuationPlan, LedgerView]:
-    """Probe the other hosts, then say what would become of each VM; nothing is changed.
+    """Probe the other hosts, then plan the evacuation; nothing is changed.
 
-    Those that hang are left out, unless a VM finds no place on the rest.
+    Hosts that hang are left out, unless a VM finds no place on the rest.
     """
     lost = context.ledger.host(name)
     with context.looking(without={name}) as hosts:
@@ -251,11 +251,11 @@ def _planned(
 def evacuate(
     context: EngineContext, name: str, *, will_not_boot: bool = False, proof: Proof | None = None
 ) -> tuple[EvacuationPlan, Outcome]:
-    """Prove it off, then make its VMs anew where they can be; an evacuation that was cut goes on.
+    """Prove the host off, then recreate its VMs elsewhere; an interrupted evacuation is resumed.
     With a ``proof`` that it is off already nothing is switched off.
 
-    Conflict while it answers, Frozen where nothing may be allocated, NotPermitted where nobody can
-    tell that it is off: nothing is changed then.
+    Conflict while it answers, Frozen where nothing may be allocated, NotPermitted where nothing
+    proves that it is off: nothing is changed then.
     """
     lost = context.ledger.host(name)
     _refuse_answering(context, lost)
@@ -293,7 +293,7 @@ def remove_remains(context: EngineContext, name: str) -> Outcome:
 
 
 def step(context: EngineContext, host: str) -> Outcome:
-    """As :func:`tidy`, for a loop: nothing where nothing is left, or while the host is away."""
+    """:func:`remove_remains` for a loop: no effect without remains, or while the host is away."""
     if not context.ledger.host(host).evacuated:
         return Outcome()
     try:
@@ -303,7 +303,7 @@ def step(context: EngineContext, host: str) -> Outcome:
 
 
 def _facts(context: EngineContext, name: str) -> HostFacts:
-    """What a fresh probe shows; raises where that is not enough to say what is left."""
+    """The facts of a fresh probe; raises where it does not read enough to find remains."""
     observed = context.refresh([name])
     if name in observed.failed:
         raise observed.failed[name]
@@ -319,7 +319,7 @@ def _facts(context: EngineContext, name: str) -> HostFacts:
 
 
 def _refuse_answering(context: EngineContext, lost: HostRecord) -> None:
-    """A host whose domains can be read is not lost; one that is said to be off answers nothing."""
+    """Conflict for a host whose domains can be read: it is not lost."""
     facts = context.refresh([lost.name]).facts.get(lost.name)
     if facts is None:
         return

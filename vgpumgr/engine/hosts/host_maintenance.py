@@ -1,4 +1,4 @@
-"""`host maintenance`: a host on which nothing runs and nobody acts, so that it may be off."""
+"""`host maintenance`: a host on which nothing runs and nothing is done, so that it may be off."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def mark(context: EngineContext, name: str, **fields: Any) -> HostRecord:
 
 @contextmanager
 def marked_while(context: EngineContext, name: str, **fields: Any) -> Iterator[None]:
-    """Its record has these fields while the block works, and for good when that ends well. Where
-    the block is refused those that nobody has set otherwise meanwhile are as they were.
+    """Give the host's record these fields while the block works, and for good when it succeeds.
+    Where the block is refused, fields that no other process has set meanwhile are restored.
     """
     before = context.ledger.host(name)
     mark(context, name, **fields)

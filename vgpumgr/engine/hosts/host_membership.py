@@ -54,8 +54,8 @@ def resume(context: EngineContext, name: str) -> Outcome | None:
 
 
 def abandon(context: EngineContext, name: str) -> None:
-    """End it as failed without asking the host, whose row is closed. Conflict while another live
-    process works on it.
+    """End the operation as failed without asking the host, whose row is closed. Conflict while
+    another live process works on it.
     """
     task = _begun(context.ledger, name)
     if task is None:
@@ -100,7 +100,7 @@ def _begun(ledger: Ledger, name: str) -> TaskRecord | None:
 
 
 def enrol(context: EngineContext, record: HostRecord, *, install: bool) -> Outcome:
-    """Enrol a host whose key is pinned; one that was begun to be enrolled so is resumed.
+    """Enrol a host whose key is pinned; an interrupted enrolment is resumed.
 
     Without ``install`` its helper is there, or it is only to be probed. Conflict where name or
     address is taken; a host that does not answer is not enrolled.
@@ -151,7 +151,9 @@ def _is_so(known: HostRecord, record: HostRecord) -> bool:
 
 
 def _enrol_steps(context: EngineContext, record: HostRecord, *, install: bool) -> tuple[Step, ...]:
-    """The host is asked first: nothing is written of one that does not answer."""
+    """The steps of an enrolment. The host is asked first: of a host that does not answer nothing is
+    written.
+    """
     host = context.hosts.open(record)
     if record.probe_only:
         host.probe()
@@ -169,7 +171,9 @@ def _enrolment(record: HostRecord, work: Sequence[Step], opening: OperationOpeni
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRemoval:
-    """``layouts`` are the GPUs whose layout the host does not keep for its boots any longer."""
+    """The result of a removal: ``layouts`` are the GPUs whose layouts the host no longer keeps for
+    its boots.
+    """
 
     outcome: Outcome
     layouts: tuple[str, ...] = ()
@@ -194,7 +198,9 @@ def remove(context: EngineContext, name: str) -> HostRemoval:
 
 
 def staying(view: LedgerView, name: str) -> tuple[str, ...]:
-    """What of ours a removed host keeps, a line each: partitions of GPUs, copies of images."""
+    """The things of the fleet that a removed host keeps, a line each: partitions of GPUs, copies of
+    images.
+    """
     found = [
         f"{gpu.facts.model} {gpu.facts.device} stays partitioned: {', '.join(parts)}"
         for gpu in view.gpus

@@ -29,7 +29,9 @@ from vgpumgr.model.vm import DiskMode, VmRecord
 def users(
     image: ImageRecord, vms: Iterable[VmRecord], copy: ImageCopy | None = None
 ) -> tuple[str, ...]:
-    """The VMs whose disks lie over the image, or over this copy of it; on their way there, too."""
+    """The VMs whose disks lie over the image, or over this copy of it; VMs that move there
+    included.
+    """
     return tuple(
         vm.name
         for vm in vms
@@ -44,7 +46,7 @@ def users(
 
 
 def pools_of(image: ImageRecord, pools: Iterable[PoolRecord]) -> tuple[str, ...]:
-    """The pools whose desktops are made from it, or would be if a rollout went back."""
+    """The pools whose desktops are created from the image, or would be after a rollback."""
     return tuple(
         pool.name
         for pool in pools
@@ -53,7 +55,7 @@ def pools_of(image: ImageRecord, pools: Iterable[PoolRecord]) -> tuple[str, ...]
 
 
 def _of(rollout: Rollout) -> tuple[str, ...]:
-    """What came before matters no more once all desktops have the new one."""
+    """The images of a pool: once all desktops have the new image, the former counts no more."""
     return (
         (rollout.image,)
         if rollout.phase is RolloutPhase.DONE
@@ -68,7 +70,7 @@ def _hosts(vm: VmRecord) -> frozenset[str]:
 def retire_reservation(
     image: ImageRecord, copies: Sequence[ImageCopy], view: LedgerView, opening: OperationOpening
 ) -> Reservation:
-    """Everything that deleting these copies writes first. Whoever has planned a VM on one of the
+    """The transaction that deletes these copies. A process that has planned a VM on one of the
     hosts plans again.
     """
     operation = opening.operation("image retire")
@@ -94,8 +96,8 @@ def retire_reservation(
 class ImageImport:
     """An image file to import, and the hosts that get a copy of it.
 
-    ``path`` is the file's absolute path on this machine; ``version`` empty: the one that has
-    these bytes, or the next; ``hosts`` empty: every one that can.
+    ``path`` is the file's absolute path on this machine; ``version`` empty: the version with these
+    bytes, or the next; ``hosts`` empty: every host that can have it.
     """
 
     path: str
@@ -188,7 +190,7 @@ def reservation(
     *,
     is_new: bool,
 ) -> Reservation:
-    """Everything an import writes before its first effect."""
+    """The transaction of an import."""
     operation = opening.operation("image import")
     step = ImportImage(
         pool=request.pool,
@@ -210,7 +212,7 @@ def reservation(
 def _copies(
     image: ImageRecord, hosts: Sequence[str], pool: str, opening: OperationOpening
 ) -> Iterator[ImageCopy]:
-    """New ones, and those anew that somebody deleted."""
+    """New copies, and copies to make anew that were deleted by hand."""
     for host in hosts:
         lost = image.copy(host, pool)
         fresh = lost or ImageCopy(id=opening.new_uuid(), image=image.id, host=host, pool=pool)
@@ -220,7 +222,7 @@ def _copies(
 def targets(
     context: EngineContext, view: LedgerView, request: ImageImport, image: ImageRecord
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Hosts that lack it, and those that cannot have it; Conflict where a named one cannot."""
+    """Hosts that lack the image, and hosts that cannot have it; Conflict for a named one."""
     asked = [host for host in view.hosts if not request.hosts or host.name in request.hosts]
     lost = _lost(context, view, request, image)
     hosts, left_out = [], {}
@@ -250,7 +252,7 @@ def targets(
 def _lost(
     context: EngineContext, view: LedgerView, request: ImageImport, image: ImageRecord
 ) -> frozenset[str]:
-    """The hosts that surely have no copy any more, though the ledger has: somebody deleted it."""
+    """The hosts without the copy that the ledger lists: it was deleted by hand."""
     work = {
         host.name: partial(_is_gone, context.hosts.open(host), request.pool, image.volume)
         for host in view.hosts

@@ -95,8 +95,8 @@ def _alike(image: ImageRecord, images: Iterable[ImageRecord]) -> tuple[str, ...]
 
 
 def retire(context: EngineContext, reference: str, *, delete_copies: bool) -> RetirementReport:
-    """Use an image for no new VM; with ``delete_copies`` those go that no VM uses. InUse while a
-    pool makes its desktops from it.
+    """Use an image for no new VM; with ``delete_copies`` unused copies are deleted. InUse while a
+    pool creates its desktops from it.
     """
     image = find(context.ledger.images(), reference)
     if pools := pools_of(image, context.ledger.pools()):

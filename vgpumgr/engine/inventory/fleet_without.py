@@ -71,7 +71,9 @@ def _facts(facts: HostFacts, gone: Sequence[VmRecord], devices: Collection[str])
 
 
 def _node(node: NumaNode, gone: Sequence[VmRecord]) -> NumaNode:
-    """Its huge pages are free again; of a VM that is bound to no node nobody knows where."""
+    """The node with its huge pages free again; a VM bound to no node frees none, for its node is
+    unknown.
+    """
     free = dict(node.hugepages_free)
     for vm in gone:
         size = vm.spec.hugepage_kib
@@ -101,7 +103,7 @@ def _without_instances(gpu: GpuFacts, starts: Collection[int]) -> GpuFacts:
 
 
 def _vf(vf: VfFacts, *, empty: bool) -> VfFacts:
-    """What its driver would make now it would not say again with less on the GPU."""
+    """The VF without its driver's counts: with less on the GPU the driver would give others."""
     if vf.vendor is None:
         return vf
     vendor = replace(vf.vendor, creatable=None)

@@ -90,7 +90,7 @@ def _mixed_size(gpu: GpuFacts, allocation: Allocation) -> bool | None:
 def gpu_supply(
     gpu: GpuRecord, host: HostContents, partitions: Sequence[PartitionSupply] = ()
 ) -> GpuSupply:
-    """What placement may take from this GPU; ``partitions`` are the host's usable ones."""
+    """The supply of this GPU for placement; ``partitions`` are the host's usable ones."""
     facts = gpu.facts
     offers = tuple(_whole(offer, gpu.units) for offer in frameworks.offers(facts))
     ours = [allocation for allocation in host.held if allocation.gpu == gpu.id]

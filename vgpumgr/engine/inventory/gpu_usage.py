@@ -19,7 +19,7 @@ from vgpumgr.model.vm import Allocation
 
 @dataclass(frozen=True, slots=True)
 class HostContents:
-    """What lives on a GPU's host: the last probe, our allocations, and foreign domains.
+    """The contents of a GPU's host: the last probe, the fleet's allocations, and foreign domains.
 
     ``layouts`` are the records of its GPUs, by GPU.
     """
@@ -62,7 +62,7 @@ def our_usage(allocation: Allocation, offers: Iterable[Offer]) -> Usage:
 def foreign_usages(
     gpu: GpuRecord, host: HostContents, offers: Sequence[Offer]
 ) -> tuple[Usage, ...]:
-    """Everything on the GPU that no allocation of ours accounts for."""
+    """Usages of the GPU that belong to no allocation of the fleet."""
     known = {allocation.device for allocation in host.held}
     return (
         *_mdevs(gpu.facts, host, offers, known),
@@ -77,7 +77,7 @@ def foreign_usages(
 
 
 def foreign_holder(device: str, host: HostContents) -> str:
-    """Who holds a PCI function: a domain that is not ours, or another fleet's claim."""
+    """The foreign holder of a PCI function: a foreign domain, or another fleet's claim."""
     for domain in host.foreign_domains:
         if device in domain.devices:
             return f"domain {domain.name}"
@@ -151,7 +151,7 @@ def _foreign(
 def instances(
     gpu: GpuFacts, ours: Sequence[Allocation], foreign: Iterable[Usage], offers: Sequence[Offer]
 ) -> tuple[InstanceSupply, ...]:
-    """Those the driver shows, and those we hold a place for but have not made yet."""
+    """The GPU instances that the driver shows, and reserved ones that are not made yet."""
     if gpu.mig is None or not gpu.mig.enabled:
         return ()
     guests = list(foreign)
@@ -174,9 +174,9 @@ def free_slots(
     carved: Iterable[InstanceSupply],
     offers: Sequence[Offer],
 ) -> tuple[int, ...]:
-    """Slots we do not hold and no GPU instance lies on.
+    """Slots without an allocation of the fleet and without a GPU instance.
 
-    A foreigner whose place is known takes just its slots; any other is counted from the top.
+    Foreign use at a known place takes just its slots; any other is counted from the top.
     """
     taken = {slot for allocation in ours for slot in allocation.slots}
     taken |= {slot for instance in carved for slot in instance.slots}
@@ -232,7 +232,7 @@ def _supply(
 def _size_class(
     mine: Sequence[Allocation], strangers: Sequence[Usage], offers: Sequence[Offer]
 ) -> int:
-    """What the vGPUs of an instance share; 0 while there is none."""
+    """The size class of the vGPUs of an instance; 0 while there is none."""
     classes = [usage.size_class for usage in strangers]
     by_name = {offer.profile: offer.size_class for offer in offers}
     classes += [by_name.get(allocation.profile, 0) for allocation in mine]

@@ -24,8 +24,8 @@ Images = Mapping[str, tuple[str, ...]]
 
 
 def kept_images(view: LedgerView) -> Callable[[str], Images]:
-    """By host: the volume of every image in the ledger, with the storage pools that have it; of a
-    bare volume that was looked for those that may have it.
+    """By host: the volume of every image in the ledger, with the storage pools that have it; for a
+    bare volume that was looked for, the pools that may have it.
     """
     nowhere: Images = {image.volume: () for image in view.images}
     found: dict[str, Images] = {}
@@ -45,10 +45,10 @@ def _pools(host: HostRecord) -> tuple[str, ...]:
 
 
 def partitions(host: HostContents, gpus: Sequence[GpuRecord]) -> tuple[PartitionSupply, ...]:
-    """Partitions whose GPUs are all known here, less those that a foreign one stands in.
+    """Partitions whose GPUs are all known here, less partitions that a foreign one overlaps.
 
-    A partition that is active without a claim of ours was activated by another hand: no other
-    partition with one of its GPUs can be, until that one is deactivated.
+    A partition that is active without a claim of the fleet was activated by another hand: no other
+    partition with one of its GPUs can be activated until that one is deactivated.
     """
     fabric = host.facts.fabric
     if fabric is None:
@@ -90,7 +90,7 @@ class ExcludedSupply:
 
     @property
     def with_back_off(self) -> ExcludedSupply:
-        """What refused lately is not left out."""
+        """The same without the back-off of recent refusals."""
         return replace(self, back_off=False)
 
 
@@ -122,7 +122,7 @@ def build_fleet(view: LedgerView, left: ExcludedSupply = LATELY_REFUSED) -> Flee
 
 
 def _less(host: HostSupply, refusals: Sequence[Refusal], left: ExcludedSupply) -> HostSupply:
-    """What is left out says why; what keeps it from taking VMs anyhow comes first."""
+    """The supply without excluded hosts and GPUs, with the reasons; an earlier reason wins."""
     own = of_place(refusals, host.name, "")
     blocked = host.blocked
     if blocked == CORDONED and own:
@@ -142,7 +142,7 @@ def _gpu_less(gpu: GpuSupply, refusals: Sequence[Refusal], left: ExcludedSupply)
 
 
 def host_contents(view: LedgerView) -> dict[str, HostContents]:
-    """What lives on every host that was ever probed, by host."""
+    """The contents of every host that was ever probed, by host."""
     vms, held = _group(where_held(view.vms)), _group(view.allocations)
     layouts = {record.gpu: record for record in view.layouts}
     found = {
@@ -155,8 +155,8 @@ def host_contents(view: LedgerView) -> dict[str, HostContents]:
 
 
 def where_held(vms: Iterable[VmRecord]) -> Iterator[VmRecord]:
-    """VMs where they take CPUs and memory: one that moves does so on both hosts, and one that moves
-    within its host once, with the CPUs of both places.
+    """VMs where they take CPUs and memory: a moving VM on both hosts, and a VM that moves within
+    its host once, with the CPUs of both places.
     """
     for vm in vms:
         to = vm.moving_to

@@ -74,8 +74,8 @@ class LedgerView:
 
 
 def read_host_view(ledger: Ledger, name: str) -> LedgerView:
-    """The same for one host: what is there, and VMs of others whose marks it shows, with all that
-    these VMs hold.
+    """The reading for one host: its rows, and VMs of other hosts whose marks it shows, with all
+    their allocations.
     """
     host, layouts = ledger.host(name), ledger.layouts(name)
     vms = ledger.vms(name, _marked(host))
@@ -91,7 +91,7 @@ def read_host_view(ledger: Ledger, name: str) -> LedgerView:
 
 
 def read_view(ledger: Ledger) -> LedgerView:
-    """Read it; what few requests need (quotas, queue, images, refusals) when they first do."""
+    """The reading of the whole ledger; quotas, queue, images and refusals when first asked for."""
     layouts = ledger.layouts()
     return LedgerView(
         fleet=ledger.fleet_id(),
@@ -121,9 +121,10 @@ def _cut(ledger: Ledger, layouts: Sequence[LayoutRecord]) -> tuple[TaskRecord, .
 
 @dataclass(frozen=True, slots=True)
 class ObservedDomains:
-    """Which domains run, and which are defined at all, per host that answered the probe.
+    """The domains that run, and the domains that are defined at all, per host that answered the
+    probe.
 
-    On ``resting`` hosts, which are in maintenance, nobody acts.
+    ``resting`` hosts are in maintenance: they are left alone.
     """
 
     running: frozenset[tuple[str, str]]
@@ -133,7 +134,7 @@ class ObservedDomains:
 
 
 def observed_domains(view: LedgerView) -> ObservedDomains:
-    """Read the domains out of the last observation, of the hosts whose libvirt answered."""
+    """The domains of the last observation, of hosts whose libvirt answered."""
     answered = {
         host.name: host.facts.domains
         for host in view.hosts

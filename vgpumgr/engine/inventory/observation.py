@@ -34,10 +34,10 @@ def learned_profiles(ledger: Ledger) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a round of probes gave: facts per host that answered, an error per host that did not,
-    and a line per host that was set aside by it.
+    """The result of a round of probes: facts per host that answered, an error per host that did
+    not, and a line per host that was set aside by it.
 
-    ``silent`` are hosts that nobody waited for any longer, with the seconds until then: nothing is
+    ``silent`` are hosts that were waited for no longer, with the seconds until then: nothing is
     known of them.
     """
 
@@ -63,7 +63,7 @@ def observe(
 
 
 class ProbeRound:
-    """A round of probes under way; :meth:`close` it when nobody waits any more."""
+    """A round of probes under way; :meth:`close` ends it."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class ProbeRound:
         )
 
     def wait(self, waiting: WaitPolicy) -> Observation:
-        """What is known when nobody is waited for any more. Who was silent so far is not reached,
-        for the ledger, too; it may still answer as long as the round lasts.
+        """The observation when no host is waited for any more. A host that was silent so far is
+        recorded as not reached; it may still answer as long as the round lasts.
         """
         return self._observation(self._looks.wait(waiting))
 
     def finish(self) -> Observation:
-        """The same when all have answered, or nothing more is to be expected of them."""
+        """The observation when all hosts have answered, or no more answers are to be expected."""
         silent = self._looks.wait(WaitForAll(self._waits.look_s))
         late = {host: abandonment_error(host, seconds) for host, seconds in silent.items()}
         return self._observation({}, late)
 
     def close(self) -> None:
-        """What comes later is not kept."""
+        """Drop later answers."""
         self._looks.leave()
 
     def _keep(self, host: str, probed: Probed) -> tuple[HostFacts, str]:
@@ -134,7 +134,7 @@ class ProbeRound:
 
 
 def silence(seconds: float) -> str:
-    """What is said of a host that nobody waited for any longer."""
+    """The error of a host that was waited for no longer."""
     return f"did not answer within {seconds:.1f} s"
 
 
@@ -213,7 +213,9 @@ class CandidateProbes:
         self.left_out: frozenset[str] = frozenset()
 
     def wait(self) -> tuple[str, ...]:
-        """As long as ``waiting`` says. ``left_out`` names who has not answered by then."""
+        """The observation after as long as ``waiting`` says. ``left_out`` names the hosts without
+        an answer.
+        """
         seen = self._round.wait(self._waiting)
         self.left_out = frozenset(seen.silent)
         return (*lines(seen), *(self._left_out(host, s) for host, s in seen.silent.items()))

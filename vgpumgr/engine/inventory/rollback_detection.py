@@ -35,7 +35,7 @@ def forgotten_allocations(
 
 
 def reason(allocations: Iterable[Allocation]) -> str:
-    """What happened, in words."""
+    """The evidence for a rollback, in words."""
     every = tuple(allocations)
     return (
         f"it knows nothing of the {len(every)} allocations that the ledger has on it: it was "
@@ -55,7 +55,7 @@ FARTHEST = 1_000
 
 
 def shown_ids(seen: Iterable[HostFacts], fleet: str) -> dict[str, set[str]]:
-    """What the ledger must be asked for: ids of ``vms``, ``allocations`` and ``gpus``."""
+    """The ids to ask the ledger for: ids of ``vms``, ``allocations`` and ``gpus``."""
     wanted: dict[str, set[str]] = {"vms": set(), "allocations": set(), "gpus": set()}
     for facts in seen:
         wanted["vms"] |= {id_ for id_, _ in _marks(facts, fleet)}
@@ -152,7 +152,7 @@ def freeze_if_older(ledger: Ledger, seen: Collection[HostFacts]) -> None:
 
 
 def known_records(ledger: Ledger, seen: Collection[HostFacts]) -> Remembered:
-    """What the ledger knows now of all that these hosts show."""
+    """The ledger's present records of everything that these hosts show."""
     return ledger.remembered(**shown_ids(seen, ledger.fleet_id()))
 
 

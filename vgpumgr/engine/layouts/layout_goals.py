@@ -37,9 +37,9 @@ def target_gpus(view: LedgerView, specs: Sequence[LayoutSpec] | None) -> frozens
 def goals_of(
     view: LedgerView, specs: Sequence[LayoutSpec] | None
 ) -> dict[str, tuple[str, GpuLayout]]:
-    """The goal of every GPU that the layouts mean; one that is gone from its host has none.
+    """The goal of every GPU that the layouts mean; a GPU that is gone from its host has none.
 
-    What a layout leaves alone stays as the one that was applied last declared it.
+    Parts that a layout does not name stay as the last applied layout declared them.
     """
     there = {gpu.id: gpu for gpu in view.gpus if gpu.state is not GpuState.MISSING}
     known = {each.gpu: (each.layout, each.goal) for each in view.layouts if each.gpu in there}
@@ -98,7 +98,7 @@ def require_known(view: LedgerView, names: Sequence[str]) -> None:
 
 
 def unread_hosts(view: LedgerView) -> dict[str, str]:
-    """Hosts whose last facts are not what is there now, and why: nothing follows from those."""
+    """Hosts whose last facts are out of date, and why: nothing follows from such facts."""
     found = {host.name: host_supply.unread(host) for host in view.hosts}
     return {name: why for name, why in found.items() if why}
 
@@ -131,7 +131,7 @@ def layout_to_keep(
     context: HostContents,
     made_for_vms: frozenset[int],
 ) -> KeptLayout | None:
-    """What the host has to write down before these changes; None: it did already."""
+    """The layout that the host must keep before these changes; None: it keeps it already."""
     name, wanted = goal
     after = reduce(layout.apply_change, changes, gpu.facts)
     keep = layout.to_keep(after, wanted, made_for_vms)

@@ -31,9 +31,9 @@ from vgpumgr.model.supply import Usage
 def plan(
     view: LedgerView, specs: Sequence[LayoutSpec] | None, warnings: Iterable[str] = ()
 ) -> LayoutPlan:
-    """What applying these layouts would do; None: those that were applied last.
+    """The plan of these layouts; None: the last applied ones.
 
-    A later document wins on a GPU that two name.
+    Of two documents that name a GPU the later one wins.
     """
     gone = [] if specs is not None else missing(view)
     lines = [f"{gpu.host}: {gpu.facts.model} {gpu.facts.device} is missing" for gpu in gone]
@@ -159,7 +159,7 @@ def _refused(meant: _Meant, error: layout.LayoutRefused) -> GpuChange:
 
 
 def refuse(wanted: LayoutPlan) -> None:
-    """Conflict naming the GPUs that cannot be changed now, and who stands in the way."""
+    """Conflict that names the GPUs that cannot be changed now, and the VMs that use them."""
     refused = [change for change in wanted.gpus if change.refused]
     if not refused:
         return
@@ -178,7 +178,7 @@ def reservation(
     specs: Sequence[LayoutSpec] | None,
     opening: OperationOpening,
 ) -> Reservation:
-    """Everything ``layout apply`` writes before its first effect: a task per GPU that changes."""
+    """The transaction of ``layout apply``: a task per GPU that changes."""
     operation = opening.operation("layout apply")
     changes = {change.gpu: change for change in wanted.gpus if change.changes or change.keep}
     by_id, read = {gpu.id: gpu for gpu in view.gpus}, target_gpus(view, specs)
@@ -232,5 +232,5 @@ def _task(
 
 
 def named(change: GpuChange) -> str:
-    """What a task of a GPU is called, where a VM's has the VM's name."""
+    """The name of a GPU's task, in the place of a VM's name."""
     return f"{change.model} {change.device}"

@@ -52,7 +52,7 @@ def apply(context: EngineContext, specs: Sequence[LayoutSpec] | None) -> tuple[L
 
 
 def _refuse(context: EngineContext, wanted: LayoutPlan) -> None:
-    """Conflict naming who stands in the way, and the users at work there."""
+    """Conflict that names the VMs in the way, and the users at work on them."""
     try:
         layout_plan.refuse(wanted)
     except Conflict as error:

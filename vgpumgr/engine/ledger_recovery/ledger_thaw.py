@@ -22,8 +22,8 @@ _MOST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThawReport:
-    """What there is to learn, before or after it was. ``missing`` are hosts that did not answer,
-    or not in full, and why; ``epoch`` the one that is to follow.
+    """The rows to learn, before or after the thaw. ``missing`` are hosts without a full answer, and
+    why; ``epoch`` is the new epoch.
     """
 
     frozen: Freeze | None
@@ -35,15 +35,15 @@ class ThawReport:
 
     @property
     def conflicts(self) -> tuple[RebuiltRow, ...]:
-        """What the ledger cannot take in."""
+        """The rows that the ledger cannot take in."""
         return tuple(line for line in self.lines if line.conflict)
 
 
 def plan(
     context: EngineContext, forget: Collection[str] = (), without: Collection[str] = ()
 ) -> ThawReport:
-    """Probe every host but those ``without`` which it is to be done, and compare. Nothing is taken
-    in; an older ledger is frozen by the look.
+    """Probe every host but ``without``, and compare. Nothing is taken in; an older ledger is frozen
+    by the look.
     """
     for name in without:
         context.ledger.host(name)

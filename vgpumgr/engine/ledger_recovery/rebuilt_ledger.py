@@ -30,7 +30,7 @@ _TELLING = frozenset({"claims", "libvirt", "domains", "helper", "mdevs"})
 def traces(
     vm: VmRecord, seen: Mapping[str, HostFacts], held: Iterable[Allocation]
 ) -> tuple[str, ...]:
-    """What there is of a VM, or may be: its host was not read, a domain, a claim, a device."""
+    """The traces of a VM: an unread host, a domain, a claim, a device."""
     return tuple(_traces(vm, seen, tuple(held)))
 
 
@@ -74,7 +74,7 @@ class RebuiltRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetReads:
-    """What was read: probes by host, and closer looks by host and domain."""
+    """The reads of a fleet: probes by host, and closer looks by host and domain."""
 
     seen: Mapping[str, HostFacts]
     found: Mapping[tuple[str, str], rebuilt_records.RebuiltDomain]
@@ -99,7 +99,7 @@ class LedgerRebuild:
     _refused: set[str] = field(default_factory=set)
 
     def truth(self) -> HostsTruth:
-        """What can be taken in: nothing of a VM of which a part cannot."""
+        """The rows that can be taken in; of a VM with a part that cannot, none."""
         for host, facts in self.sight.seen.items():
             for domain in domains_of(facts, self.sight.known.fleet):
                 self._domain(host, domain)
@@ -179,7 +179,7 @@ class LedgerRebuild:
     # -- claims --------------------------------------------------------------------------------
 
     def _give_back(self) -> None:
-        """What a VM's newer mark does not name, and its host does not claim, it has no more."""
+        """Release allocations that a VM's newer mark does not name, and its host does not claim."""
         marks = {
             domain.ownership.vm_id: domain.ownership
             for facts in self.sight.seen.values()

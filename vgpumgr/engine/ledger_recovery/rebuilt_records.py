@@ -118,7 +118,7 @@ def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRec
 
 
 def with_gpus(record: VmRecord, held: Iterable[Allocation]) -> VmRecord:
-    """The record with the GPU parts that it holds as its wish."""
+    """The record with the GPU parts that it holds as its request."""
     counted = Counter(each.profile for each in held)
     gpus = tuple(GpuRequest(profile=name, count=count) for name, count in counted.items())
     return replace(record, spec=replace(record.spec, gpus=gpus))
@@ -249,7 +249,7 @@ class HostAllocations:
 def rebuilt_allocation(
     claim: ClaimFacts, owner: VmRecord, ground: HostAllocations, partition: int | None
 ) -> Allocation:
-    """All that the claim says, and free units for it. NotTaken when there are none."""
+    """The allocation as its claim describes it, on free units; ClaimNotTaken without any."""
     gpu, part = _part(claim, ground.gpus)
     holder = next((each for each in ground.held if each.device == part.device), None)
     if holder is not None:

@@ -130,11 +130,11 @@ def move_within_host(
     leaves: Collection[str] = (),
     with_users: bool = False,
 ) -> Outcome:
-    """Move it to ``seat`` on its host, or to placement's best there but for the GPUs (our ids) that
-    it ``leaves``. One that runs is stopped for it and started again; UsersAtWork where that cuts
-    somebody off, unless ``with_users``.
+    """Move a VM to ``seat`` on its host, or to placement's best there except on the GPUs (the
+    fleet's ids) that it ``leaves``. A running VM is stopped for it and started again; UsersAtWork
+    where that cuts a user off, unless ``with_users``.
 
-    A move that was cut goes on.
+    An interrupted move is resumed.
     """
     vm = context.ledger.vm(name)
     before = operation_lifecycle.finish_leftovers(context, {name: vm.spec}, {RESEAT})
@@ -204,7 +204,7 @@ def _state(context: EngineContext, vm: VmRecord) -> DomainState:
 
 
 def _seated(view: LedgerView, vm: VmRecord, seat: Placed) -> Placed:
-    """That very place, if it is free."""
+    """The decision for exactly that place, if it is free."""
     request = replace(unshelve_request(vm), gpus=seat.request.gpus)
     placed = same_place(fleet_beside(view, vm), replace(seat, request=request))
     if placed is None:

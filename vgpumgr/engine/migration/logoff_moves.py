@@ -52,8 +52,8 @@ def cancel(context: EngineContext, vm: str) -> LogoffMove:
 
 
 def step(context: EngineContext, ready: Callable[[str], bool] = lambda _: True) -> MoveCycleReport:
-    """One turn: what has left its GPU waits no more, what nobody is on any more is moved. A move
-    that was cut goes on as any operation; its row ends when the VM is seen to have left.
+    """One cycle: moves of VMs that left their GPU are ended, VMs without a user at work are moved.
+    An interrupted move is resumed as any operation; its row ends when the VM is seen to have left.
     """
     worked = MoveCycleReport()
     moves = context.ledger.logoff_moves()
@@ -103,7 +103,7 @@ def _within(context: EngineContext, each: LogoffMove) -> Outcome:
 
 
 def _seat(context: EngineContext, vm: VmRecord, each: LogoffMove) -> Placed | None:
-    """The same on another host; None: any."""
+    """The place on another host; None: any."""
     view = context.view()
     held = [allocation for allocation in view.allocations if allocation.vm_id == vm.id]
     rest = replace(view, vms=tuple(one for one in view.vms if one.id != vm.id))
@@ -120,7 +120,7 @@ def _others(view: LedgerView, each: LogoffMove) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Who is where, on what, and at work."""
+    """VMs with their places, their users at work, and their operations."""
 
     view: LedgerView
     vms: dict[str, VmRecord]
@@ -144,7 +144,7 @@ class _Reading:
         )
 
     def ending(self, each: LogoffMove) -> str:
-        """What became of it, where it need not wait any longer; empty where it does."""
+        """The result of a move that need not wait any longer; empty where it must."""
         vm = self.vms.get(each.vm_id)
         if vm is None:
             return self._remade(each)
@@ -154,7 +154,7 @@ class _Reading:
         return "" if here & {*each.leaves} else HAS_LEFT
 
     def _remade(self, each: LogoffMove) -> str:
-        """Of a floating desktop, whose VM is another after its user has left."""
+        """Whether a floating desktop's VM was recreated after its user left."""
         row = self.rows.get(each.vm)
         if row is not None and row.vm_id not in self.vms:
             return ""  # it is being made
@@ -162,7 +162,9 @@ class _Reading:
         return KEPT if here & {*each.leaves} else MADE_ANEW
 
     def is_free(self, each: LogoffMove) -> bool:
-        """Nobody is at work on it, and nobody works on it; its pool does not make it anew."""
+        """Whether no user is at work on the VM, no operation works on it, and its pool is not
+        recreating it.
+        """
         vm, row = self.vms.get(each.vm_id), self.rows.get(each.vm)
         if (
             vm is None

@@ -24,7 +24,7 @@ _NVIDIA = "10de:"
 def host_checks(
     vm: VmRecord, source: HostRecord, target: HostRecord, looks: MoveReads
 ) -> Iterator[MoveCheck]:
-    """What every move needs."""
+    """The checks of every move."""
     if vm.definition:
         text = f"{vm.name} was adopted: only its own definition says what it needs there"
         yield failed_check("adopted", text, f"vgpumgr vm show {vm.name}")
@@ -54,7 +54,9 @@ def host_checks(
 
 
 def _beside(vm: VmRecord, source: str, looks: MoveReads) -> Iterator[MoveCheck]:
-    """What libvirt keeps of a domain does not go with it, and is lost where it is undefined."""
+    """Checks of libvirt's own records of a domain: they do not move, and are lost with its
+    definition.
+    """
     if looks.beside.snapshots:
         text = f"{vm.name} has {looks.beside.snapshots} snapshots on {source}"
         yield failed_check("snapshots", text, f"on {source}: virsh snapshot-list {vm.name}")
@@ -64,7 +66,7 @@ def _beside(vm: VmRecord, source: str, looks: MoveReads) -> Iterator[MoveCheck]:
 
 
 def cold_checks(vm: VmRecord) -> Iterator[MoveCheck]:
-    """What is to be known of a move of a guest that is off."""
+    """The checks of a move of a guest that is off."""
     if vm.spec.firmware == "uefi":
         yield passed_check(
             "firmware", "UEFI variables are reset: the guest boots by its fallback path"
@@ -78,7 +80,7 @@ def live_checks(
     target: HostRecord,
     looks: MoveReads,
 ) -> Iterator[MoveCheck]:
-    """What a running guest needs beside that."""
+    """The further checks of a running guest."""
     here, there = source.facts, target.facts
     assert here is not None and there is not None, "both were probed"
     yield from _frameworks(vm, held)
@@ -98,7 +100,7 @@ def gpu_checks(
     source: HostFacts,
     target: HostFacts,
 ) -> Iterator[MoveCheck]:
-    """What the boards and their driver need for a live move."""
+    """The checks of boards and drivers for a live move."""
     by_id = {gpu.id: gpu.facts for gpu in gpus}
     before = [by_id[each.gpu] for each in held]
     if any(gpu.vendor_device.startswith(_NVIDIA) for gpu in before):

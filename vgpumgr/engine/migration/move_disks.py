@@ -25,7 +25,7 @@ FILE_KINDS = frozenset({"dir", "fs", "netfs", "vstorage"})
 def disk_moves(
     vm: VmRecord, source: HostFacts, target: HostFacts, looks: MoveReads, *, live: bool
 ) -> tuple[tuple[DiskMove, ...], tuple[MoveCheck, ...]]:
-    """What becomes of every disk, and what keeps one from it."""
+    """The move of every disk, and the checks that prevent one."""
     moves: list[DiskMove] = []
     checks: list[MoveCheck] = []
     for volume in attached(vm):

@@ -29,9 +29,9 @@ class MoveCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskMove:
-    """What becomes of one disk: it stays on a shared pool, or ``plan`` is made on the target.
+    """The move of one disk: it stays on a shared pool, or ``plan`` is made on the target.
 
-    ``guest_name`` is what the guest calls it (``vda``), the paths are those of the file on both
+    ``guest_name`` is the guest's name for it (``vda``), the paths are those of the file on both
     hosts.
     """
 
@@ -70,14 +70,14 @@ class MovePlan:
 
 
 def passed_check(name: str, text: str) -> MoveCheck:
-    """It holds."""
+    """A check that holds."""
     return MoveCheck(name=name, text=text)
 
 
 def failed_check(
     name: str, text: str, next: str = "", kind: Callable[..., VgpumgrError] = Conflict
 ) -> MoveCheck:
-    """It does not."""
+    """A check that does not hold."""
     return MoveCheck(name=name, text=text, refused=kind, next=next)
 
 

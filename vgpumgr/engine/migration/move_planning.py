@@ -98,7 +98,7 @@ def _by(policy: PlacementPolicy) -> PlaceFunction:
 
 
 def _seated(fleet: Fleet, seat: Placed) -> tuple[Placed | None, tuple[MoveCheck, ...]]:
-    """That very place, if it is free."""
+    """The decision for exactly that place, if it is free."""
     placed = reseat(fleet, seat)
     if placed is None:
         where = "; ".join(describe(seat))

@@ -77,7 +77,7 @@ def _move(plan: MovePlan, view: LedgerView, opening: OperationOpening) -> _Move:
 
 
 def _work(move: _Move) -> Iterator[tuple[str, Step | TwoHostStep]]:
-    """Every step with the host where it acts; those between two are the task's own."""
+    """Every step with the host where it acts; steps between two hosts belong to the task."""
     plan, vm = move.plan, move.vm
     here, there = plan.source.name, plan.target.name
     if autostarts(vm.spec, plan.source):
@@ -123,7 +123,9 @@ def _over(move: _Move) -> Iterator[Step | TwoHostStep]:
 
 
 def _definition(move: _Move) -> str:
-    """A running guest keeps what it was started with; one that is off gets what we define now."""
+    """The definition on the target: a running guest keeps the definition that it was started with,
+    a guest that is off gets a new one.
+    """
     if move.plan.live:
         return domainxml.moved(move.plan.xml, **_seat(move))
     return domain_xml(move.vm, move.new, move.site)
@@ -153,7 +155,7 @@ def _live(move: _Move, xml: str) -> MoveDomain:
 
 
 def _seat(move: _Move) -> dict[str, Any]:
-    """What of the domain's XML is otherwise on the target."""
+    """The parts of the domain's XML that differ on the target."""
     return {
         "devices": _pairs(move.old, move.new),
         "files": {disk.path: disk.target_path for disk in move.plan.disks},

@@ -19,8 +19,8 @@ from vgpumgr.model.placement import Placed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveManner:
-    """How a VM may move: ``cold`` is stopped for it, ``with_users`` even where that cuts somebody
-    off. ``seat`` is the place that it must have there, where not any will do.
+    """How a VM may move: ``cold`` is stopped for it, ``with_users`` even where that cuts a user
+    off. ``seat`` is the required place on the target, None: any.
     """
 
     cold: bool = False
@@ -94,7 +94,7 @@ def migrate(context: EngineContext, name: str, to: str, how: MoveManner) -> Outc
 def move_reservation_of(
     context: EngineContext, planned: move_plan.MovePlan, view: LedgerView
 ) -> Reservation:
-    """What the move writes first; a free desktop is given to nobody while it is stopped for it."""
+    """The transaction of a move; a free desktop is assigned to no user while stopped for it."""
     start = move_reservation.reservation(planned, view, context.opening())
     if planned.live or not planned.runs:
         return start

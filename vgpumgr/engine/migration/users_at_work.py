@@ -1,4 +1,4 @@
-"""The refusal that names users at work: the people whom a stop or a move would cut off."""
+"""The refusal that names users at work: a stop or a move would cut them off."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from vgpumgr.model.vm import VmRecord
 
 
 def users_on(context: EngineContext, names: Collection[str]) -> tuple[UserAtWork, ...]:
-    """Who is at work on VMs of these names, by the last look."""
+    """Users at work on VMs of these names, by the last look."""
     found = at_work(context.ledger, context.view()).values() if names else ()
     return tuple(each for each in found if each.vm in names)
 
 
 def refuse_users(context: EngineContext, names: Collection[str], *, next: str) -> None:
-    """UsersAtWork where a stop of these VMs would cut somebody off."""
+    """UsersAtWork where a stop of these VMs would cut a user off."""
     if users := users_on(context, names):
         raise users_cut_off(users, next=next)
 
 
 def not_ready_meanwhile(context: EngineContext, start: Reservation, vm: VmRecord) -> Reservation:
-    """With a desktop that is stopped for a while nobody is given it: whoever got it since it was
-    looked at makes the reservation stale.
+    """The reservation with the rows of its free desktops: they are assigned to no user while they
+    are stopped, and a desktop that was assigned meanwhile makes the reservation stale.
     """
     rows = tuple(
         replace(row, desktop=replace(row.desktop, state=DesktopState.CREATING))

@@ -86,7 +86,7 @@ class PlacementOutlook:
 
     @property
     def warning(self) -> str:
-        """That there is no plan where one would do good; empty otherwise."""
+        """The warning that a plan is lacking where it would do good; empty otherwise."""
         if self.missing is None or not self.missing.is_a_loss:
             return ""
         return f"VMs are placed without a plan of what is expected: {self.missing}"
@@ -116,7 +116,7 @@ class ExpectedRequests:
 
     @property
     def words(self) -> str:
-        """What the mix is, where there is one."""
+        """The source of the mix, where there is one."""
         return "the declared mix" if self._declared() else "the requests of the last 30 days"
 
     def mix(self, ledger: Ledger, now: float, fleet: Fleet) -> Mix | None:
@@ -177,8 +177,8 @@ def place_function(
 
 
 def asked(newest_first: Iterable[RequestRecord]) -> list[VmSpec]:
-    """What was asked for, the oldest first: a refused VM counts once, however often it was tried,
-    and not where it was placed later.
+    """Past requests, the oldest first: a refused VM counts once, however often it was tried, and
+    not where it was placed later.
     """
     found: list[VmSpec] = []
     counted: set[str] = set()
@@ -208,13 +208,13 @@ def _silent(_: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineContext:
-    """A ledger, its hosts, and how they are worked on.
+    """The context of use cases: a ledger, its hosts, and the rules by which they are worked on.
 
-    ``expected`` is what placement by ``least-fragmentation`` goes by. ``fencing`` proves that lost
+    ``expected`` is the basis of placement by ``least-fragmentation``. ``fencing`` proves that lost
     hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
-    Ctrl-C; what it interrupts is left for ``left_s`` seconds to the person who pressed it.
-    ``unasked``: no person asked for what this process does, a controller, which leaves such
-    operations alone. ``progress`` hears of every task's end, ``tell`` of what a long one is doing.
+    Ctrl-C; interrupted operations are left for ``left_s`` seconds to the person that pressed it.
+    ``unasked``: this process is a controller, not a person's command, and leaves such operations
+    alone. ``progress`` is called at every task's end, ``tell`` with the progress of a long task.
     """
 
     ledger: Ledger
@@ -243,8 +243,8 @@ class EngineContext:
         return observe(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits)
 
     def refresh_all(self, among: Collection[str] = ()) -> tuple[str, ...]:
-        """Probe every host (of those ``among``, if any are named) that is not in maintenance; a
-        line for each that could not be, or was set aside.
+        """Probe every host (of ``among``, if any are named) that is not in maintenance; a line for
+        each host that failed, or was set aside.
         """
         records = self._awake(among)
         return lines(observe(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits))
@@ -253,8 +253,8 @@ class EngineContext:
     def looking(
         self, named: Collection[str] = (), *, others: bool = True, without: Collection[str] = ()
     ) -> Iterator[CandidateProbes]:
-        """Probe the hosts that somebody named, who are waited for, and with ``others`` all the
-        rest, of which those that hang are not. None of ``without``, none that is in maintenance.
+        """Probe the hosts named by the user, which are waited for, and with ``others`` all the
+        rest, of which hosts that hang are not. None of ``without``, none that is in maintenance.
         """
         awake = self._awake(() if others else named)
         records = [host for host in awake if host.name not in without]
@@ -293,20 +293,21 @@ class EngineContext:
         return self.hosts.open(self.ledger.host(name))
 
     def opening(self, within: OperationRecord | None = None) -> OperationOpening:
-        """What a new operation is opened with, now, or more tasks of one that there is."""
+        """The opening of a new operation now, or of more tasks ``within`` an existing one."""
         return OperationOpening(self.ledger.epoch(), self.new_uuid, self.clock.now(), within)
 
     def reserve_alternates(
         self, operation: str, specs: Mapping[str, VmSpec] = NOTHING
     ) -> tuple[TaskRecord, ...]:
         """New tasks, reserved, for VMs of an open operation that were refused and fit at another
-        place; ``specs`` are theirs by name, as far as they are known. A context alone plans
-        nothing: an engine does.
+        place; ``specs`` are the known specs by name. A context alone plans nothing: an engine does.
         """
         return ()
 
 
 def _doubted(records: Collection[HostRecord]) -> frozenset[str]:
-    """The hosts whose last look failed. Where that is most of them, it need not have been they."""
+    """The hosts whose last look failed; none where that is most of them, for the fault may be
+    elsewhere.
+    """
     failed = frozenset(host.name for host in records if host.last_error)
     return failed if 2 * len(failed) <= len(records) else frozenset()

@@ -50,13 +50,13 @@ def run(
     *,
     elsewhere: bool = False,
 ) -> Outcome:
-    """Run every unfinished task of an operation, or ``only`` those of these VMs, and close it.
+    """Run every unfinished task of an operation, or ``only`` the tasks of these VMs, and close it.
 
     One lane per host; hosts that share a task share a lane. Once ``context.stop`` is set the
     running host call ends, and nothing new begins. A database that fails meanwhile (a full disk)
-    leaves the operation open: the error names it, and what is reserved in it. ``elsewhere``: VMs
-    that are refused are tried at other places, in tasks that the operation gets for it, as long as
-    there are any.
+    leaves the operation open: the error names it, and what is reserved in it. ``elsewhere``:
+    refused VMs are tried at other places, in further tasks of the operation, as long as there are
+    any.
     """
     try:
         return _run(context, operation, tasks, only, elsewhere=elsewhere)
@@ -101,7 +101,7 @@ def _run(
 
 
 def _side_by_side(context: EngineContext, left: Sequence[TaskRecord]) -> dict[str, VmOutcome]:
-    """What became of each task, by its id; those that did not begin are left out."""
+    """The outcome of each task, by its id; tasks that did not begin are left out."""
     records = {host.name: host for host in context.ledger.hosts()}
     results = context.lanes.run(
         {
@@ -119,8 +119,8 @@ def _side_by_side(context: EngineContext, left: Sequence[TaskRecord]) -> dict[st
 
 
 def _specs(context: EngineContext, left: Sequence[TaskRecord]) -> Mapping[str, VmSpec]:
-    """What those that may be tried elsewhere are, by name: a VM that was undone leaves no
-    cloud-init text in the ledger.
+    """The specs of VMs that may be tried elsewhere, by name: an undone VM leaves no cloud-init text
+    in the ledger.
     """
     ids = {task.vm_id for task in left if task.verb in TRIED_ELSEWHERE}
     return {vm.name: vm.spec for vm in context.ledger.vms_ever(ids)} if ids else {}

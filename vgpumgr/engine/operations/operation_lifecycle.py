@@ -68,8 +68,8 @@ def begin(context: EngineContext, start: Reservation) -> Outcome:
 
 
 def resume(context: EngineContext, prefix: str) -> Outcome:
-    """Finish an interrupted one: look first, then go on. One that is done already stays so;
-    Conflict for one that ended otherwise.
+    """Finish an interrupted operation: look first, then go on. A finished one stays as it is;
+    Conflict where it ended otherwise.
     """
     record = context.ledger.operation(prefix)
     operation_status.refuse_resume_of_ended(record, context.ledger.tasks(record.id))
@@ -82,8 +82,8 @@ def resume(context: EngineContext, prefix: str) -> Outcome:
 
 
 def undo(context: EngineContext, prefix: str) -> Outcome:
-    """Take back its unfinished creations and moves; what is done stays. Conflict for one that has
-    ended, that a live process works on, or that only goes forward.
+    """Undo an operation's unfinished creations and moves; finished tasks stay. Conflict for an
+    operation that has ended, that a live process works on, or that only goes forward.
     """
     record = context.ledger.operation(prefix)
     operation_status.refuse_undo_of_ended(record, context.ledger.tasks(record.id))
@@ -98,8 +98,8 @@ def undo(context: EngineContext, prefix: str) -> Outcome:
 def _decide(
     context: EngineContext, operation: OperationRecord, tasks: Iterable[TaskRecord]
 ) -> None:
-    """Write down that they are undone before the first one is: if this process is interrupted,
-    nobody finishes the rest. One that may have settled is asked first.
+    """Record the undoing of all tasks before the first is undone: after an interruption no process
+    finishes the rest forward. A task that may have settled is looked at first.
     """
     context.ledger.record(
         *(
@@ -191,8 +191,8 @@ def unfinished(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
 
 
 def worked_on(ledger: Ledger) -> frozenset[str]:
-    """The VMs (ids) that an operation has not done with, those included that it has only taken
-    back to try them elsewhere.
+    """The VMs (ids) of unfinished tasks, and VMs whose task was undone so that they are tried
+    elsewhere.
     """
     found: set[str] = set()
     for operation in ledger.operations(open_only=True):
@@ -209,8 +209,8 @@ def unfinished_operations(
 ) -> Iterator[tuple[OperationRecord, bool]]:
     """Open operations that touch these VMs, oldest first.
 
-    The second value is False where all tasks have ended and only the operation's own end was
-    lost: whoever comes by may write it down.
+    The second value is False where all tasks have ended and only the operation's own end was lost:
+    any process may record it.
     """
     for operation in reversed(ledger.operations(open_only=True)):
         waiting = unfinished(ledger.tasks(operation.id))
@@ -223,9 +223,9 @@ def close_overtaken(
 ) -> tuple[TaskRecord, ...]:
     """End the tasks that must not run any more, and return all with their states.
 
-    A VM that is gone since, or moves, is not changed or started again where it was, nothing is made
-    that was given back since, and a change gives way to a newer wish: of a VM that was stopped it
-    starts nothing.
+    A VM that has been deleted or moved since is not changed or started at its old place, released
+    allocations are not made, and a change gives way to a newer request: of a VM that was stopped
+    since it starts nothing.
     """
     alive = {vm.id: vm for vm in ledger.vms()}
     held = {allocation.id for allocation in ledger.allocations()}
@@ -256,7 +256,7 @@ def _as_asked(task: TaskRecord, alive: Mapping[str, VmRecord]) -> TaskRecord:
 
 
 def _given_back(task: TaskRecord, held: Collection[str]) -> str:
-    """It may have moved away and back: what it holds now is not what it was to get then."""
+    """Whether a task's allocations were released since: the VM may have moved away and back."""
     parts = (step.args.get("allocation") for step in task.steps if step.kind in _POWER_ON)
     made = [each for each in parts if each is not None]
     if all(isinstance(each, Mapping) and each["id"] in held for each in made):

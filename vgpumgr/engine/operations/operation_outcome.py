@@ -44,8 +44,8 @@ class VmOutcome:
 class Outcome:
     """One operation's end. ``operation`` is empty when there was nothing to do.
 
-    ``ways_on`` is what may be typed for one that was interrupted, ``left_until`` when others go on
-    with it (Unix seconds).
+    ``ways_on`` are the commands for an interrupted operation, ``left_until`` is when `serve`
+    resumes it (Unix seconds).
     """
 
     operation: str = ""
@@ -56,12 +56,12 @@ class Outcome:
 
     @property
     def done(self) -> tuple[VmOutcome, ...]:
-        """The VMs whose task is done."""
+        """The VMs with finished tasks."""
         return tuple(vm for vm in self.vms if vm.state is TaskState.DONE)
 
     @property
     def waiting(self) -> frozenset[str]:
-        """The VMs whose task has not ended: their hosts refuse, or do not answer."""
+        """The VMs with unfinished tasks: their hosts refuse, or do not answer."""
         return frozenset(vm.vm for vm in self.vms if vm.state not in FINAL_TASKS)
 
     @property
@@ -78,12 +78,12 @@ class Outcome:
         )
 
     def of(self, tasks: Iterable[TaskRecord]) -> Outcome:
-        """What became of these tasks: what had ended before is another outcome's matter."""
+        """The outcome of these tasks alone."""
         names = {task.vm for task in tasks}
         return replace(self, vms=tuple(vm for vm in self.vms if vm.vm in names))
 
     def less(self, left: Mapping[tuple[str, str], GpuChange]) -> Outcome:
-        """What was done, and is not there when one looks again, is not done.
+        """The outcome without finished tasks whose effect is missing at a second look.
 
         ``left`` is by host and name: a host that reboots between two steps forgets the first.
         """
@@ -134,7 +134,7 @@ class Outcome:
 
 
 def operation_state(tasks: Sequence[TaskState]) -> OperationState:
-    """What an operation's tasks make of it."""
+    """The operation's state that follows from its tasks'."""
     states = set(tasks)
     if states & {TaskState.PENDING, TaskState.RUNNING, TaskState.UNDOING}:
         return OperationState.INTERRUPTED
@@ -152,7 +152,7 @@ def _why(bad: Sequence[VmOutcome], most: int = 5) -> str:
 
 
 def words(vm: VmOutcome) -> str:
-    """Its error with the cause, or its state."""
+    """The VM's error with its cause, or its state."""
     error = vm.error
     if error is None:
         return str(vm.state)

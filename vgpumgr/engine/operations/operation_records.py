@@ -48,7 +48,7 @@ class OperationOpening:
     within: OperationRecord | None = None
 
     def operation(self, kind: str) -> OperationRecord:
-        """A new one, running, or the one that is resumed."""
+        """A new operation, running, or the one that gets more tasks."""
         return self.within or OperationRecord(
             id=self.new_uuid(),
             kind=kind,
@@ -114,7 +114,7 @@ class OperationOpening:
 
 
 class OnRefusal(StrEnum):
-    """What a refusing host leads to: take back, wait to be resumed, or end as failed."""
+    """The consequence of a refusal by the host: undo, wait to be resumed, or end as failed."""
 
     UNDO = "undo"
     WAIT = "wait"
@@ -208,8 +208,8 @@ def finished(task: TaskRecord) -> TaskMoved:
 
 
 def undone(task: TaskRecord, error: str) -> TaskMoved:
-    """The transition that ends what was undone: a creation's units are free again, a VM that was
-    shelved is so still, one that was to move or to get another disk is as it was, and so is a host.
+    """The transition at the end of an undone task: a creation's units are free again; a shelved VM,
+    a VM that was to move or to get another disk, and a host are as before.
     """
     state, verb = TaskState.UNDONE, VERBS[task.verb]
     if verb.enrolled is not None:

@@ -29,10 +29,10 @@ NEEDS_OPERATOR = "needs-operator"
 
 
 class OperationWord(StrEnum):
-    """What an operation is called; all after ``abandoned`` have ended.
+    """The word for an operation's status; the words after ``abandoned`` are ends.
 
-    ``interrupted``: its worker left it in good order, by Ctrl-C or because a host did not let it
-    go on. ``abandoned``: its worker died.
+    ``interrupted``: its worker left it in good order, by Ctrl-C or because a host did not let it go
+    on. ``abandoned``: its worker died.
     """
 
     RUNNING = "running"
@@ -46,9 +46,9 @@ class OperationWord(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationStatus:
-    """``note`` says more in words, ``next`` is what to type; both may be empty.
+    """An operation's status: ``note`` says more, ``next`` is the command to use; both may be empty.
 
-    ``left_until`` is set while it is left to the person who interrupted it (Unix seconds).
+    ``left_until`` is set while it is left to the person that interrupted it (Unix seconds).
     """
 
     word: OperationWord
@@ -58,7 +58,7 @@ class OperationStatus:
 
 
 def is_left(operation: OperationRecord, now: float) -> bool:
-    """Is it left to the person who interrupted it?"""
+    """Whether it is left to the person that interrupted it."""
     return operation.left_until is not None and now < operation.left_until
 
 
@@ -87,7 +87,9 @@ def _only_forward(task: TaskRecord) -> bool:
 def status(
     operation: OperationRecord, tasks: Sequence[TaskRecord], *, worked_on: bool, now: float
 ) -> OperationStatus:
-    """How it stands. ``worked_on``: a live process has it; ``tasks`` matter while it is open."""
+    """The status of an operation. ``worked_on``: a live process has it; ``tasks`` matter while it
+    is open.
+    """
     if operation.ended_at is not None:
         stale = operation.summary.startswith(NEEDS_OPERATOR)
         note = "" if stale else operation.summary
@@ -116,7 +118,7 @@ def _open_note(operation: OperationRecord, word: OperationWord, *, left: bool) -
 
 
 def ways_on(operation: OperationRecord, tasks: Sequence[TaskRecord]) -> str:
-    """What to type for an open one: resume, and undo where there is a way back."""
+    """The commands for an open operation: resume, and undo where there is a way back."""
     resume = f"vgpumgr operation resume {operation.id}"
     if can_be_undone(tasks):
         return f"{resume}   (or: vgpumgr operation undo {operation.id})"
@@ -126,7 +128,7 @@ def ways_on(operation: OperationRecord, tasks: Sequence[TaskRecord]) -> str:
 
 
 def process(operation: OperationRecord) -> str:
-    """``process 4711 on ctl``: the worker of an operation, or nobody known by name."""
+    """The worker of an operation, as ``process 4711 on ctl``, or an unnamed process."""
     machine, _, rest = operation.worker.partition(":")
     return f"process {rest.partition(':')[0]} on {machine}" if rest else "another process"
 
@@ -164,7 +166,7 @@ def _counts(tasks: Sequence[TaskRecord]) -> str:
 
 
 def _instead(done: Sequence[TaskRecord]) -> str:
-    """What takes back what is done, where a command does."""
+    """The command that reverses a finished operation, where there is one."""
     verbs = {task.verb for task in done}
     names = [task.vm for task in done]
     if verbs == {"create"}:
@@ -181,7 +183,7 @@ def _instead(done: Sequence[TaskRecord]) -> str:
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
-    """Their names; of many the first few, and how many more."""
+    """The VMs' names; of many the first few, and the number of the rest."""
     if len(names) <= most:
         return " ".join(names)
     return f"NAME …   ({counted(len(names), 'VM')}: {spanned(names)})"

@@ -1,9 +1,10 @@
 """Refusals: errors of a step that count against a GPU or host, and call for another place.
 
-What is nobody's fault but the request's is no refusal: a name that is taken, an image that is
-no good. What may be the request's or only the host's want of room is tried elsewhere, and
-counts against nobody. A GPU that does not make a part counts at once: the part is the same for
-every VM. A host that does not start a VM counts once another host has: the VM may be at fault.
+An error for which the request alone is at fault is no refusal: a name that is taken, a bad image.
+An error that may be the request's fault or only the host's lack of capacity is tried elsewhere, and
+counts against no place. A GPU that does not make a part counts at once: the part is the same for
+every VM. A host that does not start a VM counts once another host has started it: the VM may be at
+fault.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class RefusedVm:
 def refusal_of(
     task: TaskRecord, record: StepRecord, error: VgpumgrError, now: float
 ) -> Refusal | None:
-    """What an error of a step says of the GPU or the host; None where it is no refusal."""
+    """The refusal of a GPU or host in a step's error; None where it is no refusal."""
     if task.verb not in TRIED_ELSEWHERE and record.kind not in _OF_GPU | _POWER_ON:
         return None
     device = record.kind in _OF_GPU
@@ -81,7 +82,7 @@ def proven_places(task: TaskRecord) -> tuple[str, frozenset[str]]:
 
 
 def confirmed_refusals(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Refusal]:
-    """What other hosts refused of this operation's VM that its host has just done."""
+    """Refusals by other hosts of an operation's VM that its host has just started."""
     return [
         replace(each, counts=True)
         for each in refusals
@@ -90,8 +91,8 @@ def confirmed_refusals(task: TaskRecord, refusals: Iterable[Refusal]) -> list[Re
 
 
 def retryable_vms(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> list[RefusedVm]:
-    """The VMs of an operation whose last task was undone because it was refused, as long as
-    others may be tried; what an operator had undone stays so.
+    """The VMs of an operation whose last task was undone after a refusal, as long as other places
+    may be tried; a task undone by an operator stays so.
     """
     by_task = {each.task: each for each in refusals}
     places: dict[str, list[Refusal]] = {}
@@ -116,7 +117,7 @@ def retryable_vms(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> l
 
 
 def current_tasks(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
-    """The tasks of an operation without those that another one was tried for since."""
+    """The tasks of an operation without tasks that a later attempt replaced."""
     last = {task.vm: task.id for task in tasks if task.verb in TRIED_ELSEWHERE}
     return tuple(
         task
@@ -160,7 +161,7 @@ def _gpu(record: StepRecord) -> str:
 
 
 def _short(error: VgpumgrError, number: str) -> str:
-    """What it said, on one line, without the path of the file that said it."""
+    """The error on one line, without the path of the file that reported it."""
     text = " ".join((error.why or error.message).split()).partition(": /")[0]
     if number and number not in text:
         text = f"{number}, {text}"

@@ -60,7 +60,7 @@ class BoundStep:
 
     @property
     def line(self) -> str:
-        """What it does, and where."""
+        """The step's effect, with its host."""
         return f"{self.step.summary} on {self.host.name}"
 
     def look(self) -> Observed:
@@ -73,11 +73,11 @@ class BoundStep:
             self.step.undo(self.host)
 
     def act(self) -> None:
-        """Do it."""
+        """Act on the host."""
         self.step.within(self.host, self.around)
 
     def undo(self) -> None:
-        """Take it back."""
+        """Undo the step."""
         self.step.undo(self.host)
 
 
@@ -92,7 +92,7 @@ class BoundTwoHostStep:
 
     @property
     def line(self) -> str:
-        """What it does, and between which."""
+        """The step's effect, with its two hosts."""
         return f"{self.step.summary}, {self.source.name} → {self.target.name}"
 
     def look(self) -> Observed:
@@ -104,11 +104,11 @@ class BoundTwoHostStep:
         self.step.renew(self.source, self.target)
 
     def act(self) -> None:
-        """Do it."""
+        """Act on both hosts."""
         self.step.act(self.source, self.target, self.around)
 
     def undo(self) -> None:
-        """Take it back."""
+        """Undo the step."""
         self.step.undo(self.source, self.target)
 
 
@@ -267,7 +267,7 @@ class TaskRun:
         return outcome_of(task, undone.state, error)
 
     def _note(self, refusal: Refusal) -> None:
-        """For the ledger, written with the task's next move: who refused, and what follows."""
+        """Add a refusal, with its back-off and quarantine, to the task's next transition."""
         before = of_place(self._ledger.refusals(), *refusal.place)
         rest = self._tolerance.back_off(before, refusal)
         self._waiting.append(
@@ -279,13 +279,13 @@ class TaskRun:
         )
 
     def _wait(self, error: VgpumgrError) -> VmOutcome:
-        """What happened so far stays, to be resumed."""
+        """Keep finished steps, for the task to be resumed."""
         task = self._task
         self._flush(TaskMoved(task=task.id, state=TaskState.RUNNING, error=str(error)))
         return outcome_of(task, TaskState.RUNNING, error)
 
     def _leave(self, record: StepRecord) -> None:
-        """The thing is somebody else's: no undo, now or later, may touch it."""
+        """Mark a step as undone without touching its object, which belongs to another owner."""
         self._waiting.append(self._moved(record, StepState.UNDO_INTENT))
         self._waiting.append(self._moved(record, StepState.UNDONE))
 
@@ -303,7 +303,7 @@ class TaskRun:
 
 
 def outcome_of(task: TaskRecord, state: TaskState, error: VgpumgrError | None = None) -> VmOutcome:
-    """How a task stands; one that did not run this time has ended before, or never begun."""
+    """The outcome of a task; a task that did not run this time has ended before, or never begun."""
     return VmOutcome(
         vm=task.vm, host=task.host, verb=task.verb, state=state, error=error, peer=task.peer
     )

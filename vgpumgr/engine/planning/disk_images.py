@@ -20,9 +20,9 @@ from vgpumgr.model.vm import DiskSpec, VmSpec
 def resolved(
     specs: Iterable[VmSpec], images: Iterable[ImageRecord], known: Collection[str] = ()
 ) -> tuple[VmSpec, ...]:
-    """The same VMs with volumes for images of the ledger; any other name is a volume's already.
+    """The VMs with volumes for images of the ledger; any other name is a volume's already.
 
-    Conflict for a retired image, unless the VM is among those ``known``: it has its disk.
+    Conflict for a retired image, unless the VM is among the ``known`` VMs: it has its disk.
     """
     by_reference = {each.reference: each for each in images}
     return tuple(_spec(spec, by_reference, spec.name in known) for spec in specs)
@@ -54,8 +54,8 @@ Volume = tuple[str, str, str]
 def absent(
     placed: Sequence[Placed], view: LedgerView, hosts: Hosts, lanes: HostExecutor
 ) -> frozenset[Volume]:
-    """Bare image volumes that are not on the hosts where VMs would go, though on others: all hosts
-    are asked, and those that lack one are told. What lies nowhere is left to
+    """Bare image volumes that are missing on hosts where VMs would go, though other hosts have
+    them: all hosts are asked, and the missing ones are returned. A volume on no host is left to
     :func:`check_images`; images of the ledger are known already.
     """
     kept = {image.volume for image in view.images}
@@ -89,7 +89,7 @@ def _missing(
     hosts: Hosts,
     lanes: HostExecutor,
 ) -> frozenset[Volume]:
-    """What surely is not there: a host that could not be asked may have it."""
+    """Volumes that surely are missing: a host that could not be asked may have one."""
     by_host: dict[str, set[tuple[str, str]]] = {}
     for name, pool, volume in volumes:
         if name in records:
@@ -142,7 +142,7 @@ def check_disks(
     hosts: Hosts,
     lanes: HostExecutor,
 ) -> None:
-    """The same for disks, each with the host where it will be."""
+    """:func:`check_images` for disks, each with its future host."""
     wanted: dict[str, set[DiskSpec]] = {}
     for host, disk in disks:
         if disk.image:
@@ -204,6 +204,6 @@ def _judge(disk: DiskSpec, seen: Mapping[str, object], pool_path: str, host: str
 
 
 def _inside(path: str, pool_path: str) -> bool:
-    """A plain file name, or a path whose folder is the pool itself."""
+    """Whether the path is a plain file name, or lies in the pool's own folder."""
     folder = posixpath.dirname(posixpath.join(pool_path, path))
     return ":" not in path and posixpath.normpath(folder) == posixpath.normpath(pool_path)

@@ -52,8 +52,8 @@ _NEEDS_LAYOUT = "needs-layout"
 
 
 def never_fitting(view: LedgerView, specs: Iterable[VmSpec]) -> dict[str, NotPlaced]:
-    """By name those that can never fit; of VMs that start together all that one of them keeps from
-    it. Nothing is said while a host was never probed: nobody knows what it could hold.
+    """By name, the VMs that can never fit; where VMs start together, all of the group. Empty while
+    a host was never probed: its capacity is unknown.
     """
     wanted = list(specs)
     if not wanted or not view.hosts or any(host.facts is None for host in view.hosts):
@@ -73,7 +73,7 @@ def never_fitting(view: LedgerView, specs: Iterable[VmSpec]) -> dict[str, NotPla
 
 
 def _groups(specs: Sequence[VmSpec]) -> Iterable[Sequence[VmSpec]]:
-    """Those that start together; every other VM is a group of its own."""
+    """Groups of VMs that start together; every other VM is a group of its own."""
     groups: dict[str, list[VmSpec]] = {}
     for spec in specs:
         together = spec.queue.together if spec.queue else ""
@@ -82,7 +82,7 @@ def _groups(specs: Sequence[VmSpec]) -> Iterable[Sequence[VmSpec]]:
 
 
 def _bare(spec: VmSpec) -> VmSpec:
-    """Its size alone: disks, images and networks may yet come to a host."""
+    """The VM's size alone: disks, images and networks may yet come to a host."""
     return replace(spec, disks=(), nics=(), cloud_init=None)
 
 
@@ -93,7 +93,7 @@ def _never(spec: VmSpec, reasons: Sequence[Reason]) -> NotPlaced:
 
 
 def _emptied(view: LedgerView) -> Fleet:
-    """As if every VM, of ours and of others, had gone, and nothing kept a host from taking any."""
+    """The fleet without any VM, ours or foreign, and without any reason against VMs."""
     alone = replace(view, hosts=tuple(_without_strangers(host, view) for host in view.hosts))
     fleet = fleet_without(alone, {vm.id for vm in view.vms})
     return Fleet(hosts=tuple(map(_open, fleet.hosts)))
@@ -121,15 +121,15 @@ def _whole(gpu: GpuSupply) -> GpuSupply:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """New VMs: those that are ``tried`` now, and by name why the others are ``waiting``."""
+    """New VMs: ``tried`` are placed now, ``waiting`` has the others by name with the reason."""
 
     fresh: tuple[VmSpec, ...]
     tried: tuple[VmSpec, ...]
     waiting: Mapping[str, str]
 
     def without(self, waits: Iterable[QueuedVm], decisions: Iterable[Decision]) -> Admission | None:
-        """The same without trying those that wait for others although there was room for them, so
-        that it is somebody else's. None where there are no such.
+        """The admission without VMs that wait for others although there was a place for them, so
+        that others can have it. None where there are no such VMs.
         """
         back = {each.vm.name: each.why for each in waits}
         if not any(isinstance(e, Placed) and e.request.name in back for e in decisions):
@@ -139,7 +139,7 @@ class Admission:
 
 
 def admit(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Admission:
-    """Nobody passes those that wait already: once one does, ``serve`` decides who starts."""
+    """The admission of new VMs: while VMs wait, a new one waits behind them."""
     before = [each for each in queue if each.state is QueueState.WAITING]
     known = {each.name for each in before}
     tried: list[VmSpec] = []
@@ -161,7 +161,7 @@ def admit(fresh: Sequence[VmSpec], queue: Sequence[QueueEntry]) -> Admission:
 def with_waiting(
     asked: Admission, decisions: Sequence[Decision], queue: Sequence[QueueEntry]
 ) -> tuple[dict[str, Decision], tuple[QueuedVm, ...]]:
-    """What was decided for those that were tried, less those that wait; and all that wait."""
+    """The decisions for tried VMs, less VMs that wait; and all waiting VMs."""
     waiting = {**asked.waiting, **_misfits(asked, decisions)}
     kept = {each.request.name: each for each in decisions if each.request.name not in waiting}
     before = {each.name: each for each in queue if each.state is QueueState.WAITING}
@@ -182,12 +182,12 @@ def with_waiting(
 
 
 def _place(spec: VmSpec, since: float) -> tuple[int, float, str]:
-    """By priority, then by who has waited longest."""
+    """The sort key of a place in the queue: by priority, then by the longest wait."""
     return -(spec.queue or Terms()).priority, since, spec.name
 
 
 def _misfits(asked: Admission, decisions: Sequence[Decision]) -> dict[str, str]:
-    """Those that may wait and have no room; with one that starts together with others, all."""
+    """VMs that may wait and have no place; of VMs that start together, all."""
     refused = {
         each.request.name: _nearest(each) for each in decisions if isinstance(each, NotPlaced)
     }
@@ -212,7 +212,7 @@ def _nearest(refused: NotPlaced) -> str:
 
 def require_known(desired: Iterable[VmSpec], history: Collection[QueueEntry]) -> None:
     """NotFound for a VM to wait for that never was in the queue, UsageError for VMs that wait for
-    each other, Conflict for one that waits on other terms than the file says now.
+    each other, Conflict for a VM that waits on other terms than its file says now.
     """
     asking = {spec.name: spec for spec in desired if spec.queue is not None}
     waiting = {each.name: each for each in history if each.state is QueueState.WAITING}
@@ -273,7 +273,7 @@ def within_quotas(view: LedgerView, decisions: Sequence[Decision]) -> list[Decis
 
 
 def quota_raise_command(refused: NotPlaced) -> str:
-    """What to type to let the tenant have a VM that its quota refuses."""
+    """The command that raises a tenant's quota far enough for a refused VM."""
     return quota_command([_excess(reason) for reason in refused.reasons])
 
 

@@ -35,8 +35,8 @@ def decide(
     place: PlaceFunction,
     left: ExcludedSupply = LATELY_REFUSED,
 ) -> tuple[Decision, ...]:
-    """Beside what refused lately, and where that does not hold all of them, with it. Never on what
-    is ``left`` out.
+    """Decisions beside recent refusals, and where these leave a VM without a place, with back-off
+    ignored. Places in ``left`` are never used.
     """
     found = place(build_fleet(view, left), requests)
     if all(isinstance(each, Placed) for each in found) or not view.backing_off:
@@ -45,7 +45,9 @@ def decide(
 
 
 def replacement_command(action: Action) -> str:
-    """What to type, and to write into the file (``FILE``), to get there without losing a disk."""
+    """The commands, and the lines for the file (``FILE``), that replace a VM without loss of a
+    disk.
+    """
     record = action.record
     name = action.vm.name
     if record is None or not record.spec.disks:
@@ -105,7 +107,7 @@ def make_plan(
     place: PlaceFunction,
     warnings: Iterable[str] = (),
 ) -> Plan:
-    """What apply would do for these VMs. It never deletes what the file no longer names."""
+    """The plan of `apply` for these VMs. VMs that the file no longer names are never deleted."""
     known = {vm.name: vm for vm in view.vms}
     desired = resolved(desired, view.images, known)
     seen = observed_domains(view)

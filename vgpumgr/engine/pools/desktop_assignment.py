@@ -30,9 +30,10 @@ class AssignedDesktop:
 def assign(
     context: EngineContext, name: str, user: str, groups: Collection[str] = ()
 ) -> AssignedDesktop:
-    """Give a user a desktop, or let it wait for one; NotPermitted or Conflict: it gets none.
+    """Assign a desktop to a user, or let the user wait for one; NotPermitted or Conflict where that
+    is refused.
 
-    Whoever waits already comes first.
+    Users that wait already come first.
     """
 
     def attempt() -> AssignedDesktop:

@@ -32,9 +32,9 @@ Refused = list[tuple[DesktopRecord, VgpumgrError]]
 
 
 def fit(context: EngineContext, rows: Rows) -> tuple[Rows, Refused]:
-    """Those that there is room for, and why not for the others.
+    """The desktops that there are places for, and the reasons for the others.
 
-    The last look may show what was given back since: nobody is refused by it alone.
+    The last look may still show capacity released since: it alone refuses no desktop.
     """
     if not rows:
         return (), []
@@ -72,7 +72,7 @@ def refusal(context: EngineContext, reading: PoolReading, pool: PoolRecord) -> s
 def _unsound(
     context: EngineContext, view: LedgerView, row: DesktopRecord, refused: Refused
 ) -> bool:
-    """Whether its image is one that nothing is made from any more."""
+    """Whether the image is retired or rolled back, so that no desktop is created from it."""
     try:
         _specs(context, view, [row])
     except VgpumgrError as error:
@@ -164,7 +164,7 @@ _TAKEN_BACK = frozenset({TaskState.UNDONE, TaskState.FAILED})
 
 @dataclass(slots=True)
 class DesktopWorkReport:
-    """What became of the work: what was refused, by name, and by id what is to wait."""
+    """The result of the work: refusals by the desktop's name, and ids of desktops to wait."""
 
     outcomes: list[VmOutcome] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -210,7 +210,7 @@ def _look_at(context: EngineContext, done: DesktopWorkReport) -> None:
 
 
 def _free(row: DesktopRecord, reading: PoolReading) -> bool:
-    """Nobody works on its VM, and its host can be worked with."""
+    """Whether no operation works on the desktop's VM, and its host can be worked with."""
     vm = reading.seen.vms.get(row.vm_id)
     return vm is None or (vm.id not in reading.busy and reading.seen.answers(vm.host))
 
@@ -266,7 +266,7 @@ def _refused(
 
 
 def _turn_back(context: EngineContext, done: DesktopWorkReport, rows: Rows) -> None:
-    """Desktops that were refused another image have the one that they had."""
+    """Desktops whose new image was refused keep the image that they had."""
     errors = {each.vm: str(each.error) for each in done.outcomes if each.state in _TAKEN_BACK}
     refused = {**errors, **done.refused}
     if not any(each.name in refused for each in rows):
@@ -281,7 +281,7 @@ def _turn_back(context: EngineContext, done: DesktopWorkReport, rows: Rows) -> N
 
 
 def _after(context: EngineContext, row: DesktopRecord, error: VgpumgrError) -> DesktopRecord | None:
-    """What a refused start makes of the row; None: it is to be deleted still."""
+    """The row after a refused start; None: the desktop is still to be deleted."""
     now, why = context.clock.now(), str(error)
     if row.doing not in {DesktopVerb.CREATE, DesktopVerb.RECREATE}:
         return failed(row, now, why)

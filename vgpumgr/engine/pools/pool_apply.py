@@ -34,7 +34,9 @@ class PoolChange:
 
 
 def plan(context: EngineContext, spec: PoolSpec) -> PoolChange:
-    """What :func:`put` would do; Conflict, NoPlacement or QuotaExceeded where it cannot be."""
+    """The change that :func:`put` would make; Conflict, NoPlacement or QuotaExceeded where it
+    cannot.
+    """
     before = _there(context, spec.name)
     view = context.view()
     _refuse(context, view, spec, before)
@@ -121,7 +123,7 @@ def _nowhere(view: LedgerView, spec: PoolSpec) -> list[str]:
 
 
 def _beyond_quota(view: LedgerView, spec: PoolSpec, count: int) -> list[str]:
-    """What the tenant's quota has against so many desktops, all else apart."""
+    """The excess over the tenant's quota at so many desktops, all else apart."""
     limit = next((each for each in view.quotas if each.tenant == spec.desktop.tenant), None)
     if limit is None or not count:
         return []

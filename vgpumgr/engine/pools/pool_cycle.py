@@ -66,7 +66,7 @@ class PoolForecast:
 
 
 def forecast(context: EngineContext, name: str) -> PoolForecast:
-    """What a pool's next turn would do by what was seen last; nothing is changed."""
+    """The next cycle of a pool by the last observation; nothing is changed."""
     pool, reading = context.ledger.pool(name), read(context)
     view = reading.of(pool, reading.startable(pool))
     found = decide_pool(view)
@@ -142,7 +142,7 @@ def _decide(
 
 
 def _end_asks(context: EngineContext, pool: PoolRecord, reading: PoolReading) -> None:
-    """Who can get none, however long it waits, waits no more."""
+    """End the requests of users that can never get a desktop."""
     view = reading.of(pool)
     for ask in view.asks:
         found = assign(view, ask)
@@ -162,7 +162,9 @@ def _take(
     actions: Iterable[PoolAction],
     reading: PoolReading,
 ) -> Iterable[DesktopRecord]:
-    """Users first: whoever else gives desktops of the pool away meanwhile, it is one of the two."""
+    """Users first: where another process assigns desktops of the pool meanwhile, one of the two
+    wins.
+    """
     ledger, rows = context.ledger, {each.name: each for each in reading.rows}
     now = reading.now
     moves = {

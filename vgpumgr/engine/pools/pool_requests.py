@@ -41,7 +41,7 @@ _MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
 
 @dataclass(frozen=True)
 class PoolReading:
-    """Pools with their desktops and who waits, at ``now``, and the fleet beside them."""
+    """Pools with their desktops and the users that wait, at ``now``, and the fleet beside them."""
 
     pools: tuple[PoolRecord, ...]
     rows: tuple[DesktopRecord, ...]
@@ -74,9 +74,11 @@ class PoolReading:
         )
 
     def startable(self, pool: PoolRecord) -> int:
-        """How many more of its desktops could start, with what is kept for others' bookings.
+        """The number of further desktops that could start, beside capacity reserved for other
+        bookings.
 
-        Of the image that it has, or of the one that is to come: they may lie on other hosts.
+        Desktops of the present image, or of the image that is rolled out: they may lie on other
+        hosts.
         """
         images = {pool.image, pool.spec.image}
         room = FreeCapacity(self.view)
@@ -88,14 +90,14 @@ class PoolReading:
         return max(room.startable(each, pool.spec.size.max) for each in wanted)
 
     def _to_make(self) -> Iterator[VmSpec]:
-        """What was taken to be made, and holds nothing yet."""
+        """Specs of desktops that are being created, and hold nothing yet."""
         pools = {each.id: each.spec for each in self.pools}
         for row in self.rows:
             if row.doing in _MADE and row.vm_id not in self.seen.vms:
                 yield self._spec(pools[row.pool], row.name, row.desktop.image)
 
     def _spec(self, pool: PoolSpec, name: str, image: str) -> VmSpec:
-        """As far as it counts for room; a retired image has it, too."""
+        """The part of a desktop's spec that counts for capacity; with a retired image, too."""
         try:
             return desktop_spec(pool, name, image, self.view.images)
         except Conflict:
@@ -103,7 +105,7 @@ class PoolReading:
 
 
 def read(context: EngineContext) -> PoolReading:
-    """Read it."""
+    """The reading of all pools."""
     ledger = context.ledger
     busy = operation_lifecycle.worked_on(ledger)
     return PoolReading(
@@ -118,12 +120,12 @@ def read(context: EngineContext) -> PoolReading:
 
 
 def user_of(row: DesktopRecord) -> str:
-    """Whose it is now; empty: nobody's."""
+    """The desktop's present user or owner; empty: none."""
     return row.desktop.session.user if row.desktop.session else row.desktop.owner
 
 
 def unknown_desktop(pool: str, user: str) -> Conflict:
-    """The error for a user who has none."""
+    """The error for a user without a desktop."""
     return Conflict(f"{user} has no desktop of {pool}", next=f"vgpumgr pool show {pool}")
 
 
@@ -197,7 +199,7 @@ def drain(context: EngineContext, name: str, *, on: bool) -> PoolRecord:
 
 
 def leave(context: EngineContext, name: str) -> PoolRecord:
-    """Delete a pool with its desktops; Conflict while one is somebody's."""
+    """Delete a pool with its desktops; Conflict while a desktop is in use."""
 
     def changed(pool: PoolRecord) -> PoolRecord:
         rows = [each for each in context.ledger.desktops() if each.pool == pool.id]
@@ -252,10 +254,10 @@ def _require_somewhere(context: EngineContext, pool: PoolRecord, reference: str)
 def with_image(
     context: EngineContext, pool: PoolRecord, image: str, *, again: bool = False
 ) -> PoolRecord:
-    """The pool with a new image on its way; the one before takes back one that is coming.
+    """The pool with a rollout of a new image; the previous image rolls back a rollout under way.
 
-    The image that it has already changes nothing; with ``again`` one that was stopped is tried
-    once more. A pool without desktops just has it: there is none to try it on.
+    The present image changes nothing; with ``again`` a stopped rollout is tried once more. A pool
+    without desktops takes the image at once: there is no desktop to try it on.
     """
     if not any(each.pool == pool.id for each in context.ledger.desktops()):
         if image != pool.image:
@@ -286,7 +288,7 @@ def with_image(
 
 
 def refuse_image(context: EngineContext, reference: str) -> None:
-    """NotFound for a version that an image does not have, Conflict for one that is retired.
+    """NotFound for a version that an image does not have, Conflict for a retired version.
 
     Where no image has that name, it is the name of a volume on the hosts.
     """

@@ -18,14 +18,14 @@ def heartbeat(context: EngineContext, desktop: str, user: str) -> None:
 
 
 def viewer_left(context: EngineContext, desktop: str, user: str) -> None:
-    """Nobody looks at the user's desktop any more: its disconnect_timeout begins."""
+    """Record that the user's viewer has disconnected: the disconnect_timeout begins."""
     now = context.clock.now()
     _note(context, desktop, user, lambda it: _away(it, now))
 
 
 def logged_in(context: EngineContext, desktop: str, user: str, count: int) -> None:
-    """So many are logged in, the guest says: its session is in use; or, where it was before, it is
-    no more. That somebody is logged in does not say that a session whose viewer left is looked at.
+    """Record the guest's number of logged-in users: the session is in use, or it is so no longer. A
+    logged-in user does not prove that a session without a viewer is looked at.
     """
     now = context.clock.now()
 
@@ -38,8 +38,8 @@ def logged_in(context: EngineContext, desktop: str, user: str, count: int) -> No
 
 
 def agents_to_ask(context: EngineContext, host: str) -> list[DesktopRecord]:
-    """The desktops of a host whose agents know best whether somebody is there: one has a session,
-    and no viewer that goes through us.
+    """The desktops of a host whose agents know best whether a user is there: desktops with a
+    session, and no viewer through the console proxy.
     """
     ledger = context.ledger
     heard = {vm.name: vm.id for vm in ledger.vms(host) if vm.spec.agent}

@@ -1,4 +1,4 @@
-"""Why VMs go where they go, or nowhere, by the planner of `apply` and by the queue."""
+"""Explanations of VMs, placed, refused or queued, by the planner of `apply` and by the queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vgpumgr.model.vm import VmSpec
 def explain(
     context: EngineContext, desired: Sequence[VmSpec], names: Collection[str] = ()
 ) -> tuple[Explanation, ...]:
-    """What ``plan`` says of these VMs (or of those of such names), by what was seen last."""
+    """The explanations of these VMs (or of ``names``), by the last observation."""
     require_afters(context, desired)
     place = place_beside_bookings(context.place, context.ledger, context.clock.now())
     view = context.view()

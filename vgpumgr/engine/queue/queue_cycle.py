@@ -1,4 +1,4 @@
-"""One cycle of the queue: ended VMs give back, spot VMs are preempted, waiting VMs start."""
+"""One cycle of the queue: ended VMs leave it, spot VMs are preempted, waiting VMs start."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shelve(
 
 
 def end(context: EngineContext) -> tuple[tuple[str, ...], Outcome]:
-    """Whoever was off when seen last, and is so when asked once more."""
+    """End VMs that were off at the last look, and are off at another look."""
     seen = ended(context.view(), operation_lifecycle.worked_on(context.ledger))
     if not seen:
         return (), Outcome()
@@ -72,7 +72,7 @@ def end(context: EngineContext) -> tuple[tuple[str, ...], Outcome]:
 def make_room(
     context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]
 ) -> tuple[dict[str, str], Outcome]:
-    """Stop the spot VMs that others need the room of; these start when it is theirs."""
+    """Stop the spot VMs whose places other VMs need; these start when the places are free."""
     view, turn = decide_by_probe(context, ready, kept)
     victims = {name: each.waiting.vm.name for each in turn.starts for name in each.preempts}
     vms = [vm for vm in view.vms if vm.name in victims]
@@ -116,7 +116,7 @@ class QueueCycleReport:
 
 
 def forecast(context: EngineContext) -> QueueDecision:
-    """What a turn would do by what was seen last; nothing is looked at, nothing changed."""
+    """The next cycle by the last observation; nothing is probed or changed."""
     view = context.view()
     turn = decide_by_ledger(context, view, lambda _: True, ())
     never = never_fitting(
@@ -126,7 +126,7 @@ def forecast(context: EngineContext) -> QueueDecision:
 
 
 def _never(wait: Wait, never: Mapping[str, NotPlaced]) -> Wait:
-    """What can never fit is not said to wait for room."""
+    """A VM that can never fit, with that reason rather than a lack of room."""
     found = never.get(wait.waiting.vm.name)
     if found is None:
         return wait

@@ -1,5 +1,5 @@
-"""The queue's decision from a reading of the ledger: who starts, who is preempted, who has
-ended. Pure.
+"""The queue's decision from a reading of the ledger: VMs that start, are preempted, or have ended.
+Pure.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def _is_free(held: Allocation, gpu: GpuSupply) -> bool:
 
 
 def ended(view: LedgerView, busy: Collection[str] = ()) -> tuple[tuple[QueueEntry, VmRecord], ...]:
-    """Entries that run, and whose domain a host shows as shut off that has not booted since, and
-    is not being shut down with all its guests.
+    """Running entries whose domain is shut off, on a host that has not booted since, and is not
+    shutting down with all its guests.
 
-    Not one whose domain is gone, has crashed, or could not be read; not one that its user stopped;
-    none that an operation is about (``busy``, by the VM's id).
+    Left out are domains that are gone, have crashed, or could not be read, VMs that their users
+    stopped, and VMs with an operation (``busy``, by the VM's id).
     """
     vms = {vm.id: vm for vm in view.vms}
     answered = observed_domains(view)
@@ -114,11 +114,11 @@ def decide(
     kept: Sequence[RoomReservation] = (),
     booked: Sequence[VmSpec] = (),
 ) -> QueueDecision:
-    """Who starts now and who is stopped for whom; ``ended`` names VMs that came to their end,
-    ``place`` makes the placer for a supply, ``kept`` is the room that the turn before kept,
-    ``booked`` are desktops whose room is nobody's here.
+    """The VMs that start now, and the VMs that are stopped for them; ``ended`` names VMs whose work
+    is done, ``place`` makes the placer for a supply, ``kept`` is the capacity that the previous
+    cycle reserved, ``booked`` are desktops whose capacity is taken.
 
-    A VM that is half made or half stopped neither starts nor is stopped.
+    A half-made or half-stopped VM neither starts nor is stopped.
     """
     vms = {vm.id: vm for vm in view.vms}
     candidates = {
@@ -166,7 +166,9 @@ def _waiting(view: LedgerView, vms: dict[str, VmRecord]) -> Iterator[WaitingVm]:
 def _running(
     view: LedgerView, candidates: dict[str, QueueEntry]
 ) -> Iterator[tuple[str, RunningVm]]:
-    """Those that the supply without them could take back as they are; the rest stays in it."""
+    """Running VMs that could start again as they are on the supply without them; the others stay in
+    it.
+    """
     fleet = fleet_without(view, candidates)
     held: dict[str, list[Allocation]] = {}
     for each in view.allocations:

@@ -59,7 +59,9 @@ def decide_by_probe(
 def decide_by_ledger(
     context: EngineContext, view: LedgerView, ready: Ready, kept: Sequence[RoomReservation]
 ) -> QueueDecision:
-    """What a turn would do by this reading of the ledger; ``kept`` is as for ``turn``."""
+    """The decision by this reading of the ledger; ``kept`` is the capacity reserved by the previous
+    cycle.
+    """
     queue = tuple(each for each in view.queue if each.state is QueueState.RUNNING or ready(each.id))
     view = replace(view, queue=queue)
     now = context.clock.now()
@@ -84,8 +86,8 @@ def decide_by_ledger(
 
 
 def _outdoing(bookings: OpenBookings, view: LedgerView, found: QueueDecision) -> list[Wait]:
-    """The first of those that start and would leave a booking without its desktops: it would still
-    run then, as far as anybody knows.
+    """The first starting VM that would leave a booking without its desktops: as far as is known, it
+    would still run then.
     """
     if not bookings.outdone_by(view, [each.placed for each in found.starts]):
         return []
@@ -103,13 +105,13 @@ def _outdoing(bookings: OpenBookings, view: LedgerView, found: QueueDecision) ->
 
 
 def _with(found: QueueDecision, held: Sequence[Wait]) -> QueueDecision:
-    """Those that were held back, among those that wait."""
+    """The decision with held-back VMs among the waiting ones."""
     waits = (replace(each, position=n) for n, each in enumerate((*held, *found.waits), 1))
     return replace(found, waits=tuple(waits)) if held else found
 
 
 def _have_ended(context: EngineContext, queue: Collection[QueueEntry]) -> frozenset[str]:
-    """Of the VMs that others wait for: those whose last stay in the queue came to its end."""
+    """Of the VMs that others wait for: VMs whose last entry in the queue has ended."""
     names = frozenset(chain.from_iterable(each.terms.after for each in queue))
     if not names:
         return frozenset()
@@ -128,8 +130,8 @@ _OF_ALL = (StaleGeneration, LedgerError, Interrupted)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartReport:
-    """What became of those that were to start; ``refused`` says why by the entry's id. ``kept`` is
-    the room that is kept for others.
+    """The result of the starts; ``refused`` has the reasons by the entry's id. ``kept`` is capacity
+    reserved for other VMs.
     """
 
     outcome: Outcome = field(default_factory=Outcome)
@@ -138,9 +140,9 @@ class StartReport:
 
 
 def start(context: EngineContext, ready: Ready, kept: Sequence[RoomReservation]) -> StartReport:
-    """Those that need nobody to be stopped: new ones, or where there are none, shelved ones.
+    """Start the VMs that need no VM stopped: new VMs, or where there are none, shelved ones.
 
-    One that is refused before anything is done keeps nobody else from it.
+    A VM that is refused before anything is done holds back no other.
     """
     view, turn = decide_by_probe(context, ready, kept)
     known = {vm.name for vm in view.vms}
@@ -176,7 +178,7 @@ def _each(
 
 
 def _groups(chosen: Iterable[QueueStart]) -> list[list[QueueStart]]:
-    """Those that start together, and each of the others."""
+    """Groups of VMs that start together, and each of the others."""
     found: dict[tuple[str, str], list[QueueStart]] = {}
     for each in chosen:
         together = each.waiting.terms.together

@@ -81,8 +81,8 @@ def _reasons(domain: Described) -> Iterator[str]:
 
 
 def adopted_xml(vm: VmRecord, mark: Ownership, devices: Collection[str]) -> str:
-    """Its domain XML. Conflict for a change that its spec cannot bring about, and where it holds
-    other ``devices`` than it came with: nobody knows how to define it with those.
+    """An adopted VM's domain XML. Conflict for a change that its spec cannot bring about, and where
+    it holds other ``devices`` than at its adoption: its definition names those alone.
     """
     came = domainxml.described(vm.definition)
     was = spec_of(came, vm.spec.hugepage_kib)
@@ -155,7 +155,7 @@ def _holds(nodes: Sequence[NumaNode], vm: VmRecord) -> bool:
 
 
 def _spanned(vm: VmRecord, allocations: Sequence[Allocation], site: VmSite) -> list[NumaNode]:
-    """The nodes of its pinned CPUs; else those of its GPUs, and more until each vCPU has a CPU."""
+    """The nodes of its pinned CPUs; else of its GPUs, and more until each vCPU has a CPU."""
     able = [node for node in site.facts.numa if node.cpus]
     if vm.cpus:
         return [node for node in able if not set(node.cpus).isdisjoint(vm.cpus)]

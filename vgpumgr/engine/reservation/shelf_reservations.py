@@ -44,7 +44,7 @@ class StopManner:
 
 
 def unshelve_request(vm: VmRecord) -> VmSpec:
-    """What a shelved VM asks of placement: room on the host where its disks are."""
+    """A shelved VM's request to placement: capacity on the host where its disks are."""
     affinity = replace(vm.spec.affinity, hosts=(vm.host,))
     return replace(vm.spec, affinity=affinity, disks=(), cloud_init=None)
 
@@ -58,8 +58,8 @@ def shelve_reservation(
     kind: str,
     moves: Sequence[QueueMoved] = (),
 ) -> Reservation:
-    """VMs are stopped, defined without their devices, and give these back. Conflict for an adopted
-    one, whose definition is not ours to write.
+    """VMs are stopped, defined without their devices, and release these. Conflict for an adopted
+    VM, whose definition is not the fleet's to write.
     """
     operation, sites = opening.operation(kind), VmSites(view)
     leaving = list(vms)

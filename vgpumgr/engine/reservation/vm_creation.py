@@ -30,7 +30,7 @@ from vgpumgr.model.vm import Allocation, InstancePart, VmRecord, VmState
 def allocate(
     part: Assignment, placed: Placed, vm_id: str, site: VmSite, opening: OperationOpening
 ) -> Allocation:
-    """What one assignment takes, under an id of its own."""
+    """The allocation of one assignment, under an id of its own."""
     new_id = opening.new_uuid()
     facts = site.gpus[part.gpu].facts
     offer = part.offer
@@ -75,7 +75,9 @@ def _instance(part: Assignment, site: VmSite) -> InstancePart | None:
 
 
 def _is_of_layout(part: Assignment, site: VmSite) -> bool:
-    """Is it there, and for no VM? One that VMs share any of them may have to make again."""
+    """Whether the GPU instance exists by a layout, not for a VM. An instance that VMs share may
+    have to be made again by any of them.
+    """
     facts = site.gpus[part.gpu].facts
     there = {each.start for each in (facts.mig.instances if facts.mig else None) or ()}
     return part.start in there and part.start not in site.made.get(part.gpu, ())
@@ -83,7 +85,7 @@ def _is_of_layout(part: Assignment, site: VmSite) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class VmCreation:
-    """Everything that one new VM writes to the ledger and does on its host."""
+    """The records and steps of one new VM."""
 
     vm: VmRecord
     allocations: tuple[Allocation, ...]
@@ -157,7 +159,7 @@ def made_for_vms(view: LedgerView) -> dict[str, frozenset[int]]:
 
 
 def _made(part: InstancePart, claimed: object) -> bool:
-    """Whose instance it is, the claim knows: VMs that share one hand it on as they go."""
+    """Whether the instance was made for VMs, by its claim: VMs that share it hand it on."""
     return bool(claimed["make"]) if isinstance(claimed, dict) else part.make
 
 
@@ -238,7 +240,7 @@ class VmSites:
         return VmSite(self._view.fleet, record, record.facts, self._gpus, self._made)
 
     def allocations(self, vm: VmRecord) -> tuple[Allocation, ...]:
-        """What a VM holds."""
+        """A VM's allocations."""
         return tuple(self._held.get(vm.id, ()))
 
     def power_on(self, vm: VmRecord) -> tuple[Step, ...]:

@@ -33,8 +33,8 @@ def queue_entries(
     queue: Sequence[QueueEntry],
     opening: OperationOpening,
 ) -> tuple[tuple[QueueEntry, ...], tuple[QueueMoved, ...]]:
-    """New entries, and moves of those that are there: a VM that waited runs once it is ``made``,
-    and one that was ``changed`` may come in or leave.
+    """New queue entries, and moves of existing ones: a waiting VM runs once it is ``made``, and a
+    ``changed`` VM may enter or leave the queue.
     """
     waiting = {each.name: each for each in queue if each.state is QueueState.WAITING}
     running = {each.vm_id: each for each in queue if each.state is QueueState.RUNNING}
@@ -78,7 +78,7 @@ def _runs(vm: VmRecord, opening: OperationOpening) -> QueueEntry:
 
 
 def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -> Reservation:
-    """Everything apply writes before its first effect."""
+    """The transaction of `apply`."""
     operation = opening.operation("apply")
     sites = VmSites(view)
     creations = [
@@ -122,7 +122,7 @@ def delete_reservation(
     *,
     keep_disks: bool,
 ) -> Reservation:
-    """Everything delete writes before its first effect."""
+    """The transaction of `delete`."""
     operation = opening.operation("delete")
     sites = VmSites(view)
     leaving = [replace(vm, state=VmState.DELETING) for vm in vms]

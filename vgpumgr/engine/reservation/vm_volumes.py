@@ -37,7 +37,9 @@ class VmSite:
 
 
 def autostarts(spec: VmSpec, host: HostRecord) -> bool:
-    """By libvirt: never on a host that can be fenced, whose VMs may be elsewhere when it boots."""
+    """Whether libvirt starts the VM: never on a host that can be fenced, whose VMs may be elsewhere
+    when it boots.
+    """
     return spec.autostart and host.fence is None
 
 
@@ -69,7 +71,7 @@ class AttachedVolume:
 
     @property
     def format(self) -> str:
-        """Its format, as declared."""
+        """The declared format."""
         return self.disk.format if self.disk else "raw"
 
 

@@ -36,7 +36,7 @@ class StartMoved(TwoHostStep):
         return there
 
     def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
-        """Start it; Conflict when somebody started it where it was."""
+        """Start it; Conflict when it was started on its former host."""
         refuse_running(source, self.name, self.vm_id)
         StartDomain(self.name, self.vm_id).act(target, around.clock)
 
@@ -72,7 +72,7 @@ class ConfirmMoved(RedefineDomain):
 
 
 def both_run(name: str, source: Host, target: Host) -> Unknown:
-    """What must never be: an operator has to say which one is right."""
+    """The error for a VM that runs on both hosts: an operator has to decide which one is right."""
     return Unknown(
         f"{name} runs on {source.name} and on {target.name}: power off the wrong one with virsh"
     )

@@ -98,7 +98,7 @@ class StopToMove(Step):
 
 @dataclass(frozen=True, slots=True)
 class Depart(TwoHostStep):
-    """Forget the domain on the host that it left; never one that runs there."""
+    """Forget the domain on the host that it left; never a running one."""
 
     name: str
     vm_id: str
@@ -125,7 +125,7 @@ class Depart(TwoHostStep):
 
 @dataclass(frozen=True, slots=True)
 class DepartOff(Depart):
-    """The same for a VM that is off: with it the move is done."""
+    """Forget the domain of a VM that is off: with it the move is done."""
 
     settles: ClassVar[bool] = True
 
@@ -134,7 +134,7 @@ class DepartOff(Depart):
 
 
 def refuse_running(source: Host, name: str, vm_id: str) -> None:
-    """Conflict when the domain runs where it is leaving: somebody else started it."""
+    """Conflict when the domain runs on the host that it leaves: another hand started it."""
     if state_of(source, name, vm_id) is DomainState.RUNNING:
         raise Conflict(
             f"domain {name} runs on {source.name}",

@@ -154,7 +154,7 @@ def ours_of(host: Host, name: str, vm_id: str) -> str:
 
 
 def require_ours(host: Host, name: str, vm_id: str) -> str:
-    """The same; NotFound where there is none, Conflict as ``find_ours``."""
+    """The fleet's domain of that name; NotFound where there is none, Conflict as ``find_ours``."""
     found = find_ours(host, name, vm_id)
     if found is None:
         raise NotFound(f"domain {name} is not defined on {host.name}")
@@ -162,7 +162,7 @@ def require_ours(host: Host, name: str, vm_id: str) -> str:
 
 
 def find_ours(host: Host, name: str, vm_id: str) -> DomainFacts | None:
-    """Our domain of that name, or None; Conflict when the name belongs to somebody else."""
+    """The fleet's domain of that name, or None; Conflict when the name belongs to another owner."""
     found = host.domains.look(name)
     if found is None:
         return None
@@ -176,7 +176,7 @@ def find_ours(host: Host, name: str, vm_id: str) -> DomainFacts | None:
 
 
 def state_of(host: Host, name: str, vm_id: str) -> DomainState:
-    """The state of our domain; one that is not there is off. Conflict as ``find_ours``."""
+    """The state of the fleet's domain; a missing one is off. Conflict as ``find_ours``."""
     found = find_ours(host, name, vm_id)
     return found.state if found else DomainState.SHUTOFF
 
@@ -208,7 +208,7 @@ class StartDomain(Step):
 
     def act(self, host: Host, clock: Clock) -> None:
         """Start it; a start whose domain does not run afterwards is an error. Conflict where the
-        domain of that name is not ours.
+        domain of that name is not the fleet's.
         """
         host.domains.start(require_ours(host, self.name, self.vm_id))
         seen = self.look(host)
@@ -279,7 +279,7 @@ class StopDomain(Step):
 
 @dataclass(frozen=True, slots=True)
 class StopForNow(StopDomain):
-    """The same for a domain that is started again at once, with what is changed or without."""
+    """Stop a domain that is started again at once, changed or unchanged."""
 
     def undo(self, host: Host) -> None:
         """Start it again. It stays off where the host refuses that: it lost its devices meanwhile,

@@ -33,7 +33,7 @@ class SetAutostart(Step):
         return f"{'set' if self.on else 'clear'} autostart of {self.name}"
 
     def look(self, host: Host) -> Observed:
-        """Is it in the wanted state? A domain that is not there is started by nobody."""
+        """Is it in the wanted state? A missing domain starts by no means."""
         found = find_ours(host, self.name, self.vm_id)
         if found is None or found.autostart == self.on:
             return InState()
@@ -62,7 +62,7 @@ class StartEvacuated(StartDomain):
 
 @dataclass(frozen=True, slots=True)
 class LeaveDomain(UndefineDomain):
-    """Forget the domain of an evacuated VM on the host that was lost; never one that runs."""
+    """Forget the domain of an evacuated VM on the lost host; never a running one."""
 
     def act(self, host: Host, clock: Clock) -> None:
         """Undefine it; Conflict while it runs: then it may run twice, and a person must choose."""

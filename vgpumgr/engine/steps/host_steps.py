@@ -51,11 +51,11 @@ class KeepLayout(Step):
 
     @property
     def claim(self) -> dict[str, object]:
-        """What the helper takes a claim by."""
+        """The claim that the helper writes."""
         return {"allocation": self.gpu, "generation": self.generation, "vm": self.layout}
 
     def claim_on(self, host: Host) -> dict[str, object] | None:
-        """The same of whatever layout the host has for the GPU; None without any."""
+        """The claim of any layout that the host keeps for the GPU; None without any."""
         found = host.helper.call("claims", {}).get("claims")
         claims = found if isinstance(found, list) else []
         unit = formats.layout_claim(self.device)
@@ -98,7 +98,7 @@ class InstallHelper(Step):
         return "install the helper"
 
     def look(self, host: Host) -> Observed:
-        """Is it there, and the one that we bring along?"""
+        """Is the installed helper this program's version?"""
         current = host.installation.look().current
         return InState() if current else Differs("this vgpumgr's helper is not there")
 
@@ -170,7 +170,7 @@ class ForgetLayout(Step):
 
 @dataclass(frozen=True, slots=True)
 class LeaveFleet(Step):
-    """All that is ours on the host goes; from then on it only goes forward."""
+    """Remove the fleet's mark and state from the host; from then on the task only goes forward."""
 
     settles: ClassVar[bool] = True
 
@@ -182,7 +182,7 @@ class LeaveFleet(Step):
         return "remove this fleet's mark and state"
 
     def look(self, host: Host) -> Observed:
-        """Is our mark gone, and the state with it where nobody else is left?"""
+        """Is the fleet's mark gone, and the state with it where no other fleet is left?"""
         found = host.installation.look()
         ours = self.fleet in found.fleets or (found.state and not found.fleets)
         return Differs("the host keeps state of this fleet") if ours else InState()
@@ -192,7 +192,7 @@ class LeaveFleet(Step):
         host.helper.call("forget", {})
 
     def undo(self, host: Host) -> None:
-        """It did not happen, or not wholly: the mark is there again for sure."""
+        """Write the mark again: the removal did not happen, or not wholly."""
         host.helper.call("fleet_join", {})
 
 
@@ -212,6 +212,6 @@ class RemoveHelper(Step):
         return Differs("the helper is there") if ours else InState()
 
     def act(self, host: Host, clock: Clock) -> None:
-        """Take it away, with its sudo rule."""
+        """Remove it, with its sudo rule."""
         if isinstance(self.look(host), Differs):
             host.installation.remove()

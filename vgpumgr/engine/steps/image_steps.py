@@ -23,8 +23,8 @@ _TOLD_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class ImportImage(Step):
-    """Make the volume, send the file, and compare what lies there. ``source`` is the file on this
-    machine. Half a copy looks like a volume.
+    """Make the volume, send the file, and compare its digest on the host. ``source`` is the file on
+    this machine. Half a copy looks like a volume.
 
     libvirt makes the volume raw, so that it has just the bytes of the file, whose format is
     declared where it is used.
@@ -52,11 +52,11 @@ class ImportImage(Step):
         return InState() if same else Differs("its content differs")
 
     def act(self, host: Host, clock: Clock) -> None:
-        """Send it all, whoever may want it to stop."""
+        """Send it all, without a way to interrupt."""
         self.within(host, StepSurroundings(clock, threading.Event(), _unheard))
 
     def within(self, host: Host, around: StepSurroundings) -> None:
-        """Send it; a whole copy that is there from before will do, any other is somebody else's."""
+        """Send it; a whole copy from before will do, any other volume belongs to another owner."""
         found = self.look(host)
         if isinstance(found, InState):
             return
@@ -82,13 +82,13 @@ class ImportImage(Step):
             )
 
     def undo(self, host: Host) -> None:
-        """Delete the copy, if nobody uses it."""
+        """Delete the copy, unless it is in use."""
         delete_unused(host, self.pool, self.volume)
 
     def _checked(
         self, file: ImageFile, host: Host, around: StepSurroundings
     ) -> Iterator[bytes | int]:
-        """The file's pieces, that must be those that were looked at when it was planned."""
+        """The file's pieces, compared with the digest at planning."""
         digest, told = Digest(), 0
         for piece in file.pieces():
             if around.stop.is_set():
@@ -110,7 +110,7 @@ class ImportImage(Step):
 
 @dataclass(frozen=True, slots=True)
 class DeleteImage(Step):
-    """Delete a copy that nobody's disk lies over."""
+    """Delete a copy that no disk lies over."""
 
     settles: ClassVar[bool] = True
 
@@ -136,11 +136,11 @@ class DeleteImage(Step):
 
 
 def _unheard(_: str) -> None:
-    """Nobody listens."""
+    """A progress report that is dropped."""
 
 
 def delete_unused(host: Host, pool: str, volume: str) -> None:
-    """Delete a volume that no volume of the host has for its base; InUse names those that do."""
+    """Delete a volume that is no other volume's base; InUse names the volumes that lie over it."""
     found = host.storage.look(pool, volume)
     if found is None:
         return

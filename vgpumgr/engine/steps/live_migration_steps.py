@@ -60,7 +60,7 @@ class MigrationWatch:
                 self._look()
 
     def why(self, error: VgpumgrError) -> VgpumgrError:
-        """The host's refusal, unless it was we who ended the move."""
+        """The host's refusal, unless this process ended the move."""
         if self.around.stop.is_set():
             return Interrupted(
                 f"the move of {self.name} was cancelled: it runs on the source as before"
@@ -109,10 +109,10 @@ def watched(
 
 @dataclass(frozen=True, slots=True)
 class MoveDomain(TwoHostStep):
-    """Move the running domain; afterwards it runs on the target, and is off where it was.
+    """Move the running domain; afterwards it runs on the target, and is off on the source.
 
-    ``devices`` maps the host devices it has to those made for it on the target, ``files`` the
-    paths of its disks; ``copied`` are the targets (``vda``) of disks whose data goes along.
+    ``devices`` maps its host devices to the devices made for it on the target, ``files`` the paths
+    of its disks; ``copied`` are the targets (``vda``) of disks whose data is copied.
     ``allocations`` are the target's. ``timeout_s`` None: as long as it takes.
     """
 

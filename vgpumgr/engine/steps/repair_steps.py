@@ -56,7 +56,7 @@ class KeepDomain(Step):
 
 @dataclass(frozen=True, slots=True)
 class ForgetDomain(UndefineDomain):
-    """Undefine a domain that carries a VM's mark where it does not belong; never one that runs."""
+    """Undefine a domain that carries a VM's mark where it does not belong; never a running one."""
 
     def act(self, host: Host, clock: Clock) -> None:
         """Undefine it, if it is there; Conflict while it is not off."""

@@ -35,7 +35,7 @@ def _no_ledger(name: str) -> VmRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepSurroundings:
-    """What a long step has around it: the time, whether the user wants to stop, whom to tell, and
+    """The surroundings of a long step: the clock, the user's interrupt, the progress report, and
     the ledger's record of a VM by its name.
     """
 
@@ -71,20 +71,20 @@ class Step(ABC):
 
     @abstractmethod
     def act(self, host: Host, clock: Clock) -> None:
-        """Do it, and verify by reading back; raises when the host refuses."""
+        """Act, and verify by reading back; raises when the host refuses."""
 
     def within(self, host: Host, around: StepSurroundings) -> None:
-        """The same with all that a long step has around it."""
+        """Act, with the surroundings of a long step."""
         self.act(host, around.clock)
 
     def undo(self, host: Host) -> None:
-        """Take it back; not done at all is no error."""
+        """Undo it; an effect that never happened is no error."""
         raise UndoNotPossible(f"{self.summary}: cannot be undone on {host.name}")
 
 
 @dataclass(frozen=True, slots=True)
 class TwoHostStep(ABC):
-    """One effect that is about two hosts: the one that a VM leaves and its target."""
+    """One effect on two hosts: the host that a VM leaves, and its target."""
 
     atomic: ClassVar[bool] = True
     settles: ClassVar[bool] = False
@@ -107,10 +107,10 @@ class TwoHostStep(ABC):
 
     @abstractmethod
     def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
-        """Do it, and verify by reading back; raises when a host refuses."""
+        """Act, and verify by reading back; raises when a host refuses."""
 
     def undo(self, source: Host, target: Host) -> None:
-        """Take it back; not done at all is no error."""
+        """Undo it; an effect that never happened is no error."""
         raise UndoNotPossible(f"{self.summary}: cannot be undone on {source.name}")
 
 

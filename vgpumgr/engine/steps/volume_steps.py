@@ -244,7 +244,7 @@ class CarryVolume(TwoHostStep):
         self.undo(source, target)
 
     def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
-        """Make it, copy, and compare both ends before anybody relies on it."""
+        """Make it, copy, and compare both ends before it is used."""
         pool, name = self.plan.pool, self.plan.name
         refuse_foreign(target, pool, name)
         target.storage.create(pool, domainxml.volume(self.plan))

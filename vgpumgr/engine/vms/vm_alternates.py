@@ -34,12 +34,12 @@ Specs = Mapping[str, VmSpec]
 def reserve_alternates(
     context: EngineContext, operation_id: str, specs: Specs
 ) -> tuple[TaskRecord, ...]:
-    """New tasks of an open operation, reserved: one for each VM that was refused and fits where it
-    was not tried yet. Who fits nowhere has none; nobody else's refusal is changed by that.
+    """New tasks of an open operation, reserved: one for each refused VM that fits at a place not
+    tried yet. A VM that fits nowhere has none, and changes no other VM's refusal.
 
-    ``specs`` are those that whoever runs it knows, by name. The ledger keeps no cloud-init text of
-    a VM that was undone: one that has such, and that neither they nor the queue know, is left
-    to the same command again.
+    ``specs`` are the specs known to this process, by name. The ledger keeps no cloud-init text of
+    an undone VM: a VM with such text that neither they nor the queue know is left to the same
+    command again.
     """
     operation = context.ledger.operation(operation_id)
     if operation.ended_at is not None:
@@ -97,7 +97,7 @@ def _reserved(
 def _requests(
     context: EngineContext, tried: Sequence[RefusedVm], specs: Specs
 ) -> _AlternateRequests:
-    """Of those that nobody has made, started or deleted since."""
+    """The requests of VMs that have not been made, started or deleted since."""
     view = context.view()
     ids = {each.task.vm_id for each in tried}
     if tried[0].task.verb == UNSHELVE:

@@ -57,7 +57,7 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
 
 
 def _lacking(context: EngineContext, planned: Plan) -> str:
-    """What decisions had to do without, where any was made; empty as a rule."""
+    """The warnings of decisions made without a plan; empty as a rule."""
     decided = any(action.kind is ActionKind.CREATE for action in planned.actions)
     return context.expected.latest.warning if decided or planned.unplaced else ""
 
@@ -77,7 +77,7 @@ def _planned(
 
 
 def require_afters(context: EngineContext, desired: Sequence[VmSpec]) -> None:
-    """NotFound where one of them waits for a VM that nobody knows."""
+    """NotFound where a VM waits for an unknown VM."""
     after = (spec.queue.after for spec in desired if spec.queue is not None)
     names = frozenset((*(spec.name for spec in desired), *chain.from_iterable(after)))
     require_known(desired, context.ledger.queue(names))
@@ -143,7 +143,7 @@ def _refuse(
 
 
 def _partial_instead(planned: Plan) -> str:
-    """The rest of the file can be had without those that fit nowhere."""
+    """The hint that the rest of the file can be applied without the VMs that fit nowhere."""
     fit = len(planned.actions)
     return f"; or create the {fit} that fit: vgpumgr apply -f FILE --partial" if fit else ""
 
@@ -154,9 +154,9 @@ def carry_out(
     view: LedgerView,
     desktops: Sequence[DesktopRecord] = (),
 ) -> Outcome:
-    """Reserve what was planned and execute it; StaleGeneration changes nothing.
+    """Reserve the plan and execute it; StaleGeneration changes nothing.
 
-    ``desktops`` are the rows of those new VMs that are a pool's.
+    ``desktops`` are the rows of new VMs that belong to pools.
     """
     placed = [action.placed for action in planned.actions if action.placed]
     records = {host.name: host for host in view.hosts}

@@ -60,7 +60,7 @@ def _alive(context: EngineContext, names: Collection[str]) -> list[VmRecord]:
 
 
 def _refuse_running(context: EngineContext, vms: Sequence[VmRecord]) -> None:
-    """Conflict when a VM runs, or nobody can tell: deleting it needs ``--force``."""
+    """Conflict when a VM runs, or may run: deleting it needs ``--force``."""
     if not vms:
         return
     context.refresh({vm.host for vm in vms})
@@ -85,8 +85,8 @@ def _refuse_running(context: EngineContext, vms: Sequence[VmRecord]) -> None:
 
 
 def start(context: EngineContext, names: Sequence[str]) -> Outcome:
-    """Start VMs, their devices first, and what else their hosts lost; shelved ones take anew what
-    they need.
+    """Start VMs, their devices and whatever else their hosts lost first; shelved VMs are placed
+    anew.
     """
     before = finish(context, names)
     context.refresh({context.ledger.vm(name).host for name in names})
@@ -105,8 +105,8 @@ def start(context: EngineContext, names: Sequence[str]) -> Outcome:
 
 
 def _place_anew(context: EngineContext, view: LedgerView, vms: Sequence[VmRecord]) -> Outcome:
-    """VMs that are off and do not get back what they had get other GPUs of their host, where there
-    is room; the others are refused, or tried where they are, as before.
+    """VMs that are off and do not get back their former parts get other GPUs of their host, where
+    there is capacity; the others are refused, or tried in their places, as before.
     """
     outcome, running = Outcome(), observed_domains(view).running
     off = [vm for vm in vms if (vm.host, vm.name) not in running]
@@ -157,7 +157,7 @@ _FINISHED = frozenset({SHELVE, UNSHELVE, RESEAT})
 
 
 def shelve(context: EngineContext, names: Sequence[str], stop: StopManner) -> Outcome:
-    """Stop VMs and give back what they hold; one that was in the queue has left it."""
+    """Stop VMs and release their allocations; a VM in the queue leaves it."""
     before = finish(context, names)
     vms = [context.ledger.vm(name) for name in names]
     operation_lifecycle.refuse_unfinished(context.ledger, vms)
@@ -177,7 +177,7 @@ def shelve(context: EngineContext, names: Sequence[str], stop: StopManner) -> Ou
 
 
 def finish(context: EngineContext, names: Sequence[str]) -> Outcome:
-    """Go on with what was cut of these VMs' ways to the shelf and back, and to other GPUs."""
+    """Resume interrupted operations that shelve, unshelve or move these VMs to other GPUs."""
     return operation_lifecycle.finish_leftovers(context, _wanted(context, names), _FINISHED)
 
 
@@ -212,7 +212,7 @@ def unshelve(context: EngineContext, vms: Sequence[VmRecord]) -> Outcome:
 def _in_the_queue(
     context: EngineContext, view: LedgerView, vms: Sequence[VmRecord]
 ) -> tuple[list[QueueEntry], list[QueueMoved]]:
-    """One that waited does so no more; one that has ended runs again."""
+    """Queue entries of VMs that start by request: waiting entries run, ended VMs get new ones."""
     waiting = {each.vm_id: each for each in view.queue if each.vm_id}
     now = context.clock.now()
     moves = [

@@ -1,1 +1,1 @@
-"""What-if: ledger and observation as they would be otherwise; nothing changes."""
+"""What-if: ledger and observation of a changed fleet; nothing changes."""

@@ -59,7 +59,7 @@ def view_without_vms(view: LedgerView, names: Collection[str]) -> LedgerView:
 
 
 def view_with_shelved(view: LedgerView, vm: VmRecord) -> LedgerView:
-    """The same with the VM stopped, its GPU parts given back."""
+    """The view with the VM stopped, its GPU parts released."""
     rest = view_without_vms(view, {vm.name})
     return replace(rest, vms=(*rest.vms, replace(vm, state=VmState.SHELVED, running=False)))
 
@@ -118,7 +118,7 @@ class HostOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedHosts:
-    """The same new hosts in each way in which their GPUs can be partitioned; at least one."""
+    """New hosts, once for each way to partition their GPUs; at least one."""
 
     options: tuple[HostOption, ...]
 

@@ -74,7 +74,9 @@ def _carrier(vf: VfFacts, gpu: GpuFacts, *, vendor: bool) -> VfFacts:
 
 
 def _types(gpu: GpuFacts) -> Iterator[tuple[int | str, str]]:
-    """Those of its mode, by the driver's number: of the catalogue, or as the driver tells."""
+    """The vGPU types of the GPU's mode, by the driver's number: from the catalogue, or from the
+    driver.
+    """
     board = catalog.board(gpu.model)
     mig = gpu.mig is not None and gpu.mig.enabled
     for each in board.types if board else ():

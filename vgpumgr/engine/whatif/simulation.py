@@ -20,7 +20,7 @@ _FAILED = "it failed (simulated)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supposition:
-    """What is supposed: VMs that are asked for, hosts that fail or are new, VMs that are gone."""
+    """The supposed changes: requested VMs, failing hosts, new hosts, deleted VMs."""
 
     asked: tuple[VmSpec, ...] = ()
     added: tuple[AddedHosts, ...] = ()
@@ -30,7 +30,7 @@ class Supposition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmFate:
-    """What becomes of one VM: where it was (empty: it is new), and what placement says."""
+    """The fate of one VM: its former host (empty: it is new), and placement's decision."""
 
     was_on: str
     decision: Decision
@@ -38,9 +38,9 @@ class VmFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """``fates`` of VMs whose host fails, then of those that are asked for; ``added`` are the new
-    hosts by name, as their GPUs would have to be partitioned. ``kept`` are VMs of failed hosts
-    that nobody could make anew elsewhere, with the reason.
+    """``fates`` of VMs whose host fails, then of requested VMs; ``added`` are the new hosts by
+    name, with the partitioning that their GPUs would need. ``kept`` are VMs of failed hosts that
+    cannot be recreated elsewhere, with the reason.
     """
 
     fates: tuple[VmFate, ...]

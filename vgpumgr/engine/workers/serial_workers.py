@@ -14,18 +14,18 @@ K = TypeVar("K")
 
 
 class TurnableClock(Protocol):
-    """A clock whose time passes only when somebody waits, and that can be turned."""
+    """A clock whose time passes only in waits, and that can be turned."""
 
     def monotonic(self) -> float:
         """Seconds."""
 
     def turn_to(self, monotonic: float) -> None:
-        """It is that time now."""
+        """Set the time."""
 
 
 class SerialWorkers:
-    """One host after the other. With a ``clock`` looks take the time that they would side by side,
-    and whoever would not be waited for is not; without one they take none.
+    """One host after the other. With a ``clock`` looks take the time that they would take side by
+    side, and hosts that would not be waited for are left out; without one they take none.
     """
 
     def __init__(self, clock: TurnableClock | None = None) -> None:
@@ -56,7 +56,7 @@ class _OneByOne(Generic[T, K]):
 
     @property
     def answers(self) -> Mapping[str, K | Exception]:
-        """What is known of each host by now."""
+        """The answers of hosts by now."""
         return self._answers
 
     def wait(self, waiting: WaitPolicy) -> Mapping[str, float]:
@@ -67,7 +67,7 @@ class _OneByOne(Generic[T, K]):
         return {}
 
     def leave(self) -> None:
-        """Nobody is left."""
+        """No effect: every host has answered."""
         self._due.clear()
 
 
@@ -96,11 +96,11 @@ class _SideBySide(Generic[T, K]):
 
     @property
     def answers(self) -> Mapping[str, K | Exception]:
-        """What is known of each host by now."""
+        """The answers of hosts by now."""
         return self._answers
 
     def wait(self, waiting: WaitPolicy) -> Mapping[str, float]:
-        """Answers in the order of their time, until nobody is waited for."""
+        """Answers in the order of their time, until no host is waited for."""
         if self._coming is None:
             self._coming = self._asked()
         coming = self._coming

@@ -26,8 +26,8 @@ MAX_LANES = 32
 
 
 class ThreadWorkers:
-    """At most ``most`` at once. One that only looks gives its place to the next host when it has
-    been silent for ``gives_way_s``.
+    """Worker threads, at most ``most`` at once. A thread that only looks makes room for the next
+    host when it has been silent for ``gives_way_s``.
     """
 
     def __init__(self, most: int = MAX_LANES, gives_way_s: float = WAIT_LIMITS.least_s) -> None:
@@ -56,12 +56,12 @@ class ThreadWorkers:
         return ThreadLooks(self, work, keep, self._most, self._gives_way_s)
 
     def hanging(self) -> dict[str, float]:
-        """Hosts whose lane was left and has not ended, and when it began."""
+        """Hosts whose thread was left and has not ended, and when it began."""
         self._left = [lane for lane in self._left if not lane.ended]
         return {lane.host: lane.began for lane in self._left}
 
     def leave(self, lane: _Lane) -> None:
-        """Nobody waits for it any more."""
+        """Leave a thread that is waited for no longer."""
         self._left.append(lane)
 
 
@@ -74,7 +74,9 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True)
 class _End(Generic[T]):
-    """``value``: what its job returned or raised; a death (no Exception) ends who waits, too."""
+    """``value``: the result or error of the job; a death (no Exception) ends the waiting thread,
+    too.
+    """
 
     lane: _Lane
     took_s: float
@@ -82,7 +84,7 @@ class _End(Generic[T]):
 
 
 class ThreadLooks(Generic[T, K]):
-    """Fulfils ``ports.Looks``: a daemon thread for each host that was asked."""
+    """Fulfils ``ports.PendingAnswers``: a daemon thread for each asked host."""
 
     def __init__(
         self,
@@ -104,12 +106,12 @@ class ThreadLooks(Generic[T, K]):
 
     @property
     def answers(self) -> Mapping[str, K | Exception]:
-        """What is known of each host by now."""
+        """The answers of hosts by now."""
         return self._answers
 
     def wait(self, waiting: WaitPolicy) -> Mapping[str, float]:
-        """Ask whoever was not asked yet, and wait; a host that still hangs from an earlier look is
-        not asked, unless it is insisted on.
+        """Ask the hosts that were not asked yet, and wait; a host that still hangs from an earlier
+        look is not asked, unless it is insisted on.
         """
         while True:
             hanging = self._hanging(waiting)
@@ -160,7 +162,7 @@ class ThreadLooks(Generic[T, K]):
         self._ends.put(_End(lane, time.monotonic() - lane.began, value))
 
     def _silent(self, without: Collection[str]) -> dict[str, float]:
-        """Those that run, and those that wait for a place."""
+        """Hosts that are being asked, and hosts that wait for a thread."""
         now = time.monotonic()
         waiting = dict.fromkeys((host for host in self._due if host not in without), 0.0)
         return waiting | {host: now - lane.began for host, lane in self._running.items()}
@@ -201,7 +203,7 @@ class SystemClock:
 
 
 def result_or_error(job: Callable[[], T]) -> T | Exception:
-    """What it returns or raises."""
+    """The job's result, or the error that it raised."""
     try:
         return job()
     except Exception as error:
@@ -219,7 +221,7 @@ def kept(keep: Callable[[str, T], K], host: str, value: T | Exception) -> K | Ex
 
 
 def abandonment_error(host: str, seconds: float) -> DeadlineExceeded:
-    """The value of a lane that did not end."""
+    """The value of a host that did not answer in time."""
     return DeadlineExceeded(
         f"{host} did not answer within {seconds:.0f} s",
         why="nothing waits for it any longer",
@@ -229,10 +231,10 @@ def abandonment_error(host: str, seconds: float) -> DeadlineExceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitForCandidates:
-    """Fulfils ``ports.Waiting`` for hosts of which any will do.
+    """Fulfils ``ports.WaitPolicy`` for hosts of which any will do.
 
     ``doubted`` are hosts whose last look failed. No other is left out before more than half have
-    answered, not counting those that failed at once; nobody of ``named`` ever.
+    answered, not counting hosts that failed at once; hosts of ``named`` are never left out.
     """
 
     named: Collection[str] = ()
@@ -240,7 +242,7 @@ class WaitForCandidates:
     waits: WaitLimits = WAIT_LIMITS
 
     def insists_on(self, host: str) -> bool:
-        """Is it waited for, however long the others took?"""
+        """Whether the host is waited for, however long the others took."""
         return host in self.named
 
     def more_s(self, took: Mapping[str, float], silent: Mapping[str, float]) -> float:
@@ -263,13 +265,13 @@ class WaitForCandidates:
 
 
 class WaitForAll:
-    """Fulfils ``ports.Waiting``: all are waited for, ``within_s`` at most; None: without end."""
+    """Fulfils ``ports.WaitPolicy``: all are waited for, ``within_s`` at most; None: without end."""
 
     def __init__(self, within_s: float | None) -> None:
         self._within_s = math.inf if within_s is None else within_s
 
     def insists_on(self, host: str) -> bool:
-        """Everybody."""
+        """Always."""
         return True
 
     def more_s(self, took: Mapping[str, float], silent: Mapping[str, float]) -> float:

@@ -57,8 +57,8 @@ def test_a_lane_that_does_not_return_is_left_alone(door: threading.Event) -> Non
 
 def test_a_lane_that_does_not_return_does_not_keep_the_process() -> None:
     program = (
-        "import threading; from vgpumgr.engine.workers.thread_workers import ThreadLanes; "
-        "print(ThreadLanes().run({'h1': threading.Event().wait}, within_s=0.1)['h1'].message)"
+        "import threading; from vgpumgr.engine.workers.thread_workers import ThreadWorkers; "
+        "print(ThreadWorkers().run({'h1': threading.Event().wait}, within_s=0.1)['h1'].message)"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True

@@ -4,7 +4,7 @@ reboot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from vgpumgr import catalog, domainxml
@@ -27,14 +27,14 @@ from vgpumgr.model.supply import FreeVf, GpuSupply, InstanceSupply, Offer, Parti
 from vgpumgr.model.vm import Allocation, AllocationState
 
 
-def shown(gpu: GpuFacts, host: HostContents) -> frozenset[str] | None:
+def shown(gpu: GpuFacts, host: HostFacts) -> frozenset[str] | None:
     """The mdevs of the host and the GPU's VFs in use, by device; None where one was not read."""
     whole = {"devices", "mdevs", f"devices {gpu.device} sriov"}
-    parts = [unknown.part for unknown in host.facts.unknown]
+    parts = [unknown.part for unknown in host.unknown]
     if any(part in whole or part.startswith("mdevs ") for part in parts):
         return None
     used = (vf.address for vf in gpu.vfs if vf.vendor is None or vf.vendor.type_id != 0)
-    return frozenset((*(mdev.uuid for mdev in host.facts.mdevs), *used))
+    return frozenset((*(mdev.uuid for mdev in host.mdevs), *used))
 
 
 def needs(
@@ -87,6 +87,15 @@ def _mixed_size(gpu: GpuFacts, allocation: Allocation) -> bool | None:
     return allocation.placement_id is not None
 
 
+def lost_usages(
+    gpu: GpuFacts, host: HostFacts, ours: Iterable[Allocation], layout: LayoutRecord | None
+) -> list[Usage]:
+    """Usages of active allocations that the host has lost, each with the partitioning it needs."""
+    there = shown(gpu, host)
+    needed = ((each, needs(gpu, each, there, layout)) for each in ours)
+    return [replace(our_usage(each, ()), needs=goal) for each, goal in needed if goal is not None]
+
+
 def gpu_supply(
     gpu: GpuRecord, host: HostContents, partitions: Sequence[PartitionSupply] = ()
 ) -> GpuSupply:
@@ -124,7 +133,7 @@ def gpu_supply(
 def _our_usages(
     gpu: GpuFacts, ours: Sequence[Allocation], host: HostContents, offers: Sequence[Offer]
 ) -> list[Usage]:
-    there = shown(gpu, host) if ours else None
+    there = shown(gpu, host.facts) if ours else None
     return [
         replace(
             our_usage(each, offers),

@@ -145,8 +145,10 @@ def refuse_desktops(context: EngineContext, names: Collection[str]) -> None:
 
 def refuse_names(context: EngineContext, names: Collection[str]) -> None:
     """Conflict for a VM that is a desktop, or is called as a pool calls its desktops."""
-    refuse_desktops(context, names)
-    for pool in context.ledger.pools():
+    pools = context.ledger.pools()
+    if pools:
+        refuse_desktops(context, names)
+    for pool in pools:
         taken = sorted(filter(pool.spec.naming.covers, names))
         if taken:
             raise Conflict(

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from vgpumgr import layout
-from vgpumgr.engine.inventory.gpu_supply import gpu_supply
-from vgpumgr.engine.inventory.host_supply import host_contents
+from vgpumgr.engine.inventory.gpu_supply import lost_usages
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.vm_plan import needs_restart, only_bookkeeping
@@ -293,15 +292,18 @@ def require_partitioned(view: LedgerView, names: Collection[str]) -> None:
 def _unmet(
     view: LedgerView, names: Collection[str]
 ) -> Iterator[tuple[GpuRecord, Usage, tuple[str, ...]]]:
-    unread = {host.name for host in view.hosts if host.last_error}
-    seen = host_contents(view)
-    holding = {each.gpu for each in view.allocations if each.vm in names}
+    facts = {host.name: host.facts for host in view.hosts if host.facts and not host.last_error}
+    layouts = {record.gpu: record for record in view.layouts}
+    held: dict[str, list[Allocation]] = {}
+    for each in view.allocations:
+        if each.vm in names:
+            held.setdefault(each.gpu, []).append(each)
     for gpu in view.gpus:
-        if gpu.id not in holding or gpu.host in unread or gpu.host not in seen:
+        if gpu.id not in held or gpu.host not in facts:
             continue
-        for usage in gpu_supply(gpu, seen[gpu.host]).usages:
-            lacks = layout.lacks(gpu.facts, usage) if usage.vm in names else ()
-            if lacks:
+        host, layout_now = facts[gpu.host], layouts.get(gpu.id)
+        for usage in lost_usages(gpu.facts, host, held[gpu.id], layout_now):
+            if lacks := layout.lacks(gpu.facts, usage):
                 yield gpu, usage, lacks
 
 

@@ -40,7 +40,10 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
     nowhere else: before that is said they are waited for.
     """
     require_afters(context, desired)
-    place = place_beside_bookings(context.place, context.ledger, context.clock.now())
+    ledger, now, place = context.ledger, context.clock.now(), context.place
+    booked = bool(ledger.bookings())
+    if booked:
+        place = place_beside_bookings(place, ledger, now)
     named, anywhere = _touched(context, desired)
     with context.looking(named, others=anywhere) as hosts:
         planned, view = _planned(context, desired, place, hosts.wait())
@@ -51,9 +54,11 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
         raise Interrupted("interrupted", why="nothing was changed yet")
     if said := _lacking(context, planned):
         planned = replace(planned, notes=(*planned.notes, said))
-    placed = [action.placed for action in planned.actions if action.placed]
-    outdone = OpenBookings(context.ledger, context.clock.now()).outdone_by(view, placed)
-    return replace(planned, notes=(*planned.notes, *(each.words for each in outdone))), view
+    if booked:
+        placed = [action.placed for action in planned.actions if action.placed]
+        outdone = OpenBookings(ledger, context.clock.now()).outdone_by(view, placed)
+        planned = replace(planned, notes=(*planned.notes, *(each.words for each in outdone)))
+    return planned, view
 
 
 def _lacking(context: EngineContext, planned: Plan) -> str:

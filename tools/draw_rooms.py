@@ -30,7 +30,6 @@ ROLE = {
     "layout": "how GPUs are partitioned",
     "virt": "libvirt by intent",
     "placement": "where VMs go, why not",
-    "pools": "what a VDI pool does next",
     "spec": "user YAML",
     "domainxml": "model to XML and back",
     "catalog": "GPU facts as data",

@@ -33,7 +33,7 @@ def plan_explanations(
 ) -> tuple[Explanation, ...]:
     """The explanations of a plan's VMs (or of ``names``): the same as ``apply`` would give.
 
-    Every VM is looked at beside all VMs that the plan has places for.
+    Every VM is looked at with all VMs placed that the plan has places for.
     """
     of = _Explained(view, plan)
     known = {vm.name: vm.host for vm in view.vms}

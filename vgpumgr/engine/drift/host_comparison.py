@@ -96,7 +96,7 @@ def _is_interrupted(ledger: Ledger, operation: OperationRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedHost:
-    """A host in the ledger beside the host as read: ``vms`` to compare, ``held`` are all its
+    """A host in the ledger, and the host as read: ``vms`` to compare, ``held`` are all its
     allocations.
 
     ``gpus`` by the fleet's id, ``ours`` the fleet's VMs by id, ``declared`` GPUs that have a

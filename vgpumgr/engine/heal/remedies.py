@@ -57,9 +57,7 @@ def domain_elsewhere(case: DriftCase) -> Remedy:
 
 
 def _forget(case: DriftCase, whose: RemedyVm, text: str) -> Remedy:
-    """The remedy for a leftover domain: named only unless it is off, for it may run twice or be in
-    use.
-    """
+    """The remedy for a domain that remains: named only unless it is off, for it may be in use."""
     found = case.domain(whose.name)
     if found is None or found.state not in OFF:
         state = found.state if found else "gone"

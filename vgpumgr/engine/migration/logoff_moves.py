@@ -144,7 +144,7 @@ class _Reading:
         )
 
     def ending(self, each: LogoffMove) -> str:
-        """The result of a move that need not wait any longer; empty where it must."""
+        """The result of a move that need not wait any longer; empty for one that waits on."""
         vm = self.vms.get(each.vm_id)
         if vm is None:
             return self._remade(each)

@@ -35,8 +35,8 @@ def decide(
     place: PlaceFunction,
     left: ExcludedSupply = LATELY_REFUSED,
 ) -> tuple[Decision, ...]:
-    """Decisions beside recent refusals, and where these leave a VM without a place, with back-off
-    ignored. Places in ``left`` are never used.
+    """Decisions that respect back-off, and where these leave a VM without a place, decisions that
+    ignore it. Places in ``left`` are never used.
     """
     found = place(build_fleet(view, left), requests)
     if all(isinstance(each, Placed) for each in found) or not view.backing_off:

@@ -41,7 +41,9 @@ _MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
 
 @dataclass(frozen=True)
 class PoolReading:
-    """Pools with their desktops and the users that wait, at ``now``, and the fleet beside them."""
+    """Pools with their desktops and the users that wait, at ``now``, and the fleet that they are
+    in.
+    """
 
     pools: tuple[PoolRecord, ...]
     rows: tuple[DesktopRecord, ...]
@@ -74,8 +76,7 @@ class PoolReading:
         )
 
     def startable(self, pool: PoolRecord) -> int:
-        """The number of further desktops that could start, beside capacity reserved for other
-        bookings.
+        """The number of further desktops that could start without the capacity of other bookings.
 
         Desktops of the present image, or of the image that is rolled out: they may lie on other
         hosts.

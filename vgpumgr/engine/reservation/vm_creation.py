@@ -75,8 +75,8 @@ def _instance(part: Assignment, site: VmSite) -> InstancePart | None:
 
 
 def _is_of_layout(part: Assignment, site: VmSite) -> bool:
-    """Whether the GPU instance exists by a layout, not for a VM. An instance that VMs share may
-    have to be made again by any of them.
+    """Whether the GPU instance exists by a layout, not for a VM: an instance that VMs share may
+    have to be recreated by any of them.
     """
     facts = site.gpus[part.gpu].facts
     there = {each.start for each in (facts.mig.instances if facts.mig else None) or ()}

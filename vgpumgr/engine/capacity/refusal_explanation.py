@@ -96,7 +96,7 @@ def _in_queue(spec: VmSpec, said: str, fleet: Explainer, helps: _Helps) -> Expla
 
 
 def queue_explanation(view: LedgerView, turn: QueueDecision, name: str) -> Explanation:
-    """Of a VM that waits: what the queue's next turn would do with it, and what GPUs say now."""
+    """Of a VM that waits: what the queue's next cycle would do with it, and what GPUs say now."""
     for start in turn.starts:
         if start.waiting.vm.name == name:
             host = start.placed.host

@@ -115,7 +115,7 @@ class Controller:
             self._state.failed(error)
 
     def once(self) -> ControllerStatus:
-        """One turn of every host, side by side; how things stand when all have ended or hang."""
+        """One cycle of every host, side by side; how things stand when all have ended or hang."""
         ledger = self._context.ledger
         waiting = [host.name for host in ledger.hosts()]
         self._dead.close_orphans(ledger.operations(open_only=True), waiting)
@@ -134,7 +134,7 @@ class Controller:
         return status
 
     def finish(self, within_s: float) -> bool:
-        """Let every turn end after the host call that runs; have all ended in time?"""
+        """Let every cycle end after the host call that runs; have all ended in time?"""
         self._turns.stop()
         self._beside.stop()
         until = self._context.clock.monotonic() + within_s
@@ -175,7 +175,7 @@ class Controller:
         self._turns.begin(host, partial(self._turn, host, self._book.begun(host)))
 
     def _turn(self, host: str, memory: HostCycleMemory, lane: CycleThread) -> CycleEnd:
-        """In the turn's own thread."""
+        """In the cycle's own thread."""
 
         def emit(event: ControllerEvent) -> None:
             if not lane.abandoned:

@@ -33,7 +33,7 @@ class _WorkedOperation:
 
 
 class OperationClaims:
-    """Each is claimed for as long as a turn works on it, not for the life of the process."""
+    """Each is claimed for as long as a cycle works on it, not for the life of the process."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -44,7 +44,7 @@ class OperationClaims:
     def hold(self, operation: str, close: Close) -> Iterator[list[str] | None]:
         """A list for reasons why it cannot be ended; None while another process works on it.
 
-        The last turn that lets go calls ``close`` with the operation and all reasons: it has to
+        The last cycle that lets go calls ``close`` with the operation and all reasons: it has to
         write down how the operation stands, which is what gives the claim back.
         """
         held = self._take(operation)
@@ -117,9 +117,9 @@ class ControllerState:
 
 @dataclass(frozen=True, slots=True)
 class HostCycle:
-    """A context of the turn's own, its lane, and what is remembered and shared.
+    """A context of the cycle's own, its lane, and what is remembered and shared.
 
-    ``side_by_side`` are lanes for what is about several hosts, ``reasons`` what this turn waits
+    ``side_by_side`` are lanes for what is about several hosts, ``reasons`` what this cycle waits
     for.
     """
 

@@ -17,7 +17,7 @@ from vgpumgr.model.ports import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCycleStatus:
-    """A host's last turn. Times are Unix seconds; ``failures`` are turns in a row that failed."""
+    """A host's last cycle. Times are Unix seconds; ``failures`` are cycles in a row that failed."""
 
     name: str
     state: str
@@ -80,23 +80,23 @@ class CycleHistory:
         self._pages: dict[str, _Page] = {}
 
     def statuses(self) -> tuple[HostCycleStatus, ...]:
-        """Every host's last turn, by name."""
+        """Every host's last cycle, by name."""
         return tuple(self._pages[name].status for name in sorted(self._pages))
 
     def failing(self, host: str) -> bool:
-        """Did its last turn fail? Then it is tried again in its own time."""
+        """Did its last cycle fail? Then it is tried again in its own time."""
         page = self._pages.get(host)
         return page is not None and page.status.failures > 0
 
     def begun(self, host: str) -> HostCycleMemory:
-        """A turn begins; what is remembered of the host."""
+        """A cycle begins; what is remembered of the host."""
         new = _Page(HostCycleStatus(name=host, state=""))
         page = self._pages.setdefault(host, new)
         page.began = self._clock.monotonic()
         return page.memory
 
     def ended(self, host: str, result: CycleEnd | Exception) -> float:
-        """How the turn went; the seconds until the next."""
+        """How the cycle went; the seconds until the next."""
         if isinstance(result, Exception):
             return self._failed(host, result)
         if result.state is CycleState.NOT_ENROLLED:
@@ -111,7 +111,7 @@ class CycleHistory:
         return self._pace.again(failures) if failures else self._pace.calm()
 
     def stuck(self, lane: CycleThread) -> str:
-        """A turn shows no life and is abandoned; why its host counts as unreachable."""
+        """A cycle shows no life and is abandoned; why its host counts as unreachable."""
         page = self._pages[lane.host]
         why = f"no sign of life for {lane.silence_s:.0f} s; a thread of serve still waits for it"
         self._write(page, STUCK, why, page.status.failures + 1, page.status.drifts)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class CycleThread:
-    """One turn of one host under way. It is abandoned when it shows no life for too long.
+    """One cycle of one host under way. It is abandoned when it shows no life for too long.
 
     ``stop`` ends it after the host call that runs: nothing new is begun.
     """
@@ -59,7 +59,7 @@ class EndedCycle(Generic[T]):
 
 
 class CycleRunner(Protocol[T]):
-    """Runs one turn per host at a time, of several hosts side by side."""
+    """Runs one cycle per host at a time, of several hosts side by side."""
 
     @property
     def free(self) -> int:
@@ -74,7 +74,7 @@ class CycleRunner(Protocol[T]):
         """Hosts with an abandoned cycle that has not ended."""
 
     def begin(self, host: str, job: Callable[[CycleThread], T]) -> None:
-        """Begin a turn of a host that is not busy."""
+        """Begin a cycle of a host that is not busy."""
 
     def ended(self, wait_s: float) -> list[EndedCycle[T]]:
         """The cycles that have ended; waits up to that long for the first end. A :meth:`wake` ends
@@ -85,14 +85,14 @@ class CycleRunner(Protocol[T]):
         """Abandon cycles without a sign of life: they keep their threads until they end."""
 
     def stop(self) -> None:
-        """Let every turn end after the host call that runs."""
+        """Let every cycle end after the host call that runs."""
 
     def wake(self) -> None:
         """End a wait; may be called by a signal handler."""
 
 
 class ThreadCycleRunner(Generic[T]):
-    """A thread for each turn. Threads are daemons: a stuck one does not keep the process."""
+    """A thread for each cycle. Threads are daemons: a stuck one does not keep the process."""
 
     def __init__(self, most: int, clock: Clock) -> None:
         self._most = most
@@ -117,7 +117,7 @@ class ThreadCycleRunner(Generic[T]):
         return frozenset(host for host, lane in self._lanes.items() if lane.abandoned)
 
     def begin(self, host: str, job: Callable[[CycleThread], T]) -> None:
-        """Begin a turn of a host that is not busy."""
+        """Begin a cycle of a host that is not busy."""
         lane = self._lanes[host] = CycleThread(host, self._clock)
         args = (lane, job)
         threading.Thread(target=self._run, args=args, name=f"turn-{host}", daemon=True).start()
@@ -151,7 +151,7 @@ class ThreadCycleRunner(Generic[T]):
         return late
 
     def stop(self) -> None:
-        """Let every turn end after the host call that runs."""
+        """Let every cycle end after the host call that runs."""
         for lane in self._lanes.values():
             lane.stop.set()
 
@@ -161,7 +161,7 @@ class ThreadCycleRunner(Generic[T]):
 
 
 class SerialCycleRunner(Generic[T]):
-    """One turn at a time, in the caller's thread: for runs on virtual time.
+    """One cycle at a time, in the caller's thread: for runs on virtual time.
 
     A wait lets the clock's time pass.
     """
@@ -204,7 +204,7 @@ def _result(lane: CycleThread, job: Callable[[CycleThread], T]) -> EndedCycle[T]
 
 
 def watched(ledger: Ledger, lane: CycleThread) -> Ledger:
-    """The ledger for one turn."""
+    """The ledger for one cycle."""
     return cast("Ledger", _Watched(ledger, lane))
 
 

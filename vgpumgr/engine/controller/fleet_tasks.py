@@ -34,7 +34,7 @@ Job = Callable[[CycleThread], bool]
 
 @dataclass(slots=True)
 class _Due:
-    """When a lane's next turn is due, and what was told of its last."""
+    """When a lane's next cycle is due, and what was told of its last."""
 
     job: Job
     began: float = 0.0
@@ -44,7 +44,7 @@ class _Due:
 
 
 class FleetTaskRunner:
-    """Begins each job's turn when it is due. Jobs are by lane, which no host is called like:
+    """Begins each job's cycle when it is due. Jobs are by lane, which no host is called like:
     ``queue:``.
     """
 
@@ -62,7 +62,7 @@ class FleetTaskRunner:
         return bool(self._turns.busy)
 
     def hurry(self) -> None:
-        """The next turns are due at once; may be called by another thread."""
+        """The next cycles are due at once; may be called by another thread."""
         for due in self._due.values():
             due.hurried = True
 
@@ -85,7 +85,7 @@ class FleetTaskRunner:
             self._tell_failure(end.lane.host, end.result)
 
     def once(self, wait_s: float) -> None:
-        """One turn of each, to its end."""
+        """One cycle of each, to its end."""
         for lane in self._due:
             self._begin(lane)
         while self.busy and not self._context.stop.is_set():
@@ -156,7 +156,7 @@ QUEUE_THREAD = "queue:"
 def run_queue_cycle(
     context: EngineContext, lane: CycleThread, shared: ControllerState, emit: Emit
 ) -> bool:
-    """The whole turn, unless another controller has it; was anything begun? LedgerError ends it."""
+    """The whole cycle, unless another controller has it; anything begun? LedgerError ends it."""
     if not context.ledger.claim(QUEUE_THREAD):
         return False
     own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
@@ -218,7 +218,7 @@ class PoolTask:
         self._refused: dict[str, str] = {}
 
     def take(self, lane: CycleThread) -> bool:
-        """The whole turn, unless another controller has it; was anything begun?"""
+        """The whole cycle, unless another controller has it; was anything begun?"""
         context = self._context
         if not context.ledger.pools() or not context.ledger.claim(POOL_THREAD):
             return False
@@ -312,7 +312,7 @@ class MoveTask:
         self._refused: dict[str, str] = {}
 
     def take(self, lane: CycleThread) -> bool:
-        """The whole turn, unless another controller has it; was anything begun?"""
+        """The whole cycle, unless another controller has it; was anything begun?"""
         context = self._context
         defrags = self._automatic and self._gauge.high and context.clock.monotonic() >= self._due
         if not (defrags or context.ledger.logoff_moves()) or not context.ledger.claim(MOVE_THREAD):

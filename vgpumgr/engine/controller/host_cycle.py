@@ -142,7 +142,7 @@ def _evacuate(turn: HostCycle, host: HostRecord, proof: Proof) -> None:
 
 
 class CycleState(StrEnum):
-    """How a turn ended."""
+    """How a cycle ended."""
 
     OK = "ok"
     PARTLY_READ = "partly-read"
@@ -174,7 +174,7 @@ class _HostWork(RecoveryReport):
 
 
 def run_cycle(turn: HostCycle) -> CycleEnd:
-    """The whole turn of a host that no other controller works on; LedgerError ends it."""
+    """The whole cycle of a host that no other controller works on; LedgerError ends it."""
     ledger, claim = turn.context.ledger, f"host:{turn.host}"
     if not ledger.claim(claim):
         return CycleEnd(state=CycleState.HELD)

@@ -20,7 +20,7 @@ from vgpumgr.model.pool import PoolKind
 
 
 class ActionSheet:
-    """Filled in by the parts of a turn, one after the other; what is decided stays decided."""
+    """Filled in by the parts of a cycle, one after the other; what is decided stays decided."""
 
     def __init__(self, view: PoolView) -> None:
         self.view = view

@@ -23,7 +23,7 @@ Row_co = TypeVar("Row_co", covariant=True)
 
 
 class LateRows(Sequence[Row_co]):
-    """Rows of the ledger that are read when somebody first asks for one."""
+    """Rows of the ledger that are read at the first use of one."""
 
     def __init__(self, read: Callable[[], Sequence[Row_co]]) -> None:
         self._read = read

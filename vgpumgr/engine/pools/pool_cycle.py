@@ -84,7 +84,7 @@ def _words(ask: DesktopRequest, view: PoolView, given: Mapping[str, str]) -> str
 
 
 def step(context: EngineContext, ready: Ready = lambda _: True) -> PoolCycleReport:
-    """One turn. What is not ``ready`` waits for a later one."""
+    """One cycle. What is not ``ready`` waits for a later one."""
     worked = PoolCycleReport()
     if context.ledger.frozen() is not None:
         return worked

@@ -138,8 +138,8 @@ def _never(wait: Wait, never: Mapping[str, NotPlaced]) -> Wait:
 def step(
     context: EngineContext, ready: Ready = lambda _: True, kept: Sequence[RoomReservation] = ()
 ) -> QueueCycleReport:
-    """One turn. Entries (by id) that are not ``ready`` wait for a later one; ``kept`` is the room
-    that the turn before kept.
+    """One cycle. Entries (by id) that are not ``ready`` wait for a later one; ``kept`` is the room
+    that the cycle before kept.
     """
     if context.ledger.frozen() is not None or not context.ledger.queue():
         return QueueCycleReport()

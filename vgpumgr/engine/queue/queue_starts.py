@@ -159,7 +159,7 @@ def _each(
     chosen: Sequence[QueueStart],
     work: Callable[[EngineContext, LedgerView, Sequence[QueueStart]], Outcome],
 ) -> StartReport:
-    """All at once, or where that is refused the first that can; the rest has another turn."""
+    """All at once, or where that is refused the first that can; the rest has another cycle."""
     entries = {each.name: each for each in view.queue}
     groups = _groups(chosen)
     refused: dict[str, str] = {}

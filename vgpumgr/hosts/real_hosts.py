@@ -137,6 +137,8 @@ class RealHosts:
 
     def _reached(self, record: HostRecord) -> tuple[Host, Runner]:
         wanted = (record.address, record.host_key, record.probe_only)
+        if record.address != LOCAL:
+            self.ways.target(record.address)  # asks ``ssh`` once, while other hosts are opened
         with self._lock:
             found = self._open.get(record.name)
             if found is not None and found[0] == wanted:

@@ -8,11 +8,11 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import paramiko
 
-from vgpumgr.hosts.ssh.ssh_config import any_of
 from vgpumgr.model.errors import UsageError
 
 # sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
@@ -96,12 +96,26 @@ def _entry(line: str) -> tuple[str, str, str]:
 
 def _speaks_of(patterns: str, name: str) -> bool:
     if not patterns.startswith(_HASHED):
-        return any_of(patterns.split(","), name)
+        return _any_of(patterns.split(","), name)
     try:
         salt, digest = (base64.b64decode(each) for each in patterns[len(_HASHED) :].split("|"))
     except ValueError:
         return False
     return hmac.compare_digest(hmac.digest(salt, name.lower().encode(), "sha1"), digest)
+
+
+def _any_of(patterns: list[str], name: str) -> bool:
+    """A pattern list: one must match, and none that is negated with ``!``."""
+    folded = name.lower()
+    for pattern in patterns:
+        if pattern.startswith("!") and _like(pattern[1:], folded):
+            return False
+    return any(_like(each, folded) for each in patterns if not each.startswith("!"))
+
+
+def _like(pattern: str, name: str) -> bool:
+    # OpenSSH knows * and ? only: a bracket is an ordinary character there.
+    return fnmatchcase(name, pattern.lower().replace("[", "[[]"))
 
 
 def _default_files() -> tuple[Path, ...]:

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vgpumgr.hosts.ssh import ssh_config
-from vgpumgr.hosts.ssh.ssh_config import SshAddress, SshTarget
+from vgpumgr.hosts.ssh.ssh_config import SshAddress, SshTarget, resolve
 from vgpumgr.hosts.ssh.ssh_connection import SshConnection, fingerprints, public_key, through
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.host import HostRecord
@@ -82,13 +81,14 @@ class SshRoutes:
     def __init__(self, config: Path | None, own_key: Path | None, connect_s: float) -> None:
         if config is not None and not config.is_file():
             raise UsageError(f"{config} does not exist", next="correct ssh_config")
-        self._config = (config,) if config else ssh_config.default_files()
+        self._config = config
+        self._resolved: dict[SshAddress, SshTarget] = {}
         self._own_keys = (own_key,) if own_key else ()
         self._connect_s = connect_s
 
     def target(self, address: str) -> SshTarget:
         """Where and as whom an address leads."""
-        found = ssh_config.resolve(SshAddress.parse(address), self._config)
+        found = self._resolve(SshAddress.parse(address))
         return replace(found, identity_files=(*self._own_keys, *found.identity_files))
 
     def connection(self, record: HostRecord) -> SshConnection:
@@ -130,7 +130,13 @@ class SshRoutes:
                 via.close()
 
     def _jumps(self, target: SshTarget) -> tuple[SshTarget, ...]:
-        return tuple(ssh_config.resolve(each, self._config) for each in target.jumps)
+        return tuple(map(self._resolve, target.jumps))
+
+    def _resolve(self, address: SshAddress) -> SshTarget:
+        """By the SSH configuration, which is read once for an address."""
+        if address not in self._resolved:
+            self._resolved[address] = resolve(address, self._config)
+        return self._resolved[address]
 
 
 def _advice(record: HostRecord) -> str:

@@ -1,17 +1,22 @@
-"""Addresses of hosts, and the user's SSH configuration: where and as whom to connect."""
+"""Addresses of hosts, and what OpenSSH's client makes of them: where and as whom to connect.
+
+``ssh -G`` reads the user's and the system's configuration, so that Include, Match and patterns
+mean here what they mean to ``ssh``. Nothing is connected to. What would silently change how a host
+is reached, and is not supported, is refused by name: ProxyCommand and CertificateFile.
+"""
 
 from __future__ import annotations
 
-import getpass
-import glob
+import os
+import pwd
 import re
-import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import DeadlineExceeded, UsageError
 
 LOCAL = "local"
 
@@ -48,56 +53,6 @@ class SshAddress:
         return f"{user}{host}" + (f":{self.port}" if self.port else "")
 
 
-def words(line: str, where: str) -> tuple[str, list[str]]:
-    """``Keyword args``, ``Keyword=args``, quotes and comments as in ssh_config(5)."""
-    line = line.strip()
-    if not line or line.startswith("#"):
-        return "", []
-    keyword = line.replace("=", " ", 1).split(None, 1)[0]
-    rest = line[len(keyword) :].lstrip()
-    rest = rest[1:] if rest.startswith("=") else rest
-    try:
-        return keyword.lower(), shlex.split(rest, comments=True)
-    except ValueError as error:
-        raise UsageError(f"{where}: {error}") from error
-
-
-def any_of(patterns: list[str], subject: str) -> bool:
-    """A pattern list: one must match, and none that is negated with ``!``."""
-    folded = subject.lower()
-    for pattern in patterns:
-        if pattern.startswith("!") and _like(pattern[1:], folded):
-            return False
-    return any(_like(each, folded) for each in patterns if not each.startswith("!"))
-
-
-def _like(pattern: str, subject: str) -> bool:
-    # ssh_config knows * and ? only: a bracket is an ordinary character there.
-    return fnmatchcase(subject, pattern.lower().replace("[", "[[]"))
-
-
-def included(path: Path, patterns: list[str]) -> Iterator[Path]:
-    """Relative names lie beside the file that includes them."""
-    for pattern in patterns:
-        full = Path(pattern).expanduser()
-        base = full if full.is_absolute() else path.parent / full
-        yield from (Path(each) for each in sorted(glob.glob(str(base))))  # noqa: PTH207 - absolute patterns
-
-
-# Honoured: Host, Match (all, host, originalhost, user, localuser), Include, HostName, User, Port,
-# IdentityFile, IdentitiesOnly, ProxyJump, HostKeyAlias. What would silently change how a host is
-# reached, and is not supported, is refused by name: ProxyCommand, CertificateFile, other Match
-# criteria. As in ssh_config(5), the first value found wins.
-
-
-MAX_DEPTH = 16
-MAX_BYTES = 1 << 20
-_ONCE = frozenset({"hostname", "user", "port", "proxyjump", "hostkeyalias", "identitiesonly"})
-_REFUSED = {"proxycommand": "ProxyCommand", "certificatefile": "CertificateFile"}
-_TOKEN = re.compile("%[%dhru]")
-_DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshTarget:
     """Everything needed to connect. ``jumps`` are the hosts to go through, first to last."""
@@ -121,128 +76,125 @@ class SshTarget:
         return f"{self.user}@{self.host}:{self.port}"
 
 
-def default_files() -> tuple[Path, ...]:
-    """The user's file, then the system's."""
-    return (Path.home() / ".ssh" / "config", Path("/etc/ssh/ssh_config"))
+# Where a configuration names many hosts, CanonicalizeHostname or ``Match exec`` ask elsewhere.
+READ_S = 10.0
+_REFUSED = {"proxycommand": "ProxyCommand", "certificatefile": "CertificateFile"}
+_TOKEN = re.compile(r"%[%dhikLlnpru]|\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+
+_Settings = Mapping[str, list[str]]
 
 
-def resolve(address: SshAddress, files: Sequence[Path]) -> SshTarget:
-    """What ``address`` means under the configuration in ``files``.
+def resolve(address: SshAddress, config: Path | None = None) -> SshTarget:
+    """What ``address`` means to ``ssh``, by the file ``config`` alone or by its own files.
 
-    Files that do not exist are left out. UsageError names the file and line of what is refused.
+    UsageError where ``ssh`` is not installed, refuses the configuration, or finds in it what is
+    not supported; DeadlineExceeded where it takes longer than ten seconds.
     """
-    found = _ConfigSearch(address)
-    for path in files:
-        found.read(path, active=True, depth=0)
-    return found.target()
+    found = _settings(_ran(address, config), address)
+    _refuse_unsupported(found, address)
+    return SshTarget(
+        host=_one(found, "hostname"),
+        port=int(_one(found, "port")),
+        user=_one(found, "user"),
+        identity_files=_identity_files(found, address),
+        identities_only=_one(found, "identitiesonly") == "yes",
+        jumps=_jumps(_one(found, "proxyjump", "none")),
+        key_alias=_one(found, "hostkeyalias", "") or None,
+    )
 
 
-@dataclass
-class _ConfigSearch:
-    address: SshAddress
-    values: dict[str, str] = field(default_factory=dict)
-    identities: list[str] = field(default_factory=list)
+def _ran(address: SshAddress, config: Path | None) -> str:
+    """What ``ssh -G`` prints for an address."""
+    argv = ["ssh", "-G", "-T"]
+    argv += ["-F", str(config)] if config else []
+    argv += ["-l", address.user] if address.user else []
+    argv += ["-p", str(address.port)] if address.port else []
+    try:
+        ran = subprocess.run(
+            [*argv, "--", address.host],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=READ_S,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"OpenSSH's client, which reads the SSH configuration of {address.host}, is missing",
+            why=str(error),
+            next="install OpenSSH's client   (Debian: apt install openssh-client)",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise DeadlineExceeded(
+            f"the SSH configuration of {address.host} was not read within {READ_S:g} s",
+            next=f"ssh -G {address.host}",
+        ) from error
+    if ran.returncode:
+        raise UsageError(
+            f"ssh refuses the configuration of {address.host}",
+            why="; ".join(ran.stderr.decode(errors="replace").splitlines()[:3]),
+            next="correct the file, or give another one with ssh_config in the settings",
+        )
+    return os.fsdecode(ran.stdout)
 
-    def read(self, path: Path, *, active: bool, depth: int) -> None:
-        """One file. ``active`` says whether the block that includes it applies."""
-        if depth > MAX_DEPTH:
-            raise UsageError(f"{path}: Include is nested too deep")
-        try:
-            text = path.read_bytes()[:MAX_BYTES].decode()
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} cannot be read", why=str(error)) from error
-        within = active
-        for number, line in enumerate(text.splitlines(), 1):
-            where = f"{path}:{number}"
-            key, args = words(line, where)
-            if key == "host":
-                active = within and any_of(args, self.address.host)
-            elif key == "match":
-                active = within and self._matches(args, where)
-            elif key == "include":
-                for each in included(path, args):
-                    self.read(each, active=active, depth=depth + 1)
-            elif key and active:
-                self._keep(key, args, where)
 
-    def _keep(self, key: str, args: list[str], where: str) -> None:
-        if not args:
-            raise UsageError(f"{where}: {key} has no value")
-        if key in _REFUSED and args[0].lower() != "none":
+def _settings(printed: str, address: SshAddress) -> _Settings:
+    """The values of each keyword, in their order."""
+    found: dict[str, list[str]] = {}
+    for keyword, _, value in (line.partition(" ") for line in printed.splitlines()):
+        found.setdefault(keyword, []).append(value)
+    for keyword in ("hostname", "port", "user"):
+        if keyword not in found:
+            raise UsageError(f"ssh -G {address.host} prints no {keyword}", next="ssh -V")
+    return found
+
+
+def _one(found: _Settings, keyword: str, default: str = "") -> str:
+    return found.get(keyword, [default])[0]
+
+
+def _refuse_unsupported(found: _Settings, address: SshAddress) -> None:
+    for keyword, name in _REFUSED.items():
+        if _one(found, keyword, "none").lower() != "none":
             raise UsageError(
-                f"{where}: {_REFUSED[key]} is not supported",
-                why=f"it applies to {self.address.host}",
+                f"{name} is not supported",
+                why=f"the SSH configuration has it for {address.host}",
                 next="use ProxyJump or IdentityFile, or give another file with ssh_config in "
                 "the settings",
             )
-        if key == "identityfile":
-            self.identities.append(args[0])
-        elif key in _ONCE:
-            self.values.setdefault(key, args[0])
 
-    def _matches(self, args: list[str], where: str) -> bool:
-        """Every criterion must hold; an argument starting with ``!`` negates a criterion."""
-        holds = True
-        rest = iter(args)
-        for word in rest:
-            name, wanted = word.lstrip("!").lower(), not word.startswith("!")
-            if name == "all":
-                found = True
-            elif name in {"host", "originalhost", "user", "localuser"}:
-                found = any_of(next(rest, "").split(","), self._subject(name))
-            else:
-                raise UsageError(f"{where}: Match {name} is not supported")
-            holds = holds and found is wanted
-        return holds
 
-    def _subject(self, name: str) -> str:
-        if name == "host":
-            return self._hostname()
-        if name == "user":
-            return self._user()
-        return self.address.host if name == "originalhost" else getpass.getuser()
+def _identity_files(found: _Settings, address: SshAddress) -> tuple[Path, ...]:
+    """``ssh -G`` prints them as they are written, with ``~``, tokens and variables in them."""
+    tokens = _tokens(found, address)
 
-    def _hostname(self) -> str:
-        written = self.values.get("hostname", "%h")
-        return written.replace("%%", "\0").replace("%h", self.address.host).replace("\0", "%")
+    def value(token: re.Match[str]) -> str:
+        text = token[0]
+        return os.environ.get(text[2:-1], "") if text.startswith("$") else tokens[text]
 
-    def _user(self) -> str:
-        return self.address.user or self.values.get("user") or getpass.getuser()
+    named = (each for each in found.get("identityfile", ()) if each.lower() != "none")
+    return tuple(Path(_TOKEN.sub(value, text)).expanduser() for text in named)
 
-    def target(self) -> SshTarget:
-        """What was found, with OpenSSH's defaults for the rest."""
-        port = str(self.address.port or self.values.get("port", "22"))
-        if not port.isdecimal() or not 0 < int(port) < 65536:
-            raise UsageError(f"Port {port} of {self.address.host} is not a port")
-        return SshTarget(
-            host=self._hostname(),
-            port=int(port),
-            user=self._user(),
-            identity_files=self._identity_files(),
-            identities_only=self.values.get("identitiesonly", "no").lower() == "yes",
-            jumps=self._jumps(),
-            key_alias=self.values.get("hostkeyalias"),
-        )
 
-    def _identity_files(self) -> tuple[Path, ...]:
-        if not self.identities:
-            return tuple(Path.home() / ".ssh" / name for name in _DEFAULT_KEYS)
-        return tuple(self._expanded(each) for each in self.identities if each.lower() != "none")
+def _tokens(found: _Settings, address: SshAddress) -> dict[str, str]:
+    """See ssh_config(5), TOKENS."""
+    machine = socket.gethostname()
+    return {
+        "%%": "%",
+        "%d": str(Path.home()),
+        "%h": _one(found, "hostname"),
+        "%i": str(os.getuid()),
+        "%k": _one(found, "hostkeyalias", address.host),
+        "%L": machine.partition(".")[0],
+        "%l": machine,
+        "%n": address.host,
+        "%p": _one(found, "port"),
+        "%r": _one(found, "user"),
+        "%u": pwd.getpwuid(os.getuid()).pw_name,
+    }
 
-    def _expanded(self, text: str) -> Path:
-        tokens = {
-            "%%": "%",
-            "%d": str(Path.home()),
-            "%h": self._hostname(),
-            "%r": self._user(),
-            "%u": getpass.getuser(),
-        }
-        return Path(_TOKEN.sub(lambda found: tokens[found[0]], text)).expanduser()
 
-    def _jumps(self) -> tuple[SshAddress, ...]:
-        written = self.values.get("proxyjump", "none")
-        if written.lower() == "none":
-            return ()
-        return tuple(SshAddress.parse(each.removeprefix("ssh://")) for each in written.split(","))
+def _jumps(written: str) -> tuple[SshAddress, ...]:
+    if written.lower() == "none":
+        return ()
+    return tuple(SshAddress.parse(each.removeprefix("ssh://")) for each in written.split(","))

@@ -94,9 +94,10 @@ def none_yet(where: str) -> LedgerError:
     )
 
 
-def checked(database: Database) -> Database:
-    """The database, if its schema is the one we know; closed, and LedgerError, otherwise."""
-    found = version(database)
+def checked(database: Database, found: int) -> Database:
+    """The database, if its schema, of which ``found`` is the version, is the one we know; closed,
+    and LedgerError, otherwise.
+    """
     if found == SCHEMA_VERSION:
         return database
     database.close()
@@ -211,24 +212,17 @@ def open_file(path: Path, patience_s: float, migrated: Migrated, *, create: bool
         _make_file(path, patience_s)
     require_one_name(path)
     database = file_database(str(path), patience_s)
-    if create:
+    try:
+        found = version(database)
+    except Unwritable as error:
+        if create:
+            raise
+        database = still_view(path, error)
+        found = version(database)
+    if create and found < SCHEMA_VERSION:
         _migrate_older(database, path, migrated)
         return database
-    return _readable(database, path)
-
-
-def _readable(database: Database, path: Path) -> Database:
-    """The same where it can be read as it is; else a view of it that needs no writing."""
-    try:
-        with database.read() as connection:
-            connection.exec_driver_sql("PRAGMA schema_version")
-    except Unwritable as error:
-        database.close()
-        return still_view(path, error)
-    except LedgerError:
-        database.close()
-        raise
-    return database
+    return checked(database, found)
 
 
 def _make_file(path: Path, patience_s: float) -> None:
@@ -256,12 +250,11 @@ def _fill(path: Path, patience_s: float) -> None:
 
 
 def _migrate_older(database: Database, path: Path, migrated: Migrated) -> None:
-    if version(database) < SCHEMA_VERSION:
-        try:
-            migrated(migrate(database, path))
-        except LedgerError:
-            database.close()
-            raise
+    try:
+        migrated(migrate(database, path))
+    except LedgerError:
+        database.close()
+        raise
 
 
 def open_server(url: str, patience_s: float, *, create: bool) -> Database:
@@ -330,9 +323,10 @@ def open_database(
     With ``create`` a missing ledger is made, and an older file migrated: ``migrated`` is told so.
     """
     path = file_path(url)
-    if path is None:
-        return checked(open_server(str(url), busy_timeout_s, create=create))
-    return checked(open_file(path, busy_timeout_s, migrated, create=create))
+    if path is not None:
+        return open_file(path, busy_timeout_s, migrated, create=create)
+    database = open_server(str(url), busy_timeout_s, create=create)
+    return checked(database, version(database))
 
 
 def claims_of(database: Database, url: str | Path) -> ProcessLocks:

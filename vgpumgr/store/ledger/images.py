@@ -50,7 +50,7 @@ def retire_image(connection: Connection, stamp: Stamp, id_: str) -> None:
         raise NotFound(f"the ledger has no image {id_}", next="vgpumgr image list")
 
 
-def begin(connection: Connection, stamp: Stamp, start: Reservation) -> None:
+def begin_images(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     """Write new images, and the copies that come or leave; StaleGeneration where another process
     was faster.
     """
@@ -70,7 +70,7 @@ def begin(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     write(connection, stamp, [{**row, "operation": operation} for row in told])
 
 
-def end(connection: Connection, stamp: Stamp, task_id: str, state: CopyState) -> None:
+def end_copy(connection: Connection, stamp: Stamp, task_id: str, state: CopyState) -> None:
     """What the copy that a task is about has become; saying it twice is no error."""
     row = connection.execute(_OF_TASK, {"in_task": task_id}).one_or_none()
     if row is None or row.state == state.value:

@@ -30,7 +30,7 @@ from vgpumgr.store.database.redaction import withheld
 from vgpumgr.store.ledger.audit_trail import Stamp, start_records, write
 from vgpumgr.store.ledger.gpus import list_gpus, replace_layouts
 from vgpumgr.store.ledger.hosts import begin_membership
-from vgpumgr.store.ledger.images import begin as begin_images
+from vgpumgr.store.ledger.images import begin_images
 from vgpumgr.store.ledger.operations import operation_row, step_row, task_row
 from vgpumgr.store.ledger.pools import take_all
 from vgpumgr.store.ledger.queue import enter_queue, move_entries

@@ -47,7 +47,7 @@ from vgpumgr.store.ledger.audit_trail import (
 )
 from vgpumgr.store.ledger.gpus import settle_layouts
 from vgpumgr.store.ledger.hosts import end_membership
-from vgpumgr.store.ledger.images import end as end_copy
+from vgpumgr.store.ledger.images import end_copy
 from vgpumgr.store.ledger.vms import place, put_first_disk
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 

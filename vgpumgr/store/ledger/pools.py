@@ -251,32 +251,32 @@ def take_desktops(
     """
     if pool is not None:
         raise_pool(connection, pool)
-    return tuple(each for each in moves if _move(connection, stamp, each))
+    return tuple(each for each in moves if _move_desktop(connection, stamp, each))
 
 
 def take_all(connection: Connection, stamp: Stamp, moves: Iterable[DesktopRecord]) -> None:
     """The same, or StaleGeneration where one is not as it was read."""
     for each in moves:
-        if not _move(connection, stamp, each):
+        if not _move_desktop(connection, stamp, each):
             raise StaleGeneration(f"desktop {each.name} changed since it was read")
 
 
-def _move(connection: Connection, stamp: Stamp, record: DesktopRecord) -> bool:
-    before = _before(connection, record) if record.generation else None
+def _move_desktop(connection: Connection, stamp: Stamp, record: DesktopRecord) -> bool:
+    before = _desktop_before(connection, record) if record.generation else None
     if record.generation and before is None:
         return False
-    values = {**_values(record), "generation": record.generation + 1}
+    values = {**_desktop_values(record), "generation": record.generation + 1}
     if before is not None:
         connection.execute(update(desktop).where(desktop.c.id == record.id).values(**values))
-    elif not _insert(connection, {"id": record.id, "pool": record.pool, **values}):
+    elif not _insert_desktop(connection, {"id": record.id, "pool": record.pool, **values}):
         return False
-    _follow(connection, stamp, record, before.desktop.session if before else None)
+    _follow_session(connection, stamp, record, before.desktop.session if before else None)
     if told := _desktop_told(record, before):
         write(connection, stamp, [told])
     return True
 
 
-def _before(connection: Connection, record: DesktopRecord) -> DesktopRecord | None:
+def _desktop_before(connection: Connection, record: DesktopRecord) -> DesktopRecord | None:
     """The row as it is, locked; None where it is not what was read."""
     same = (desktop.c.id == record.id) & (desktop.c.generation == record.generation)
     row = connection.execute(
@@ -285,7 +285,7 @@ def _before(connection: Connection, record: DesktopRecord) -> DesktopRecord | No
     return desktop_of(row) if row is not None else None
 
 
-def _insert(connection: Connection, row: Row) -> bool:
+def _insert_desktop(connection: Connection, row: Row) -> bool:
     """Whether there was no desktop of that name."""
     if connection.execute(
         select(desktop.c.id).where(_OPEN_DESKTOPS, desktop.c.name == row["name"])
@@ -298,7 +298,7 @@ def _insert(connection: Connection, row: Row) -> bool:
     return True
 
 
-def _follow(
+def _follow_session(
     connection: Connection, stamp: Stamp, record: DesktopRecord, before: DesktopSession | None
 ) -> None:
     """Sessions that began and ended with it; who got a desktop waits for none any more."""
@@ -356,7 +356,7 @@ def _gist(record: DesktopRecord) -> tuple[object, ...]:
     return (*own, record.doing, record.vm_id, record.closed_at)
 
 
-def _values(record: DesktopRecord) -> Row:
+def _desktop_values(record: DesktopRecord) -> Row:
     it = record.desktop
     return {
         "name": it.name,

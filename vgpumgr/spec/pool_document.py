@@ -43,7 +43,6 @@ from vgpumgr.spec.vm_document import (
     GpuModel,
     MachineModel,
     Priority,
-    VmModel,
     check_gpus,
 )
 
@@ -302,16 +301,14 @@ class PoolModel(MachineModel):
 
     def _desktop(self) -> VmSpec:
         """A desktop is a VM like any other."""
-        alike = MachineModel.model_fields.keys() - {"api_version", "kind", "disks"}
-        fields = {each: getattr(self, each) for each in alike}
         system = DiskSpec(
             pool=self.storage_pool,
             size_bytes=parse_bytes(self.image_size) if self.image_size else 0,
             mode=DiskMode.OVERLAY,
             image=self.image,
         )
-        vm = VmModel(apiVersion=self.api_version, kind="VM", **fields).value()
-        return replace(vm, disks=(system, *(each.value() for each in self.disks)))
+        vm = self.spec()
+        return replace(vm, disks=(system, *vm.disks))
 
 
 def _seconds(text: str | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -254,6 +254,10 @@ class CloudInitModel(Strict):
                 refuse(str(error), key)
         return self
 
+    def value(self) -> CloudInit:
+        """The seed in the model's words."""
+        return CloudInit(**self.model_dump())
+
 
 class AffinityModel(Strict):
     """Where the VM may run; label maps match when every pair is present."""
@@ -262,6 +266,10 @@ class AffinityModel(Strict):
     host_labels: Labels = Field(default={})
     together_with: Labels = Field(default={})
     apart_from: Labels = Field(default={})
+
+    def value(self) -> Affinity:
+        """The affinity in the model's words."""
+        return Affinity(**{**self.model_dump(), "hosts": tuple(self.hosts)})
 
 
 class MachineModel(Strict):
@@ -285,6 +293,27 @@ class MachineModel(Strict):
     policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
     labels: Labels = Field(default={})
     tenant: Name = "default"
+
+    def spec(self, **more: Any) -> VmSpec:
+        """The VM in the model's words, with what documents of one kind alone say as ``more``."""
+        nics = tuple(NicSpec(bridge=each.bridge, network=each.network) for each in self.networks)
+        switches = type(self).model_fields.keys() & SWITCHES
+        return VmSpec(
+            name=self.name,
+            vcpus=self.vcpus,
+            memory_mib=parse_mib(self.memory),
+            gpus=tuple(each.value() for each in self.gpus),
+            disks=tuple(each.value() for each in self.disks),
+            nics=nics,
+            cloud_init=self.cloud_init.value() if self.cloud_init else None,
+            firmware=self.firmware,
+            affinity=self.affinity.value(),
+            policy=PlacementPolicy(self.policy) if self.policy else None,
+            labels=dict(self.labels),
+            tenant=self.tenant,
+            **{switch: getattr(self, switch) for switch in switches},
+            **more,
+        )
 
 
 class VmModel(MachineModel):
@@ -313,30 +342,8 @@ class VmModel(MachineModel):
 
     def value(self) -> VmSpec:
         """The VM in the model's words, under the document's own name."""
-        nics = tuple(NicSpec(bridge=each.bridge, network=each.network) for each in self.networks)
-        return VmSpec(
-            name=self.name,
-            vcpus=self.vcpus,
-            memory_mib=parse_mib(self.memory),
-            gpus=tuple(each.value() for each in self.gpus),
-            disks=tuple(each.value() for each in self.disks),
-            nics=nics,
-            cloud_init=CloudInit(**self.cloud_init.model_dump()) if self.cloud_init else None,
-            firmware=self.firmware,
+        return self.spec(
             numa=NumaPolicy(self.numa),
             hugepage_kib=parse_bytes(self.hugepages) // 1024 if self.hugepages else None,
-            affinity=self._affinity(),
-            policy=PlacementPolicy(self.policy) if self.policy else None,
-            labels=dict(self.labels),
-            tenant=self.tenant,
             queue=self.queue.value(self.name) if self.queue else None,
-            **{switch: getattr(self, switch) for switch in SWITCHES},
-        )
-
-    def _affinity(self) -> Affinity:
-        return Affinity(
-            hosts=tuple(self.affinity.hosts),
-            host_labels=dict(self.affinity.host_labels),
-            together_with=dict(self.affinity.together_with),
-            apart_from=dict(self.affinity.apart_from),
         )

@@ -116,6 +116,7 @@ def _ran(address: SshAddress, config: Path | None) -> str:
             capture_output=True,
             timeout=READ_S,
             check=False,
+            start_new_session=True,  # Ctrl-C at the terminal is not for it
             env={**os.environ, "LC_ALL": "C"},
         )
     except FileNotFoundError as error:

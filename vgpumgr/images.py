@@ -51,7 +51,7 @@ class Reader(Protocol):
         """Its length in bytes."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """So many bytes from there; fewer only where the file ends."""
+        """``length`` bytes from ``offset``; fewer only where the file ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

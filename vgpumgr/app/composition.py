@@ -50,7 +50,7 @@ class HostRouter:
         return way().open(record)
 
     def close(self) -> None:
-        """Nothing of its own to drop: the ways are closed by who made them."""
+        """Does nothing: whoever made the two kinds of hosts closes them."""
 
 
 def is_simulated(record: HostRecord) -> bool:

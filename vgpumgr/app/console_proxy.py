@@ -240,7 +240,7 @@ def _listener() -> socket.socket:
 
 
 def _uid(viewer: socket.socket) -> int | None:
-    """Whose program it is; None, which nobody is, where the kernel does not say."""
+    """The user id of the program at the other end; None where the kernel does not say."""
     try:
         return peer_uid(viewer)
     except OSError:
@@ -248,7 +248,7 @@ def _uid(viewer: socket.socket) -> int | None:
 
 
 def _wake(sock: socket.socket) -> None:
-    """Whoever waits on it goes on, and finds its end."""
+    """Shut the socket down: a thread that waits on it finds its end."""
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 

@@ -125,7 +125,7 @@ class ControllerProcess:
             time.sleep(_PAUSE_S)
 
     def once(self) -> tuple[ControllerStatus, bool]:
-        """One turn of every host: how things stand, and have all threads ended?"""
+        """One reconcile cycle of every host: the status, and whether all threads have ended."""
         with self._life(tickets=False) as controller:
             status = controller.once()
             return status, controller.finish(self._grace_s)

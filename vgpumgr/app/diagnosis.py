@@ -168,7 +168,7 @@ def _fragmentation(app: App) -> Iterator[Finding]:
 
 
 def _membership(app: App, host: HostRecord) -> Iterator[Finding]:
-    """One of a host that is half in the fleet; a warning while somebody works on it."""
+    """The finding of a host that is half in the fleet; a warning while an operation works on it."""
     if host.membership is not Membership.MEMBER:
         half = not_finished(app.ledger, host)
         mark = CheckOutcome.WARN if is_worked_on(app.ledger, host.name) else CheckOutcome.BAD

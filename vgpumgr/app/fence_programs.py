@@ -109,7 +109,7 @@ class Fences:
     _confirmed: dict[str, Proof] = field(default_factory=dict, init=False)
 
     def confirm(self, host: str, by: str) -> None:
-        """Somebody says that it is off and does not boot by itself, having typed its name."""
+        """Note that an operator, who typed the host's name, says that it is off and stays off."""
         self._confirmed[host] = Proof(host=host, how=f"{by} confirms it (--confirm-off)")
 
     def status(self, fence: Fence) -> ProgramResult:
@@ -117,7 +117,7 @@ class Fences:
         return self.run(fence.status, STATUS_S)
 
     def proof(self, host: HostRecord) -> Proof | None:
-        """Somebody's word, or ``off`` from its ``status``; anything else proves nothing."""
+        """The operator's word, or ``off`` from the fence's ``status``; None without either."""
         if host.name in self._confirmed:
             return self._confirmed[host.name]
         if host.fence is None:

@@ -21,26 +21,26 @@ NOTHING = CheckFix()
 
 
 def ok(check: str, text: str) -> Finding:
-    """Nothing to do."""
+    """The finding of a check that passed."""
     return Finding(check=check, mark=CheckOutcome.OK, text=text)
 
 
 def warn(check: str, text: str, fix: CheckFix = NOTHING) -> Finding:
-    """It works, and should be known."""
+    """The finding of something that works, and that operators should know."""
     return Finding(
         check=check, mark=CheckOutcome.WARN, text=text, next=fix.ours, by_hand=fix.by_hand
     )
 
 
 def bad(check: str, text: str, fix: CheckFix = NOTHING) -> Finding:
-    """Something will not work."""
+    """The finding of something that will not work."""
     return Finding(
         check=check, mark=CheckOutcome.BAD, text=text, next=fix.ours, by_hand=fix.by_hand
     )
 
 
 def unknown(check: str, why: str) -> Finding:
-    """It could not be read."""
+    """The finding of a check whose facts could not be read."""
     return Finding(check=check, mark=CheckOutcome.UNKNOWN, text=why)
 
 

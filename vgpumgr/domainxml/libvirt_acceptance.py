@@ -123,7 +123,7 @@ def _element(asked: etree._Element, got: etree._Element, path: str) -> Iterator[
 
 
 def _equivalent(path: str, attribute: str, value: str, got: etree._Element) -> bool:
-    """Other spellings of the same wish, as libvirt prints them."""
+    """Whether libvirt prints the same request in another spelling."""
     if (path, attribute) == ("/os/type", "machine"):
         return got.get("machine", "").startswith(f"pc-{value}-")
     if (path, attribute) == ("/os", "firmware"):

@@ -63,7 +63,7 @@ def _devices(domain: etree._Element, devices: Mapping[str, str]) -> None:
 
 
 def _host_device(address: etree._Element) -> str | None:
-    """None for a USB or SCSI device."""
+    """The mdev's UUID or PCI address; None for a USB or SCSI device."""
     if uuid := address.get("uuid"):
         return uuid.lower()
     return pci_address(address) if "slot" in address.attrib else None

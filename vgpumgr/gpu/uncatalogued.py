@@ -1,4 +1,4 @@
-"""GPUs outside the catalogue: what their drivers and the files of their VFs report, unguessed.
+"""GPUs outside the catalogue: their types, profiles and slots, as drivers and VF files report them.
 
 In MIG mode slots are GiB, as many as the largest type has, and at least one per slice of the memory
 grid. The grid reaches as far as the places that the driver reports.
@@ -135,7 +135,7 @@ def mig_profile(gpu: GpuFacts, number: int) -> MigProfile | None:
 
 
 def has_media(each: MigProfile) -> bool:
-    """One instance of a GPU has the media engines."""
+    """Whether the instance has the media engines, which one instance of a GPU can have."""
     return _MEDIA in each.name
 
 
@@ -191,7 +191,7 @@ def _offer(
     through: Framework,
     type_id: str,
 ) -> Offer:
-    """As many as have a slot each lie in one instance."""
+    """An instance holds at most as many vGPUs of the type as it has slots."""
     fewest = min(len(start.slots) for start in starts)
     per_instance = min(each.per_instance, fewest)
     return Offer(

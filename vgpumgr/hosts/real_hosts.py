@@ -117,7 +117,7 @@ class RealHosts:
         return self._reached(record)[1]
 
     def user(self, record: HostRecord) -> str:
-        """As whom programs run there."""
+        """The user as whom programs run on the host."""
         if record.address == LOCAL:
             return pwd.getpwuid(os.geteuid()).pw_name
         return self.ways.target(record.address).user

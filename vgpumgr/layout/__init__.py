@@ -1,4 +1,4 @@
-"""Layouts: declared partitioning of GPUs. One small file per part, the order in ``order``.
+"""Layouts: declared partitioning of GPUs. One file per part, their order in ``change_plan``.
 
 ``plan`` compares a GPU with its goal and says what to change; ``look`` and ``act`` are for one
 change on one host. What is made for a VM is no part of a layout.

@@ -142,7 +142,7 @@ PLANNED = -1
 
 
 def instances(gpu: GpuFacts) -> tuple[GpuInstance, ...]:
-    """Those there are; none where MIG is off."""
+    """The GPU instances of the GPU; none where MIG is off."""
     return (gpu.mig.instances or ()) if gpu.mig and gpu.mig.enabled else ()
 
 
@@ -179,7 +179,7 @@ def settle(gpu: GpuFacts, wanted: TargetState) -> Iterator[DestroyInstance | Cre
 
 
 def apply(gpu: GpuFacts, change: DestroyInstance | CreateInstance) -> GpuFacts:
-    """One instance less, or one more."""
+    """The GPU with one instance less, or one more."""
     assert gpu.mig is not None, "only a GPU with MIG has instances"
     left = [each for each in gpu.mig.instances or () if each.start != change.start]
     if isinstance(change, CreateInstance):

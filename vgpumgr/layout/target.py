@@ -40,7 +40,7 @@ def unread(gpu: GpuFacts, what: str) -> LayoutRefused:
 
 
 def holder(usage: Usage) -> str:
-    """Who lives there: a VM of ours, or what a foreigner is."""
+    """The occupant: a VM of ours, or what kind of foreign thing it is."""
     return usage.vm or usage.foreign or usage.profile
 
 

@@ -73,7 +73,7 @@ def refuse_count(gpu: GpuFacts, wanted: int) -> None:
 
 
 def apply(gpu: GpuFacts, change: SetVfs) -> GpuFacts:
-    """So many VFs, whose addresses only the kernel knows."""
+    """The GPU with that number of VFs, whose addresses only the kernel knows."""
     vfs = tuple(VfFacts(number=number, address="") for number in range(change.count))
     return target.after_rebind(replace(gpu, vfs=vfs))
 

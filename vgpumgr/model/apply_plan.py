@@ -74,5 +74,5 @@ class Plan:
 
     @property
     def replaced(self) -> tuple[Action, ...]:
-        """Those that only a new VM can be: while one is among them, ``apply`` changes nothing."""
+        """The changes that need a new VM: while there is one, ``apply`` changes nothing."""
         return tuple(each for each in self.actions if each.replace)

@@ -89,7 +89,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptyGpus:
-    """So many GPUs on which nothing lives, those that are empty now included."""
+    """The goal of a number of GPUs without occupants, those that are empty now included."""
 
     gpus: int
 

@@ -111,7 +111,7 @@ class StillRunning(Conflict):
 
 
 class UsersAtWork(Conflict):
-    """Somebody works on a desktop that would be stopped for it."""
+    """A user works on a desktop that the command would stop."""
 
     code = "conflict.users"
 

@@ -103,7 +103,7 @@ class HostSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """All that the checks of one host go by.
+    """The facts that the checks of one host go by.
 
     ``helper_version`` and ``sudo_rule`` are what the host should have (the rule as ``sudo -l``
     lists it). The host's clock is ``clock_offset_s`` ahead of ours, give or take

@@ -29,7 +29,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """So many slots of a GPU were held from one time to another (Unix seconds; None: still)."""
+    """A number of slots of a GPU, held from one time to another (Unix seconds; None: still)."""
 
     gpu: str
     profile: str

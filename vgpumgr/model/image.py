@@ -78,7 +78,7 @@ class ImageRecord:
 
 
 def next_version(versions: list[str]) -> str:
-    """One more than the highest number among them; other words do not count."""
+    """The next version: one more than the highest number among the versions that are numbers."""
     return str(max((int(each) for each in versions if each.isdecimal()), default=0) + 1)
 
 

@@ -193,10 +193,10 @@ class Ledger(Protocol):
         """
 
     def pool_sessions(self, pool: str, limit: int) -> tuple[PastSession, ...]:
-        """Who was on which desktop of a pool (its id), the last one first."""
+        """The sessions on desktops of a pool (its id), the last one first."""
 
     def pool_asks(self) -> tuple[DesktopRequestRecord, ...]:
-        """Who waits for a desktop, the longest first."""
+        """The users that wait for a desktop, the longest first."""
 
     def ask_desktop(self, ask: DesktopRequestRecord) -> None:
         """Let a user wait; who waits already keeps the place."""

@@ -94,7 +94,7 @@ MAX_DESKTOPS = 10_000
 
 
 class PoolKind(StrEnum):
-    """Whose a desktop is: anybody's until logoff, or one user's for good."""
+    """Whether a desktop belongs to any user until logoff, or to one user for good."""
 
     FLOATING = "floating"
     DEDICATED = "dedicated"
@@ -125,7 +125,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entitlement:
-    """Who may have a desktop, and ``per_user`` how many at a time."""
+    """The users and groups that may have a desktop, ``per_user`` of them at a time."""
 
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()

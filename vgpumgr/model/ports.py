@@ -21,7 +21,7 @@ from vgpumgr.model.host import HostFacts, HostRecord, Installed, Proof, StorageP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitLimits:
-    """All in seconds, from when a host was asked.
+    """Limits in seconds, from when a host was asked.
 
     A host that is one of many is waited for ``least_s``, or ``times`` the slowest answer so far
     where that is longer; ``doubted_s`` more than that answer where its last look failed. A look
@@ -306,7 +306,7 @@ class PendingAnswers(Protocol[K_co]):
         """
 
     def leave(self) -> None:
-        """Nobody waits any more: late answers are dropped."""
+        """End the wait: late answers are dropped."""
 
 
 class HostExecutor(Protocol):

@@ -74,7 +74,7 @@ TOLERANCE = Tolerance()
 
 
 def of_place(refusals: Iterable[Refusal], host: str, gpu: str) -> list[Refusal]:
-    """Those of one GPU, or of the host itself."""
+    """The refusals of one GPU, or of the host itself."""
     return [each for each in refusals if each.place == (host, gpu)]
 
 

@@ -214,7 +214,7 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
 
 
 def _lose(kernel: Kernel, address: str) -> None:
-    """It falls off the bus, with all functions of its slot and its VFs (Xid 79)."""
+    """A GPU falls off the bus, with all functions of its slot and its VFs (Xid 79)."""
     for function in kernel.slot(address):
         function.lost = True
     gpu = kernel.nvidia.get(address)

@@ -102,7 +102,7 @@ class SimServer:
         return self._status()
 
     def _add(self, hosts: list[SimHost]) -> None:
-        """They come up again with the others: the fleet's file names them first."""
+        """Add hosts to the fleet's file first, so that they come up again with the others."""
         grown = self._fleet.grown(hosts)
         (self._state / FLEET).write_text(json.dumps(to_plain(grown), indent=1))
         self._fleet.add(grown)

@@ -135,7 +135,7 @@ class SimSystem(System):
         return self._kernel.clock.wall() + self._kernel.setup.clock_ahead_s
 
     def user(self) -> str:
-        """Who started the helper, through sudo."""
+        """The user that started the helper, through sudo."""
         return USER
 
     def synchronised(self) -> bool:

@@ -18,7 +18,7 @@ _MAX_VFS = 256
 
 
 def _keys(value: object) -> object:
-    """One board's key is a list of one."""
+    """The key of one board as a list of one."""
     keys = [value] if isinstance(value, str) else value
     for number, key in enumerate(keys if isinstance(keys, list) else ()):
         if isinstance(key, str) and not layout_rules.is_board_key(key):

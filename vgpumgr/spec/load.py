@@ -1,4 +1,4 @@
-"""Documents, or the mix of the settings, as model values, or one error with all that is wrong."""
+"""Documents, and the mix of the settings, read into model values or one error with every fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One domain object of libvirt: found, read, undefined."""
+"""Look-ups of a domain in libvirt, its XML and state, and its removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to libvirt."""
+"""A connection to libvirt: opened, asked for versions and networks, and closed."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def ask_guest_agent(domain: Any) -> GuestFacts | None:
 
 
 def _is_mute(error: libvirt.libvirtError) -> bool:
-    """It is off, or no agent answers; asked for less it would not answer either."""
+    """Whether the error says that the guest is off, or that no agent answers in it."""
     return error.get_error_code() in {
         libvirt.VIR_ERR_OPERATION_INVALID,
         libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
@@ -101,7 +101,7 @@ def _is_mute(error: libvirt.libvirtError) -> bool:
 
 
 def _addresses(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those by which others may reach it."""
+    """The addresses at which others may reach the guest."""
     return tuple(dict.fromkeys(_routed(found)))[:_MOST]
 
 

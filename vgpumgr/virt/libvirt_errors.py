@@ -1,4 +1,4 @@
-"""libvirt's errors become ours, in this one place."""
+"""Errors of libvirt, translated into those of the error tree."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Storage by intent (``model.ports.Storage``): pools, volumes, and the files of volumes moved over
-streams, piece by piece and without their holes.
-"""
+"""Storage by intent (``model.ports.Storage``): pools, volumes, and streams of volumes' files."""
 
 from __future__ import annotations
 
@@ -212,8 +210,9 @@ def _send(opened: Any, data: bytes) -> None:
 
 
 def copy_file(source: Volume, target: Volume, seen: OnBytesCopied) -> None:
-    """The whole file; ``seen`` hears how many of its bytes are done, holes included.
+    """Copy the whole file, piece by piece and without its holes.
 
+    ``seen`` hears how many of its bytes are done, holes included.
     What it raises ends the copy. HostRefused when the target's file is not as long as the
     source's afterwards.
     """

@@ -74,7 +74,7 @@ class AnsibleFolder:
         self.write("ansible.cfg", b"")
 
     def environ(self, outer: Mapping[str, str], forks: int) -> dict[str, str]:
-        """All that Ansible gets to see of our environment, and its settings."""
+        """The environment of Ansible's process: few variables of ours, and its settings."""
         ssh = ["-F", str(self.folder / "ssh_config"), "-o", "ControlMaster=auto"]
         ours = {
             "COLLECTIONS_PATH": str(collections_folder()),

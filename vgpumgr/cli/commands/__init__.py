@@ -1,1 +1,1 @@
-"""One file a noun or whole-file verb; ``root.py`` lists them and imports one when it is called."""
+"""The commands, a file for each noun or whole-file verb; ``root.py`` imports one when called."""

@@ -75,7 +75,7 @@ def diff(context: Context, file: str) -> None:
 
 
 def _documents(context: Context, file: str) -> Documents:
-    """Those of a file that is to be applied; UsageError where something in it would be dropped."""
+    """The VMs of a file for `apply`; UsageError where something in the file would be dropped."""
     documents = load_documents(context, file)
     require_no_strangers(context, documents, file)
     return documents
@@ -250,6 +250,6 @@ def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool
 
 
 def _waiting(context: Context, names: set[str]) -> list[str]:
-    """Those that were never made: they wait in the queue. A shelved VM leaves it when deleted."""
+    """The VMs that wait in the queue and were never made. A shelved VM leaves it when deleted."""
     queue = context.app.ledger.queue()
     return [each.name for each in queue if each.name in names and each.state is QueueState.WAITING]

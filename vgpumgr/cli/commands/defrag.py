@@ -305,7 +305,7 @@ def _raise(done: DefragReport) -> None:
 
 
 def _look_again(context: Context, wanted: DefragRequest) -> None:
-    """Others may have taken meanwhile what was won."""
+    """PartlyDone where the goal is not reached: others may have taken what the moves freed."""
     found = _planned(context, wanted)[0].found
     if isinstance(found, NoDefragMoves) or found.moves:
         goal = goal_words(wanted.goal, wanted.share)

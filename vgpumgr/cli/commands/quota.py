@@ -103,7 +103,7 @@ def _tenant(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 
 
 def _limit(parse: Callable[[str], int]) -> Callable[..., int | str | None]:
-    """None: not given; ``none``: no limit any more."""
+    """What reads a limit's flag: None where it was not given, ``none`` for no limit any more."""
 
     def read(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
         if value is None or value == NO_LIMIT:

@@ -36,7 +36,7 @@ class EventPrinter:
         self._lock = threading.Lock()
 
     def __call__(self, event: ControllerEvent) -> None:
-        """One event, now."""
+        """Print one event at once."""
         text = event_json(event, time.time()) if self._as_json else event_line(event, time.time())
         with self._lock, suppress(OSError):
             echo(text)

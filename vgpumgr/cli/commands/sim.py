@@ -127,7 +127,7 @@ def _of_file(context: Context, file: str) -> tuple[SimHost, ...]:
 
 
 def _host(context: Context, name: str, board: str, count: int) -> SimHost:
-    """As a Fleet document has it, by the same rules."""
+    """The host of the flags, by the rules of a Fleet document."""
     import yaml
 
     from vgpumgr.cli.user_files import checked

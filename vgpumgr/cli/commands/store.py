@@ -36,7 +36,7 @@ def backup_item(made: Backup) -> Item:
 
 
 def backup_text(made: Backup) -> str:
-    """One line."""
+    """A backup as one line."""
     return f"backed up to {made.path}: {made.rows} rows, SHA-256 in {made.path.name}.sha256"
 
 

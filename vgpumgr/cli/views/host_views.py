@@ -89,7 +89,7 @@ def helper_text(item: Mapping[str, Any]) -> str:
 
 
 def host_state(host: HostRecord) -> str:
-    """One word, the worst first; a host in maintenance may be off."""
+    """The worst of a host's states as one word; a host in maintenance may be off."""
     if host.membership is not Membership.MEMBER:
         return str(host.membership)
     if host.maintenance:

@@ -142,7 +142,7 @@ def how_words(move: VmMove) -> str:
 
 
 def user_words(move: VmMove) -> str:
-    """Who is at work on it, and what becomes of the session."""
+    """The user at work on the VM, and what becomes of the session."""
     if not move.user or move.way.how is MoveMode.LOGOFF:
         return ""
     if move.cuts_off:

@@ -21,7 +21,7 @@ class CheckedHelper:
         self._helper = helper
 
     def call(self, verb: str, args: Mapping[str, object]) -> dict[str, object]:
-        """One verb."""
+        """Call one verb, and check its answer."""
         result = self._helper.call(verb, args)
         check = _CHECKS.get(verb)
         if check is not None:
@@ -84,7 +84,7 @@ def _vfio_look(told: TypedAnswer) -> None:
 
 
 def _gpu_look(told: TypedAnswer) -> None:
-    """As a probe shows the same GPU."""
+    """Check the look at a GPU by the rules for the same GPU in a probe."""
     device, nvml = told.maybe_child("device"), told.maybe_child("nvml")
     if device is not None and device.has("sriov"):
         device.child("sriov").need("vfs")

@@ -1,4 +1,4 @@
-"""The helper's answer to ``examine`` as an Examined value; pure."""
+"""The helper's answer to ``examine``, checked and read into a HostSetup; pure."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class TypeLists:
         self._read: dict[str, tuple[MdevType, ...]] = {}
 
     def of(self, device: str) -> tuple[MdevType, ...]:
-        """Those of one device; none where it is no parent."""
+        """The types of one device; none where the device is no parent."""
         parent = self._parents.get(device)
         if parent is None:
             return ()
@@ -150,7 +150,7 @@ def _known(model: str) -> _Known:
 
 
 def _name(name: str, number: int, board: _Known) -> str:
-    """As the driver tells it, an earlier name as the catalogue has it now."""
+    """The driver's name of a profile, or the catalogue's where that is an earlier name."""
     if not name or name in board.earlier.get(number, ()):
         return board.names.get(number) or f"profile-{number}"
     return name
@@ -174,7 +174,7 @@ def _profile(profile: TypedAnswer, board: _Known) -> MigProfile:
 
 
 def _types(answer: TypedAnswer) -> tuple[MigType, ...] | None:
-    """Those whose size is told; None where the driver does not tell the profile of each."""
+    """The MIG-backed types of known size; None where the driver tells not every type's profile."""
     if not answer.has("types"):
         return None
     listed = list(answer.objects("types", most=_MOST_TYPES))
@@ -183,7 +183,7 @@ def _types(answer: TypedAnswer) -> tuple[MigType, ...] | None:
 
 
 def _type(told: TypedAnswer) -> MigType:
-    """One in an instance and one of a VM, where the driver does not tell of more."""
+    """A type; one per instance and one per VM where the driver does not tell of more."""
     told.need("id", "profile_id")
     return MigType(
         type_id=str(told.number("id", most=MOST_TYPE_ID)),

@@ -200,7 +200,7 @@ class HelperCall:
         self._renew = renew or identity
 
     def call(self, verb: str, args: Mapping[str, object]) -> dict[str, object]:
-        """One verb; a look at everything without a sudo rule is made as we are, and says so."""
+        """Call one verb. Without a sudo rule, a look at everything runs as our user and says so."""
         if verb in LEAVES_TRACES and not self._launch.may_change:
             raise NotPermitted(
                 f"{self._host} is probe-only: nothing can be changed there",

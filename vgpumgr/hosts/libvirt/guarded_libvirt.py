@@ -242,7 +242,7 @@ class TwoHostJobs:
 
     @contextmanager
     def _held(self) -> Iterator[tuple[HeldLink, HeldLink]]:
-        """Both connections. In the order of names: two opposite jobs never wait for each other."""
+        """Both connections, taken by host name, so that opposite jobs never wait for each other."""
         if self.source.host == self.target.host:
             raise HostRefused(f"{self.source.host} is both ends of the job")
         with ExitStack() as stack:

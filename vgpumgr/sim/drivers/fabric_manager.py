@@ -45,7 +45,7 @@ class FabricManager:
         self._tell_gpus()
 
     def settle(self) -> None:
-        """It has been up for long."""
+        """Let the start-up time of Fabric Manager be over."""
         self._ready_at = self._now()
 
     def run(self, argv: Sequence[str]) -> tuple[int, str]:

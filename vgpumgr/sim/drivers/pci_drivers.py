@@ -32,7 +32,7 @@ class VfioPci(Driver):
         self._bound: set[str] = set()
 
     def takes(self, function: Function) -> bool:
-        """Nothing by itself."""
+        """False: the driver takes no function by itself."""
         return False
 
     def attach(self, function: Function) -> None:

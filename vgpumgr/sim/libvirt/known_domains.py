@@ -186,7 +186,7 @@ class KnownDomains:
         domain.running, domain.live = needs, xml
 
     def is_off(self, name: str) -> None:
-        """It has gone off: what it had is free."""
+        """The domain went off: its devices, disks and memory are free."""
         domain = self._domains[name]
         release(self._kernel, name)
         domain.running, domain.live, domain.paused, domain.job = None, "", False, None

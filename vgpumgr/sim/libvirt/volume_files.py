@@ -159,7 +159,7 @@ class VolumeFiles:
         return Content(format=facts.format, length=length, data=data.rstrip(b"\0"))
 
     def receive(self, pool: str, volume: str, content: dict[str, Any]) -> None:
-        """Another host's file in place of this one."""
+        """Take over the file of another host in place of this one."""
         facts, found = self._require(pool, volume), from_plain(Content, content)
         if facts.format != found.format:
             raise HostRefused(f"volume {volume} is {facts.format}, not {found.format}")

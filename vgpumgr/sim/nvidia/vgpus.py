@@ -57,7 +57,7 @@ def supported_places(board: Board, wanted: VgpuType, *, mixed: bool) -> tuple[in
 def creatable_places(
     board: Board, wanted: VgpuType, ids: Sequence[int], neighbours: Iterable[Vgpu]
 ) -> tuple[int, ...]:
-    """Those of ``ids`` where the type lies on none of its neighbours."""
+    """The placement ids of ``ids`` at which the type overlaps no other vGPU."""
     size = catalog.placement_size(board, wanted)
     taken = [
         (each.placement_id, each.placement_id + catalog.placement_size(board, each.type))
@@ -202,7 +202,7 @@ class Vgpus:
         return self._by_carrier.get(carrier)
 
     def creatable(self, carrier: str, types: Sequence[VgpuType]) -> tuple[VgpuType, ...]:
-        """Those of ``types`` that may be made now; none on a carrier that has a vGPU."""
+        """The types of ``types`` that may be made now; none on a carrier that has a vGPU."""
         if carrier in self._by_carrier:
             return ()
         try:

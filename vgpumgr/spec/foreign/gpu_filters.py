@@ -28,7 +28,7 @@ class GpuGroup:
 
     @property
     def board(self) -> Board | None:
-        """None outside the catalogue."""
+        """The board of the group's model; None outside the catalogue."""
         return catalog.board(self.model)
 
     @property
@@ -72,7 +72,7 @@ class GpuTargets:
         return [each for each in free if each in here] if here else free
 
     def _models(self, ids: Sequence[str]) -> list[str]:
-        """Those of the catalogue in its order, then those that hosts alone have."""
+        """Models of the catalogue in its order, then models that only hosts report."""
         found = {each: [b for b in catalog.boards() if _is_meant(b, each)] for each in ids}
         others = {each.model for each in (*self.gpus, *self.fleet) if _is_unlisted(each)}
         for missing in sorted(each for each, boards in found.items() if not boards):
@@ -221,7 +221,7 @@ class GpuFilter:
         return in_order(self.gpus.get(hosts[0], ())) if len(hosts) == 1 else []
 
     def _note_others(self, rule: LayoutRule, groups: Sequence[GpuGroup]) -> None:
-        """Some boards share one PCI id."""
+        """Note boards that are not meant, but have the PCI id of one that is."""
         meant = {group.model for group in groups}
         ids = {group.vendor_device for group in groups}
         for board in catalog.boards():

@@ -1,5 +1,4 @@
-"""The file format that mig-parted and vgpu-device-manager share, read as strictly as our own
-files.
+"""The file format that mig-parted and vgpu-device-manager share, read as strictly as our files.
 
 Source: ``api/spec/v1/spec.go`` of both projects.
 """

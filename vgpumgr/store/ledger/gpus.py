@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from vgpumgr import catalog
-from vgpumgr.model.codec import as_object, decoder, dump, load, printable
+from vgpumgr.model.codec import as_object, dump, from_plain, load, printable
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound
-from vgpumgr.model.gpu import GpuFacts, GpuHealth, GpuRecord, GpuState, MdevType, MigFacts
+from vgpumgr.model.gpu import GpuFacts, GpuHealth, GpuRecord, GpuState, MdevType
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.layout import GpuLayout, LayoutRecord, Scheduler
 from vgpumgr.store.ledger import audit_trail
@@ -188,17 +188,12 @@ def _all_in_range(data: object) -> bool:
 def _loaded(data: dict[str, Any]) -> GpuFacts:
     if _OLD_WHICH in data:
         data |= {_LISTS: data.pop(_OLD_LISTS), _WHICH: data.pop(_OLD_WHICH)}
-    facts = cast("GpuFacts", _decode(GpuFacts, data))
+    facts = from_plain(GpuFacts, data)
     if _LISTS not in data:
         return facts
-    lists: tuple[Types, ...] = _decode(tuple[Types, ...], data[_LISTS])
+    lists = from_plain(tuple[Types, ...], data[_LISTS])
     vfs = zip(facts.vfs, data[_WHICH], strict=True)
     return replace(facts, vfs=tuple(replace(vf, mdev_types=lists[index]) for vf, index in vfs))
-
-
-def _decode(kind: Any, data: Any) -> Any:
-    decode = decoder(kind)
-    return decode(data) if decode else data
 
 
 def gpu_supply(facts: GpuFacts) -> str:
@@ -219,17 +214,18 @@ def gpu_supply(facts: GpuFacts) -> str:
         facts.sriov_total,
         [(vf.number, vf.address) for vf in facts.vfs],
         sorted({(each.type_id, each.name) for vf in facts.vfs for each in vf.mdev_types}),
-        facts.mig and (facts.mig.enabled, facts.mig.pending, _profiles(facts.mig)),
+        facts.mig
+        and (
+            facts.mig.enabled,
+            facts.mig.pending,
+            [(each.profile_id, each.size, each.starts) for each in facts.mig.profiles],
+        ),
         facts.mixed_size,
         sorted(facts.vgpu_capabilities),
         facts.module_id,
         facts.health if facts.unfit else GpuHealth.OK,
         *filter(None, [catalog.contradiction(facts), facts.mig and facts.mig.types]),
     )
-
-
-def _profiles(mig: MigFacts) -> list[object]:
-    return [(each.profile_id, each.size, each.starts) for each in mig.profiles]
 
 
 def digest(*parts: object) -> str:

@@ -65,6 +65,8 @@ def absent(
         for disk in each.request.disks
         if disk.image and disk.image not in kept
     }
+    if not chosen:
+        return frozenset()
     records = {host.name: host for host in view.hosts if host.facts and not host.last_error}
     missing = _missing(chosen, records, hosts, lanes)
     wanted = {(pool, volume) for _, pool, volume in missing}

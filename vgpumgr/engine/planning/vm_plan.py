@@ -114,14 +114,13 @@ def make_plan(
     asked = admit([spec for spec in desired if spec.name not in known], view.queue)
     placed = within_quotas(view, decide(view, asked.tried, place))
     decisions, waiting = with_waiting(asked, placed, view.queue)
-    if held_back := asked.without(waiting, placed):
+    if waiting and (held_back := asked.without(waiting, placed)):
         placed = within_quotas(view, decide(view, held_back.tried, place))
         decisions, waiting = with_waiting(held_back, placed, view.queue)
-    never = never_fitting(
-        view, (each.vm for each in waiting if each.new and not _awaits_hosts(each.vm))
-    )
-    decisions |= never
-    waiting = tuple(each for each in waiting if each.vm.name not in never)
+    if entering := [each.vm for each in waiting if each.new and not _awaits_hosts(each.vm)]:
+        never = never_fitting(view, entering)
+        decisions |= never
+        waiting = tuple(each for each in waiting if each.vm.name not in never)
     actions: list[Action] = []
     unplaced: list[NotPlaced] = []
     unchanged: list[str] = []

@@ -13,7 +13,7 @@ from vgpumgr.engine.inventory.gpu_supply import lost_usages
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.vm_plan import needs_restart, only_bookkeeping
-from vgpumgr.engine.reservation.vm_creation import VmCreation, VmSites, create, delete_steps
+from vgpumgr.engine.reservation.vm_creation import VmSites, create, delete_steps
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
@@ -87,6 +87,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
     ]
     changes = [action for action in plan.actions if action.kind is ActionKind.CHANGE]
     changed = [_changed(action) for action in changes]
+    starting = [a.record for a in plan.actions if a.kind is ActionKind.START and a.record]
     tasks = [
         *(_task(opening, operation, "create", c.vm, c.steps) for c in creations),
         *(
@@ -95,7 +96,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         ),
         *(
             _task(opening, operation, "start", vm, _revive_steps(vm, sites, view))
-            for vm in _to_start(plan)
+            for vm in starting
         ),
     ]
     queued, moves = queue_entries(plan, [c.vm for c in creations], changed, view.queue, opening)
@@ -106,7 +107,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         tasks=tuple(tasks),
         vms=tuple(creation.vm for creation in creations),
         changed_vms=tuple(changed),
-        allocations=_all_allocations(creations),
+        allocations=tuple(each for creation in creations for each in creation.allocations),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
         host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
         queued=queued,
@@ -175,10 +176,6 @@ def _task(
     return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)
 
 
-def _all_allocations(creations: Iterable[VmCreation]) -> tuple[Allocation, ...]:
-    return tuple(allocation for creation in creations for allocation in creation.allocations)
-
-
 def _changed(action: Action) -> VmRecord:
     if action.record is None:
         raise AssertionError("a change has a record")
@@ -203,10 +200,6 @@ def _change_steps(
         autostart=sites.site(vm.host).autostarts(vm.spec),
     )
     return (*stop, redefine, *start)
-
-
-def _to_start(plan: Plan) -> list[VmRecord]:
-    return [a.record for a in plan.actions if a.kind is ActionKind.START and a.record]
 
 
 def _revive_steps(vm: VmRecord, sites: VmSites, view: LedgerView) -> tuple[Step, ...]:

@@ -83,7 +83,9 @@ def _planned(
 
 def require_afters(context: EngineContext, desired: Sequence[VmSpec]) -> None:
     """NotFound where a VM waits for an unknown VM."""
-    after = (spec.queue.after for spec in desired if spec.queue is not None)
+    after = [spec.queue.after for spec in desired if spec.queue is not None]
+    if not after:
+        return
     names = frozenset((*(spec.name for spec in desired), *chain.from_iterable(after)))
     require_known(desired, context.ledger.queue(names))
 

@@ -151,7 +151,7 @@ def host_contents(view: LedgerView) -> dict[str, HostContents]:
         )
         for host in view.hosts
     }
-    return {name: context for name, context in found.items() if context is not None}
+    return {name: contents for name, contents in found.items() if contents is not None}
 
 
 def where_held(vms: Iterable[VmRecord]) -> Iterator[VmRecord]:
@@ -194,11 +194,11 @@ def _host_supply(
     host: HostRecord,
     vms: list[VmRecord],
     gpus: list[GpuRecord],
-    context: HostContents | None,
+    contents: HostContents | None,
     images: Images,
 ) -> HostSupply:
     facts = host.facts
-    if facts is None or context is None:
+    if facts is None or contents is None:
         return HostSupply(
             name=host.name,
             free_vcpus=0,
@@ -209,15 +209,15 @@ def _host_supply(
             blocked=host.last_error or "never probed",
         )
     vms = [vm for vm in vms if vm.state is not VmState.SHELVED]  # they hold no place
-    foreign = context.foreign_domains
+    foreign = contents.foreign_domains
     running = [domain for domain in foreign if domain.state is not DomainState.SHUTOFF]
-    usable = partitions(context, gpus)
+    usable = partitions(contents, gpus)
     return HostSupply(
         name=host.name,
         free_vcpus=_free_vcpus(host, facts, vms, running),
         free_memory_mib=_free_memory(host, facts, vms, running),
         numa=tuple(_numa_supply(node, facts, vms) for node in facts.numa),
-        gpus=tuple(gpu_supply(gpu, context, usable) for gpu in gpus),
+        gpus=tuple(gpu_supply(gpu, contents, usable) for gpu in gpus),
         labels=host.labels,
         vm_labels=tuple(vm.spec.labels for vm in vms),
         networks=facts.networks,

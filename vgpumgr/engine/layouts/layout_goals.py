@@ -128,24 +128,24 @@ def layout_to_keep(
     gpu: GpuRecord,
     goal: tuple[str, GpuLayout],
     changes: Sequence[PartChange],
-    context: HostContents,
+    contents: HostContents,
     made_for_vms: frozenset[int],
 ) -> KeptLayout | None:
     """The layout that the host must keep before these changes; None: it keeps it already."""
     name, wanted = goal
     after = reduce(layout.apply_change, changes, gpu.facts)
     keep = layout.to_keep(after, wanted, made_for_vms)
-    claim = _claim(gpu, context)
-    if claim is None or (claim.fleet, claim.allocation, claim.vm) != (context.fleet, gpu.id, name):
+    claim = _claim(gpu, contents)
+    if claim is None or (claim.fleet, claim.allocation, claim.vm) != (contents.fleet, gpu.id, name):
         return keep
     there = {part: value for part, value in claim.wanted.items() if part not in _NOT_DECLARED}
     return None if there == layout.kept_parts(keep) else keep
 
 
-def stranger(gpu: GpuRecord, context: HostContents) -> str:
+def stranger(gpu: GpuRecord, contents: HostContents) -> str:
     """Another fleet that has a layout on this GPU; empty without one."""
-    claim = _claim(gpu, context)
-    return claim.fleet if claim is not None and claim.fleet != context.fleet else ""
+    claim = _claim(gpu, contents)
+    return claim.fleet if claim is not None and claim.fleet != contents.fleet else ""
 
 
 def step(change: GpuChange, keep: KeptLayout, generation: int) -> KeepLayout:
@@ -159,9 +159,9 @@ def step(change: GpuChange, keep: KeptLayout, generation: int) -> KeepLayout:
     )
 
 
-def _claim(gpu: GpuRecord, context: HostContents) -> ClaimFacts | None:
+def _claim(gpu: GpuRecord, contents: HostContents) -> ClaimFacts | None:
     unit = formats.layout_claim(gpu.facts.device)
-    return next((each for each in context.facts.claims if each.unit == unit), None)
+    return next((each for each in contents.facts.claims if each.unit == unit), None)
 
 
 def export(view: LedgerView, hosts: Sequence[str]) -> tuple[LayoutSpec, ...]:

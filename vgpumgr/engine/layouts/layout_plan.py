@@ -70,7 +70,7 @@ class _Meant:
     layout: str
     declared: GpuLayout
     goal: GpuLayout
-    context: HostContents
+    contents: HostContents
     usages: Sequence[Usage]
     made_for_vms: frozenset[int]
 
@@ -79,17 +79,17 @@ def _meant(
     view: LedgerView,
     gpu: GpuRecord,
     goal: tuple[str, GpuLayout],
-    context: HostContents,
+    contents: HostContents,
     made_for_vms: frozenset[int],
 ) -> _Meant:
     name, declared = goal
-    usages = gpu_supply(gpu, context).usages
+    usages = gpu_supply(gpu, contents).usages
     return _Meant(
         gpu=gpu,
         layout=name,
         declared=declared,
         goal=layout.with_lost_mixed_size(whole_goal(view, gpu, declared), usages),
-        context=context,
+        contents=contents,
         usages=usages,
         made_for_vms=made_for_vms,
     )
@@ -126,11 +126,11 @@ def _out_of_reach(meant: _Meant) -> tuple[str, str] | None:
     doubt = catalog.contradiction(gpu.facts)
     if doubt:
         return doubt, f"vgpumgr gpu show {gpu.host}/{gpu.facts.device}"
-    unread = nvml_unread(gpu.facts, meant.context.facts)
+    unread = nvml_unread(gpu.facts, meant.contents.facts)
     if unread:
         why = f"NVML's part of it could not be read: {unread}"
         return why, f"vgpumgr host probe {gpu.host}"
-    stranger = layout_goals.stranger(gpu, meant.context)
+    stranger = layout_goals.stranger(gpu, meant.contents)
     if stranger:
         why = f"fleet {stranger} has a layout on it"
         return why, f"vgpumgr host remove {gpu.host}, as that fleet"
@@ -142,7 +142,7 @@ def _changed(meant: _Meant) -> GpuChange:
     gpu, made = meant.gpu, meant.made_for_vms
     differences, changes = layout.plan(gpu.facts, meant.goal, meant.usages, made)
     keep = layout_goals.layout_to_keep(
-        gpu, (meant.layout, meant.declared), changes, meant.context, made
+        gpu, (meant.layout, meant.declared), changes, meant.contents, made
     )
     unkept = (layout_goals.NOT_KEPT,) if keep and not differences else ()
     return replace(_nothing(meant), differences=(*differences, *unkept), changes=changes, keep=keep)

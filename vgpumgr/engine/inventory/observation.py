@@ -146,7 +146,11 @@ def _probe(host: Host, known: Mapping[str, GpuRecord]) -> Probed:
 
 
 def _known_gpus(ledger: Ledger, hosts: tuple[str, ...]) -> dict[str, dict[str, GpuRecord]]:
-    return _by_host(ledger.gpus(hosts[0] if len(hosts) == 1 else None))
+    """By host and device."""
+    found: dict[str, dict[str, GpuRecord]] = {}
+    for record in ledger.gpus(hosts[0] if len(hosts) == 1 else None):
+        found.setdefault(record.host, {})[record.facts.device] = record
+    return found
 
 
 def with_budgets(
@@ -180,13 +184,6 @@ def _remembered(gpu: GpuFacts, before: GpuRecord | None) -> GpuFacts:
     same = gpu.vendor_device == old.vendor_device and gpu.driver != old.driver
     kept = old.module_id if same or old.driver == gpu.driver == "vfio-pci" else None
     return replace(gpu, module_id=kept)
-
-
-def _by_host(records: Iterable[GpuRecord]) -> dict[str, dict[str, GpuRecord]]:
-    found: dict[str, dict[str, GpuRecord]] = {}
-    for record in records:
-        found.setdefault(record.host, {})[record.facts.device] = record
-    return found
 
 
 def _as_error(host: str, answer: Exception) -> VgpumgrError:

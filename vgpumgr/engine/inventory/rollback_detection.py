@@ -58,7 +58,7 @@ def shown_ids(seen: Iterable[HostFacts], fleet: str) -> dict[str, set[str]]:
     """The ids to ask the ledger for: ids of ``vms``, ``allocations`` and ``gpus``."""
     wanted: dict[str, set[str]] = {"vms": set(), "allocations": set(), "gpus": set()}
     for facts in seen:
-        wanted["vms"] |= {id_ for id_, _ in _marks(facts, fleet)}
+        wanted["vms"] |= {d.ownership.vm_id for d in domains_of(facts, fleet) if d.ownership}
         for claim in claims_of(facts, fleet):
             wanted["gpus" if is_layout(claim) else "allocations"].add(claim.allocation)
     return wanted
@@ -133,12 +133,6 @@ def claims_of(facts: HostFacts, fleet: str) -> Iterator[ClaimFacts]:
 def domains_of(facts: HostFacts, fleet: str) -> Iterator[DomainFacts]:
     """The domains that carry a fleet's mark."""
     return (each for each in facts.domains if each.ownership and each.ownership.fleet == fleet)
-
-
-def _marks(facts: HostFacts, fleet: str) -> Iterator[tuple[str, int]]:
-    for domain in domains_of(facts, fleet):
-        if domain.ownership:
-            yield domain.ownership.vm_id, domain.ownership.generation
 
 
 _MOST_LINES = 5

@@ -129,7 +129,10 @@ class ExpectedRequests:
         if self._is_due(now):
             self._plan = make_plan(fleet, history) if len(history) >= FEWEST else None
             self._made_at = now
-        self.latest = _outlook(mix, self._plan)
+        if isinstance(self._plan, CapacityPlan):
+            self.latest = PlacementOutlook(mix, self._plan)
+        else:
+            self.latest = PlacementOutlook(mix, missing=self._plan)
         return self.latest
 
     def _is_due(self, now: float) -> bool:
@@ -149,12 +152,6 @@ class ExpectedRequests:
             self._read_at = now
         history = made_by(fleet, self._asked)
         return (Mix.of(history) if len(history) >= FIRST_MIX else None), history
-
-
-def _outlook(mix: Mix | None, plan: CapacityPlan | NoPlan | None) -> PlacementOutlook:
-    if isinstance(plan, CapacityPlan):
-        return PlacementOutlook(mix, plan)
-    return PlacementOutlook(mix, missing=plan)
 
 
 def place_function(

@@ -24,7 +24,7 @@ from vgpumgr.placement.whatif_suggestions import suggest
 _BOOKINGS = "vgpumgr booking list"
 # Of a bulk order, so many different refused requests get what would help: it takes a while.
 _MOST_DIFFERENT = 3
-# Who waits for one of these starts no sooner where there is more room.
+# A VM that waits for one of these starts no sooner where there is more room.
 _NOT_ROOM = frozenset({WaitReason.AFTER, WaitReason.NEVER, WaitReason.QUOTA})
 
 

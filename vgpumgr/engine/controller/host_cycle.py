@@ -95,7 +95,7 @@ def _tell(turn: HostCycle, done: host_drain.DrainReport) -> None:
     turn.memory.drained = empty
 
 
-# A host that somebody switches off and on again is not lost: so long its fence status says off,
+# A host that is switched off and on again is not lost: so long its fence status says off,
 # without a break, before it is evacuated unasked. In seconds.
 OFF_FOR_S = 120.0
 

@@ -13,8 +13,7 @@ from vgpumgr.engine.controller.cycle_context import (
     OperationClaims,
 )
 from vgpumgr.engine.controller.look_backoff import RetryBackoff
-from vgpumgr.engine.operations import execution
-from vgpumgr.engine.operations import operation_lifecycle as operations_unfinished
+from vgpumgr.engine.operations import execution, operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import unfinished
 from vgpumgr.engine.operations.operation_outcome import VmOutcome, operation_state
@@ -123,7 +122,7 @@ def _needs_operator(before: OperationRecord, summary: str, ways: str) -> Control
 # or a move that is refused is undone. Nothing is touched that a live process works on.
 
 
-# How often a host may answer that it cannot tell before somebody has to look.
+# How often a host may answer that it cannot tell before an operator has to look.
 UNTOLD = 3
 
 
@@ -163,7 +162,7 @@ def _is_ours_to_end(turn: HostCycle, operation: OperationRecord) -> bool:
         return False
     if is_left(operation, turn.context.clock.now()):
         return False
-    waiting = operations_unfinished.unfinished(ledger.tasks(operation.id))
+    waiting = operation_lifecycle.unfinished(ledger.tasks(operation.id))
     return not waiting or any(task.host == turn.host for task in waiting)
 
 
@@ -175,7 +174,7 @@ def _go_on(turn: HostCycle, operation: OperationRecord) -> bool | None:
         if reasons is None:
             return None
         outcomes = _run(turn, operation)
-        if not operations_unfinished.unfinished(context.ledger.tasks(operation.id)):
+        if not operation_lifecycle.unfinished(context.ledger.tasks(operation.id)):
             context.reserve_alternates(operation.id)  # the turns of those hosts go on with it
         for each in outcomes:
             turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
@@ -185,10 +184,10 @@ def _go_on(turn: HostCycle, operation: OperationRecord) -> bool | None:
 
 def _run(turn: HostCycle, operation: OperationRecord) -> Sequence[VmOutcome]:
     ledger = turn.context.ledger
-    waiting = operations_unfinished.unfinished(ledger.tasks(operation.id))
+    waiting = operation_lifecycle.unfinished(ledger.tasks(operation.id))
     mine = [task for task in waiting if task.host == turn.host]
-    current = operations_unfinished.close_overtaken(ledger, mine, {})
-    left = operations_unfinished.unfinished(end_superseded(ledger, operation, current))
+    current = operation_lifecycle.close_superseded(ledger, mine, {})
+    left = operation_lifecycle.unfinished(end_superseded(ledger, operation, current))
     return tuple(execution.run_tasks(turn.context, _records(ledger, left), left).values())
 
 

@@ -21,7 +21,7 @@ from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, Offer
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
-# The same checks as for a migration, but for those that need a look at the hosts.
+# The same checks as for a migration, without checks that need a look at the hosts.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def plan(
 def apply(context: EngineContext, specs: Sequence[LayoutSpec] | None) -> tuple[LayoutPlan, Outcome]:
     """Plan, refuse what stands in a guest's way (Conflict), execute, and look again.
 
-    A change that was cut earlier is overtaken: a plan is made from any half-way state, and has in
+    An interrupted earlier change is superseded: a plan is made from any half-way state, and has in
     it what the cut one was to bring back.
     """
 

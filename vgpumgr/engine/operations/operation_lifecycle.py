@@ -53,7 +53,7 @@ def until_current(attempt: Callable[[], T]) -> T:
     return attempt()
 
 
-# Whoever runs an operation has claimed it before.
+# A process claims an operation before it runs it.
 
 
 def begin(context: EngineContext, start: Reservation) -> Outcome:
@@ -77,7 +77,7 @@ def resume(context: EngineContext, prefix: str) -> Outcome:
     tasks = _claimed(context, operation)
     refused = retryable_vms(tasks, context.ledger.refusals(operation))
     waiting = (*unfinished(tasks), *(each.task for each in refused))
-    tasks = close_overtaken(context.ledger, tasks, {})
+    tasks = close_superseded(context.ledger, tasks, {})
     return execution.run(context, operation, tasks, elsewhere=True).of(waiting)
 
 
@@ -138,9 +138,9 @@ def undo_unfinished(context: EngineContext, names: Collection[str]) -> None:
 
 
 def _go_on(context: EngineContext, operation: str, desired: Mapping[str, VmSpec]) -> Outcome:
-    """Resume what was not overtaken by what is desired now."""
+    """Resume tasks that the present request does not supersede."""
     claimed = _claimed(context, operation)
-    tasks = close_overtaken(context.ledger, claimed, desired)
+    tasks = close_superseded(context.ledger, claimed, desired)
     outcome = execution.run(context, operation, tasks, elsewhere=True)
     if outcome.interrupted:
         outcome.raise_for_failure()
@@ -218,7 +218,7 @@ def unfinished_operations(
             yield operation, bool(waiting)
 
 
-def close_overtaken(
+def close_superseded(
     ledger: Ledger, tasks: Sequence[TaskRecord], desired: Mapping[str, VmSpec]
 ) -> tuple[TaskRecord, ...]:
     """End the tasks that must not run any more, and return all with their states.
@@ -230,7 +230,7 @@ def close_overtaken(
     alive = {vm.id: vm for vm in ledger.vms()}
     held = {allocation.id for allocation in ledger.allocations()}
     reasons = {
-        task.id: _overtaken(task, alive, desired) or _given_back(task, held)
+        task.id: _superseded(task, alive, desired) or _given_back(task, held)
         for task in unfinished(tasks)
     }
     moved = [
@@ -264,7 +264,7 @@ def _given_back(task: TaskRecord, held: Collection[str]) -> str:
     return "what it was to create was released since"
 
 
-def _overtaken(
+def _superseded(
     task: TaskRecord, alive: Mapping[str, VmRecord], desired: Mapping[str, VmSpec]
 ) -> str:
     if task.verb in {LAYOUT, LEAVE, CLEAN, *OF_HOSTS, *OF_IMAGES}:

@@ -20,7 +20,7 @@ from vgpumgr.model.refusal import Refusal
 # Beside the first place of a VM so many others are tried in one operation.
 MOST_ALTERNATES = 4
 
-# How the error of a task begins that somebody had undone.
+# The beginning of the error of a task that a user had undone.
 BY_REQUEST = "undone by request"
 
 # Tasks that may be tried at another place when they were undone.
@@ -28,7 +28,7 @@ TRIED_ELSEWHERE = frozenset({"create", UNSHELVE})
 
 _OF_GPU = frozenset({"RealiseDevice", "ActivatePartition"})
 _POWER_ON = frozenset({"StartDomain", "StartEvacuated", "StartMoved", "StartReseated"})
-# Room, a name, an argument: what asked for it may be as much at fault as who was asked.
+# Room, a name, an argument: the request may be as much at fault as the host.
 _OF_THE_REQUEST = frozenset({"ENOSPC", "EDQUOT", "EEXIST", "EINVAL", "ENOENT", "E2BIG"})
 _WORDS = 200
 

@@ -21,7 +21,7 @@ from vgpumgr.model.vm import GpuRequest, VmRecord, VmSpec, VmState
 from vgpumgr.placement.whatif_suggestions import Alternative, ChangeKind
 from vgpumgr.spec import layout_document
 
-# More would keep somebody waiting: the smallest VMs come first.
+# More would take too long: the smallest VMs come first.
 _MOST_VMS = 300
 # Hosts whose empty GPUs are looked at.
 _MOST_HOSTS = 300

@@ -117,7 +117,7 @@ def test_what_comes_and_goes_leaves_no_trace(
 
 def _seen(host: HostState) -> object:
     return (
-        host.free_vcpus, host.memory_mib, host.company.vms,
+        host.free_vcpus, host.memory_mib, host.affinity_counts.vms,
         [(node.cpus, node.memory_mib, node.pages) for node in host.nodes],
         [
             (g.grid.free, g.grid.instances, g.parts, g.vfs, g.live, g.classes)

@@ -32,10 +32,10 @@ def test_a_type_scores_alike_whichever_way_it_is_rated(
             placer.commit(decision)
     plane = placer._matrix._planes[LEAST]
     assert isinstance(plane, FragmentationPlane)
-    rater = plane.rater(plane.wants)
+    rater = plane.rater(plane.request_types)
     every = np.arange(len(fleet.hosts))
     by_type: TypeRater = rater._by_type
     numbers = np.flatnonzero(by_type.can_rate)
     at_once = by_type.rate(numbers.tolist(), every)
-    host_by_host = one_by_one(rater, len(plane.wants.demands), every)
+    host_by_host = one_by_one(rater, len(plane.request_types.demands), every)
     np.testing.assert_array_equal(at_once, host_by_host[numbers])

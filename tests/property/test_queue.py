@@ -20,10 +20,9 @@ from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, Terms, VmSpec
 from vgpumgr.placement import Placer
 from vgpumgr.placement.fit.host_fit import commit, find_fit
-from vgpumgr.placement.queue.queue_turn import turn
 from vgpumgr.placement.queue.tenant_shares import amount_of
 from vgpumgr.placement.queue.vm_starter import work_lost
-from vgpumgr.placement.queue.waiting_queue import WaitingQueue
+from vgpumgr.placement.queue.waiting_queue import WaitingQueue, turn
 from vgpumgr.placement.resources.host_state import FleetState
 
 DEPTH = PlacementPolicy.DEPTH_FIRST
@@ -303,7 +302,7 @@ def test_what_is_promised_is_kept_where_bounds_are_true(
             assert now <= promised.pop(name, now)
         for name, by in promised.items():
             assert now <= by, name
-        for promise in queue.promises.of_host.values():
+        for promise in queue.backfill.of_host.values():
             assert promise.by is not None
             assert promise.by <= promised.get(promise.owner, promise.by)
             promised[promise.owner] = promise.by

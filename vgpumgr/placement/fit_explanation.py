@@ -45,7 +45,9 @@ class Explainer:
             commit(self._state, self._hosts[placed.host], placed, self._demand(placed.request))
 
     def of(self, request: VmSpec, place: Placed | None = None) -> tuple[Reason, ...]:
-        """What the fleet says of it; ``place`` is the one of ``taken`` that is the VM's own."""
+        """Why each GPU refuses the request or fits; ``place`` is the VM's own place among
+        ``taken``.
+        """
         if place is not None:
             host, demand = self._hosts[place.host], self._demand(place.request)
             release(self._state, host, place, demand)
@@ -276,8 +278,9 @@ def _gpu_label(gpu: GpuOccupancy) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stranded:
-    """``free_mib`` of a GPU that no request of the mix can use, and the rule that the most wanted
-    of those that the GPU could make fails.
+    """``free_mib`` of a GPU that no request of the mix can use, and the reason.
+
+    The reason is the rule that fails for the most wanted request that the GPU could make.
     """
 
     host: str

@@ -112,7 +112,7 @@ def _countable(host: HostState, demand: Demand) -> bool:
 
 
 def _one_size(host: HostState, kind: PartKind) -> bool:
-    """All parts of a VM take the same, and who may share a VM with whom is clear."""
+    """Whether all parts of a VM take the same, and which VMs may share with it is clear."""
     made = [(gpu, gpu.matching(kind)) for gpu in host.makers(kind)]
     families = {gpu.family(offers[0]) for gpu, offers in made}
     clear = len(families) == 1 or None not in families
@@ -177,8 +177,8 @@ def startable(placer: Placer, request: VmSpec, limit: int) -> int:
 
     Counted, or tried and given back where GPU parts compete; ``headroom`` asks it of a fleet.
     """
-    demand = placer.standing.digest(request, PlacementPolicy.DEPTH_FIRST)
-    found = counted(placer.standing, request, demand, limit)
+    demand = placer.state.digest(request, PlacementPolicy.DEPTH_FIRST)
+    found = counted(placer.state, request, demand, limit)
     return _tried(placer, request, limit) if found is None else found
 
 

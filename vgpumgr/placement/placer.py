@@ -81,7 +81,7 @@ class Placer:
         demand = self._demand(placed.request)
         commit(self._state, host, placed, demand)
         self._matrix.count(demand, host, 1)
-        self._matrix.update(host, company=bool(placed.request.labels))
+        self._matrix.update(host, labels_changed=bool(placed.request.labels))
 
     def release(self, placed: Placed) -> None:
         """Give back what ``commit`` of the same value took."""
@@ -89,7 +89,7 @@ class Placer:
         demand = self._demand(placed.request)
         release(self._state, host, placed, demand)
         self._matrix.count(demand, host, -1)
-        self._matrix.update(host, company=bool(placed.request.labels))
+        self._matrix.update(host, labels_changed=bool(placed.request.labels))
 
     def block(self, host: str, why: str) -> None:
         """From now on the host takes no VM: ``why`` is the sentence that refusals give.
@@ -98,7 +98,7 @@ class Placer:
         """
         state = self._hosts[host]
         state.block(why)
-        self._matrix.restand(state)
+        self._matrix.refilter(state)
 
     def adopt_mix(self, mix: Mix) -> None:
         """Measure fragmentation against a newer mix from now on: every host is scored anew."""
@@ -121,7 +121,7 @@ class Placer:
         self._matrix.rate_ahead()
 
     @property
-    def standing(self) -> FleetState:
+    def state(self) -> FleetState:
         """What is left now, to be looked at."""
         return self._state
 

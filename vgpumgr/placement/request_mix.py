@@ -41,7 +41,7 @@ class Mix:
 
     @property
     def with_rare(self) -> Mix:
-        """The same with the rare ones among the requests, each as if it had come once."""
+        """The same mix with the rare requests among the others, each as if it had come once."""
         return Mix((*self.requests, *((request, 1.0) for request in self.rare)))
 
     @classmethod
@@ -89,8 +89,9 @@ def creatable(fleet: Fleet) -> Mix:
 
 
 def made_by(fleet: Fleet, requests: Iterable[VmSpec]) -> list[VmSpec]:
-    """Those of which some GPU of the fleet makes every part: what none makes tells nothing of
-    what will find room.
+    """The requests of which some GPU of the fleet makes every part.
+
+    A request that no GPU can make says nothing of what will find room.
     """
     boards = {(gpu.model, id(gpu.offers)): gpu for host in fleet.hosts for gpu in host.gpus}
     known: dict[KindKey, bool] = {}

@@ -21,7 +21,7 @@ from vgpumgr.placement.scores.fragmentation import memory_mib
 
 
 class ChangeKind(StrEnum):
-    """What is changed, the cheapest first: what costs its owner least, then whom it troubles."""
+    """What is changed, the cheapest first: changes to the request before changes to other VMs."""
 
     FRAMEWORK = "framework"
     MODEL = "model"
@@ -192,11 +192,11 @@ def suggest(
 ) -> tuple[Change, ...]:
     """One change of each kind that alone makes ``request`` fit, the cheapest first.
 
-    Tried are requests that ask for less, on the fleet as it is, and the request itself on the
-    hosts of ``ways``: alternatives of one kind each, the cheapest first, asked for as long as they
-    are needed. A VM that would have to stop may also move to where it fits now. Where none of that
-    helps, each way is tried with one wish less. ``taken`` is decided on this fleet already, and
-    stays as it is.
+    Tried are requests that ask for less, on the fleet as it is, and the request itself on the hosts
+    of ``ways``: alternatives of one kind each, the cheapest first, asked for as long as they are
+    needed. A VM that would have to stop may also move to where it fits now. Where none of that
+    helps, each way is tried with one requirement less. ``taken`` is decided on this fleet already,
+    and stays as it is.
     """
     found: dict[str, Change] = {}
     trial = _Trial(fleet, taken)
@@ -226,7 +226,7 @@ def _asking_less(fleet: Fleet, request: VmSpec, taken: Sequence[Placed]) -> Iter
 def _with_one_wish_less(
     trial: _Trial, fleet: Fleet, request: VmSpec, ways: Ways
 ) -> Iterator[Change]:
-    """The first way that helps together with the cheapest wish to give up."""
+    """The first way that helps together with the cheapest requirement to give up."""
     for each in easier(request, fleet):
         if each.kind in WISHES:
             for change in chain(*(trial.of(each.request, way) for way in ways())):

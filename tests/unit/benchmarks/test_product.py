@@ -88,7 +88,7 @@ def test_what_is_left_is_what_the_placer_has_left() -> None:
             held.append(decision)
     again = FleetState(what_is_left(fleet, held))
     assert held
-    for left, host in zip(again.hosts, placer.standing.hosts, strict=True):
+    for left, host in zip(again.hosts, placer.state.hosts, strict=True):
         assert (left.free_vcpus, left.memory_mib) == (host.free_vcpus, host.memory_mib)
         assert [gpu.free_units for gpu in left.gpus] == [gpu.free_units for gpu in host.gpus]
         assert [gpu.whole for gpu in left.gpus] == [gpu.whole for gpu in host.gpus]

@@ -271,7 +271,7 @@ def test_types_that_came_long_ago_are_forgotten_and_nothing_else_changes(
     placer = Placer(fleet, policy)
     assert run(placer, *requests) == unlimited
     for plane in placer._matrix._planes.values():
-        assert len(plane.wants.demands) <= 3
+        assert len(plane.request_types.demands) <= 3
 
 
 def test_a_mix_has_no_more_types_than_a_decision_can_look_at() -> None:

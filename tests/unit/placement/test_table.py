@@ -122,7 +122,7 @@ def test_a_row_says_what_the_rules_say(name: str) -> None:
             found = None if blocked else first_fit(state, kind, demand)
             if found is None:
                 continue
-            for policy, lead in table.lead.items():
+            for policy, lead in table.packed_keys.items():
                 key = KEYS[policy].gpu(state, *found)
                 assert lead[row, column] == packed_key(policy, key)
             after = state.copy()
@@ -183,7 +183,7 @@ def test_a_column_that_comes_later_is_filled_for_the_rows_there_are() -> None:
         count = len(DEMANDS)
         for one, other in rows:
             assert np.array_equal(early.room[one, :count], late.room[other, :count])
-            for policy in early.lead:
+            for policy in early.packed_keys:
                 assert np.array_equal(
-                    early.lead[policy][one, :count], late.lead[policy][other, :count]
+                    early.packed_keys[policy][one, :count], late.packed_keys[policy][other, :count]
                 )

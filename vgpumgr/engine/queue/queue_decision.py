@@ -24,7 +24,7 @@ from vgpumgr.model.quota import held_by_tenants
 from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
 from vgpumgr.placement.placer import Placer
-from vgpumgr.placement.queue.queue_turn import turn
+from vgpumgr.placement.queue.waiting_queue import turn
 
 
 def placed_as(vm: VmRecord, held: Sequence[Allocation], host: HostSupply) -> Placed | None:

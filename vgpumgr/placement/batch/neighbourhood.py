@@ -64,7 +64,7 @@ class FillingPatterns:
 
 
 class Neighbourhood:
-    """``fleet`` is as it is without these VMs; ``members[g]`` are the keys of those of group g.
+    """``fleet`` is the supply without these VMs; ``members[g]`` are the keys of the VMs of group g.
 
     ``parts`` are what the columns stand for.
     """
@@ -148,8 +148,8 @@ class Neighbourhood:
 
     def _takes(self) -> list[tuple[int, ...]]:
         """By host the groups that its rules allow."""
-        standing = HostFilters(self.state.hosts)
-        may = np.array([standing.always(demand) for demand in self.demands], bool)
+        filters = HostFilters(self.state.hosts)
+        may = np.array([filters.always(demand) for demand in self.demands], bool)
         return [tuple(np.flatnonzero(may[:, n]).tolist()) for n in range(len(self.state.hosts))]
 
     def _bin(self, number: int, takes: tuple[int, ...]) -> Bin | None:

@@ -87,7 +87,7 @@ class BatchOrder:
 
 
 def _free(requests: Sequence[VmSpec]) -> list[int]:
-    """Positions of requests that ask for no company, nor against any, and are nobody's."""
+    """Positions of requests without affinity, and whose labels no affinity of another asks for."""
     wishes = [
         selector(wish)
         for request in requests
@@ -197,7 +197,7 @@ class _Seating:
 
 
 def _claim(free: list[Seat], column: int, count: int) -> list[int]:
-    """GPUs of seats for so many parts; they are free no more."""
+    """Take the GPUs of seats for so many parts off the list of free seats."""
     found = [seat for seat in free if seat[1] == column][:count]
     for seat in found:
         free.remove(seat)
@@ -220,10 +220,10 @@ def improved(
 ) -> dict[int, Placed]:
     """Where VMs of an order go, by position: more of them than ``decisions`` place, or the same.
 
-    Of the VMs of the order that share a window of hosts any may go on any of them, in place of
-    any other, but never so that less GPU is taken than before. Left alone are VMs that ask for
-    company, or that others ask for, and hosts that have such VMs of the order. The order of
-    ``decisions`` is that in which they were made, and so is the order of what comes back.
+    VMs of the order that share a window of hosts may go on any host of the window, in place of any
+    other, but never so that less GPU is taken than before. Left alone are VMs with affinity, VMs
+    that others have affinity to, and hosts that have such VMs of the order. The result is in the
+    order in which decisions were made.
     """
     order = BatchOrder(fleet, requests, decisions)
     if order.waiting:

@@ -112,9 +112,9 @@ def pools_of(fleet: Fleet, groups: Sequence[RequestGroup]) -> HostPools:
     count = int(classes.max(initial=-1)) + 1
     pools = tuple(_pool(hosts, np.flatnonzero(open_ & (classes == n))) for n in range(count))
     may = np.zeros((count, len(groups)), np.bool_)
-    standing = HostFilters(state.hosts)
+    filters = HostFilters(state.hosts)
     for number, group in enumerate(groups):
-        fits = _fits(hosts, table, group, columns[number]) & standing.always(group.demand)
+        fits = _fits(hosts, table, group, columns[number]) & filters.always(group.demand)
         may[np.unique(classes[fits]), number] = True
     names = (host.name for host in fleet.hosts)
     class_of = dict(zip(names, classes.tolist(), strict=True))

@@ -240,9 +240,10 @@ _SHORT = 1e-3
 
 
 class FleetProgram:
-    """``times`` is the column that says how many times the mix fits; ``spare`` are those of vCPUs.
+    """``times`` is the column that says how many times the mix fits; ``spare`` are columns of
+    vCPUs.
 
-    ``held`` are groups that get so many, however often the rest fits.
+    ``held`` are groups that get a fixed number, however often the rest fits.
     """
 
     def __init__(
@@ -381,7 +382,7 @@ class FleetProgram:
         self._families.append((found, rows))
 
     def _add_spare(self, pool: HostPool) -> tuple[Ints, Floats]:
-        """Columns for vCPUs that nobody takes, and what one of each takes."""
+        """Columns for vCPUs that stay unused, and how many vCPUs a unit of each stands for."""
         before, columns = 0.0, []
         for up_to, worth in SPARE:
             column = int(self.program.add_columns(1, -worth * pool.hosts)[0])

@@ -30,10 +30,10 @@ class RequestGroup:
 
 
 def group_key(demand: Demand) -> GroupKey:
-    """Equal for requests that a plan takes for the same: vCPUs, GPU parts, wishes as to hosts."""
+    """Equal for requests that a plan takes for the same: vCPUs, GPU parts, rules about hosts."""
     kinds = tuple((kind.key, kind.count) for kind in demand.kinds)
-    wishes = demand.host_labels, demand.networks, demand.bridges, demand.pools
-    return demand.vcpus, kinds, *wishes
+    constraints = demand.host_labels, demand.networks, demand.bridges, demand.pools
+    return demand.vcpus, kinds, *constraints
 
 
 def groups_of(history: Iterable[VmSpec]) -> tuple[RequestGroup, ...]:
@@ -118,7 +118,7 @@ def penalty(quota: Floats, used: Floats) -> Floats:
 
 
 class QuotaTally:
-    """What was placed since the plan was adopted, against its quotas.
+    """The VMs placed since the plan was adopted, against its quotas.
 
     ``host_class`` [hosts] is the class of each of ``hosts``, FREE where the plan knows none.
     """

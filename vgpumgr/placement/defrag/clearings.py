@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from vgpumgr.model.defrag import DefragGoal, EmptyGpus, FreeRoom, Obstacle
 from vgpumgr.model.placement import Placed, rank
 from vgpumgr.model.supply import Offer
-from vgpumgr.placement.defrag.movable_fleet import DEPTH, MovableFleet, MoveTargets, same_place, sit
+from vgpumgr.placement.defrag.movable_fleet import (
+    DEPTH,
+    MovableFleet,
+    MoveTargets,
+    fit_among,
+    same_place,
+)
 from vgpumgr.placement.fit.gpu_rules import holder, refuse_gpu
 from vgpumgr.placement.fit.host_rules import refuse_host
 from vgpumgr.placement.fit.policy_keys import KEYS, Key, Keys
@@ -21,7 +27,7 @@ from vgpumgr.placement.resources.host_state import HostState
 class Clearing:
     """With these residents gone from these GPUs of one host, ``gain`` is won there.
 
-    For ``Empty`` the GPUs are then empty; for ``Room`` so many of the request fit on them.
+    For ``EmptyGpus`` the GPUs are then empty; for ``FreeRoom`` so many of the request fit on them.
     """
 
     gpus: tuple[int, ...]
@@ -33,75 +39,79 @@ Site = Sequence[Clearing]
 """Clearings of the same GPUs, the least gain first: one of them at most is carried out."""
 
 
-def sites(floor: MovableFleet, goal: DefragGoal) -> list[Site]:
+def sites(trial: MovableFleet, goal: DefragGoal) -> list[Site]:
     """Every way to gain something; () where the goal names what nothing can give."""
     if isinstance(goal, EmptyGpus):
-        found = (_emptied(floor, gpu) for gpu in range(len(floor.gpus)))
+        found = (_emptied(trial, gpu) for gpu in range(len(trial.gpus)))
         return [(each,) for each in found if each]
-    return [site for gpus in _grounds(floor, goal) if (site := _roomy(floor, goal, gpus))]
+    return [site for gpus in _gpu_groups(trial, goal) if (site := _making_room(trial, goal, gpus))]
 
 
-def _emptied(floor: MovableFleet, gpu: int) -> Clearing | None:
+def _emptied(trial: MovableFleet, gpu: int) -> Clearing | None:
     """A GPU of a host that takes VMs, on which nothing but residents lives that may go."""
-    if not floor.bare_empty[gpu] or floor.hosts[floor.host_of[gpu]].supply.blocked:
+    if not trial.bare_empty[gpu] or trial.hosts[trial.host_of[gpu]].supply.blocked:
         return None
-    if not all(floor.residents[number].movable for number in floor.on[gpu]):
+    if not all(trial.residents[number].movable for number in trial.on[gpu]):
         return None
-    return Clearing((gpu,), 1, tuple(floor.on[gpu]))
+    return Clearing((gpu,), 1, tuple(trial.on[gpu]))
 
 
-def _grounds(floor: MovableFleet, goal: FreeRoom) -> list[tuple[int, ...]]:
-    """Where one request may lie: on one GPU, or for several parts on any of a host's."""
-    demand = floor.digest(goal.request)
+def _gpu_groups(trial: MovableFleet, goal: FreeRoom) -> list[tuple[int, ...]]:
+    """The GPUs on which one request may lie: each GPU by itself, or for several parts all of a
+    host.
+    """
+    demand = trial.digest(goal.request)
     if demand.parts == 1:
         kind = demand.kinds[0]
-        return [(n,) for n, gpu in enumerate(floor.gpus) if gpu.matching(kind)]
+        return [(n,) for n, gpu in enumerate(trial.gpus) if gpu.matching(kind)]
     every: dict[int, list[int]] = {}
-    for gpu, host in enumerate(floor.host_of.tolist()):
+    for gpu, host in enumerate(trial.host_of.tolist()):
         every.setdefault(host, []).append(gpu)
     return [tuple(gpus) for gpus in every.values()]
 
 
-def _roomy(floor: MovableFleet, goal: FreeRoom, gpus: tuple[int, ...]) -> Site:
-    """All who may go are lifted; what is asked for comes; then those come back who still can."""
-    here = dict.fromkeys(number for gpu in gpus for number in floor.on[gpu])
+def _making_room(trial: MovableFleet, goal: FreeRoom, gpus: tuple[int, ...]) -> Site:
+    """The clearings of these GPUs: all movable residents are taken off, the request is placed, and
+    residents return as far as they still fit.
+    """
+    here = dict.fromkeys(number for gpu in gpus for number in trial.on[gpu])
     movable = sorted(
-        (number for number in here if floor.residents[number].movable),
+        (number for number in here if trial.residents[number].movable),
         key=lambda number: (
-            not floor.residents[number].user,  # who is at work comes back first
-            floor.units(number),
-            floor.mib[number],
+            not trial.residents[number].user,  # who is at work comes back first
+            trial.units(number),
+            trial.mib[number],
         ),
     )
-    mark = floor.mark()
-    homes = {number: floor.lift(number) for number in movable}
+    mark = trial.mark()
+    homes = {number: trial.lift(number) for number in movable}
     keys = _least_in_the_way(homes.values())
     found: list[Clearing] = []
     for gain in range(1, goal.count + 1):
-        placed = sit(floor, goal.request, gpus, keys)
+        placed = fit_among(trial, goal.request, gpus, keys)
         if placed is None:
             break
-        floor.put(placed)
-        leaving = _without_a_place(floor, homes)
+        trial.put(placed)
+        leaving = _without_a_place(trial, homes)
         found.append(Clearing(gpus, gain, leaving))
-    floor.back_to(mark)
+    trial.back_to(mark)
     return tuple(found)
 
 
-def _without_a_place(floor: MovableFleet, homes: dict[int, Placed]) -> tuple[int, ...]:
-    mark, leaving = floor.mark(), []
+def _without_a_place(trial: MovableFleet, homes: dict[int, Placed]) -> tuple[int, ...]:
+    mark, leaving = trial.mark(), []
     for number, home in homes.items():
-        again = same_place(floor, home)
+        again = same_place(trial, home)
         if again is None:
             leaving.append(number)
         else:
-            floor.put(again, number)
-    floor.back_to(mark)
+            trial.put(again, number)
+    trial.back_to(mark)
     return tuple(leaving)
 
 
 def _least_in_the_way(homes: Iterable[Placed]) -> Keys:
-    """Places with the fewest of those who were there before."""
+    """Keys that prefer the places with the fewest residents before."""
     parts = [part for home in homes for part in home.assignments]
     taken = [(part.gpu, mask_of(part.slots)) for part in parts]
 
@@ -118,25 +128,25 @@ RESIDENT = "resident"
 Why = tuple[str, str]
 
 
-def obstacles(floor: MovableFleet, goal: DefragGoal) -> tuple[Obstacle, ...]:
-    """One per GPU that could be of help, or per host that keeps all of its GPUs from it; those
-    nearest to being of help first.
+def obstacles(trial: MovableFleet, goal: DefragGoal) -> tuple[Obstacle, ...]:
+    """One obstacle per GPU that could help to reach the goal, or per host that keeps all of its
+    GPUs from it; the nearest to helping come first.
     """
-    return tuple(sorted(_all(floor, goal), key=lambda each: rank(each.reason)))
+    return tuple(sorted(_all(trial, goal), key=lambda each: rank(each.reason)))
 
 
-def _all(floor: MovableFleet, goal: DefragGoal) -> Iterator[Obstacle]:
+def _all(trial: MovableFleet, goal: DefragGoal) -> Iterator[Obstacle]:
     first = 0
-    for host in floor.hosts:
+    for host in trial.hosts:
         gpus = range(first, first + len(host.gpus))
         first += len(host.gpus)
-        closed = _blocked(host) or _host(floor, goal, gpus)
+        closed = _blocked(host) or _host(trial, goal, gpus)
         if closed:
             yield Obstacle(host=host.name, code=closed[0], text=closed[1])
             continue
         for number in gpus:
-            gpu = floor.gpus[number]
-            if why := _why(floor, goal, number):
+            gpu = trial.gpus[number]
+            if why := _why(trial, goal, number):
                 yield Obstacle(
                     host=host.name,
                     gpu=gpu.supply.id,
@@ -151,51 +161,51 @@ def _blocked(host: HostState) -> Why | None:
     return ("host-blocked", host.supply.blocked) if host.supply.blocked else None
 
 
-def _host(floor: MovableFleet, goal: DefragGoal, gpus: Iterable[int]) -> Why | None:
-    """Why the request cannot be on this host, whoever leaves its GPUs."""
+def _host(trial: MovableFleet, goal: DefragGoal, gpus: Iterable[int]) -> Why | None:
+    """Why the host refuses the request, whichever residents leave its GPUs."""
     if isinstance(goal, EmptyGpus):
         return None
-    here = _movable(floor, gpus)
-    mark = floor.mark()
+    here = _movable(trial, gpus)
+    mark = trial.mark()
     for number in here:
-        floor.lift(number)
-    host = floor.hosts[floor.host_of[gpus[0]]] if (gpus := list(gpus)) else None
-    reason = refuse_host(host, floor.digest(goal.request)) if host else None
-    floor.back_to(mark)
+        trial.lift(number)
+    host = trial.hosts[trial.host_of[gpus[0]]] if (gpus := list(gpus)) else None
+    reason = refuse_host(host, trial.digest(goal.request)) if host else None
+    trial.back_to(mark)
     return (reason.code, reason.text) if reason else None
 
 
-def _why(floor: MovableFleet, goal: DefragGoal, number: int) -> Why | None:
-    gpu = floor.gpus[number]
+def _why(trial: MovableFleet, goal: DefragGoal, number: int) -> Why | None:
+    gpu = trial.gpus[number]
     if gpu.supply.blocked:
         return "gpu-blocked", gpu.supply.blocked
-    refused = _never(floor, goal, number) if isinstance(goal, FreeRoom) else _kept(gpu)
+    refused = _never(trial, goal, number) if isinstance(goal, FreeRoom) else _kept(gpu)
     if refused:
         return refused
-    for resident in floor.on[number]:
-        each = floor.residents[resident]
+    for resident in trial.on[number]:
+        each = trial.residents[resident]
         name = each.placed.request.name
         if not each.movable:
             return RESIDENT, f"{name} stays: {each.stays or 'no host has room for it'}"
-        if not _has_seat(floor, resident, number):
+        if not _has_target(trial, resident, number):
             parts = ", ".join(part.offer.profile for part in each.placed.assignments)
             return RESIDENT, f"{name} ({parts}) finds no place on another GPU"
     return None
 
 
-def _never(floor: MovableFleet, goal: FreeRoom, number: int) -> Why | None:
-    """The rule that refuses the request there although all who may go have left."""
-    demand = floor.digest(goal.request)
-    mark = floor.mark()
-    for resident in _movable(floor, [number]):
-        floor.lift(resident)
-    reasons = [refuse_gpu(floor.gpus[number], kind, demand) for kind in demand.kinds]
-    floor.back_to(mark)
+def _never(trial: MovableFleet, goal: FreeRoom, number: int) -> Why | None:
+    """The rule that refuses the request on this GPU although all movable residents have left."""
+    demand = trial.digest(goal.request)
+    mark = trial.mark()
+    for resident in _movable(trial, [number]):
+        trial.lift(resident)
+    reasons = [refuse_gpu(trial.gpus[number], kind, demand) for kind in demand.kinds]
+    trial.back_to(mark)
     return next(((reason.code, reason.text) for reason in reasons if reason), None)
 
 
 def _kept(gpu: GpuOccupancy) -> Why | None:
-    """What lives there and is no resident."""
+    """What is on the GPU and is no resident."""
     who = holder(gpu.supply.usages)
     if who:
         return RESIDENT, f"{who} is on it"
@@ -203,12 +213,12 @@ def _kept(gpu: GpuOccupancy) -> Why | None:
     return (RESIDENT, f"{instances} GPU instances are on it") if instances else None
 
 
-def _movable(floor: MovableFleet, gpus: Iterable[int]) -> list[int]:
-    here = dict.fromkeys(number for gpu in gpus for number in floor.on[gpu])
-    return [number for number in here if floor.residents[number].movable]
+def _movable(trial: MovableFleet, gpus: Iterable[int]) -> list[int]:
+    here = dict.fromkeys(number for gpu in gpus for number in trial.on[gpu])
+    return [number for number in here if trial.residents[number].movable]
 
 
-def _has_seat(floor: MovableFleet, resident: int, gpu: int) -> bool:
-    seats = MoveTargets(floor)
-    seats.closed[gpu] = True
-    return next(seats.of(resident), None) is not None
+def _has_target(trial: MovableFleet, resident: int, gpu: int) -> bool:
+    targets = MoveTargets(trial)
+    targets.closed[gpu] = True
+    return next(targets.of(resident), None) is not None

@@ -11,9 +11,9 @@ from vgpumgr.model.vm import VmSpec
 
 
 def without(fleet: Fleet, held: Iterable[Placed]) -> Fleet:
-    """``held`` is what these VMs have; GPU instances that were made for them are gone too.
+    """The supply after these VMs have left; GPU instances that were made for them are gone too.
 
-    What a driver counted on a GPU is not known any more once something has left it.
+    What a driver counted on a GPU is not known any more once a VM has left it.
     """
     here: dict[str, list[Placed]] = {}
     for placed in held:

@@ -38,10 +38,10 @@ class MovableFleet:
     """Hosts and GPUs by number, in the fleet's order; residents by number, in the order given.
 
     ``fleet`` is the supply without the residents. ``at[r]`` is where a resident is, None while it
-    is lifted; ``on[g]`` are those that were on a GPU at first. ``leads`` orders GPUs for a column
-    (one part of some kind), the tightest first, inf without room; ``free`` has the vCPUs and MiB
-    that hosts have left, ``mib[r]`` what a resident's dearest move carries, and much
-    more where a user is at work on it. What was done can be undone: ``mark`` and ``back_to``.
+    is taken off; ``on[g]`` are the residents that were on a GPU at first. ``gpu_order`` orders GPUs
+    for a column (one part of some kind), the tightest first, inf without room; ``free`` has the
+    vCPUs and MiB that hosts have left, ``mib[r]`` what a resident's dearest move carries, and much
+    more where a user is at work on it. Changes can be undone: ``mark`` and ``back_to``.
     """
 
     def __init__(self, fleet: Fleet, residents: Sequence[Resident]) -> None:
@@ -79,17 +79,17 @@ class MovableFleet:
         return self.state.digest(request, DEPTH)
 
     def column(self, demand: Demand) -> int | None:
-        """Of a VM with one part; None where only the exact fit tells."""
+        """The column of a VM with one part; None where only the exact fit tells."""
         return self._table.column(Part(demand.kinds[0], demand)) if demand.parts == 1 else None
 
-    def leads(self, column: int) -> NDArray[np.float64]:
+    def gpu_order(self, column: int) -> NDArray[np.float64]:
         """How well one part fits every GPU: lower is tighter, inf without room."""
         # Most of what is tried is undone before anybody asks.
         for gpu in self._changed:
             self._rows[gpu] = self._table.row_of(self.gpus[gpu])
         self._table.open_rows(dict.fromkeys(self._rows[gpu].item() for gpu in self._changed))
         self._changed.clear()
-        found: NDArray[np.float64] = self._table.lead[DEPTH][self._rows, column]
+        found: NDArray[np.float64] = self._table.packed_keys[DEPTH][self._rows, column]
         return found
 
     def units(self, number: int) -> int:
@@ -97,7 +97,9 @@ class MovableFleet:
         return sum(len(part.slots) for part in self.residents[number].placed.assignments)
 
     def largest_first(self, number: int) -> tuple[float, ...]:
-        """Who is seated before whom: it is easier to find room for the small ones."""
+        """The order in which residents are placed: small ones find room more easily, so they come
+        last.
+        """
         return -self.units(number), -self.mib[number], number
 
     # --- what is done, and undone ---
@@ -115,14 +117,14 @@ class MovableFleet:
                 self.at[number] = before
 
     def lift(self, number: int) -> Placed:
-        """Take a resident off the floor; what it held."""
+        """Take a resident off its host; what it held."""
         placed = self.at[number]
         assert placed is not None
         self._do(number, placed, comes=False)
         return placed
 
     def put(self, placed: Placed, number: int | None = None) -> None:
-        """Put a lifted resident, or somebody new, where there is a place for it."""
+        """Put a resident that was taken off, or a new VM, where there is a place for it."""
         self._do(number, placed, comes=True)
 
     def _do(self, number: int | None, placed: Placed, *, comes: bool) -> None:
@@ -143,7 +145,7 @@ class MovableFleet:
         self.free[host.order] = _free(host)
 
     def _made(self, placed: Placed) -> Placed:
-        """A GPU instance that several may share is made by whoever comes first."""
+        """The place with GPU instances made by the first VM in each, where several may share it."""
         made = (part.offer.instance for part in placed.assignments)
         if all(each is None or each.per_instance == 1 for each in made):
             return placed
@@ -157,7 +159,7 @@ class MovableFleet:
         return replace(part, make_instance=part.offer.instance is not None and not there)
 
     def _settle(self) -> None:
-        """Everybody where they are, those first who made what others are in."""
+        """Put every resident where it is, those first that made the GPU instances of others."""
 
         def makes(number: int) -> bool:
             return any(p.make_instance for p in self.residents[number].placed.assignments)
@@ -193,14 +195,14 @@ def _dearest(resident: Resident, ways: frozenset[MoveRoute]) -> int:
 TIGHT = KEYS[DEPTH]
 
 
-def sit(
-    floor: MovableFleet, request: VmSpec, gpus: Collection[int], keys: Keys = TIGHT
+def fit_among(
+    trial: MovableFleet, request: VmSpec, gpus: Collection[int], keys: Keys = TIGHT
 ) -> Placed | None:
     """The best place on these GPUs, all of one host; None where a rule refuses it."""
-    return _sit(floor, request, floor.digest(request), gpus, keys)
+    return _fit_among(trial, request, trial.digest(request), gpus, keys)
 
 
-def same_place(floor: MovableFleet, wanted: Placed) -> Placed | None:
+def same_place(trial: MovableFleet, wanted: Placed) -> Placed | None:
     """That place again, if it is free: any slots of the GPU where slots are merely counted."""
     there = {(part.gpu, part.start) for part in wanted.assignments}
 
@@ -208,54 +210,54 @@ def same_place(floor: MovableFleet, wanted: Placed) -> Placed | None:
         return ((gpu.supply.id, spot.at) not in there,)
 
     keys = Keys(elsewhere, lambda _host: (), places=True)
-    found = sit(floor, wanted.request, floor.gpus_of(wanted), keys)
+    found = fit_among(trial, wanted.request, trial.gpus_of(wanted), keys)
     if found is None or {(part.gpu, part.start) for part in found.assignments} != there:
         return None
     return found
 
 
 def reseat(fleet: Fleet, wanted: Placed) -> Placed | None:
-    """The same on a supply on which whoever wants it has nothing yet."""
+    """The same place on a supply on which the VM holds nothing yet."""
     return same_place(MovableFleet(fleet, ()), wanted)
 
 
 class MoveTargets:
-    """Seats on other GPUs for residents of a floor. ``closed[g]``: nobody sits down there.
+    """Places on other GPUs for residents. ``closed[g]``: the GPU takes no resident.
 
-    ``looks`` counts what was looked at: the measure of effort.
+    ``tries`` counts the places that were tried: the measure of effort.
     """
 
-    def __init__(self, floor: MovableFleet) -> None:
-        self.closed = np.zeros(len(floor.gpus), bool)
-        self.looks = 0
-        self._floor = floor
+    def __init__(self, trial: MovableFleet) -> None:
+        self.closed = np.zeros(len(trial.gpus), bool)
+        self.tries = 0
+        self._trial = trial
         self._reach: dict[int, NDArray[np.bool_]] = {}
 
     def of(self, number: int) -> Iterator[Placed]:
         """Places for a resident where its ways lead, the tightest first; none on a GPU that it is
         on.
         """
-        floor = self._floor
-        request = floor.residents[number].placed.request
+        trial = self._trial
+        request = trial.residents[number].placed.request
         together = request.affinity.together_with
-        demand = floor.digest(request) if together else floor.demands[number]
+        demand = trial.digest(request) if together else trial.demands[number]
         for gpus in self._candidates(number, demand):
-            self.looks += 1
-            found = _sit(floor, request, demand, gpus, TIGHT)
+            self.tries += 1
+            found = _fit_among(trial, request, demand, gpus, TIGHT)
             if found is not None:
                 yield found
 
     def _candidates(self, number: int, demand: Demand) -> Iterator[Sequence[int]]:
-        floor, column = self._floor, self._floor.columns[number]
+        trial, column = self._trial, self._trial.columns[number]
         reach = self._hosts(number, demand)
         closed = self.closed.copy()
-        closed[list(floor.gpus_of(floor.residents[number].placed))] = True
+        closed[list(trial.gpus_of(trial.residents[number].placed))] = True
         if column is None:
             for host in np.flatnonzero(reach).tolist():
-                yield np.flatnonzero((floor.host_of == host) & ~closed).tolist()
+                yield np.flatnonzero((trial.host_of == host) & ~closed).tolist()
             return
-        lead = floor.leads(column)
-        lead[closed | ~reach[floor.host_of]] = np.inf
+        lead = trial.gpu_order(column)
+        lead[closed | ~reach[trial.host_of]] = np.inf
         most = int(np.isfinite(lead).sum())
         if most:
             # Mostly the first one will do.
@@ -263,25 +265,25 @@ class MoveTargets:
             yield from ((gpu,) for gpu in np.argsort(lead, kind="stable")[1:most].tolist())
 
     def _hosts(self, number: int, demand: Demand) -> NDArray[np.bool_]:
-        floor, resident = self._floor, self._floor.residents[number]
+        trial, resident = self._trial, self._trial.residents[number]
         reach = self._reach.get(id(resident.ways))
         if reach is None:
-            reach = np.array([host.name in resident.ways for host in floor.hosts], bool)
+            reach = np.array([host.name in resident.ways for host in trial.hosts], bool)
             self._reach[id(resident.ways)] = reach
         found: NDArray[np.bool_] = reach.copy()
-        found[floor.numbers[resident.placed.host]] = resident.within is not None
-        found &= floor.free[:, 0] >= demand.vcpus
-        found &= floor.free[:, 1] >= demand.memory_mib
+        found[trial.numbers[resident.placed.host]] = resident.within is not None
+        found &= trial.free[:, 0] >= demand.vcpus
+        found &= trial.free[:, 1] >= demand.memory_mib
         return found
 
 
-def _sit(
-    floor: MovableFleet, request: VmSpec, demand: Demand, gpus: Collection[int], keys: Keys
+def _fit_among(
+    trial: MovableFleet, request: VmSpec, demand: Demand, gpus: Collection[int], keys: Keys
 ) -> Placed | None:
-    chosen = [floor.gpus[gpu] for gpu in gpus]
+    chosen = [trial.gpus[gpu] for gpu in gpus]
     if not chosen:
         return None
-    host = floor.host(chosen[0].host)
+    host = trial.host(chosen[0].host)
     if refuse_host(host, demand) is not None:
         return None
     fits = []

@@ -77,35 +77,35 @@ def _traced(
 
 
 def greedy(
-    settling: RelocationTrial, sites: Sequence[Site], gain: int
+    relocation_trial: RelocationTrial, sites: Sequence[Site], gain: int
 ) -> tuple[int, tuple[VmMove, ...]]:
     """What is won, at most ``gain``, and the moves for it, each feasible when it is due.
 
-    A clearing after which somebody finds no place is left out. Nobody goes where something was
-    cleared, or is going to be; nothing is cleared where somebody went.
+    A clearing after which a resident finds no place is left out. No resident goes to a GPU that was
+    or will be cleared; no GPU is cleared that a resident went to.
     """
-    floor, mark = settling.floor, settling.floor.mark()
-    queue = _queue(settling, sites, gain)
+    trial, mark = relocation_trial.trial, relocation_trial.trial.mark()
+    queue = _queue(relocation_trial, sites, gain)
     likely, ahead = [], 0
     for each in queue:
         if ahead < gain:
             likely.append(each)
             ahead += each.gain
     for each in likely:
-        settling.seats.closed[list(each.gpus)] = True
-    run = _Run(settling)
+        relocation_trial.targets.closed[list(each.gpus)] = True
+    run = _Run(relocation_trial)
     for each in queue:
         if run.won >= gain:
             break
         run.carry_out(each)
-    floor.back_to(mark)
-    settling.seats.closed[:] = False
+    trial.back_to(mark)
+    relocation_trial.targets.closed[:] = False
     return min(run.won, gain), tuple(run.moves.values())
 
 
-def _queue(settling: RelocationTrial, sites: Sequence[Site], gain: int) -> list[Clearing]:
+def _queue(relocation_trial: RelocationTrial, sites: Sequence[Site], gain: int) -> list[Clearing]:
     """One clearing per site: the one that wins most per VM that leaves, and no more than needed."""
-    mib = settling.floor.mib
+    mib = relocation_trial.trial.mib
 
     def price(each: Clearing) -> tuple[float, float]:
         won = min(each.gain, gain)
@@ -118,32 +118,32 @@ def _queue(settling: RelocationTrial, sites: Sequence[Site], gain: int) -> list[
 class _Run:
     """The clearings carried out so far."""
 
-    def __init__(self, settling: RelocationTrial) -> None:
+    def __init__(self, relocation_trial: RelocationTrial) -> None:
         self.won = 0
         self.moves: dict[int, VmMove] = {}
-        self._settling = settling
+        self._relocation_trial = relocation_trial
         self._taken: set[int] = set()
 
     def carry_out(self, each: Clearing) -> None:
         """As a whole, or not at all."""
-        settling, floor = self._settling, self._settling.floor
-        closed = settling.seats.closed
+        relocation_trial, trial = self._relocation_trial, self._relocation_trial.trial
+        closed = relocation_trial.targets.closed
         if self._taken.intersection(each.gpus):
             closed[list(each.gpus)] = False
             return
-        mark = floor.mark()
-        leaving = {n: floor.lift(n) for n in each.leaving if n not in self.moves}
-        order = sorted(leaving, key=floor.largest_first)
-        if not (settling.hold(each) and all(map(settling.seat, order))):
-            floor.back_to(mark)
+        mark = trial.mark()
+        leaving = {n: trial.lift(n) for n in each.leaving if n not in self.moves}
+        order = sorted(leaving, key=trial.largest_first)
+        if not (relocation_trial.hold(each) and all(map(relocation_trial.place, order))):
+            trial.back_to(mark)
             closed[list(each.gpus)] = False
             return
         self.won += each.gain
         for number in order:
-            at = floor.at[number]
+            at = trial.at[number]
             assert at is not None
-            self._taken.update(floor.gpus_of(at))
-            self.moves[number] = move(floor, number, leaving[number], at)
+            self._taken.update(trial.gpus_of(at))
+            self.moves[number] = move(trial, number, leaving[number], at)
 
 
 # A VM that finds no place is seated earlier the next time, and choices without it are preferred
@@ -161,19 +161,19 @@ _SPARE = 2
 
 
 class ClearingSearch:
-    """One goal on one floor. ``effort`` is how many seats may be looked at in all."""
+    """The search for one goal on one fleet. ``effort`` is how many places may be tried in all."""
 
     def __init__(
-        self, settling: RelocationTrial, sites: Sequence[Site], gain: int, effort: int
+        self, relocation_trial: RelocationTrial, sites: Sequence[Site], gain: int, effort: int
     ) -> None:
-        self._settling = settling
+        self._relocation_trial = relocation_trial
         self._sites = sites
         self._gain = gain
         self._effort = effort
         self._grudge: Counter[int] = Counter()
         self._failed: dict[object, Relocation] = {}
         self._unmet: defaultdict[Clearing, float] = defaultdict(float)
-        self._all = 1e-9 + sum(settling.floor.mib)
+        self._all = 1e-9 + sum(relocation_trial.trial.mib)
 
     def run(self, least: int, most: int) -> tuple[VmMove, ...] | None:
         """Moves, at most ``most``; ``least`` is where to begin."""
@@ -182,7 +182,7 @@ class ClearingSearch:
             known = len(self._failed)
             for moves, spare in self._levels(least, most):
                 for _ in range(_TRIES if moves <= most else 0):
-                    if self._settling.seats.looks > self._effort:
+                    if self._relocation_trial.targets.tries > self._effort:
                         return found
                     better = self._try(moves - spare, spare)
                     if better is not None and len(better) <= most:
@@ -204,37 +204,37 @@ class ClearingSearch:
             return None
         order = sorted({number for each in chosen for number in each.leaving}, key=self._order)
         tried = tuple(each.gpus for each in chosen), tuple(order), spare
-        settled = self._failed.get(tried)
-        if settled is not None:
+        relocation = self._failed.get(tried)
+        if relocation is not None:
             for each in chosen:
                 self._unmet[each] += 1 / len(chosen)  # look elsewhere
         else:
-            settled = self._settling.settle(chosen, order, spare)
-            if settled.complete:
-                moves = in_order(self._settling.floor, settled.places)
+            relocation = self._relocation_trial.relocate(chosen, order, spare)
+            if relocation.complete:
+                moves = in_order(self._relocation_trial.trial, relocation.places)
                 if moves is not None:
                     return moves
-            self._failed[tried] = settled
-        self._learn(chosen, settled)
+            self._failed[tried] = relocation
+        self._learn(chosen, relocation)
         return None
 
     def _order(self, number: int) -> tuple[float, ...]:
-        return -self._grudge[number], *self._settling.floor.largest_first(number)
+        return -self._grudge[number], *self._relocation_trial.trial.largest_first(number)
 
     def _weight(self, each: Clearing) -> float:
         """Grudges first; where there are none, what is carried over."""
-        carried = sum(self._settling.floor.mib[number] for number in each.leaving)
+        carried = sum(self._relocation_trial.trial.mib[number] for number in each.leaving)
         grudge = sum(self._grudge[number] for number in each.leaving)
         return carried / self._all + grudge + self._unmet[each]
 
-    def _learn(self, chosen: Sequence[Clearing], settled: Relocation) -> None:
-        self._grudge.update(settled.homeless)
-        if settled.complete:  # but nobody could go first
-            self._grudge.update(settled.places.keys())
-        for each in settled.unmet:
+    def _learn(self, chosen: Sequence[Clearing], relocation: Relocation) -> None:
+        self._grudge.update(relocation.unplaced)
+        if relocation.complete:  # but nobody could go first
+            self._grudge.update(relocation.places.keys())
+        for each in relocation.unmet:
             self._unmet[each] += 1
         # An empty GPU had perhaps better been left to the homeless.
-        empty = [each for each in chosen if not each.leaving] if settled.homeless else []
+        empty = [each for each in chosen if not each.leaving] if relocation.unplaced else []
         for each in empty:
             self._unmet[each] += 1 / len(empty)
 
@@ -261,24 +261,24 @@ def plan_moves(
 
     ``fleet`` is the supply without the residents. Moves go to GPUs of other hosts or of the VM's
     own, as its ways lead, and are feasible one after the other by all rules of placement. A quick
-    way is looked for first, then one with fewer moves as long as ``effort`` lasts, so
-    ``Moves.fewest`` may be False. Deterministic.
+    solution is searched for first, then one with fewer moves as long as ``effort`` lasts, so
+    ``DefragMoves.fewest`` may be False. Deterministic.
     """
-    floor = MovableFleet(fleet, residents)
+    trial = MovableFleet(fleet, residents)
     gain = goal.gpus if isinstance(goal, EmptyGpus) else goal.count
-    found = sites(floor, goal)
-    settling = RelocationTrial(floor, goal)
-    won, quick = greedy(settling, found, gain)
+    found = sites(trial, goal)
+    relocation_trial = RelocationTrial(trial, goal)
+    won, quick = greedy(relocation_trial, found, gain)
     moves = quick if won >= gain else None
     least = fewest(found, gain)
     if least is not None:
-        search = ClearingSearch(settling, found, gain, effort)
+        search = ClearingSearch(relocation_trial, found, gain, effort)
         moves = _better(search, found, gain, least, moves) or moves
     if moves is None:
-        return NoDefragMoves(reachable=won, obstacles=obstacles(floor, goal))
+        return NoDefragMoves(reachable=won, obstacles=obstacles(trial, goal))
     if most is not None and len(moves) > most:
         return NoDefragMoves(reachable=won, needs=len(moves))
-    surely = len(moves) <= 1 or (len(moves) == least and _counted(floor, goal))
+    surely = len(moves) <= 1 or (len(moves) == least and _counted(trial, goal))
     return DefragMoves(moves=waiting_last(moves), fewest=surely)
 
 
@@ -295,8 +295,8 @@ def _better(
     return search.run(least, most)
 
 
-def _counted(floor: MovableFleet, goal: DefragGoal) -> bool:
+def _counted(trial: MovableFleet, goal: DefragGoal) -> bool:
     """Whether the least number of VMs that leave is surely the least number of moves."""
     return isinstance(goal, EmptyGpus) and all(
-        len(floor.gpus_of(each.placed)) == 1 for each in floor.residents
+        len(trial.gpus_of(each.placed)) == 1 for each in trial.residents
     )

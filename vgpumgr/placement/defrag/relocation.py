@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from vgpumgr.model.defrag import DefragGoal, FreeRoom, MoveMode, VmMove
 from vgpumgr.model.placement import Placed
 from vgpumgr.placement.defrag.clearings import Clearing
-from vgpumgr.placement.defrag.movable_fleet import MovableFleet, MoveTargets, same_place, sit
+from vgpumgr.placement.defrag.movable_fleet import MovableFleet, MoveTargets, fit_among, same_place
 
 
 def move(
-    floor: MovableFleet, number: int, source: Placed, target: Placed, *, hop: bool = False
+    trial: MovableFleet, number: int, source: Placed, target: Placed, *, hop: bool = False
 ) -> VmMove:
     """A resident's move, with the way it has there."""
-    resident = floor.residents[number]
+    resident = trial.residents[number]
     way = resident.way(target.host)
     assert way is not None, "nobody is seated where no way leads"
     mib, pause_s = resident.mib(way), resident.pause_s(way)
@@ -36,16 +36,17 @@ def move(
 
 
 def waiting_last(moves: Iterable[VmMove]) -> tuple[VmMove, ...]:
-    """Those that wait for a user to log off after all others."""
+    """The moves in an order in which those that wait for a user to log off come last."""
     return tuple(sorted(moves, key=lambda each: each.way.how is MoveMode.LOGOFF))
 
 
-def in_order(floor: MovableFleet, places: Mapping[int, Placed]) -> tuple[VmMove, ...] | None:
-    """Moves that bring everybody there; the floor is as before. None: no order was found.
+def in_order(trial: MovableFleet, places: Mapping[int, Placed]) -> tuple[VmMove, ...] | None:
+    """Moves that bring every resident to its place; the fleet is as before. None: no order was
+    found.
 
-    Where all wait for each other, the lightest goes aside first (a hop).
+    Where all moves wait for each other, the lightest resident makes a move aside first (a hop).
     """
-    mark, steps = floor.mark(), _Steps(floor)
+    mark, steps = trial.mark(), _Steps(trial)
     left = dict(places)
     aside: set[int] = set()
     while left:
@@ -54,34 +55,34 @@ def in_order(floor: MovableFleet, places: Mapping[int, Placed]) -> tuple[VmMove,
             del left[number]
         if not ready and not steps.step_aside(left, aside):
             break
-    floor.back_to(mark)
+    trial.back_to(mark)
     return None if left else tuple(steps.done)
 
 
 class _Steps:
-    """What was done so far."""
+    """The moves so far."""
 
-    def __init__(self, floor: MovableFleet) -> None:
+    def __init__(self, trial: MovableFleet) -> None:
         self.done: list[VmMove] = []
-        self._floor = floor
-        self._seats = MoveTargets(floor)
+        self._trial = trial
+        self._targets = MoveTargets(trial)
 
     def go(self, number: int, wanted: Placed) -> bool:
         """To its last place, if that is free now, and on no GPU that it is on.
 
         Its ways lead from where it was at first: it goes back to that host from there alone.
         """
-        at, home = self._floor.at[number], self._floor.residents[number].placed.host
+        at, home = self._trial.at[number], self._trial.residents[number].placed.host
         assert at is not None
         if wanted.host in {at.host, home} and at.host != home:
             return False
-        apart = not {*self._floor.gpus_of(at)} & {*self._floor.gpus_of(wanted)}
+        apart = not {*self._trial.gpus_of(at)} & {*self._trial.gpus_of(wanted)}
         return apart and self._move(number, wanted, hop=False)
 
     def step_aside(self, waiting: Mapping[int, Placed], aside: set[int]) -> bool:
-        """The lightest of those who wait goes to any place; each does so once."""
-        for number in sorted(set(waiting) - aside, key=self._floor.mib.__getitem__):
-            placed = next(self._seats.of(number), None)
+        """Move the lightest of the waiting residents to any place; each moves aside once."""
+        for number in sorted(set(waiting) - aside, key=self._trial.mib.__getitem__):
+            placed = next(self._targets.of(number), None)
             if placed is not None and self._move(number, placed, hop=True):
                 aside.add(number)
                 return True
@@ -89,13 +90,13 @@ class _Steps:
 
     def _move(self, number: int, wanted: Placed, *, hop: bool) -> bool:
         # Other GPUs have no more room without it, so it need not be there while one looks.
-        mark, source = self._floor.mark(), self._floor.lift(number)
-        placed = same_place(self._floor, wanted)
+        mark, source = self._trial.mark(), self._trial.lift(number)
+        placed = same_place(self._trial, wanted)
         if placed is None:
-            self._floor.back_to(mark)
+            self._trial.back_to(mark)
             return False
-        self._floor.put(placed, number)
-        self.done.append(move(self._floor, number, source, placed, hop=hop))
+        self._trial.put(placed, number)
+        self.done.append(move(self._trial, number, source, placed, hop=hop))
         return True
 
 
@@ -108,128 +109,130 @@ _LOOKS = 400
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """Where everybody who moves ends up; ``homeless`` found nothing, nor did ``unmet`` clearings
-    give what they promised, taken together.
+    """Where every resident that moves ends up.
+
+    Residents ``unplaced`` found no place; clearings ``unmet`` did not give their gain, taken
+    together.
     """
 
     places: dict[int, Placed]
-    homeless: tuple[int, ...] = ()
+    unplaced: tuple[int, ...] = ()
     unmet: tuple[Clearing, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Everybody has a place, and the goal is met."""
-        return not self.homeless and not self.unmet
+        """Whether every resident has a place, and the goal is met."""
+        return not self.unplaced and not self.unmet
 
 
 class RelocationTrial:
-    """Tries clearings on a floor, which is as before when a method returns."""
+    """Tries clearings on a fleet, which is as before when a method returns."""
 
-    def __init__(self, floor: MovableFleet, goal: DefragGoal) -> None:
-        self.floor = floor
+    def __init__(self, trial: MovableFleet, goal: DefragGoal) -> None:
+        self.trial = trial
         self.goal = goal
-        self.seats = MoveTargets(floor)
+        self.targets = MoveTargets(trial)
 
-    def settle(
+    def relocate(
         self, chosen: Sequence[Clearing], order: Sequence[int], spare: int = 0
     ) -> Relocation:
-        """All clearings together; who leaves is seated in this order. Up to ``spare`` more may
-        move to make way for those.
+        """All clearings together; residents that leave are placed in this order. Up to ``spare``
+        more residents may move to make way for those.
         """
-        floor, mark = self.floor, self.floor.mark()
+        trial, mark = self.trial, self.trial.mark()
         for number in order:
-            floor.lift(number)
+            trial.lift(number)
         unmet = tuple(each for each in chosen if not self.hold(each))
-        lifted = floor.mark()
-        moved, homeless = self._in_turn(order, spare)
-        if homeless and len(order) <= _FEW:
-            floor.back_to(lifted)
-            if self._otherwise(order, self.seats.looks + _LOOKS):
-                moved, homeless = set(order), ()
-        places = {number: at for number in moved if (at := floor.at[number])}
-        floor.back_to(mark)
+        lifted = trial.mark()
+        moved, unplaced = self._in_turn(order, spare)
+        if unplaced and len(order) <= _FEW:
+            trial.back_to(lifted)
+            if self._place_otherwise(order, self.targets.tries + _LOOKS):
+                moved, unplaced = set(order), ()
+        places = {number: at for number in moved if (at := trial.at[number])}
+        trial.back_to(mark)
         for each in chosen:
-            self.seats.closed[list(each.gpus)] = False
-        return Relocation(places, homeless, unmet)
+            self.targets.closed[list(each.gpus)] = False
+        return Relocation(places, unplaced, unmet)
 
     def hold(self, clearing: Clearing) -> bool:
         """Keep for the goal what a clearing gives; False where it does not give it after all."""
         if not isinstance(self.goal, FreeRoom):
-            self.seats.closed[list(clearing.gpus)] = True
+            self.targets.closed[list(clearing.gpus)] = True
             return True
         for _ in range(clearing.gain):
-            placed = sit(self.floor, self.goal.request, clearing.gpus)
+            placed = fit_among(self.trial, self.goal.request, clearing.gpus)
             if placed is None:
                 return False
-            self.floor.put(placed)
+            self.trial.put(placed)
         return True
 
-    def seat(self, number: int) -> bool:
-        """Put a lifted resident on the tightest seat; False where there is none."""
-        found = next(self.seats.of(number), None)
+    def place(self, number: int) -> bool:
+        """Put a resident that was taken off on the tightest place; False where there is none."""
+        found = next(self.targets.of(number), None)
         if found is not None:
-            self.floor.put(found, number)
+            self.trial.put(found, number)
         return found is not None
 
     def _in_turn(self, order: Sequence[int], spare: int) -> tuple[set[int], tuple[int, ...]]:
-        """Who moved, and who found nothing: each takes the tightest seat left."""
-        moved, homeless = set(order), []
+        """The residents that moved, and those that found no place: each takes the tightest left."""
+        moved, unplaced = set(order), []
         for number in order:
-            if self.seat(number):
+            if self.place(number):
                 continue
             others = self._make_way(number, moved, spare)
             if not others:
-                homeless.append(number)
+                unplaced.append(number)
             moved.update(others)
             spare -= len(others)
-        return moved, tuple(homeless)
+        return moved, tuple(unplaced)
 
-    def _otherwise(self, order: Sequence[int], looks: int) -> bool:
-        """Seat everybody, some not as tightly, as long as there are looks left."""
+    def _place_otherwise(self, order: Sequence[int], tries: int) -> bool:
+        """Place every resident, some not as tightly, as long as tries are left."""
         if not order:
             return True
-        floor, (number, *later) = self.floor, order
-        for placed in self.seats.of(number):
-            mark = floor.mark()
-            floor.put(placed, number)
-            if self._otherwise(later, looks):
+        trial, (number, *later) = self.trial, order
+        for placed in self.targets.of(number):
+            mark = trial.mark()
+            trial.put(placed, number)
+            if self._place_otherwise(later, tries):
                 return True
-            floor.back_to(mark)
-            if self.seats.looks > looks:
+            trial.back_to(mark)
+            if self.targets.tries > tries:
                 break
         return False
 
     def _make_way(self, number: int, moved: Collection[int], spare: int) -> tuple[int, ...]:
-        """At most ``spare`` who moved away for this resident, all seated; () where none can."""
+        """At most ``spare`` residents that moved away for this one, all placed; () where none."""
         if not spare:
             return ()
-        floor = self.floor
+        trial = self.trial
         for other, gpus in self._in_the_way(number):
             if other in moved:
                 continue
-            mark = floor.mark()
-            floor.lift(other)
-            self.seats.looks += 1
-            placed = sit(floor, floor.residents[number].placed.request, gpus)
+            mark = trial.mark()
+            trial.lift(other)
+            self.targets.tries += 1
+            placed = fit_among(trial, trial.residents[number].placed.request, gpus)
             if placed is not None:
-                floor.put(placed, number)
-                if self.seat(other):
+                trial.put(placed, number)
+                if self.place(other):
                     return (other,)
                 if further := self._make_way(other, {*moved, other}, spare - 1):
                     return (other, *further)
-            floor.back_to(mark)
+            trial.back_to(mark)
         return ()
 
     def _in_the_way(self, number: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Residents, the smallest first, on GPUs to which this one has a way."""
-        floor, resident = self.floor, self.floor.residents[number]
+        """Residents, the smallest first, on GPUs to which this resident can move."""
+        trial, resident = self.trial, self.trial.residents[number]
         found = []
-        for other, each in enumerate(floor.residents):
-            at = floor.at[other]
+        for other, each in enumerate(trial.residents):
+            at = trial.at[other]
             if other != number and at is not None and each.movable and resident.way(at.host):
-                gpus = floor.gpus_of(at)
-                mine = floor.gpus_of(resident.placed)
-                if not {*gpus} & {*mine} and not self.seats.closed[list(gpus)].any():
-                    found.append((floor.mib[other], other, gpus))
+                gpus = trial.gpus_of(at)
+                mine = trial.gpus_of(resident.placed)
+                if not {*gpus} & {*mine} and not self.targets.closed[list(gpus)].any():
+                    found.append((trial.mib[other], other, gpus))
         for _, other, gpus in sorted(found):
             yield other, gpus

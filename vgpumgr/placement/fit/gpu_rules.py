@@ -223,7 +223,7 @@ def _live(gpu: GpuOccupancy) -> str:
 
 
 def _size_of(gpu: GpuOccupancy, size_class: int) -> str:
-    """Memory of a vGPU of that class; a foreign one of unknown class is said to be so."""
+    """Memory of a vGPU of that class; ``unknown-size`` for a foreign one of an unknown class."""
     offers = [o for o in gpu.supply.offers if o.size_class == size_class and not whole(o)]
     held = gpu.live
     live = [offer for offer in offers if offer.profile in held]
@@ -287,13 +287,13 @@ def no_gpu(gpu: GpuOccupancy, code: str, text: str, **facts: int | str) -> Reaso
 
 
 def holder(usages: Iterable[Usage]) -> str:
-    """The VMs and foreign things behind these usages; empty where there is none."""
+    """The VMs and foreign users behind these usages; empty where there is none."""
     names = (f"VM {u.vm}" if u.vm else u.foreign or "a foreign user" for u in usages)
     return ", ".join(dict.fromkeys(names))
 
 
 def holders(gpu: GpuOccupancy) -> str:
-    """Who lives on the GPU, VMs placed before included."""
+    """The VMs and foreign users of the GPU, VMs placed before included."""
     known = holder(gpu.supply.usages)
     if gpu.used > len(gpu.supply.usages):
         known = f"{known}, {PLACED_BEFORE}" if known else PLACED_BEFORE

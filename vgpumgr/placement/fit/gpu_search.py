@@ -37,16 +37,16 @@ class Picked:
     """Parts for one VM, and the NVSwitch partition of its whole GPUs where there is one."""
 
     picks: tuple[Pick, ...]
-    way: PartitionChoice
+    partition_choice: PartitionChoice
 
     @property
     def key(self) -> tuple[Key, ...]:
         """Comparable among choices for equal demands; lower is better."""
-        kinds = [kind.key for kind in self.way.demand.kinds]
+        kinds = [kind.key for kind in self.partition_choice.demand.kinds]
         picks = self.picks
         if len(kinds) > 1:
             picks = tuple(sorted(picks, key=lambda pick: kinds.index(pick.kind.key)))
-        return ((self.way.broken,), *(pick.key for pick in picks))
+        return ((self.partition_choice.broken,), *(pick.key for pick in picks))
 
 
 def pick_gpus(
@@ -58,13 +58,13 @@ def pick_gpus(
     mixing: bool = False,
 ) -> Picked | None:
     """The best choice among ``gpus`` of ``host``; ``mixing`` leaves out what vGPUs must share."""
-    for way in partition_choices(host, gpus, demand):
-        if len(demand.kinds) > 1 and not _each_kind_has_room(gpus, way.demand):
+    for partition_choice in partition_choices(host, gpus, demand):
+        if len(demand.kinds) > 1 and not _each_kind_has_room(gpus, partition_choice.demand):
             continue
         found = [
-            Picked(picks, way)
-            for family in ([None] if mixing else families(gpus, way.demand))
-            if (picks := _GpuSearch(gpus, way, family, keys).run()) is not None
+            Picked(picks, partition_choice)
+            for family in ([None] if mixing else families(gpus, partition_choice.demand))
+            if (picks := _GpuSearch(gpus, partition_choice, family, keys).run()) is not None
         ]
         if found:
             return min(found, key=lambda picked: picked.key)
@@ -94,20 +94,24 @@ def _each_kind_has_room(gpus: Sequence[GpuOccupancy], demand: Demand) -> bool:
 
 
 class _GpuSearch:
-    """One attempt with what the way and the family leave."""
+    """One attempt with the GPUs that the choice of partition and the family leave."""
 
     def __init__(
-        self, gpus: Sequence[GpuOccupancy], way: PartitionChoice, family: Family | None, keys: Keys
+        self,
+        gpus: Sequence[GpuOccupancy],
+        partition_choice: PartitionChoice,
+        family: Family | None,
+        keys: Keys,
     ) -> None:
         self._gpus = gpus
-        self._way = way
+        self._partition_choice = partition_choice
         self._family = family
         self._key = keys.gpu
         self._places = keys.places
         self._steps = SEARCH_STEPS
 
     def run(self) -> tuple[Pick, ...] | None:
-        kinds = self._way.demand.kinds
+        kinds = self._partition_choice.demand.kinds
         if len(kinds) > 1:
             if not all(self._choices(kind, best_only=True) for kind in kinds):
                 return None
@@ -166,7 +170,7 @@ class _GpuSearch:
         for offer in gpu.matching(kind):
             if not self._may(gpu, offer):
                 continue
-            verdict = judge(gpu, offer, self._way.demand.vgpus)
+            verdict = judge(gpu, offer, self._partition_choice.demand.vgpus)
             if not isinstance(verdict, Reason):
                 # By name one offer is as good as another; by size the smaller is better.
                 size = () if kind.profile else rank(offer)
@@ -179,7 +183,9 @@ class _GpuSearch:
 
     def _may(self, gpu: GpuOccupancy, offer: Offer) -> bool:
         if whole(offer):
-            return self._way.gpus is None or gpu.supply.id in self._way.gpus
+            return (
+                self._partition_choice.gpus is None or gpu.supply.id in self._partition_choice.gpus
+            )
         family = gpu.family(offer) if self._family else None
         return family is None or family == self._family
 

@@ -31,8 +31,8 @@ class Fit:
     score: Score
 
     @property
-    def strays(self) -> bool:
-        """It does not lie on one NUMA node, though it would rather."""
+    def off_node(self) -> bool:
+        """Whether the VM prefers one NUMA node and does not lie on one."""
         return self.score[0] > 0
 
 
@@ -89,7 +89,7 @@ def fit_on(
         found.key,
         keys.host(host),
     )
-    return Fit(host, node, found.picks, found.way.partition, score)
+    return Fit(host, node, found.picks, found.partition_choice.partition, score)
 
 
 def node_shortage(node: NodeState, demand: Demand) -> str:
@@ -142,7 +142,7 @@ def proposal(fit: Fit, request: VmSpec, demand: Demand) -> Placed:
 
 
 def commit(fleet: FleetState, host: HostState, placed: Placed, demand: Demand) -> None:
-    """Use up what was answered; ``host`` has not changed since."""
+    """Use up what ``placed`` takes; ``host`` has not changed since the decision."""
     host.take(demand, placed)
     fleet.placed(host, placed.request.labels)
 
@@ -154,7 +154,7 @@ def release(fleet: FleetState, host: HostState, placed: Placed, demand: Demand) 
 
 
 def _assignment(pick: Pick, vfs: Counter[str]) -> Assignment:
-    """``vfs`` counts those that parts before this one take."""
+    """The assignment of one part; ``vfs`` counts the VFs that earlier parts of the VM take."""
     gpu, spot = pick.gpu.supply, pick.spot
     vf: FreeVf | None = None
     if pick.offer.needs_vf:

@@ -35,7 +35,9 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
 
 
 def refuse_always(host: HostState, demand: Demand) -> Reason | None:
-    """Of these rules, those that no placement on the host changes and that ignore its name."""
+    """The first of these rules that fails among those that no placement changes and that need no
+    host name.
+    """
     return (
         blocked(host)
         or name_taken(host, demand)
@@ -48,8 +50,8 @@ def refuse_always(host: HostState, demand: Demand) -> Reason | None:
     )
 
 
-def refuse_company(host: HostState, demand: Demand) -> Reason | None:
-    """Of these rules, those about the VMs that are there."""
+def refuse_affinity(host: HostState, demand: Demand) -> Reason | None:
+    """The first of these rules that fails among those about the VMs on the host."""
     return together(host, demand) or apart(host, demand)
 
 
@@ -94,16 +96,16 @@ def together(host: HostState, demand: Demand) -> Reason | None:
     """A VM of the wanted group must be on the host, unless this VM founds the group."""
     if not demand.together_with or demand.founding:
         return None
-    if host.company.matching(demand.together_with):
+    if host.affinity_counts.matching(demand.together_with):
         return None
     wanted = _pairs(demand.together_with)
-    text = f"none of the {host.company.vms} VMs on {host.name} has {wanted} (together_with)"
-    return _no(host, "together-with", text, wanted=wanted, vms=host.company.vms)
+    text = f"none of the {host.affinity_counts.vms} VMs on {host.name} has {wanted} (together_with)"
+    return _no(host, "together-with", text, wanted=wanted, vms=host.affinity_counts.vms)
 
 
 def apart(host: HostState, demand: Demand) -> Reason | None:
     """No VM with the shunned labels may be on the host."""
-    found = host.company.matching(demand.apart_from) if demand.apart_from else 0
+    found = host.affinity_counts.matching(demand.apart_from) if demand.apart_from else 0
     if not found:
         return None
     shunned = _pairs(demand.apart_from)
@@ -127,9 +129,7 @@ def pools(host: HostState, demand: Demand) -> Reason | None:
 
 
 def images(host: HostState, demand: Demand) -> Reason | None:
-    """Of an image that the fleet keeps in copies, one must be there, and of a bare volume that was
-    looked for; others are not known.
-    """
+    """The storage pool must have the image's copy, where the host's copies are known."""
     for pool, volume in demand.images:
         has = host.supply.images.get(volume)
         if has is not None and pool not in has:

@@ -60,7 +60,7 @@ class ScratchFleet:
         gone: Iterable[str] = (),
         come: Sequence[Placed] = (),
     ) -> tuple[Placed, ...] | None:
-        """Where these would go on a host, all of them, if ``gone`` had left and ``come`` were
+        """Where these VMs would go on a host, all of them, if ``gone`` had left and ``come`` were
         there; None where they do not fit. Nothing changes.
         """
         with self._if(gone, come):
@@ -78,7 +78,9 @@ class ScratchFleet:
 
     @contextmanager
     def _if(self, gone: Iterable[str], come: Sequence[Placed]) -> Iterator[None]:
-        """As if these had left and come; who is not there any more has left."""
+        """A context in which ``gone`` have left and ``come`` are there; names of no running VM are
+        skipped.
+        """
         left = [self.running[name].placed for name in gone if name in self.running]
         for each in left:
             self._release(each)
@@ -130,18 +132,18 @@ class QueueAccounts:
         rules: QueueRules,
     ) -> None:
         self.placer = placer
-        self.ground = ScratchFleet(placer.fleet)
-        self.sizes = FleetShares(placer.fleet)
-        self.tenants = TenantShares(quotas, held, self.sizes)
-        self.lanes = JobClasses(rules, self.sizes)
+        self.scratch = ScratchFleet(placer.fleet)
+        self.fleet_shares = FleetShares(placer.fleet)
+        self.tenants = TenantShares(quotas, held, self.fleet_shares)
+        self.job_classes = JobClasses(rules, self.fleet_shares)
         self.spot: dict[str, RunningVm] = {}
 
     def take_in(self, each: RunningVm) -> None:
-        """One that the placer holds already."""
+        """Count a VM that the placer holds already."""
         amount = amount_of(each.placed)
-        self.ground.put(each)
+        self.scratch.put(each)
         self.tenants.take(each.vm.tenant, amount)
-        self.lanes.take(each.terms, amount)
+        self.job_classes.take(each.terms, amount)
         if each.terms.spot:
             self.spot[each.vm.name] = each
 
@@ -152,30 +154,32 @@ class QueueAccounts:
 
     def end(self, name: str) -> RunningVm:
         """It gives its place back."""
-        each = self.ground.remove(name)
+        each = self.scratch.remove(name)
         amount = amount_of(each.placed)
         self.placer.release(each.placed)
         self.tenants.give(each.vm.tenant, amount)
-        self.lanes.give(each.terms, amount)
+        self.job_classes.give(each.terms, amount)
         self.spot.pop(name, None)
         return each
 
 
-def claims_reserved(books: QueueAccounts, vm: VmSpec) -> bool:
-    """Whether all its GPU parts are ones its tenant has reserved and does not hold yet."""
-    left = books.tenants.unclaimed().get(vm.tenant, {})
-    asked = books.sizes.least(books.ground.demand(vm)).profiles
+def claims_reserved(accounts: QueueAccounts, vm: VmSpec) -> bool:
+    """Whether all GPU parts of the VM are reserved for its tenant, which does not hold them yet."""
+    left = accounts.tenants.unclaimed().get(vm.tenant, {})
+    asked = accounts.fleet_shares.least(accounts.scratch.demand(vm)).profiles
     return bool(asked) and all(left.get(name, 0) >= count for name, count in asked.items())
 
 
-def encroached_tenant(books: QueueAccounts, placed: Placed) -> str:
-    """The tenant of whose reserved parts fewer would fit beside this; empty: of none."""
-    for tenant, parts in books.tenants.unclaimed().items():
+def encroached_tenant(accounts: QueueAccounts, placed: Placed) -> str:
+    """The tenant of whose reserved parts fewer would fit beside ``placed``; empty where there is
+    none.
+    """
+    for tenant, parts in accounts.tenants.unclaimed().items():
         if tenant == placed.request.tenant:
             continue
         wanted = _stand_ins(parts)
-        before = books.ground.room_for(wanted, books.spot)
-        if books.ground.room_for(wanted, books.spot, (placed,)) < before:
+        before = accounts.scratch.room_for(wanted, accounts.spot)
+        if accounts.scratch.room_for(wanted, accounts.spot, (placed,)) < before:
             return tenant
     return ""
 

@@ -30,7 +30,7 @@ _LEAST = 1e-6
 
 
 class FleetShares:
-    """Against the whole of a fleet; what runs on it does not matter."""
+    """Shares of amounts in a whole fleet, whatever runs on it."""
 
     def __init__(self, fleet: Fleet) -> None:
         gpus = [gpu for host in fleet.hosts for gpu in host.gpus]
@@ -40,7 +40,9 @@ class FleetShares:
         self._known: dict[Demand, Amount] = {}
 
     def least(self, demand: Demand) -> Amount:
-        """What it takes at least, wherever it goes: the smallest that answers each part."""
+        """What a VM takes at least, wherever it goes: for each part the smallest offer that answers
+        it.
+        """
         known = self._known.get(demand)
         if known is None:
             offers = [(kind, self._smallest(kind)) for kind in demand.kinds]
@@ -54,7 +56,7 @@ class FleetShares:
         return known
 
     def share(self, amount: Amount) -> float:
-        """The larger one of its shares of the fleet's GPU memory and vCPUs."""
+        """The dominant share: the larger of the shares of the fleet's GPU memory and vCPUs."""
         gpu = amount.gpu_memory_mib / self.gpu_memory_mib if self.gpu_memory_mib else 0.0
         cpu = amount.vcpus / self.vcpus if self.vcpus else 0.0
         return max(gpu, cpu, _LEAST)
@@ -69,7 +71,7 @@ def _answers(gpu: GpuSupply, kind: PartKind) -> Iterable[Offer]:
 
 
 def _memory_mib(gpu: GpuSupply) -> int:
-    """Of a board whose memory nothing tells, its largest profile."""
+    """The memory of a GPU by its largest profile."""
     return max((offer.memory_mib for offer in gpu.offers), default=0)
 
 
@@ -77,14 +79,14 @@ _NOTHING = Amount()
 
 
 class TenantShares:
-    """Their quotas, and what counts against them; a tenant without a quota has no limits."""
+    """The quotas of tenants and what counts against them; without a quota there are no limits."""
 
     def __init__(
-        self, quotas: Sequence[Quota], held: Mapping[str, Amount], sizes: FleetShares
+        self, quotas: Sequence[Quota], held: Mapping[str, Amount], fleet_shares: FleetShares
     ) -> None:
         self._quotas = {quota.tenant: quota for quota in quotas}
         self._held = dict(held)
-        self._sizes = sizes
+        self._fleet_shares = fleet_shares
 
     def take(self, tenant: str, amount: Amount) -> None:
         """It holds so much more."""
@@ -95,7 +97,7 @@ class TenantShares:
         self._held[tenant] = self.held(tenant) - amount
 
     def held(self, tenant: str) -> Amount:
-        """What it holds now."""
+        """What the tenant holds now."""
         return self._held.get(tenant, _NOTHING)
 
     def excess(self, tenant: str, asked: Amount) -> tuple[Excess, ...]:
@@ -111,7 +113,7 @@ class TenantShares:
     def share(self, tenant: str) -> float:
         """The larger of its shares of GPU memory and vCPUs, by its weight; the least is next."""
         quota = self._quotas.get(tenant)
-        return self._sizes.share(self.held(tenant)) / (quota.weight if quota else 1.0)
+        return self._fleet_shares.share(self.held(tenant)) / (quota.weight if quota else 1.0)
 
     def unclaimed(self) -> dict[str, dict[str, int]]:
         """By tenant and profile, the reserved parts that it does not hold yet."""
@@ -127,12 +129,12 @@ class TenantShares:
 class JobClasses:
     """How much of the fleet long work holds."""
 
-    def __init__(self, rules: QueueRules, sizes: FleetShares) -> None:
-        self._rules, self._sizes = rules, sizes
+    def __init__(self, rules: QueueRules, fleet_shares: FleetShares) -> None:
+        self._rules, self._fleet_shares = rules, fleet_shares
         self._long = Amount()
 
     def is_long(self, terms: Terms) -> bool:
-        """Longer than short work, or nobody knows."""
+        """Whether the VM runs longer than short work, or for a time that is not known."""
         return terms.runtime_s is None or terms.runtime_s > self._rules.short_s
 
     def take(self, terms: Terms, amount: Amount) -> None:
@@ -146,7 +148,7 @@ class JobClasses:
             self._long -= amount
 
     def allows(self, terms: Terms, amount: Amount) -> bool:
-        """Whether it may start; one that is the only long one always may."""
+        """Whether the VM may start; the only long VM always may."""
         if not self._rules.kept_for_short or not self.is_long(terms) or not self._long.vms:
             return True
-        return self._sizes.share(self._long + amount) <= 1 - self._rules.kept_for_short
+        return self._fleet_shares.share(self._long + amount) <= 1 - self._rules.kept_for_short

@@ -34,21 +34,21 @@ class StartRefusal:
 
 
 def owner_of(each: WaitingVm) -> str:
-    """The name under which room is kept: its own, or that of those it starts together with."""
+    """The name under which capacity is reserved: the VM's own, or that of its group."""
     together = each.terms.together
     return f"{each.vm.tenant}/{together}" if together else each.vm.name
 
 
 class VmStarter:
-    """What is started changes the books at once."""
+    """Starts VMs, and takes each start into the accounts at once."""
 
     def __init__(
-        self, books: QueueAccounts, promises: BackfillReservations, rules: QueueRules
+        self, accounts: QueueAccounts, backfill: BackfillReservations, rules: QueueRules
     ) -> None:
-        self._books, self._promises, self._rules = books, promises, rules
+        self._accounts, self._backfill, self._rules = accounts, backfill, rules
 
     def start(self, unit: Sequence[WaitingVm], now: float) -> list[QueueStart] | StartRefusal:
-        """All of them, or none and why the first that has no place has none."""
+        """Start all VMs of the unit, or none and return why the first without a place has none."""
         starts: list[QueueStart] = []
         stopped: list[list[RunningVm]] = []
         for each in unit:
@@ -59,16 +59,16 @@ class VmStarter:
             starts.append(found[0])
             stopped.append(found[1])
         for start in starts:
-            self._promises.joined(start.placed, owner_of(unit[0]))
+            self._backfill.started_beside(start.placed, owner_of(unit[0]))
         return starts
 
     def quota(self, each: WaitingVm) -> StartRefusal | None:
         """Why its tenant may not have it now, wherever it goes."""
-        least = self._books.sizes.least(self._books.ground.demand(each.vm))
-        excess = self._books.tenants.excess(each.vm.tenant, least)
+        least = self._accounts.fleet_shares.least(self._accounts.scratch.demand(each.vm))
+        excess = self._accounts.tenants.excess(each.vm.tenant, least)
         if not excess:
             return None
-        never = self._books.tenants.beyond(each.vm.tenant, least)
+        never = self._accounts.tenants.beyond(each.vm.tenant, least)
         return StartRefusal(
             WaitReason.NEVER if never else WaitReason.QUOTA, _quota_text(never or excess)
         )
@@ -76,7 +76,7 @@ class VmStarter:
     def _start(
         self, each: WaitingVm, now: float
     ) -> tuple[QueueStart, list[RunningVm]] | StartRefusal:
-        refused = self.quota(each) or self._lane(each)
+        refused = self.quota(each) or self._job_class_refusal(each)
         if refused:
             return refused
         found = self._place(each, now)
@@ -89,28 +89,30 @@ class VmStarter:
         refused = self._may_have(each, found)
         if refused:
             return refused
-        stopped = [self._books.end(name) for name in (eviction.victims if eviction else ())]
-        self._books.start(RunningVm(placed=found, since=now, terms=each.terms))
+        stopped = [self._accounts.end(name) for name in (eviction.victims if eviction else ())]
+        self._accounts.start(RunningVm(placed=found, since=now, terms=each.terms))
         names = tuple(victim.vm.name for victim in stopped)
         return QueueStart(waiting=each, placed=found, preempts=names), stopped
 
     def _place(self, each: WaitingVm, now: float) -> Placed | StartRefusal:
-        """Where nobody else has a promise; else beside one that stays true."""
+        """A place on hosts without a reservation of others; else one that leaves a reservation
+        true.
+        """
         owner = owner_of(each)
-        kept_for = {h: p for h, p in self._promises.of_host.items() if p.owner != owner}
-        decision = self._books.placer.decide(each.vm, explain=False, avoid=kept_for)
+        kept_for = {h: p for h, p in self._backfill.of_host.items() if p.owner != owner}
+        decision = self._accounts.placer.decide(each.vm, explain=False, avoid=kept_for)
         if isinstance(decision, Placed):
             return decision
         runtime = each.terms.runtime_s
         ends_by = None if runtime is None else now + runtime
         in_the_way = None
-        for host, promise in kept_for.items():
-            beside = self._books.ground.fit((each.vm,), host)
+        for host, reservation in kept_for.items():
+            beside = self._accounts.scratch.fit((each.vm,), host)
             if beside is None:
                 continue
-            if self._promises.allows(beside[0], ends_by):
+            if self._backfill.allows(beside[0], ends_by):
                 return beside[0]
-            in_the_way = promise
+            in_the_way = reservation
         if in_the_way is None:
             return StartRefusal(WaitReason.ROOM, "no host has enough free capacity", room=True)
         text = f"it fits on {in_the_way.host}, where capacity is reserved for {in_the_way.owner}"
@@ -122,38 +124,38 @@ class VmStarter:
         if not victims:
             return None
         owner = owner_of(each)
-        barred = {h for h, p in self._promises.of_host.items() if p.owner != owner}
+        barred = {h for h, p in self._backfill.of_host.items() if p.owner != owner}
 
         def cost(victim: RunningVm) -> float:
             return work_lost(victim, now, self._rules)
 
-        return least_evicted(self._books.ground, each.vm, victims, cost, barred)
+        return least_evicted(self._accounts.scratch, each.vm, victims, cost, barred)
 
     def _victims(self, each: WaitingVm) -> Iterator[RunningVm]:
         """Spot VMs of lower priority; of any where it claims what its tenant has reserved."""
-        if not self._books.spot:
+        if not self._accounts.spot:
             return
-        any_spot = not each.terms.spot and claims_reserved(self._books, each.vm)
-        for victim in self._books.spot.values():
+        any_spot = not each.terms.spot and claims_reserved(self._accounts, each.vm)
+        for victim in self._accounts.spot.values():
             if any_spot or victim.terms.priority < each.terms.priority:
                 yield victim
 
     def _may_have(self, each: WaitingVm, placed: Placed) -> StartRefusal | None:
-        """What only its place can tell: how large its parts are, and whose room it takes."""
-        excess = self._books.tenants.excess(each.vm.tenant, amount_of(placed))
+        """Rules that need the place: how large the parts are, and which tenant reserved them."""
+        excess = self._accounts.tenants.excess(each.vm.tenant, amount_of(placed))
         if excess:
             return StartRefusal(WaitReason.QUOTA, _quota_text(excess))
         if each.terms.spot:
             return None
-        tenant = encroached_tenant(self._books, placed)
+        tenant = encroached_tenant(self._accounts, placed)
         if not tenant:
             return None
         text = f"its capacity is reserved for tenant {tenant}; only spot VMs may use it"
         return StartRefusal(WaitReason.HELD_FOR_OTHERS, text, {"tenant": tenant})
 
-    def _lane(self, each: WaitingVm) -> StartRefusal | None:
-        least = self._books.sizes.least(self._books.ground.demand(each.vm))
-        if self._books.lanes.allows(each.terms, least):
+    def _job_class_refusal(self, each: WaitingVm) -> StartRefusal | None:
+        least = self._accounts.fleet_shares.least(self._accounts.scratch.demand(each.vm))
+        if self._accounts.job_classes.allows(each.terms, least):
             return None
         share, short_s = self._rules.kept_for_short, self._rules.short_s
         text = (
@@ -163,9 +165,9 @@ class VmStarter:
 
     def _undo(self, starts: Sequence[QueueStart], stopped: Sequence[Sequence[RunningVm]]) -> None:
         for start, victims in zip(reversed(starts), reversed(stopped), strict=True):
-            self._books.end(start.placed.request.name)
+            self._accounts.end(start.placed.request.name)
             for victim in reversed(victims):
-                self._books.start(victim)
+                self._accounts.start(victim)
 
 
 def _for_all(
@@ -196,21 +198,24 @@ class Eviction:
 
 
 def work_lost(each: RunningVm, now: float, rules: QueueRules) -> float:
-    """GiB x seconds: what it did so far and the restart, times its memory and GPU memory."""
+    """The work that a preemption loses, in GiB x seconds: the time run and a restart, times the
+    VM's memory and GPU memory.
+    """
     mib = amount_of(each.placed).gpu_memory_mib + each.vm.memory_mib
     return mib / 1024 * (max(now - each.since, 0.0) + rules.restart_s)
 
 
 def least_evicted(
-    ground: ScratchFleet,
+    scratch: ScratchFleet,
     vm: VmSpec,
     victims: Collection[RunningVm],
     cost: Callable[[RunningVm], float],
     barred: Collection[str] = (),
 ) -> Eviction | None:
-    """The cheapest set of ``victims`` of one host with which gone ``vm`` fits there, or None.
+    """The cheapest set of ``victims`` on one host after whose preemption ``vm`` fits there, or
+    None.
 
-    Nobody is stopped on ``barred`` hosts. Exact up to 2,000 sets per host.
+    VMs on ``barred`` hosts are not preempted. Exact up to 2,000 sets per host.
     """
     by_host: dict[str, list[tuple[float, str]]] = {}
     for each in victims:
@@ -218,39 +223,41 @@ def least_evicted(
             by_host.setdefault(each.placed.host, []).append((cost(each), each.vm.name))
     best: Eviction | None = None
     for host, found in sorted(by_host.items()):
-        search = _VictimSearch(ground, vm, host, sorted(found, reverse=True), best)
+        search = _VictimSearch(scratch, vm, host, sorted(found, reverse=True), best)
         best = search.run()
     return best
 
 
 class _VictimSearch:
-    """Branch and bound on one host: the dearest are spared first."""
+    """Branch and bound over the victims of one host: the dearest are spared first."""
 
     def __init__(
         self,
-        ground: ScratchFleet,
+        scratch: ScratchFleet,
         vm: VmSpec,
         host: str,
         dearest_first: Sequence[tuple[float, str]],
         best: Eviction | None,
     ) -> None:
-        self._ground, self._vm, self._host = ground, vm, host
+        self._scratch, self._vm, self._host = scratch, vm, host
         self._all, self._best = dearest_first, best
         self._left = _TRIES
 
     def run(self) -> Eviction | None:
         """The best so far, or a better one from this host."""
         names = [name for _, name in self._all]
-        if self._ground.fit((self._vm,), self._host, names) is not None:
+        if self._scratch.fit((self._vm,), self._host, names) is not None:
             self._try(0, [], 0.0)
         return self._best
 
     def _try(self, number: int, gone: list[str], cost: float) -> None:
-        """``gone`` are doomed of the first ``number``; with them and all later ones it fits."""
+        """Decide on victim ``number``; ``gone`` are those chosen before it. With them and all later
+        victims gone the VM fits.
+        """
         if self._best is not None and cost >= self._best.cost:
             return
         if number == len(self._all):
-            found = self._ground.fit((self._vm,), self._host, gone)
+            found = self._scratch.fit((self._vm,), self._host, gone)
             assert found is not None
             self._best = Eviction(found[0], tuple(sorted(gone)), cost)
             return
@@ -258,6 +265,6 @@ class _VictimSearch:
         later = [each for _, each in self._all[number + 1 :]]
         if self._left > 0:
             self._left -= 1
-            if self._ground.fit((self._vm,), self._host, [*gone, *later]) is not None:
+            if self._scratch.fit((self._vm,), self._host, [*gone, *later]) is not None:
                 self._try(number + 1, gone, cost)
         self._try(number + 1, [*gone, name], cost + price)

@@ -28,7 +28,9 @@ def cycle(after: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 class Dependencies:
-    """Which names have ended. A name that nobody knows has not: its end was never seen."""
+    """Which VMs have ended, and which wait for others to end. A name that is not known has not
+    ended.
+    """
 
     def __init__(self, ended: Collection[str]) -> None:
         self._ended = set(ended)
@@ -43,7 +45,7 @@ class Dependencies:
             self._others.setdefault(other, []).append(name)
 
     def open(self, name: str) -> tuple[str, ...]:
-        """Those it is after that have not ended."""
+        """The VMs that this one waits for and that have not ended."""
         return tuple(each for each in self._after.get(name, ()) if each not in self._ended)
 
     def begun(self, name: str) -> None:
@@ -51,7 +53,7 @@ class Dependencies:
         self._ended.discard(name)
 
     def ended(self, name: str) -> list[str]:
-        """It has ended; who was after it."""
+        """The VM has ended; the VMs that wait for it."""
         self._ended.add(name)
         return self._others.pop(name, [])
 
@@ -71,11 +73,11 @@ _FIELDS = [
 
 
 class WaitingLine:
-    """A seat for everyone who waits; seats are numbers, and taken anew when somebody has left.
+    """The waiting VMs as rows of numbers; a VM's seat is its row, reused when the VM has left.
 
-    Requests of one *kind* are interchangeable but for how long they run. A kind is *closed* from
-    a runtime on when one that runs so long was just refused: who is not shorter need not ask
-    again before something is freed.
+    Requests of one *kind* are interchangeable but for their runtimes. A kind is *closed* from a
+    runtime on when a VM with that runtime was just refused: a VM of the kind that runs as long or
+    longer is not tried again before something is freed.
     """
 
     def __init__(self, rules: QueueRules) -> None:
@@ -85,10 +87,10 @@ class WaitingLine:
         self._kinds: dict[Hashable, int] = {}
         self._closed = np.full(64, np.inf)
         self.seat: dict[str, int] = {}
-        self.who: dict[int, WaitingVm] = {}
+        self.waiting: dict[int, WaitingVm] = {}
 
     def __len__(self) -> int:
-        return len(self.who)
+        return len(self.waiting)
 
     def add(self, each: WaitingVm, kind: Hashable, size: float) -> int:
         """Give a seat. ``size`` is the share of the fleet that it takes."""
@@ -103,7 +105,7 @@ class WaitingLine:
             each.since, _ENDLESS if runtime is None else runtime, length, size,
             each.terms.priority, self._kind(kind), True, True,
         )  # fmt: skip
-        self.seat[each.vm.name], self.who[seat] = seat, each
+        self.seat[each.vm.name], self.waiting[seat] = seat, each
         return seat
 
     def remove(self, name: str) -> WaitingVm:
@@ -111,28 +113,20 @@ class WaitingLine:
         seat = self.seat.pop(name)
         self._rows[seat]["live"] = False
         self._free.append(seat)
-        return self.who.pop(seat)
+        return self.waiting.pop(seat)
 
-    def let(self, seat: int) -> None:
-        """Nothing but room and quotas keeps it from starting."""
-        self._rows[seat]["ready"] = True
-
-    def hold(self, seat: int) -> None:
-        """It may not start yet."""
-        self._rows[seat]["ready"] = False
-
-    def is_ready(self, seat: int) -> bool:
-        """Whether nothing but room and quotas keeps it from starting."""
-        return bool(self._rows[seat]["ready"])
+    def set_ready(self, seat: int, *, ready: bool) -> None:
+        """Whether nothing but room and quotas keeps the VM from starting."""
+        self._rows[seat]["ready"] = ready
 
     def close(self, seat: int, *, whatever: bool) -> None:
-        """One of this kind was refused; ``whatever``: it would have been, however short."""
+        """A VM of this kind was refused; ``whatever``: with any runtime it would have been."""
         row = self._rows[seat]
         runtime = -1.0 if whatever else float(row["runtime"])
         self._closed[row["kind"]] = min(self._closed[row["kind"]], runtime)
 
     def open(self) -> None:
-        """Something was freed: everybody may ask again."""
+        """Something was freed: every VM may be tried again."""
         self._closed[:] = np.inf
 
     def is_open(self, seat: int) -> bool:
@@ -141,23 +135,23 @@ class WaitingLine:
         return bool(row["runtime"] < self._closed[row["kind"]])
 
     def rank(self, seat: int, now: float) -> float:
-        """Its class of priority, one higher for each ``aging_s`` that it has waited, and less than
-        one more for being overdue: priorities are whole numbers.
+        """The VM's class: its priority, one class more for each ``aging_s`` that it has waited, and
+        less than one more for being overdue (priorities are whole numbers).
         """
         return float(self._class(self._rows[[seat]], now)[0])
 
     def served(self, now: float) -> list[tuple[float, int]]:
-        """(class, seat) of those worth asking, in the order in which they are served.
+        """(class, seat) of the VMs worth trying, in the order in which they are served.
 
         By class (``rank``), then by response ratio over size: (waited + runtime) ÷ (runtime x
-        size). The shortest and smallest go first, and nobody starves.
+        size). The shortest and smallest go first, and no VM starves.
         """
         rows = self._rows
         worth = rows["runtime"] < self._closed[rows["kind"]]
         return self._ordered(np.flatnonzero(rows["live"] & rows["ready"] & worth), now)
 
     def everybody(self, now: float) -> list[int]:
-        """Seats in the same order; those held back last."""
+        """All seats in the same order; VMs that may not start yet come last."""
         rows = self._rows
         ready = self._ordered(np.flatnonzero(rows["live"] & rows["ready"]), now)
         held = self._ordered(np.flatnonzero(rows["live"] & ~rows["ready"]), now)
@@ -185,11 +179,13 @@ class WaitingLine:
 
 
 def in_turn(line: WaitingLine, tenants: TenantShares, now: float) -> Iterator[int]:
-    """Seats worth asking. What a tenant gets on the way counts for who comes next."""
+    """Seats worth trying, in order. What a tenant gets on the way counts for the tenant that is
+    next.
+    """
     for _, group in groupby(line.served(now), key=lambda each: each[0]):
         seats: dict[str, list[int]] = {}
         for _, seat in group:
-            seats.setdefault(line.who[seat].vm.tenant, []).append(seat)
+            seats.setdefault(line.waiting[seat].vm.tenant, []).append(seat)
         if len(seats) == 1:
             yield from next(iter(seats.values()))
             continue

@@ -116,8 +116,8 @@ class Taken:
 class GpuOccupancy:
     """One GPU: its grid, the parts placed on it in this run, and the VFs that are free.
 
-    Nothing of it changes in place, so what was before can be had back. ``row`` is for a table of
-    states: itself and where it has the GPU as it is now.
+    Its values are replaced, never changed, so that an earlier state can be restored. ``row`` is for
+    a table of states: the table, and the row of the GPU as it is now.
     """
 
     __slots__ = ("_known", "board", "grid", "host", "parts", "row", "supply", "vfs")
@@ -142,7 +142,7 @@ class GpuOccupancy:
 
     @property
     def known(self) -> dict[OfferKey, Verdict]:
-        """For whoever judges offers: it holds as long as the GPU does not change."""
+        """Verdicts by offer that ``judge`` keeps; they hold as long as the GPU does not change."""
         if self._known is None:
             self._known = {}
         return self._known
@@ -163,12 +163,12 @@ class GpuOccupancy:
 
     @property
     def used(self) -> int:
-        """How many things live on it."""
+        """How many VMs and foreign users the GPU has."""
         return len(self.supply.usages) + len(self.parts)
 
     @property
     def live(self) -> dict[str, int]:
-        """Things that live on it, by profile."""
+        """The vGPUs and other uses on the GPU, by profile."""
         held = [usage.profile for usage in self.supply.usages]
         return dict(Counter([*held, *(offer.profile for offer in self.parts)]))
 
@@ -255,7 +255,7 @@ class GpuOccupancy:
         self._known, self.row = before.known, before.row
 
     def hold(self, part: Assignment) -> None:
-        """Use up what was answered, on the GPU as it was then."""
+        """Use up a part of a decision, on the GPU as it was at the decision."""
         slots, at = mask_of(part.slots), part.start
         spot = self.grid.spot_of(part.offer, slots, at)
         self._set(self.grid.holding(part.offer, spot), (*self.parts, part.offer))

@@ -21,7 +21,10 @@ from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
 
 
 class AffinityCounts:
-    """``vms`` is how many there are. What was once asked for is counted on as VMs come and go."""
+    """How many VMs of a host have certain labels; ``vms`` is how many there are.
+
+    A selector once asked for is counted on as VMs come and go.
+    """
 
     __slots__ = ("_labelled", "_matching", "vms")
 
@@ -32,7 +35,7 @@ class AffinityCounts:
         self._matching: dict[Labels, int] = {}
 
     def matching(self, wanted: Labels) -> int:
-        """How many VMs have all of these labels; wanting none, none has them."""
+        """How many VMs have all of these labels; 0 where no label is wanted."""
         found = self._matching.get(wanted)
         if found is None:
             found = sum(
@@ -91,8 +94,8 @@ class HostState:
     """One host. ``version`` changes whenever something is placed on it."""
 
     __slots__ = (
-        "_boards", "_company", "_gpus", "_makers", "_nodes", "free_vcpus", "memory_mib", "name",
-        "order", "supply", "version",
+        "_affinity_counts", "_boards", "_gpus", "_makers", "_nodes", "free_vcpus", "memory_mib",
+        "name", "order", "supply", "version",
     )  # fmt: skip
 
     def __init__(self, supply: HostSupply, order: int, boards: BoardBook) -> None:
@@ -103,7 +106,7 @@ class HostState:
         self.free_vcpus = supply.free_vcpus
         self.memory_mib = supply.free_memory_mib
         self._boards = boards
-        self._company: AffinityCounts | None = None
+        self._affinity_counts: AffinityCounts | None = None
         self._nodes: list[NodeState] | None = None
         self._gpus: list[GpuOccupancy] | None = None
         self._makers: dict[PartKind, list[GpuOccupancy]] | None = None
@@ -124,11 +127,11 @@ class HostState:
         return self._nodes
 
     @property
-    def company(self) -> AffinityCounts:
+    def affinity_counts(self) -> AffinityCounts:
         """The VMs that are on it."""
-        if self._company is None:
-            self._company = AffinityCounts(self.supply.vm_labels)
-        return self._company
+        if self._affinity_counts is None:
+            self._affinity_counts = AffinityCounts(self.supply.vm_labels)
+        return self._affinity_counts
 
     @property
     def touched(self) -> bool:
@@ -216,11 +219,11 @@ class FleetState:
 
     def digest(self, request: VmSpec, policy: PlacementPolicy) -> Demand:
         """The request's demand on the fleet as it is now; the same object for alike requests."""
-        wishes = self._wishes(request) if _choosy(request.affinity) else ()
+        affinity_key = self._affinity_key(request) if _has_affinity(request.affinity) else ()
         key = (
             request.policy or policy, request.vcpus, request.memory_mib, request.gpus,
             request.numa, request.pin_cpus, request.hugepage_kib, request.nics, request.disks,
-            request.cloud_init, wishes, request.name if request.name in self._foreign else "",
+            request.cloud_init, affinity_key, request.name if request.name in self._foreign else "",
         )  # fmt: skip
         known = self._digests.get(key)
         if known is None:
@@ -233,7 +236,7 @@ class FleetState:
         name = request.name if request.name in self._foreign else ""
         return demand_of(request, policy, founding=self._founding(request), name=name)
 
-    def _wishes(self, request: VmSpec) -> Hashable:
+    def _affinity_key(self, request: VmSpec) -> Hashable:
         near = request.affinity
         labels = near.host_labels, near.together_with, near.apart_from
         return near.hosts, self._founding(request), *map(selector, labels)
@@ -244,12 +247,12 @@ class FleetState:
 
     def placed(self, host: HostState, labels: Mapping[str, str]) -> None:
         """Note that a VM with ``labels`` was placed on ``host``."""
-        host.company.change(labels, 1)
+        host.affinity_counts.change(labels, 1)
         self._note(labels, 1)
 
     def released(self, host: HostState, labels: Mapping[str, str]) -> None:
         """Note that a VM with ``labels`` is gone from ``host``."""
-        host.company.change(labels, -1)
+        host.affinity_counts.change(labels, -1)
         self._note(labels, -1)
 
     def _note(self, labels: Mapping[str, str], change: int) -> None:
@@ -259,11 +262,11 @@ class FleetState:
     def _has_group(self, wanted: Labels) -> bool:
         """Whether some host has a VM with all ``wanted`` labels."""
         if wanted not in self._groups:
-            self._groups[wanted] = sum(host.company.matching(wanted) for host in self.hosts)
+            self._groups[wanted] = sum(host.affinity_counts.matching(wanted) for host in self.hosts)
         return self._groups[wanted] > 0
 
 
-def _choosy(affinity: Affinity) -> bool:
+def _has_affinity(affinity: Affinity) -> bool:
     return bool(
         affinity.hosts or affinity.host_labels or affinity.together_with or affinity.apart_from
     )

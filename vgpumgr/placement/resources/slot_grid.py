@@ -107,7 +107,7 @@ def capacity(offer: Offer, slots: int) -> int:
 
 
 def _most(offer: Offer) -> int:
-    """vGPUs in one instance. One alone has all of it: nobody else could use what it leaves."""
+    """vGPUs in one instance. A single one has all of it: no other vGPU could use what it leaves."""
     made = offer.instance
     return made.per_instance if made and made.per_instance > 1 and offer.units else 1
 
@@ -163,8 +163,9 @@ class SlotGrid:
         return SlotGrid(self.shapes, free, self.gpu_slices, tuple(instances))
 
     def spot_of(self, offer: Offer, slots: int, at: int | None) -> Spot:
-        """The spot that was answered as these slots: in the GPU instance that is there, else in a
-        new one. Who lives in an instance may be held again before who made it.
+        """The spot of a decision: in the GPU instance that is there, else in a new one.
+
+        A VM that lives in an instance may be held again before the VM that made it.
         """
         if offer.instance is None:
             return Spot(slots, at)

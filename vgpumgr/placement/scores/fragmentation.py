@@ -72,10 +72,9 @@ class MixRows:
     """The mix against the states of the table.
 
     ``room[row, m]`` is how many parts of entry m a GPU in that state takes, ``useful[row, m]`` its
-    free thousandths where that is any. ``waste[row]`` is what a GPU wastes taken by itself,
-    ``worth[row]`` what somebody else says that it is worth. Where ``values`` say what a state will
-    lose, that takes the place of its waste, and of what is said for leaving little ``idle[row]``:
-    its free thousandths, 0 where it has a value.
+    free thousandths where there is room. ``waste[row]`` is what a GPU wastes taken by itself,
+    ``worth[row]`` what it is worth by the capacity plan and by ``values``. Where ``values`` say
+    what a state will lose, that replaces its waste, and ``idle[row]``, its free thousandths, is 0.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class MixRows:
         self.catch_up()
 
     def _take_value(self, row: int) -> None:
-        """The value stands for what the state keeps entries from using that the board can make."""
+        """Let the value replace the waste of the entries that the board can make."""
         key = self._table.keys.get(row)
         if self._values is None or key is None:
             return
@@ -149,7 +148,7 @@ class MixRows:
     def after(self, rows: Ints, columns: Ints) -> Ints:
         """What GPUs become with one more of a part, at the place that keeps the most value.
 
-        Each of them must have room for it.
+        Each GPU must have room for it.
         """
         if self._values is None:
             return self._table.after[rows, columns].astype(np.int64)
@@ -158,7 +157,7 @@ class MixRows:
         return np.array(found, np.int64)[of.reshape(-1)]
 
     def after_one(self, row: int, column: int) -> int:
-        """The same of one GPU."""
+        """The same of a single GPU."""
         if self._values is None:
             return int(self._table.after[row, column])
         choices = self._table.choices(row, column)

@@ -23,7 +23,7 @@ from vgpumgr.placement.tables.gpu_states import MILLI, StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRoom, HostRows
 from vgpumgr.placement.tables.request_types import Flags, Floats, Ints, RequestTypes
 
-STRAYS = 1e6
+OFF_NODE = 1e6
 """With ``numa: prefer`` a VM on one node beats any that is not, on whatever host."""
 
 UNKNOWN = -MILLI
@@ -43,13 +43,13 @@ def scored(
     return score
 
 
-_Way = tuple[Ints, Ints, Ints, Ints, Floats]
+_Choices = tuple[Ints, Ints, Ints, Ints, Floats]
 """Which of the hosts, states of some of their GPUs before and after, the states that count as cut,
 and what is taken beyond what was asked for."""
 
 
 class _Before:
-    """Hosts as they are: ``gpus`` in order, and what of them is free, and useful to whom."""
+    """Hosts as they are: ``gpus`` in order, how much of them is free, and useful to each entry."""
 
     def __init__(self, hosts: HostRows, mix: MixRows, some: Ints) -> None:
         self.cpu, self.memory = hosts.cpu[some], hosts.memory[some]
@@ -61,18 +61,26 @@ class _Before:
 
 
 class TypeRater:
-    """``can_rate`` [types]: those with parts of one kind at most and without huge pages."""
+    """Rates one request type on many hosts.
+
+    ``can_rate`` [types]: types with parts of at most one kind and without huge pages.
+    """
 
     def __init__(
-        self, hosts: HostRows, table: StateTable, wants: RequestTypes, mix: MixRows, room: HostRoom
+        self,
+        hosts: HostRows,
+        table: StateTable,
+        request_types: RequestTypes,
+        mix: MixRows,
+        room: HostRoom,
     ) -> None:
         self._hosts = hosts
         self._table = table
-        self._wants = wants
+        self._request_types = request_types
         self._mix = mix
         self._room = room
-        kinds = np.array([len(demand.kinds) for demand in wants.demands], np.int64)
-        self.can_rate: Flags = (kinds <= 1) & (wants.pages == 0)
+        kinds = np.array([len(demand.kinds) for demand in request_types.demands], np.int64)
+        self.can_rate: Flags = (kinds <= 1) & (request_types.pages == 0)
 
     def rate(self, numbers: Sequence[int], hosts: Ints) -> Scores:
         """[types × hosts] the scores of some types on these hosts."""
@@ -83,17 +91,17 @@ class TypeRater:
             room = [self._room.on_many(number, some) for number in numbers]
             any_fits = np.flatnonzero(np.logical_or.reduce([fits for fits, _ in room]))
             before = _Before(self._hosts, self._mix, some[any_fits])
-            for row, number, (fits, strays) in zip(scores, numbers, room, strict=True):
+            for row, number, (fits, off_node) in zip(scores, numbers, room, strict=True):
                 these = np.flatnonzero(fits[any_fits])
                 at = any_fits[these]
-                row[first + at] = self._best(number, before, these) - strays[at] * STRAYS
+                row[first + at] = self._best(number, before, these) - off_node[at] * OFF_NODE
         return scores
 
     def ways(self, number: int, host: int) -> tuple[list[int], list[float]]:
         """States of a host's GPUs that a type of one part may take, and what each would score."""
         rows = self._hosts.rows[host]
         self._open(rows)
-        column = int(self._wants.columns[number, 0])
+        column = int(self._request_types.columns[number, 0])
         was = np.array([row for row in sorted({*rows.tolist()}) if self._table.room[row, column]])
         if len(was) == 1:
             return was.tolist(), [0.0]
@@ -106,12 +114,12 @@ class TypeRater:
 
     def _best(self, number: int, before: _Before, hosts: Ints) -> Scores:
         """The best that the type can make of some of the hosts."""
-        if not self._wants.has_parts[number]:
+        if not self._request_types.has_parts[number]:
             none = np.zeros((len(hosts), 1), np.int64)
             nothing = np.zeros(len(hosts))
             return self._score(number, before, hosts, none, none, none[:, 0], nothing)
         best = np.full(len(hosts), NEVER)
-        for these, was, after, taken, extra in self._ways(number, before.gpus[hosts]):
+        for these, was, after, taken, extra in self._choices_of_type(number, before.gpus[hosts]):
             scores = self._score(number, before, hosts[these], was, after, taken, extra)
             best[these] = np.maximum(best[these], scores)
         return np.where(best == NEVER, UNKNOWN, best)
@@ -126,15 +134,15 @@ class TypeRater:
         taken: Ints,
         surplus: Floats,
     ) -> Scores:
-        """Of some of the hosts, as ``_ways`` says them."""
-        mix, wants = self._mix, self._wants
+        """The scores of choices that ``_choices_of_type`` lists, host by host."""
+        mix, request_types = self._mix, self._request_types
 
         def change(of: Floats) -> Floats:
             total: Floats = (of[after] - of[was]).sum(axis=1)
             return total
 
-        left = hosts.cpu[these] - wants.cpu[number]
-        open_to = mix.open_to(left, hosts.memory[these] - wants.memory[number])
+        left = hosts.cpu[these] - request_types.cpu[number]
+        open_to = mix.open_to(left, hosts.memory[these] - request_types.memory[number])
         room = hosts.room[these] + change(mix.room)
         useful = hosts.useful[these] + change(mix.useful)
         held = np.where(room >= mix.need, useful, 0.0) * mix.weight
@@ -143,11 +151,11 @@ class TypeRater:
         gain = gain + change(mix.worth) + (hosts.free[these] - free) - surplus
         return scored(self._hosts, mix, gain, idle, left, taken)
 
-    def _ways(self, number: int, gpus: Ints) -> Iterator[_Way]:
-        """For one part every state that takes it, for several one way."""
-        column, count = self._wants.bundles[number][0]
+    def _choices_of_type(self, number: int, gpus: Ints) -> Iterator[_Choices]:
+        """For one part every state that takes it, for several parts one way to place them."""
+        column, count = self._request_types.bundles[number][0]
         if count > 1:
-            yield self._laid_out(gpus, column, count)
+            yield self._packed_parts(gpus, column, count)
             return
         for at in range(gpus.shape[1]):
             takes = self._table.room[gpus[:, at], column] > 0
@@ -159,8 +167,8 @@ class TypeRater:
                 after = self._mix.after(was, np.full_like(was, column))
                 yield these, was[:, None], after[:, None], was, self._table.surplus[was, column]
 
-    def _laid_out(self, gpus: Ints, column: int, count: int) -> _Way:
-        """Part by part where it wastes least, the fullest of those; see ``several``."""
+    def _packed_parts(self, gpus: Ints, column: int, count: int) -> _Choices:
+        """Several parts placed one by one on the GPU that wastes least, of those the fullest."""
         now, every = gpus.copy(), np.arange(len(gpus))
         lies, extra = np.ones(len(gpus), np.bool_), np.zeros(len(gpus))
         for _ in range(count):
@@ -200,32 +208,32 @@ class FragmentationRater:
     """See ``Rater``. Numbers are double, so that the same host gets the same score on any way."""
 
     def __init__(
-        self, hosts: HostRows, table: StateTable, wants: RequestTypes, mix: MixRows
+        self, hosts: HostRows, table: StateTable, request_types: RequestTypes, mix: MixRows
     ) -> None:
         self._hosts = hosts
         self._table = table
-        self._wants = wants
+        self._request_types = request_types
         self._mix = mix
-        self._room = HostRoom(hosts, wants, table)
-        self._by_type = TypeRater(hosts, table, wants, mix, self._room)
+        self._room = HostRoom(hosts, request_types, table)
+        self._by_type = TypeRater(hosts, table, request_types, mix, self._room)
         self._deriving: OutcomeTable | None = None
         self._known: dict[Hashable, Outcomes] = {}
 
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""
         found = self._outcomes(number)
-        fits, strays = self._room.on(number)
+        fits, off_node = self._room.on(number)
         scores, choices = np.full(len(fits), NEVER), self._choices(number, found)
         for first, end in pairwise(found.runs):
             types = found.types[first:end]
             scores[types] = np.maximum(scores[types], choices[first:end])
         scores[scores == NEVER] = UNKNOWN
-        return masked(scores - strays * STRAYS, fits)
+        return masked(scores - off_node * OFF_NODE, fits)
 
     def rate_many(self, hosts: Ints) -> Scores:
         """Type by type where that can be done and there are fewer of them than hosts."""
-        wants = self._wants
-        scores = np.empty((len(wants.demands), len(hosts)))
+        request_types = self._request_types
+        scores = np.empty((len(request_types.demands), len(hosts)))
         by_type = self._by_type.can_rate
         if by_type.sum() >= len(hosts):
             by_type = np.zeros_like(by_type)
@@ -234,7 +242,7 @@ class FragmentationRater:
         rest = np.flatnonzero(~by_type)
         if len(rest):
             only = RequestTypes(self._table)
-            only.add([wants.demands[number] for number in rest.tolist()])
+            only.add([request_types.demands[number] for number in rest.tolist()])
             rater = FragmentationRater(self._hosts, self._table, only, self._mix)
             scores[rest] = one_by_one(rater, len(rest), hosts)
         return scores
@@ -252,16 +260,16 @@ class FragmentationRater:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             if self._deriving is None:
-                self._deriving = OutcomeTable(self._wants, self._table, self._mix)
+                self._deriving = OutcomeTable(self._request_types, self._table, self._mix)
             found = self._known[key] = self._deriving.of(gpus)
         return found
 
     def _choices(self, number: int, found: Outcomes) -> Floats:
         """The score of each choice on a host."""
-        hosts, wants, mix = self._hosts, self._wants, self._mix
+        hosts, request_types, mix = self._hosts, self._request_types, self._mix
         cpu, memory = hosts.cpu[number], hosts.memory[number]
-        left = cpu - wants.cpu[found.types]
-        open_to = mix.open_to(left, memory - wants.memory[found.types])
+        left = cpu - request_types.cpu[found.types]
+        open_to = mix.open_to(left, memory - request_types.memory[found.types])
         useful = np.einsum("cm,cm->c", open_to, found.useful[found.results])
         # The same kernel as for many hosts, for the same last bit.
         before = np.einsum("m,m->", mix.open_to(cpu, memory), found.useful[0])
@@ -275,7 +283,7 @@ class FragmentationRater:
 
 
 class PlanQuotas:
-    """One plan over hosts in the matrix's order, and how much of it is used up."""
+    """The quotas of one plan over hosts in the matrix's order, and how much of them is used up."""
 
     def __init__(self, plan: CapacityPlan, hosts: list[str]) -> None:
         self._tally = QuotaTally(plan, hosts)
@@ -307,21 +315,21 @@ class FragmentationPlane(Plane):
     kind = np.float32
     _rater: FragmentationRater
 
-    def __init__(self, hosts: HostRows, standing: HostFilters, table: StateTable) -> None:
-        super().__init__(hosts, standing, table)
+    def __init__(self, hosts: HostRows, filters: HostFilters, table: StateTable) -> None:
+        super().__init__(hosts, filters, table)
         self.expect(MixRows([], table))
         self._quotas: PlanQuotas | None = None
         self._groups: list[int] = []
         self._rank: Ints = np.arange(len(hosts.states))
 
     def expect(self, mix: MixRows) -> None:
-        """Another mix; scores are of the old one until ``go_by``."""
+        """Take another mix; scores are of the old mix until ``go_by``."""
         self._mix = mix
         self._keys = Keys(self._loss, _same, places=mix.valued)
 
-    def rater(self, wants: RequestTypes) -> FragmentationRater:
+    def rater(self, request_types: RequestTypes) -> FragmentationRater:
         """A rater for these types."""
-        return FragmentationRater(self.hosts, self.table, wants, self._mix)
+        return FragmentationRater(self.hosts, self.table, request_types, self._mix)
 
     def go_by(self, quotas: PlanQuotas | None, rank: Ints, worth: Worths | None) -> None:
         """Another plan: its quotas, ``rank`` for ties between its classes, what GPUs are worth."""
@@ -346,12 +354,12 @@ class FragmentationPlane(Plane):
     def _top(self, row: Scores, number: int) -> int:
         if self._quotas is None:
             return int(row.argmax())
-        for demand in self.wants.demands[len(self._groups) :]:
+        for demand in self.request_types.demands[len(self._groups) :]:
             self._groups.append(self._quotas.group(group_key(demand)))
         return self._quotas.best(row, self._groups[number], self._rank)
 
     def _fit(self, number: int, host: int) -> Fit | None:
-        demand, state = self.wants.demands[number], self.hosts.states[host]
+        demand, state = self.request_types.demands[number], self.hosts.states[host]
         if demand.parts != 1:
             return find_fit(state, demand, self._keys_of(demand))
         rows, scores = self._rater.ways(number, host)
@@ -372,7 +380,7 @@ class FragmentationPlane(Plane):
         best = min(rank.values())
         top = [row for row, value in rank.items() if value == best]
         fit = find_fit(state, demand, keys, only=self._different(host, top))
-        if fit is not None and not fit.strays:
+        if fit is not None and not fit.off_node:
             return fit
         return find_fit(state, demand, keys, only=self._different(host, rank))
 

@@ -16,26 +16,30 @@ from vgpumgr.placement.tables.request_types import Floats, Ints, RequestTypes
 Bundle = tuple[tuple[int, int], ...]
 """Columns of the table, each with how many parts."""
 
-Laid = tuple[list[int], float]
+PackedParts = tuple[list[int], float]
 """The states of all GPUs of a host afterwards, and what was taken beyond what was asked for."""
 
 
-def laid_out(gpus: Ints, wants: RequestTypes, table: StateTable, mix: MixRows) -> dict[int, Laid]:
-    """By type, for types of several parts that some way of laying them out holds."""
+def packed_parts(
+    gpus: Ints, request_types: RequestTypes, table: StateTable, mix: MixRows
+) -> dict[int, PackedParts]:
+    """By type, for types of several parts: the GPUs after one good way to place them."""
     rows = gpus.tolist()
-    known: dict[Bundle, Laid | None] = {}
-    found: dict[int, Laid] = {}
-    for number in wants.several.tolist():
-        bundle = wants.bundles[number]
+    known: dict[Bundle, PackedParts | None] = {}
+    found: dict[int, PackedParts] = {}
+    for number in request_types.several.tolist():
+        bundle = request_types.bundles[number]
         if bundle not in known:
-            known[bundle] = _laid_out(rows, bundle, table, mix)
-        laid = known[bundle]
-        if laid is not None:
-            found[number] = laid
+            known[bundle] = _packed_parts(rows, bundle, table, mix)
+        packed = known[bundle]
+        if packed is not None:
+            found[number] = packed
     return found
 
 
-def _laid_out(rows: list[int], bundle: Bundle, table: StateTable, mix: MixRows) -> Laid | None:
+def _packed_parts(
+    rows: list[int], bundle: Bundle, table: StateTable, mix: MixRows
+) -> PackedParts | None:
     now, extra = list(rows), 0.0
     for column, count in bundle:
         for _ in range(count):
@@ -107,28 +111,28 @@ class Outcomes:
 
 
 class OutcomeTable:
-    """Works out outcomes for the types of ``wants``; remembers the ways of states."""
+    """Works out outcomes for the types of ``request_types``; remembers the ways of states."""
 
-    def __init__(self, wants: RequestTypes, table: StateTable, mix: MixRows) -> None:
-        self._wants = wants
+    def __init__(self, request_types: RequestTypes, table: StateTable, mix: MixRows) -> None:
+        self._request_types = request_types
         self._table = table
         self._mix = mix
-        self._ways: dict[int, PartOutcomes] = {}
-        self._none = np.zeros(len(wants.without), np.int64)
+        self._choices_of_type: dict[int, PartOutcomes] = {}
+        self._none = np.zeros(len(request_types.without), np.int64)
 
     def of(self, gpus: Ints) -> Outcomes:
         """All that may be done on a host whose GPUs are in these states, in order."""
         states = [row for row in dict.fromkeys(gpus.tolist()) if row != NOTHING]
         ways = [self.ways(row) for row in states]
-        laid = laid_out(gpus, self._wants, self._table, self._mix)
+        packed = packed_parts(gpus, self._request_types, self._table, self._mix)
         self._mix.catch_up()
         lengths = [len(each.after) for each in ways]
         starts = np.cumsum([1, *lengths])
-        several = np.array(list(laid), np.int64)
+        several = np.array(list(packed), np.int64)
         last = np.arange(starts[-1], starts[-1] + len(several))
         sizes = [len(each.types) for each in ways]
         results = (each.results + start for each, start in zip(ways, starts, strict=False))
-        types = [*(each.types for each in ways), self._wants.without, several]
+        types = [*(each.types for each in ways), self._request_types.without, several]
         runs = np.cumsum([0, *map(len, types)]).tolist()
         rows = np.zeros(runs[-1], np.int64)
         rows[: runs[len(ways)]] = np.repeat(states, sizes)
@@ -136,36 +140,36 @@ class OutcomeTable:
             gpus,
             np.repeat(np.array(states, np.int64), lengths),
             np.concatenate([np.zeros(0, np.int64), *(each.after for each in ways)]),
-            np.array([now for now, _ in laid.values()], np.int64).reshape(-1, len(gpus)),
+            np.array([now for now, _ in packed.values()], np.int64).reshape(-1, len(gpus)),
         )
         surplus = np.zeros(len(rows))
         end = runs[len(ways)]
-        columns = self._wants.columns[np.concatenate([*types])[:end], 0]
+        columns = self._request_types.columns[np.concatenate([*types])[:end], 0]
         surplus[:end] = self._table.surplus[rows[:end], columns]
-        surplus[len(surplus) - len(laid) :] = [extra for _, extra in laid.values()]
+        surplus[len(surplus) - len(packed) :] = [extra for _, extra in packed.values()]
         return Outcomes(
             np.concatenate(types), rows, np.concatenate([*results, self._none, last]), runs,
             *measured, surplus,
         )  # fmt: skip
 
     def ways(self, row: int) -> PartOutcomes:
-        """Those of a GPU in this state."""
-        found = self._ways.get(row)
+        """The outcomes of types of one part on a GPU in this state."""
+        found = self._choices_of_type.get(row)
         if found is None:
-            if len(self._ways) >= _REMEMBERED:
-                self._ways.clear()
-            found = self._ways[row] = self._derived(row)
+            if len(self._choices_of_type) >= _REMEMBERED:
+                self._choices_of_type.clear()
+            found = self._choices_of_type[row] = self._derived(row)
         return found
 
     def _derived(self, row: int) -> PartOutcomes:
-        wants, table = self._wants, self._table
+        request_types, table = self._request_types, self._table
         table.open_rows([row])
         self._mix.catch_up()
-        columns = wants.columns[wants.single, 0]
+        columns = request_types.columns[request_types.single, 0]
         takes = np.flatnonzero(table.room[row, columns])
         after = self._mix.after(np.full(len(takes), row), columns[takes])
         different, results = np.unique(after, return_inverse=True)
-        return PartOutcomes(wants.single[takes], results, different)
+        return PartOutcomes(request_types.single[takes], results, different)
 
     def _measured(
         self, gpus: Ints, before: Ints, after: Ints, moved: Ints

@@ -20,7 +20,7 @@ from vgpumgr.placement.tables.gpu_states import NOTHING, StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRoom, HostRows
 from vgpumgr.placement.tables.request_types import Ints, RequestTypes
 
-_STRAYS = float(1 << 50)
+_OFF_NODE = float(1 << 50)
 _BROKEN = float(1 << 42)
 _VAGUE = -float(1 << 51)
 
@@ -29,25 +29,29 @@ class KeyOrderRater:
     """See ``Rater``. Scores are packed heads of keys, negative: never lower than the whole key."""
 
     def __init__(
-        self, hosts: HostRows, table: StateTable, wants: RequestTypes, policy: PlacementPolicy
+        self,
+        hosts: HostRows,
+        table: StateTable,
+        request_types: RequestTypes,
+        policy: PlacementPolicy,
     ) -> None:
         self._hosts = hosts
         self._table = table
-        self._wants = wants
+        self._request_types = request_types
         self._policy = policy
-        self._room = HostRoom(hosts, wants, table)
-        self._vague = np.array([vague(demand) for demand in wants.demands], np.bool_)
+        self._room = HostRoom(hosts, request_types, table)
+        self._vague = np.array([vague(demand) for demand in request_types.demands], np.bool_)
         self._known: dict[Hashable, Scores] = {}
 
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""
         heads = self._of_gpus(np.sort(self._hosts.rows[number]))
-        fits, strays = self._room.on(number)
-        return masked(-(heads + strays * _STRAYS), fits)
+        fits, off_node = self._room.on(number)
+        return masked(-(heads + off_node * _OFF_NODE), fits)
 
     def rate_many(self, hosts: Ints) -> Scores:
         """[types × hosts] the scores of these hosts."""
-        return one_by_one(self, len(self._wants.demands), hosts)
+        return one_by_one(self, len(self._request_types.demands), hosts)
 
     def _of_gpus(self, gpus: Ints) -> Scores:
         key = gpus.tobytes()
@@ -57,13 +61,15 @@ class KeyOrderRater:
 
     def _heads_on(self, gpus: Ints) -> Scores:
         """By type the head of the best GPU's key."""
-        wants = self._wants
+        request_types = self._request_types
         states = np.unique(gpus[gpus != NOTHING])
         self._table.open_rows(states.tolist())
-        heads = np.zeros(len(wants.demands))
+        heads = np.zeros(len(request_types.demands))
         if len(states):
-            leads = self._table.lead[self._policy][states[:, None], wants.columns[None, :, 0]]
-            heads = np.where(wants.has_parts, leads.min(axis=0), 0.0)
+            keys = self._table.packed_keys[self._policy][
+                states[:, None], request_types.columns[None, :, 0]
+            ]
+            heads = np.where(request_types.has_parts, keys.min(axis=0), 0.0)
         return np.where(self._vague, _VAGUE, heads)
 
 
@@ -71,9 +77,9 @@ def head(policy: PlacementPolicy, demand: Demand, fit: Fit) -> float:
     """The head of a fit's whole key, as the rater would put it if it knew."""
     misses, (broken, *keys), _ = fit.score
     if vague(demand):
-        return misses * _STRAYS + _VAGUE
+        return misses * _OFF_NODE + _VAGUE
     key = packed_key(policy, keys[0]) if keys else 0.0
-    return misses * _STRAYS + broken[0] * _BROKEN + key
+    return misses * _OFF_NODE + broken[0] * _BROKEN + key
 
 
 def vague(demand: Demand) -> bool:
@@ -86,15 +92,15 @@ class KeyOrderPlane(Plane):
     """The best host of a row by the whole key; equal keys go by the order of the hosts."""
 
     def __init__(
-        self, hosts: HostRows, standing: HostFilters, table: StateTable, policy: PlacementPolicy
+        self, hosts: HostRows, filters: HostFilters, table: StateTable, policy: PlacementPolicy
     ) -> None:
-        super().__init__(hosts, standing, table)
+        super().__init__(hosts, filters, table)
         self._policy = policy
         self._fits: dict[int, dict[int, tuple[int, Fit | None]]] = {}
 
-    def rater(self, wants: RequestTypes) -> KeyOrderRater:
+    def rater(self, request_types: RequestTypes) -> KeyOrderRater:
         """A rater for these types."""
-        return KeyOrderRater(self.hosts, self.table, wants, self._policy)
+        return KeyOrderRater(self.hosts, self.table, request_types, self._policy)
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order."""
@@ -113,7 +119,7 @@ class KeyOrderPlane(Plane):
 
     def _simple(self, number: int, tied: Ints) -> Fit | None:
         """For one part by name the head is all there is of the GPU's key: hosts decide."""
-        demand, hosts = self.wants.demands[number], self.hosts
+        demand, hosts = self.request_types.demands[number], self.hosts
         if demand.parts > 1 or vague(demand) or hosts.intricate[tied].any():
             return None
         sign = -1 if self._policy is BREADTH else 1
@@ -124,7 +130,7 @@ class KeyOrderPlane(Plane):
 
     def _compared(self, number: int, tied: Ints, top: float) -> Fit | None:
         """The best of these by the whole key; hosts that were put too high are put right."""
-        row, demand, fits = self.scores[number], self.wants.demands[number], []
+        row, demand, fits = self.scores[number], self.request_types.demands[number], []
         for host in tied.tolist():
             fit = self._fit(number, host)
             own = np.inf if fit is None else head(self._policy, demand, fit)
@@ -139,6 +145,6 @@ class KeyOrderPlane(Plane):
         state, known = self.hosts.states[host], self._fits.setdefault(number, {})
         version, fit = known.get(host, (-1, None))
         if version != state.version:
-            fit = find_fit(state, self.wants.demands[number])
+            fit = find_fit(state, self.request_types.demands[number])
             known[host] = state.version, fit
         return fit

@@ -60,7 +60,7 @@ class ScoreMatrix:
         self._rank = np.argsort(np.array(order, np.int64))
         self._plan: CapacityPlan | None = None
         self._quotas: PlanQuotas | None = None
-        self._standing = HostFilters(self._hosts.states)
+        self._filters = HostFilters(self._hosts.states)
         self._number_hosts()
         self._planes: dict[PlacementPolicy, KeyOrderPlane | FragmentationPlane] = {}
         self._types: dict[Demand, int] = {}
@@ -72,7 +72,7 @@ class ScoreMatrix:
         known, plane, number = self._latest.get(id(demand), (None, None, 0))
         if known is None or plane is None:
             plane = self._plane(demand.policy)
-            if demand not in self._types and len(plane.wants.demands) >= MOST_TYPES:
+            if demand not in self._types and len(plane.request_types.demands) >= MOST_TYPES:
                 plane = self._emptied(demand.policy)
             number = self._number_of(demand, plane)
             self._latest[id(demand)] = demand, plane, number
@@ -92,7 +92,7 @@ class ScoreMatrix:
         numbers = [classes.get(host.name, -1) for host in self._hosts.states]
         order = np.lexsort((self._ranks(), np.array(numbers, np.int64)))
         self._hosts.reorder(order)
-        self._standing.reorder(self._hosts.states, order)
+        self._filters.reorder(self._hosts.states, order)
         self._number_hosts()
         names = [host.name for host in self._hosts.states]
         self._quotas = PlanQuotas(plan, names) if plan and names else None
@@ -104,7 +104,7 @@ class ScoreMatrix:
                 self._instruct(plane)
 
     def expect(self) -> None:
-        """Ask for the mix anew: one that is known."""
+        """Ask for the mix again, which is a known one from now on."""
         self._known_mix = True
         plane = self._planes.get(_LEAST)
         if isinstance(plane, FragmentationPlane):
@@ -116,7 +116,7 @@ class ScoreMatrix:
         expected = dict.fromkeys(each.demand for each in self._mix())
         new = [demand for demand in expected if demand not in self._types][:MOST_TYPES]
         if new:
-            first = len(plane.wants.demands)
+            first = len(plane.request_types.demands)
             self._types |= {demand: number for number, demand in enumerate(new, start=first)}
             plane.add(new)
 
@@ -126,19 +126,19 @@ class ScoreMatrix:
         self._held[group, host.order] += change
         self._count(group, host.order, change)
 
-    def update(self, host: HostState, *, company: bool) -> None:
-        """Take in what changed on a host; ``company``: labels of VMs that are there did too."""
+    def update(self, host: HostState, *, labels_changed: bool) -> None:
+        """Score a changed host again; ``labels_changed``: labels of VMs on it changed too."""
         number = self._number[host.order]
         self._hosts.update(number)
         for plane in self._planes.values():
-            plane.update(number, company=company)
+            plane.update(number, labels_changed=labels_changed)
 
-    def restand(self, host: HostState) -> None:
+    def refilter(self, host: HostState) -> None:
         """Take in that rules about a host itself have changed."""
         number = self._number[host.order]
-        self._standing.renew(number)
+        self._filters.renew(number)
         for plane in self._planes.values():
-            plane.restand(number)
+            plane.refilter(number)
 
     def fragmentation(self) -> tuple[HostFragmentation, ...]:
         """How much of what is free on each host is of no use to the mix."""
@@ -152,7 +152,7 @@ class ScoreMatrix:
             self._quotas.count(self._quotas.group(group), self._number[host], change)
 
     def _emptied(self, policy: PlacementPolicy) -> KeyOrderPlane | FragmentationPlane:
-        """The plane anew, without any type."""
+        """A new plane without any type."""
         del self._planes[policy]
         self._types = {each: n for each, n in self._types.items() if each.policy is not policy}
         self._latest.clear()
@@ -161,7 +161,7 @@ class ScoreMatrix:
     def _number_of(self, demand: Demand, plane: KeyOrderPlane | FragmentationPlane) -> int:
         number = self._types.get(demand)
         if number is None:
-            number = self._types[demand] = len(plane.wants.demands)
+            number = self._types[demand] = len(plane.request_types.demands)
             plane.add([demand])
         return number
 
@@ -185,8 +185,8 @@ class ScoreMatrix:
 
     def _made(self, policy: PlacementPolicy) -> KeyOrderPlane | FragmentationPlane:
         if policy is not _LEAST:
-            return KeyOrderPlane(self._hosts, self._standing, self._table, policy)
-        plane = FragmentationPlane(self._hosts, self._standing, self._table)
+            return KeyOrderPlane(self._hosts, self._filters, self._table, policy)
+        plane = FragmentationPlane(self._hosts, self._filters, self._table)
         self._expect(plane)
         return plane
 

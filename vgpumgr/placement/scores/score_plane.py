@@ -38,18 +38,18 @@ class Plane(ABC):
 
     kind: type[np.floating[Any]] = np.float64
 
-    def __init__(self, hosts: HostRows, standing: HostFilters, table: StateTable) -> None:
+    def __init__(self, hosts: HostRows, filters: HostFilters, table: StateTable) -> None:
         self.hosts = hosts
         self.table = table
-        self.wants = RequestTypes(table)
+        self.request_types = RequestTypes(table)
         self.scores: Scores = np.full((8, len(hosts.states)), NEVER, self.kind)
-        self._standing = standing
-        self._stands = np.zeros((8, len(hosts.states)), np.bool_)
-        self._choosy: list[int] = []
+        self._filters = filters
+        self._allowed = np.zeros((8, len(hosts.states)), np.bool_)
+        self._with_affinity: list[int] = []
         self._known: dict[int, Scores] = {}
 
     @abstractmethod
-    def rater(self, wants: RequestTypes) -> Rater:
+    def rater(self, request_types: RequestTypes) -> Rater:
         """A rater for these types."""
 
     @abstractmethod
@@ -68,68 +68,68 @@ class Plane(ABC):
 
     def add(self, demands: Sequence[Demand]) -> None:
         """More types: their scores on every host."""
-        first = len(self.wants.demands)
-        self.wants.add(demands)
-        end = len(self.wants.demands)
+        first = len(self.request_types.demands)
+        self.request_types.add(demands)
+        end = len(self.request_types.demands)
         shape = end, len(self.hosts.states)
         self.scores = grown(self.scores, shape, NEVER)
-        self._stands = grown(self._stands, shape)
+        self._allowed = grown(self._allowed, shape)
         for number in range(first, end):
-            demand = self.wants.demands[number]
-            self._stands[number] = self._standing.of(demand)
+            demand = self.request_types.demands[number]
+            self._allowed[number] = self._filters.of(demand)
             if has_affinity(demand):
-                self._choosy.append(number)
+                self._with_affinity.append(number)
         self._renew(first)
 
     def score_anew(self) -> None:
-        """Score every host anew: what is good has changed."""
-        if self.wants.demands:
+        """Score every host again: mix or plan has changed."""
+        if self.request_types.demands:
             self._renew(0)
 
-    def update(self, number: int, *, company: bool) -> None:
-        """Score one host anew: it has changed; ``company``: so have the labels of VMs on it."""
-        count = len(self.wants.demands)
-        if company:
-            self._ask(number, self._choosy)
+    def update(self, number: int, *, labels_changed: bool) -> None:
+        """Score a changed host again; ``labels_changed``: labels of VMs on it changed too."""
+        count = len(self.request_types.demands)
+        if labels_changed:
+            self._ask(number, self._with_affinity)
         if count:
-            stands = self._stands[:count, number]
-            self.scores[:count, number] = np.where(stands, self._rated(number), NEVER)
+            allowed = self._allowed[:count, number]
+            self.scores[:count, number] = np.where(allowed, self._rated(number), NEVER)
 
-    def restand(self, number: int) -> None:
-        """Ask the rules about the host itself anew."""
-        self._ask(number, range(len(self.wants.demands)))
-        self.update(number, company=False)
+    def refilter(self, number: int) -> None:
+        """Ask the rules about the host itself again."""
+        self._ask(number, range(len(self.request_types.demands)))
+        self.update(number, labels_changed=False)
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order."""
-        self.scores, self._stands = self.scores[:, order], self._stands[:, order]
+        self.scores, self._allowed = self.scores[:, order], self._allowed[:, order]
 
     def _renew(self, first: int) -> None:
         """Fill the rows from type ``first`` on, and rate all types from here."""
         new = RequestTypes(self.table)
-        new.add(self.wants.demands[first:])
-        self._fill(slice(first, len(self.wants.demands)), self.rater(new))
+        new.add(self.request_types.demands[first:])
+        self._fill(slice(first, len(self.request_types.demands)), self.rater(new))
         self._known.clear()
-        self._rater = self.rater(self.wants)
+        self._rater = self.rater(self.request_types)
 
     def _fill(self, new: slice, rater: Rater) -> None:
         """One host of those that are alike stands for all of them."""
-        into, examples = self.scores[new], self.hosts.alike.examples()
+        into, examples = self.scores[new], self.hosts.classes.examples()
         some = np.flatnonzero(examples >= 0)
         scores = rater.rate_many(examples[some])
         column = np.zeros(len(examples), np.int64)
         column[some] = np.arange(len(some))
-        columns = column[self.hosts.alike.group]
+        columns = column[self.hosts.classes.group]
         for number, row in enumerate(scores):
             into[number] = row[columns]
-        into[~self._stands[new]] = NEVER
+        into[~self._allowed[new]] = NEVER
 
     def _ask(self, number: int, types: Iterable[int]) -> None:
         for each in types:
-            self._stands[each, number] = self._standing.on(number, self.wants.demands[each])
+            self._allowed[each, number] = self._filters.on(number, self.request_types.demands[each])
 
     def _rated(self, number: int) -> Scores:
-        digest = self.hosts.alike.digests[number]
+        digest = self.hosts.classes.digests[number]
         found = self._known.get(digest)
         if found is None:
             if len(self._known) >= _REMEMBERED:

@@ -235,7 +235,9 @@ def _iterate(flow: FluidModel, values: Floats) -> Floats:
 
 
 def _scale(shares: Floats, found: Floats, values: Floats) -> float:
-    """What makes the first guess, which is of another unit, vary as much as what was found."""
+    """The factor that gives the first guess, which is of another unit, the spread of the losses
+    found.
+    """
     guessed = float(shares @ (values - shares @ values) ** 2)
     return float(np.sqrt(shares @ (found - shares @ found) ** 2 / guessed)) if guessed else 0.0
 
@@ -254,7 +256,9 @@ def _waste(space: StateSpace, classes: Ints, fits: Ints) -> Floats:
 
 
 class OpenStarts:
-    """For the kinds that ``mix`` asks for; which of them is not weighed."""
+    """The value of GPUs in mixed-size mode by the starts left free, for the kinds that ``mix`` asks
+    for; shares of the mix do not count.
+    """
 
     def __init__(self, mix: Sequence[Weighted]) -> None:
         self._kinds = {kind for each in mix if each.weight for kind in each.demand.kinds}
@@ -312,9 +316,9 @@ class StateValues:
 def values_of(
     hosts: Sequence[HostState], boards: BoardBook, mix: Sequence[Weighted], *, known: bool
 ) -> StateValues | None:
-    """The values of these hosts' GPUs; None where they have none, as most have.
+    """The values of these hosts' GPUs; None where no GPU has a value, as in most fleets.
 
-    ``known``: somebody asks for this mix. Values of GPUs in MIG go by its shares, so one that is
+    ``known``: the mix is of real requests. Values of GPUs in MIG go by its shares, so a mix that is
     merely assumed gives none.
     """
     listed = pool_values(hosts, boards, mix) if known else {}

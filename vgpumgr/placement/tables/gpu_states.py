@@ -80,18 +80,18 @@ NOTHING = 0
 MILLI = 1000.0
 """A whole GPU, in the unit of ``free``: boards of different sizes weigh alike."""
 
-LED = (BREADTH, DEPTH)
+PACKED = (BREADTH, DEPTH)
 
 
 class StateTable:
     """``room[row, column]``, ``after[row, column]`` (a row), ``free[row]`` in thousandths of a GPU.
 
-    ``units`` are the free units as they are; ``lead[policy][row, column]`` is the packed key of
-    the GPU under that policy, inf without room. ``surplus[row, column]`` is what more than was
-    asked for a part by size takes there, as it costs. Where there are several places for a
-    part, ``after`` is for the one that the rules name first. ``keys[row]`` is the key of a state
-    that is not told apart by its units alone. ``room`` holds for every row; the rest of columns
-    only for rows that ``open_rows`` was asked for.
+    ``units`` are the free units as they are; ``packed_keys[policy][row, column]`` is the packed key
+    of the GPU under that policy, inf without room. ``surplus[row, column]`` is what a part by size
+    takes there beyond the size asked for, as it costs. Where there are several places for a part,
+    ``after`` is for the place that the rules name first. ``keys[row]`` is the key of a state that
+    is not told apart by its units alone. ``room`` holds for every row; the other columns only for
+    rows that ``open_rows`` was asked for.
     """
 
     def __init__(self, boards: BoardBook) -> None:
@@ -101,7 +101,7 @@ class StateTable:
         self.after = np.zeros((64, 8), np.int32)
         self.free = np.zeros(64, np.float64)
         self.units = np.zeros(64, np.int64)
-        self.lead = {policy: np.full((64, 8), np.inf) for policy in LED}
+        self.packed_keys = {policy: np.full((64, 8), np.inf) for policy in PACKED}
         self.surplus = np.zeros((64, 8), np.float64)
         self._boards = boards
         self.keys: dict[int, Hashable] = {}
@@ -110,7 +110,7 @@ class StateTable:
         self._samples: dict[int, GpuOccupancy] = {}
         self._roomed: dict[int, int] = {}
         self._opened: dict[int, int] = {}
-        self._ladders: dict[Hashable, SlotCountStates] = {}
+        self._slot_counts: dict[Hashable, SlotCountStates] = {}
 
     # --- rows ---
 
@@ -165,8 +165,8 @@ class StateTable:
     def _find(self, gpu: GpuOccupancy) -> int:
         if gpu.supply.blocked:
             return NOTHING
-        ladder = self._ladder(gpu)
-        row = ladder.row(gpu) if ladder else None
+        counts = self._slot_counts_of(gpu)
+        row = counts.row(gpu) if counts else None
         return row if row is not None else self._row(gpu)
 
     def _row(self, gpu: GpuOccupancy) -> int:
@@ -210,48 +210,50 @@ class StateTable:
         after = self.after[row, column] = self.after_spot(gpu, *found)
         extra = surplus(found[0], part.kind)
         self.surplus[row, column] = extra * (self.free[row] - self.free[after])
-        for policy, lead in self.lead.items():
-            lead[row, column] = packed_key(policy, KEYS[policy].gpu(gpu, *found))
+        for policy, packed_keys in self.packed_keys.items():
+            packed_keys[row, column] = packed_key(policy, KEYS[policy].gpu(gpu, *found))
 
     # --- ladders ---
 
-    def _ladder(self, gpu: GpuOccupancy) -> SlotCountStates | None:
+    def _slot_counts_of(self, gpu: GpuOccupancy) -> SlotCountStates | None:
         supply = gpu.supply
         if supply.same_size or supply.available or supply.instances:
             return None
         key = gpu.board.number, bool(supply.passthrough_blocked)
-        if key not in self._ladders:
+        if key not in self._slot_counts:
             if not counts_slots_only(gpu):
                 return None
-            self._ladders[key] = self._raise_ladder(gpu)
-        return self._ladders[key]
+            self._slot_counts[key] = self._add_slot_counts(gpu)
+        return self._slot_counts[key]
 
-    def _raise_ladder(self, gpu: GpuOccupancy) -> SlotCountStates:
+    def _add_slot_counts(self, gpu: GpuOccupancy) -> SlotCountStates:
         goes_whole = gpu.board.makes_whole and not gpu.supply.passthrough_blocked
         first = self._add(gpu.board.units + 2)
-        ladder = SlotCountStates(gpu.board, first, goes_whole=goes_whole)
-        self.units[first : ladder.end] = ladder.free()
-        self.free[first : ladder.end] = MILLI * ladder.free() / max(1, gpu.board.units)
+        counts = SlotCountStates(gpu.board, first, goes_whole=goes_whole)
+        self.units[first : counts.end] = counts.free()
+        self.free[first : counts.end] = MILLI * counts.free() / max(1, gpu.board.units)
         for column, part in enumerate(self.parts.all):
-            self._fill_ladder(ladder, column, part)
-        return ladder
+            self._fill_slot_counts(counts, column, part)
+        return counts
 
-    def _fill_ladder(self, ladder: SlotCountStates, column: int, part: Part) -> None:
-        rows = slice(ladder.first, ladder.end)
-        room, after, extra = ladder.fill(part)
+    def _fill_slot_counts(self, counts: SlotCountStates, column: int, part: Part) -> None:
+        rows = slice(counts.first, counts.end)
+        room, after, extra = counts.fill(part)
         self.room[rows, column], self.after[rows, column] = room, after
         self.surplus[rows, column] = extra * (self.free[rows] - self.free[after])
-        for policy, lead in self.lead.items():
-            lead[rows, column] = np.where(self.room[rows, column] > 0, ladder.lead(policy), np.inf)
+        for policy, packed_keys in self.packed_keys.items():
+            packed_keys[rows, column] = np.where(
+                self.room[rows, column] > 0, counts.packed_keys(policy), np.inf
+            )
 
     # --- growth ---
 
     def _widen(self) -> None:
-        """A column more: ladders at once, other rows' room one by one."""
+        """One column more: slot-count states at once, the room of other rows one by one."""
         self._grow()
         column = len(self.parts) - 1
-        for ladder in self._ladders.values():
-            self._fill_ladder(ladder, column, self.parts.all[column])
+        for counts in self._slot_counts.values():
+            self._fill_slot_counts(counts, column, self.parts.all[column])
         for row in self._samples:
             self._fill_room(row)
 
@@ -262,7 +264,10 @@ class StateTable:
         self.surplus = grown(self.surplus, shape)
         self.free = grown(self.free, shape[:1])
         self.units = grown(self.units, shape[:1])
-        self.lead = {policy: grown(lead, shape, np.inf) for policy, lead in self.lead.items()}
+        self.packed_keys = {
+            policy: grown(packed_keys, shape, np.inf)
+            for policy, packed_keys in self.packed_keys.items()
+        }
 
 
 # Most fleets of shared GPUs are so: no places, no limits but the units. What would be worked out
@@ -281,13 +286,13 @@ class SlotCountStates:
     ``goes_whole``: an empty one may be given whole.
     """
 
-    __slots__ = ("_leads", "board", "first", "goes_whole")
+    __slots__ = ("_packed_keys", "board", "first", "goes_whole")
 
     def __init__(self, board: BoardLayout, first: int, *, goes_whole: bool) -> None:
         self.board = board
         self.first = first
         self.goes_whole = goes_whole
-        self._leads: dict[PlacementPolicy, NDArray[np.float64]] = {}
+        self._packed_keys: dict[PlacementPolicy, NDArray[np.float64]] = {}
 
     @property
     def empty(self) -> int:
@@ -304,15 +309,15 @@ class SlotCountStates:
         return np.append(np.arange(self.board.units + 1), self.board.units)
 
     def row(self, gpu: GpuOccupancy) -> int | None:
-        """The GPU's row; None where its state is an odd one: slots that nobody has are not free."""
+        """The GPU's row; None where slots without a holder are not free."""
         free = gpu.grid.free.bit_count()
         if not gpu.used:
             return self.empty if free == self.board.units else None
         return None if free and gpu.whole else self.first + free
 
     def fill(self, part: Part) -> tuple[Ints, Ints, Floats]:
-        """How many of the part fit by row, the row after the first of them, and how much of what
-        that takes was not asked for (of all that it takes).
+        """How many of the part fit by row, the row after the first of them, and which share of what
+        it takes was not asked for.
         """
         offers = [each for each in self.board.matching(part.kind) if self._makes(each, part)]
         room = np.zeros(self.board.units + 2, np.int64)
@@ -327,11 +332,11 @@ class SlotCountStates:
                 extra[row] = surplus(offer, part.kind)
         return room, after, extra
 
-    def lead(self, policy: PlacementPolicy) -> NDArray[np.float64]:
+    def packed_keys(self, policy: PlacementPolicy) -> NDArray[np.float64]:
         """The packed key of a GPU by row."""
-        if policy not in self._leads:
-            self._leads[policy] = np.array(self._packed(policy))
-        return self._leads[policy]
+        if policy not in self._packed_keys:
+            self._packed_keys[policy] = np.array(self._packed(policy))
+        return self._packed_keys[policy]
 
     def _packed(self, policy: PlacementPolicy) -> list[float]:
         whole = [0] * (self.board.units + 1) + [int(self.goes_whole)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpumgr.model.supply import GpuSupply, HostSupply, NumaSupply
-from vgpumgr.placement.fit.host_rules import refuse_always, refuse_company
+from vgpumgr.placement.fit.host_rules import refuse_affinity, refuse_always
 from vgpumgr.placement.resources.demand import Demand
 from vgpumgr.placement.resources.gpu_state import BoardBook
 from vgpumgr.placement.resources.host_state import HostState, NodeState
@@ -19,7 +19,9 @@ from vgpumgr.placement.tables.request_types import Flags, Ints, RequestTypes
 
 
 class HostClasses:
-    """``group[host]`` is a small number, equal for hosts whose digests are."""
+    """Classes of hosts that score alike: ``group[host]`` is a small number, equal for equal
+    digests.
+    """
 
     def __init__(self, digests: Sequence[int]) -> None:
         self._number: dict[int, int] = {}
@@ -95,7 +97,7 @@ class HostRows:
             self._place_gpus(number)
             self._read_nodes(number)
         self.intricate = np.array([_intricate(host.supply) for host in hosts], np.bool_)
-        self.alike = HostClasses([self._digest(number) for number in range(count)])
+        self.classes = HostClasses([self._digest(number) for number in range(count)])
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order: their numbers until now, from the first on."""
@@ -105,10 +107,10 @@ class HostRows:
         self.intricate = self.intricate[order]
         self.node_memory, self.node_cpus = self.node_memory[order], self.node_cpus[order]
         self.node_of = self.node_of[order]
-        self.alike.reorder(order)
+        self.classes.reorder(order)
 
     def update(self, number: int) -> None:
-        """Read the host anew."""
+        """Read a changed host again."""
         host = self.states[number]
         self.cpu[number] = host.free_vcpus
         self.memory[number] = host.memory_mib
@@ -118,7 +120,7 @@ class HostRows:
             self.rows[number, : len(rows)] = rows
             self.units[number] = self._table.units[self.rows[number]].sum()
         self._read_nodes(number)
-        self.alike.put(number, self._digest(number))
+        self.classes.put(number, self._digest(number))
 
     def _digest(self, number: int) -> int:
         """Equal for hosts on which every type scores alike, as far as rules for all hosts go."""
@@ -205,7 +207,7 @@ _BOARDS = BoardBook()
 
 
 class HostFilters:
-    """Labels, networks, pools, names, and for types with such wishes the VMs that are there."""
+    """The hosts that rules leave to a type: labels, networks, pools, names, and affinity to VMs."""
 
     def __init__(self, hosts: Sequence[HostState]) -> None:
         self._hosts = hosts
@@ -240,10 +242,10 @@ class HostFilters:
             )
             empty = np.flatnonzero(found & alone)
             # What holds for one host without VMs holds for all of them.
-            if len(empty) and not self._company(int(empty[0]), demand):
+            if len(empty) and not self._affinity_allows(int(empty[0]), demand):
                 found[empty] = False
             for host in np.flatnonzero(found & ~alone).tolist():
-                found[host] = self._company(host, demand)
+                found[host] = self._affinity_allows(host, demand)
         return found
 
     def always(self, demand: Demand) -> Flags:
@@ -260,11 +262,13 @@ class HostFilters:
         """Whether these rules leave the host to the type."""
         host = self._hosts[number]
         named = not demand.hosts or host.name in demand.hosts
-        return named and refuse_always(host, demand) is None and self._company(number, demand)
+        return (
+            named and refuse_always(host, demand) is None and self._affinity_allows(number, demand)
+        )
 
-    def _company(self, number: int, demand: Demand) -> bool:
+    def _affinity_allows(self, number: int, demand: Demand) -> bool:
         """Whether the VMs on the host leave it to the type."""
-        return refuse_company(self._hosts[number], demand) is None
+        return refuse_affinity(self._hosts[number], demand) is None
 
 
 def has_affinity(demand: Demand) -> bool:
@@ -282,75 +286,87 @@ _PLENTY = 1 << 40
 
 
 class HostRoom:
-    """``fits`` says which types have room on a host, ``strays`` which only across its nodes."""
+    """``fits`` says which types have room on a host, ``off_node`` which only across its nodes."""
 
-    def __init__(self, hosts: HostRows, wants: RequestTypes, table: StateTable) -> None:
+    def __init__(self, hosts: HostRows, request_types: RequestTypes, table: StateTable) -> None:
         self._hosts = hosts
-        self._wants = wants
+        self._request_types = request_types
         self._table = table
 
     def on(self, number: int) -> tuple[Flags, Flags]:
         """(fits, strays) by type."""
-        hosts, wants = self._hosts, self._wants
+        hosts, request_types = self._hosts, self._request_types
         room = self._table.room[hosts.rows[number], : len(self._table.parts)]
-        fits = (wants.cpu <= hosts.cpu[number]) & (wants.memory <= hosts.memory[number])
+        fits = (request_types.cpu <= hosts.cpu[number]) & (
+            request_types.memory <= hosts.memory[number]
+        )
         fits &= self._enough(room.sum(axis=0))
         nodes = hosts.nodes(number)
         if not nodes:
-            return fits & ~wants.needs_nodes, np.zeros_like(fits)
-        if wants.paged or wants.any_pinned:
-            paged = sum((self._pages(node) for node in nodes), np.zeros_like(wants.pages))
-            fits &= (wants.pinned <= hosts.node_cpus[number].clip(0).sum()) & (wants.pages <= paged)
+            return fits & ~request_types.needs_nodes, np.zeros_like(fits)
+        if request_types.paged or request_types.any_pinned:
+            paged = sum((self._pages(node) for node in nodes), np.zeros_like(request_types.pages))
+            fits &= (request_types.pinned <= hosts.node_cpus[number].clip(0).sum()) & (
+                request_types.pages <= paged
+            )
         near = self._near(number, nodes, room)
-        bound = wants.needs_nodes
+        bound = request_types.needs_nodes
         if (hosts.node_of[number] != LOOSE).all():
-            bound = bound | wants.has_parts
-        return fits & (near | ~wants.require), wants.prefer & ~near & bound
+            bound = bound | request_types.has_parts
+        return fits & (near | ~request_types.require), request_types.prefer & ~near & bound
 
     def on_many(self, kind: int, hosts: Ints) -> tuple[Flags, Flags]:
         """(fits, strays) of one type by host; it wants no pages, and parts of one kind at most."""
-        rows, wants = self._hosts, self._wants
-        room = self._table.room[rows.rows[hosts], wants.columns[kind, 0]]
-        if not wants.has_parts[kind]:
+        rows, request_types = self._hosts, self._request_types
+        room = self._table.room[rows.rows[hosts], request_types.columns[kind, 0]]
+        if not request_types.has_parts[kind]:
             room = np.zeros_like(room)
-        fits: Flags = room.sum(axis=1) >= wants.needs[kind, 0]
-        fits &= (wants.cpu[kind] <= rows.cpu[hosts]) & (wants.memory[kind] <= rows.memory[hosts])
+        fits: Flags = room.sum(axis=1) >= request_types.needs[kind, 0]
+        fits &= (request_types.cpu[kind] <= rows.cpu[hosts]) & (
+            request_types.memory[kind] <= rows.memory[hosts]
+        )
         if not rows.node_of.size:
-            return fits & ~wants.needs_nodes[kind], np.zeros_like(fits)
+            return fits & ~request_types.needs_nodes[kind], np.zeros_like(fits)
         has_nodes = (rows.node_memory[hosts] >= 0).any(axis=1)
-        fits &= ~has_nodes | (wants.pinned[kind] <= rows.node_cpus[hosts].clip(0).sum(axis=1))
+        fits &= ~has_nodes | (
+            request_types.pinned[kind] <= rows.node_cpus[hosts].clip(0).sum(axis=1)
+        )
         near = self._near_many(kind, hosts, room)
-        fits &= np.where(has_nodes, near | ~wants.require[kind], ~wants.needs_nodes[kind])
-        bound = wants.needs_nodes[kind] | np.zeros_like(fits)
-        if wants.has_parts[kind]:
+        fits &= np.where(
+            has_nodes, near | ~request_types.require[kind], ~request_types.needs_nodes[kind]
+        )
+        bound = request_types.needs_nodes[kind] | np.zeros_like(fits)
+        if request_types.has_parts[kind]:
             bound |= (rows.node_of[hosts] != LOOSE).all(axis=1)
-        return fits, wants.prefer[kind] & has_nodes & ~near & bound
+        return fits, request_types.prefer[kind] & has_nodes & ~near & bound
 
     def _near_many(self, kind: int, hosts: Ints, room: Ints) -> Flags:
         """Hosts with room on one node; ``room`` is by GPU."""
-        rows, wants = self._hosts, self._wants
+        rows, request_types = self._hosts, self._request_types
         node_of, found = rows.node_of[hosts], np.zeros(len(hosts), np.bool_)
         for node in range(rows.node_memory.shape[1]):
             here = node_of == node
-            if not wants.require[kind]:
+            if not request_types.require[kind]:
                 here |= node_of == LOOSE
-            holds = wants.memory[kind] <= rows.node_memory[hosts, node]
-            holds &= wants.pinned[kind] <= rows.node_cpus[hosts, node]
-            found |= holds & ((room * here).sum(axis=1) >= wants.needs[kind, 0])
+            holds = request_types.memory[kind] <= rows.node_memory[hosts, node]
+            holds &= request_types.pinned[kind] <= rows.node_cpus[hosts, node]
+            found |= holds & ((room * here).sum(axis=1) >= request_types.needs[kind, 0])
         return found
 
     def _enough(self, room: Ints) -> Flags:
         """Types whose parts have room, kind by kind, on GPUs with so much [columns]."""
-        wants = self._wants
+        request_types = self._request_types
         with_always = np.append(room, _PLENTY)
-        if wants.columns.shape[1] == 1:
-            return with_always[wants.columns[:, 0]] >= wants.needs[:, 0]
-        enough: Flags = np.logical_and.reduce(with_always[wants.columns] >= wants.needs, axis=1)
+        if request_types.columns.shape[1] == 1:
+            return with_always[request_types.columns[:, 0]] >= request_types.needs[:, 0]
+        enough: Flags = np.logical_and.reduce(
+            with_always[request_types.columns] >= request_types.needs, axis=1
+        )
         return enough
 
     def _near(self, number: int, nodes: Nodes, room: NDArray[np.int32]) -> Flags:
         """Types that have room on one node; ``room`` is [GPUs × columns]."""
-        found = np.zeros(len(self._wants.demands), np.bool_)
+        found = np.zeros(len(self._request_types.demands), np.bool_)
         node_of = self._hosts.node_of[number]
         loose = node_of == LOOSE
         for at, node in enumerate(nodes):
@@ -358,21 +374,21 @@ class HostRoom:
             parts = self._enough(room[here].sum(axis=0))
             if loose.any():
                 all_of = self._enough(room[here | loose].sum(axis=0))
-                parts = np.where(self._wants.require, parts, all_of)
+                parts = np.where(self._request_types.require, parts, all_of)
             found |= parts & self._node_holds(number, at, node)
         return found
 
     def _node_holds(self, number: int, at: int, node: NodeState | NumaSupply) -> Flags:
-        wants = self._wants
-        holds: Flags = wants.memory <= self._hosts.node_memory[number, at]
-        if wants.any_pinned:
-            holds &= wants.pinned <= self._hosts.node_cpus[number, at]
-        if wants.paged:
-            holds &= wants.pages <= self._pages(node)
+        request_types = self._request_types
+        holds: Flags = request_types.memory <= self._hosts.node_memory[number, at]
+        if request_types.any_pinned:
+            holds &= request_types.pinned <= self._hosts.node_cpus[number, at]
+        if request_types.paged:
+            holds &= request_types.pages <= self._pages(node)
         return holds
 
     def _pages(self, node: NodeState | NumaSupply) -> Ints:
         free = dict(pages(node))
-        by_size = np.array([free.get(size, 0) for size in self._wants.page_sizes], np.int64)
-        found: Ints = by_size[self._wants.page_size]
+        by_size = np.array([free.get(size, 0) for size in self._request_types.page_sizes], np.int64)
+        found: Ints = by_size[self._request_types.page_size]
         return found

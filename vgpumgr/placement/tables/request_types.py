@@ -1,4 +1,4 @@
-"""Request types as columns of numbers: vCPUs, memory, NUMA wishes and GPU parts."""
+"""Request types as columns of numbers: vCPUs, memory, NUMA policy and GPU parts."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from vgpumgr.model.quota import Quota
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, Terms, VmSpec
 from vgpumgr.placement import Placer
-from vgpumgr.placement.queue.queue_turn import turn
+from vgpumgr.placement.queue.waiting_queue import turn
 
 NOW = 1000.0
 

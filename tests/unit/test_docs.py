@@ -8,6 +8,8 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from vgpumgr.app.config import Config
 from vgpumgr.spec import load
 
@@ -22,7 +24,7 @@ def test_the_picture_of_the_rooms_is_drawn_from_the_code_as_it_is() -> None:
 
 
 def test_every_file_that_a_document_links_to_exists() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
@@ -45,13 +47,26 @@ def test_the_demo_makes_as_many_vms_as_its_file_says() -> None:
     assert int(said[1]) == made
 
 
-def test_every_file_named_on_the_request_page_exists() -> None:
-    text = (ROOT / "docs" / "request.md").read_text()
-    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|xml))`", text))
-    assert len(named) > 12
-    for name in named:
-        places = [ROOT / name, ROOT / "vgpumgr" / name]
-        assert any(place.is_file() for place in places), name
+MADE_UP = {"tests/golden/domain/panic.yaml", "xml-templates/domain/panic.xml"}
+"""What a walk-through makes."""
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/request.md"])
+def test_every_path_on_a_page_for_developers_exists(page: str) -> None:
+    text = (ROOT / page).read_text()
+    paths = re.findall(r"`((?:[a-z0-9_.-]+/)+(?:[a-z0-9_.-]+)?|[a-z0-9_]+\.py)`", text)
+    assert len(paths) > 12
+    rooms = [path for path in (ROOT / "vgpumgr").glob("*/") if path.is_dir()]
+    places = [ROOT, ROOT / "docs", ROOT / "vgpumgr", *rooms]
+    missing = {path for path in paths if not any((place / path).exists() for place in places)}
+    assert missing <= MADE_UP
+
+
+def test_every_test_that_contributing_names_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert len(named) > 10
+    tests = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    assert sorted(name for name in named if f"def {name}(" not in tests) == []
 
 
 def test_every_test_that_the_threat_model_names_exists() -> None:

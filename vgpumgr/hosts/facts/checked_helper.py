@@ -91,6 +91,9 @@ def _gpu_look(told: TypedAnswer) -> None:
     mig = nvml.maybe_child("mig") if nvml is not None else None
     if mig is not None:
         mig.need("enabled", "pending")
+        for instance in mig.objects("instances"):
+            if not instance.has("compute"):
+                raise instance.nonsense("compute", None, "a list")
     tuple(gpus(told.as_probe()))
 
 

@@ -74,7 +74,7 @@ def format_mib(mib: int) -> str:
 
 
 def told_apart(one_mib: int, other_mib: int) -> tuple[str, str]:
-    """Two sizes for people, to the MiB where they would read alike."""
+    """Two sizes for people, to the MiB where they would read the same."""
     one, other = format_mib(one_mib), format_mib(other_mib)
     if one != other or one_mib == other_mib:
         return one, other

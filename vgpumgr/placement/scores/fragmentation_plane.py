@@ -168,7 +168,7 @@ class TypeRater:
                 yield these, was[:, None], after[:, None], was, self._table.surplus[was, column]
 
     def _packed_parts(self, gpus: Ints, column: int, count: int) -> _Choices:
-        """Several parts placed one by one on the GPU that wastes least, of those the fullest."""
+        """Several parts, each on the GPU of the least fragmentation, of those the fullest."""
         now, every = gpus.copy(), np.arange(len(gpus))
         lies, extra = np.ones(len(gpus), np.bool_), np.zeros(len(gpus))
         for _ in range(count):

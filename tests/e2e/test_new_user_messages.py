@@ -63,8 +63,10 @@ def test_a_name_that_is_taken_on_every_host_is_refused_before_anything_is_made(c
 def test_every_reason_names_its_host(cli: Cli) -> None:
     file = cli.documents(vm("big", "T4-16Q", replicas=3))
     why = cli.fails(5, "apply", "-f", file, "-o", "json").error["why"]
-    assert [reason.split(":")[0] for reason in why.split("; ")] == ["one"]
-    assert why.endswith("(and 1 more GPU alike, on two)")
+    reason, helps = why.split("; ")
+    assert reason.startswith("one: ")
+    assert reason.endswith("(and 1 more GPU alike, on two)")
+    assert helps.startswith("it fits with ")
 
 
 def test_a_plan_tells_what_hundreds_cannot_have_once(cli: Cli) -> None:

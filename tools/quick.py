@@ -44,12 +44,17 @@ UNTIL = "VGPUMGR_QUICK_TEST_UNTIL"
 
 
 def changed_files(base: str | None, root: Path = ROOT) -> list[str]:
-    """Paths of the files of a checkout that differ from the base and are there."""
+    """Paths of the files of a checkout that differ from the base and are there.
+
+    ValueError where ``base`` is no commit.
+    """
 
     def git(*args: str) -> str:
         ran = subprocess.run(["git", *args], cwd=root, capture_output=True, text=True)
         return ran.stdout.strip()
 
+    if base is not None and not git("rev-parse", "-q", "--verify", f"{base}^{{commit}}"):
+        raise ValueError(f"no commit {base} in this checkout; git log --oneline shows some")
     if base is None:
         known = [
             name for name in ("origin/main", "main") if git("rev-parse", "-q", "--verify", name)
@@ -141,7 +146,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="name the tests, best first, alone")
     asked = parser.parse_args(argv)
     until = time.monotonic() + asked.seconds
-    changed = changed_files(asked.base)
+    try:
+        changed = changed_files(asked.base)
+    except ValueError as error:
+        parser.error(str(error))
     code = read(ROOT, *FOLDERS)
     remember_imports(code, IMPORTS)
     tests = chosen_tests(code, changed)

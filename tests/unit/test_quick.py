@@ -63,6 +63,11 @@ def test_without_a_main_branch_what_is_not_committed_counts(checkout: Path) -> N
     assert quick.changed_files(None, checkout) == ["new"]
 
 
+def test_a_base_that_is_no_commit_is_refused(checkout: Path) -> None:
+    with pytest.raises(ValueError, match="no commit nonsense in this checkout"):
+        quick.changed_files("nonsense", checkout)
+
+
 def test_changed_tests_come_first_then_the_best_of_each_changed_module() -> None:
     assert quick.chosen_tests(tree(), ["vgpumgr/store/b.py"]) == [TESTS[1], TESTS[0]]
     changed = ["vgpumgr/store/a.py", "vgpumgr/store/b.py", TESTS[1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, overload
@@ -38,6 +38,9 @@ class LateRows(Sequence[Row_co]):
     def __getitem__(self, index: slice) -> Sequence[Row_co]: ...
     def __getitem__(self, index: int | slice) -> Row_co | Sequence[Row_co]:
         return self._rows[index]
+
+    def __iter__(self) -> Iterator[Row_co]:
+        return iter(self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from vgpumgr.model.placement import FAR_REASONS, FITS, Placed, Reason
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, PartitionSupply
 from vgpumgr.model.vm import NumaPolicy, PlacementPolicy, VmSpec
-from vgpumgr.placement.fit.gpu_rules import first_fit, refuse_gpu, room
+from vgpumgr.placement.fit.gpu_rules import first_fit, name, no_gpu, refuse_gpu, room
 from vgpumgr.placement.fit.gpu_search import families, free_partitions, obstacle, pick_gpus
 from vgpumgr.placement.fit.host_fit import (
     commit,
@@ -20,7 +20,6 @@ from vgpumgr.placement.fit.host_fit import (
 )
 from vgpumgr.placement.fit.host_rules import refuse_host
 from vgpumgr.placement.fit.policy_keys import KEYS
-from vgpumgr.placement.fit.refusal_words import name, no_gpu
 from vgpumgr.placement.request_mix import Mix
 from vgpumgr.placement.resources.demand import Demand, PartKind, whole
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy

@@ -83,7 +83,7 @@ def every_state(supply: GpuSupply) -> list[GpuOccupancy]:
             found[key] = state
             for offer in supply.offers:
                 spots = judge(state, offer, 1)
-                for spot in spots if isinstance(spots, tuple) else ():
+                for spot in () if isinstance(spots, Reason) else spots:
                     after = state.copy()
                     after.take(offer, spot)
                     todo.append(after)

@@ -15,10 +15,9 @@ from vgpumgr.placement.defrag.movable_fleet import (
     fit_among,
     same_place,
 )
-from vgpumgr.placement.fit.gpu_rules import refuse_gpu
+from vgpumgr.placement.fit.gpu_rules import holder, refuse_gpu
 from vgpumgr.placement.fit.host_rules import refuse_host
 from vgpumgr.placement.fit.policy_keys import KEYS, Key, Keys
-from vgpumgr.placement.fit.refusal_words import holder
 from vgpumgr.placement.resources.gpu_slots import Spot, mask_of
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.resources.host_state import HostState

@@ -1,21 +1,20 @@
 """Rules a GPU must pass to hold one part of a VM, and how many parts of one kind it still takes.
 
-Each rule of one offer returns None, or what puts together the Reason with its numbers: a decision
-tries many places, and most refusals are never told.
+Each rule returns None, or the Reason with its numbers.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable, Sequence
 
-from vgpumgr.model.formats import format_mib
+from vgpumgr.model.formats import format_mib, ranges
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Reason
-from vgpumgr.model.supply import Offer
-from vgpumgr.placement.fit.refusal_words import PLACED_BEFORE, holder, name, no_gpu, no_space
+from vgpumgr.model.supply import InstanceOffer, Offer, Usage
 from vgpumgr.placement.resources.demand import Demand, PartKind, named, whole
-from vgpumgr.placement.resources.gpu_slots import Spot
-from vgpumgr.placement.resources.gpu_state import GpuOccupancy, Verdict, Why
+from vgpumgr.placement.resources.gpu_slots import Spot, slots_of
+from vgpumgr.placement.resources.gpu_state import GpuOccupancy, Verdict
+from vgpumgr.placement.resources.slot_grid import InstanceSlots
 
 # Boards make up to forty profiles: a sentence names a few of them.
 _NAMED = 5
@@ -88,23 +87,21 @@ def refuse_gpu(gpu: GpuOccupancy, kind: PartKind, demand: Demand) -> Reason | No
 
     By size several offers may do; then it is what the first of them, the smallest, fails at.
     """
-    why = blocked(gpu)
-    reason = not_offered(gpu, kind) if why is None else why()
+    reason = blocked(gpu) or not_offered(gpu, kind)
     if reason is not None:
         return reason
     for offer in gpu.matching(kind):
         verdict = judge(gpu, offer, demand.vgpus)
-        if isinstance(verdict, tuple):
+        if not isinstance(verdict, Reason):
             return None
-        why = why or verdict
-    return why() if why else None
+        reason = reason or verdict
+    return reason
 
 
 def judge(gpu: GpuOccupancy, offer: Offer, vgpus: int) -> Verdict:
-    """Why ``offer`` is refused on this GPU, for a VM with ``vgpus`` vGPUs in all: by the first rule
-    that fails, in words that are put together when asked for, before the GPU changes.
+    """The first rule that ``offer`` fails on this GPU, for a VM with ``vgpus`` vGPUs in all.
 
-    If no rule fails, the places where it may lie, best first: at least one.
+    If there is none, the places where it may lie, best first: at least one.
     """
     key = offer.profile, offer.type_id, vgpus
     verdict = gpu.known.get(key)
@@ -113,7 +110,7 @@ def judge(gpu: GpuOccupancy, offer: Offer, vgpus: int) -> Verdict:
     return verdict
 
 
-def _refuse(gpu: GpuOccupancy, offer: Offer, vgpus: int) -> Why | None:
+def _refuse(gpu: GpuOccupancy, offer: Offer, vgpus: int) -> Reason | None:
     if whole(offer):
         return blocked(gpu) or passthrough_blocked(gpu) or in_use(gpu)
     return (
@@ -128,142 +125,96 @@ def _refuse(gpu: GpuOccupancy, offer: Offer, vgpus: int) -> Why | None:
     )
 
 
-def blocked(gpu: GpuOccupancy) -> Why | None:
+def blocked(gpu: GpuOccupancy) -> Reason | None:
     """Quarantined, missing, driver gone: the supply says it in a sentence."""
     if not gpu.supply.blocked:
         return None
-
-    def why() -> Reason:
-        return no_gpu(gpu, "gpu-blocked", f"{name(gpu)}: {gpu.supply.blocked}")
-
-    return why
+    return no_gpu(gpu, "gpu-blocked", f"{name(gpu)}: {gpu.supply.blocked}")
 
 
-def passthrough_blocked(gpu: GpuOccupancy) -> Why | None:
+def passthrough_blocked(gpu: GpuOccupancy) -> Reason | None:
     """IOMMU off, group shared, console device: only the whole GPU may not be given."""
     if not gpu.supply.passthrough_blocked:
         return None
-
-    def why() -> Reason:
-        return no_gpu(gpu, "passthrough-blocked", f"{name(gpu)}: {gpu.supply.passthrough_blocked}")
-
-    return why
+    return no_gpu(gpu, "passthrough-blocked", f"{name(gpu)}: {gpu.supply.passthrough_blocked}")
 
 
-def in_use(gpu: GpuOccupancy) -> Why | None:
+def in_use(gpu: GpuOccupancy) -> Reason | None:
     """A GPU is given whole only when nothing lives on it and all its slots are free."""
     if gpu.empty:
         return None
-
-    def why() -> Reason:
-        units, taken = gpu.supply.units, gpu.supply.units - gpu.grid.free.bit_count()
-        instances = len(gpu.grid.instances)
-        holds = f"{instances} GPU instances, " if instances else ""
-        holds += f"{_live(gpu)}{taken} of {units} units taken"
-        text = f"passthrough needs an empty GPU: {name(gpu)} has {holds}"
-        return no_gpu(gpu, "in-use", text, users=gpu.used, taken=taken, units=units)
-
-    return why
+    units, taken = gpu.supply.units, gpu.supply.units - gpu.grid.free.bit_count()
+    instances = len(gpu.grid.instances)
+    holds = f"{instances} GPU instances, " if instances else ""
+    holds += f"{_live(gpu)}{taken} of {units} units taken"
+    text = f"passthrough needs an empty GPU: {name(gpu)} has {holds}"
+    return no_gpu(gpu, "in-use", text, users=gpu.used, taken=taken, units=units)
 
 
-def given_whole(gpu: GpuOccupancy, offer: Offer) -> Why | None:
+def given_whole(gpu: GpuOccupancy, offer: Offer) -> Reason | None:
     """No vGPU on a GPU that a VM has as a whole."""
     if not gpu.whole:
         return None
-
-    def why() -> Reason:
-        usages = (u for u in gpu.supply.usages if u.framework is Framework.PASSTHROUGH)
-        who = holder(usages) or PLACED_BEFORE
-        text = f"{name(gpu)} is passed through whole to {who}, no room for {offer.profile}"
-        return no_gpu(gpu, "given-whole", text, holder=who)
-
-    return why
+    usages = (u for u in gpu.supply.usages if u.framework is Framework.PASSTHROUGH)
+    who = holder(usages) or PLACED_BEFORE
+    text = f"{name(gpu)} is passed through whole to {who}, no room for {offer.profile}"
+    return no_gpu(gpu, "given-whole", text, holder=who)
 
 
-def same_size(gpu: GpuOccupancy, offer: Offer) -> Why | None:
+def same_size(gpu: GpuOccupancy, offer: Offer) -> Reason | None:
     """Without mixed-size mode the first time-sliced vGPU fixes the size of all on that GPU."""
     if not gpu.supply.same_size or offer.instance is not None:
         return None
-    others = [each for each in gpu.classes.items() if each[0] != offer.size_class]
-    if not others:
-        return None
-
-    def why() -> Reason:
-        size_class, count = others[0]
-        held, size = _size_of(gpu, size_class), format_mib(offer.memory_mib)
-        text = (
-            f"same-size rule: {name(gpu)} holds {held} vGPUs ({count} of them), "
-            f"{offer.profile} is {size}"
-        )
-        lines = gpu.supply.could.get(offer.profile)
-        text += f" (a layout can allow mixed sizes: {lines})" if lines else ""
-        return no_gpu(gpu, "same-size", text, holds=held, count=count, size=size)
-
-    return why
+    for size_class, count in gpu.classes.items():
+        if size_class != offer.size_class:
+            held, size = _size_of(gpu, size_class), format_mib(offer.memory_mib)
+            text = (
+                f"same-size rule: {name(gpu)} holds {held} vGPUs ({count} of them), "
+                f"{offer.profile} is {size}"
+            )
+            lines = gpu.supply.could.get(offer.profile)
+            text += f" (a layout can allow mixed sizes: {lines})" if lines else ""
+            return no_gpu(gpu, "same-size", text, holds=held, count=count, size=size)
+    return None
 
 
-def max_per_vm(gpu: GpuOccupancy, offer: Offer, asked: int) -> Why | None:
+def max_per_vm(gpu: GpuOccupancy, offer: Offer, asked: int) -> Reason | None:
     """The driver limits how many vGPUs one VM has; a limit of 1 allows no second of any kind."""
     most = offer.max_per_vm
     if asked <= most:
         return None
-
-    def why() -> Reason:
-        text = (
-            f"{offer.profile} on {name(gpu)} allows {most} in one VM, {asked} vGPUs are requested"
-        )
-        return no_gpu(gpu, "max-per-vm", text, most=most, asked=asked)
-
-    return why
+    text = f"{offer.profile} on {name(gpu)} allows {most} in one VM, {asked} vGPUs are requested"
+    return no_gpu(gpu, "max-per-vm", text, most=most, asked=asked)
 
 
-def max_instances(gpu: GpuOccupancy, offer: Offer) -> Why | None:
+def max_instances(gpu: GpuOccupancy, offer: Offer) -> Reason | None:
     """The most instances of one profile on one GPU; for MIG the instances themselves count."""
     live, most = gpu.count(offer.profile), offer.max_instances
     if live < most or offer.instance is not None:
         return None
-
-    def why() -> Reason:
-        text = f"{name(gpu)} holds {live} {offer.profile}, {most} is the most"
-        return no_gpu(gpu, "max-instances", text, live=live, most=most)
-
-    return why
+    text = f"{name(gpu)} holds {live} {offer.profile}, {most} is the most"
+    return no_gpu(gpu, "max-instances", text, live=live, most=most)
 
 
-def driver_count(gpu: GpuOccupancy, offer: Offer) -> Why | None:
+def driver_count(gpu: GpuOccupancy, offer: Offer) -> Reason | None:
     """The driver's own count of what it would still create is a ceiling."""
     left = gpu.driver_left(offer)
     if left is None or left > 0:
         return None
-
-    def why() -> Reason:
-        counted = gpu.supply.available[offer.type_id]
-        made = gpu.made(offer.type_id)
-        planned = f" ({made} of them planned)" if made else ""
-        text = f"the driver of {name(gpu)} offers {counted} more {offer.profile}{planned}"
-        return no_gpu(gpu, "driver-available", text, available=counted, planned=made)
-
-    return why
+    counted = gpu.supply.available[offer.type_id]
+    made = gpu.made(offer.type_id)
+    planned = f" ({made} of them planned)" if made else ""
+    text = f"the driver of {name(gpu)} offers {counted} more {offer.profile}{planned}"
+    return no_gpu(gpu, "driver-available", text, available=counted, planned=made)
 
 
-def free_vf(gpu: GpuOccupancy, offer: Offer) -> Why | None:
+def free_vf(gpu: GpuOccupancy, offer: Offer) -> Reason | None:
     """On an SR-IOV GPU each vGPU takes a virtual function."""
     if not offer.needs_vf or gpu.vfs:
         return None
-
-    def why() -> Reason:
-        planned = f" ({gpu.vfs_taken} were, and are planned)" if gpu.vfs_taken else ""
-        text = f"no VF of {name(gpu)} is free{planned}, {offer.profile} takes one"
-        return no_gpu(gpu, "no-vf", text, free=0, planned=gpu.vfs_taken)
-
-    return why
-
-
-def free_space(gpu: GpuOccupancy, offer: Offer) -> Why | None:
-    """A place where the driver would put one more."""
-    if gpu.spots(offer):
-        return None
-    return partial(no_space, gpu, offer)
+    planned = f" ({gpu.vfs_taken} were, and are planned)" if gpu.vfs_taken else ""
+    text = f"no VF of {name(gpu)} is free{planned}, {offer.profile} takes one"
+    return no_gpu(gpu, "no-vf", text, free=0, planned=gpu.vfs_taken)
 
 
 def _live(gpu: GpuOccupancy) -> str:
@@ -285,7 +236,7 @@ def room(gpu: GpuOccupancy, kind: PartKind, demand: Demand) -> int:
     offers = gpu.matching(kind)
     if len(offers) > 1:
         return _by_trying(gpu, kind, demand)
-    if not offers or not isinstance(judge(gpu, offers[0], demand.vgpus), tuple):
+    if not offers or isinstance(judge(gpu, offers[0], demand.vgpus), Reason):
         return 0
     return 1 if whole(offers[0]) else gpu.room(offers[0])
 
@@ -296,7 +247,7 @@ def places(
     """The best offer for ``kind`` that the GPU can make now, and where it may lie, best first."""
     for offer in gpu.matching(kind):
         verdict = judge(gpu, offer, demand.vgpus)
-        if isinstance(verdict, tuple):
+        if not isinstance(verdict, Reason):
             return offer, verdict
     return None
 
@@ -315,3 +266,142 @@ def _by_trying(gpu: GpuOccupancy, kind: PartKind, demand: Demand) -> int:
     for each in reversed(taken):
         gpu.give_back(each)
     return len(taken)
+
+
+PLACED_BEFORE = "a VM of the same request"
+
+
+def name(gpu: GpuOccupancy) -> str:
+    """Model and device; a virtual parent has one name for both."""
+    supply = gpu.supply
+    return supply.model if supply.model == supply.device else f"{supply.model} {supply.device}"
+
+
+def no_gpu(gpu: GpuOccupancy, code: str, text: str, **facts: int | str) -> Reason:
+    """A Reason about this GPU."""
+    supply = gpu.supply
+    return Reason(
+        code=code, host=gpu.host, text=text, gpu=supply.id, device=supply.device,
+        model=supply.model, facts=facts,
+    )  # fmt: skip
+
+
+def holder(usages: Iterable[Usage]) -> str:
+    """The VMs and foreign users behind these usages; empty where there is none."""
+    names = (f"VM {u.vm}" if u.vm else u.foreign or "a foreign user" for u in usages)
+    return ", ".join(dict.fromkeys(names))
+
+
+def holders(gpu: GpuOccupancy) -> str:
+    """The VMs and foreign users of the GPU, VMs placed before included."""
+    known = holder(gpu.supply.usages)
+    if gpu.used > len(gpu.supply.usages):
+        known = f"{known}, {PLACED_BEFORE}" if known else PLACED_BEFORE
+    return known
+
+
+def instance_words(gpu: GpuOccupancy, instance: InstanceSlots) -> str:
+    """A GPU instance with the VMs in it, or ``free``: ``1g.10gb at 0 (VM web-1)``."""
+    supply = instance.supply
+    inside = holder(u for u in gpu.supply.usages if u.start == supply.start)
+    if instance.vgpus and (not inside or instance.vgpus > supply.vgpus):
+        inside = f"{inside}, {PLACED_BEFORE}" if inside else PLACED_BEFORE
+    return f"{supply.profile} at {supply.start} ({inside or supply.blocked or 'free'})"
+
+
+def numbers(values: Iterable[int]) -> str:
+    """``0, 4, 8``."""
+    return ", ".join(str(value) for value in values)
+
+
+def free_space(gpu: GpuOccupancy, offer: Offer) -> Reason | None:
+    """A place where the driver would put one more."""
+    if gpu.spots(offer):
+        return None
+    if offer.instance is not None:
+        return _no_instance(gpu, offer, offer.instance)
+    return _no_start(gpu, offer) if offer.starts else _too_few_slots(gpu, offer)
+
+
+def _too_few_slots(gpu: GpuOccupancy, offer: Offer) -> Reason:
+    free, units = gpu.grid.free.bit_count(), gpu.supply.units
+    text = f"{name(gpu)} has {free} of {units} units free, {offer.profile} takes {offer.units}"
+    return no_gpu(gpu, "free-slots", text, free=free, units=units, need=offer.units)
+
+
+def _no_start(gpu: GpuOccupancy, offer: Offer) -> Reason:
+    """Mixed-size: the ids at which the type may begin, and what lies there."""
+    ids, taken = numbers(start.at for start in offer.starts), []
+    for usage in gpu.supply.usages:
+        where = "an unknown id" if usage.start is None else usage.start
+        taken.append(f"{usage.profile} at {where} ({holder([usage])})")
+    planned = gpu.used - len(taken)
+    if planned:
+        taken.append(f"{planned} of the same request")
+    free = ranges(slots_of(gpu.grid.free), ", ")
+    there = ", ".join(taken) or f"only slots {free} are free"
+    text = f"{name(gpu)} has none of the placement ids of {offer.profile} free ({ids}): {there}"
+    return no_gpu(gpu, "no-start", text, ids=ids, taken=there)
+
+
+def _no_instance(gpu: GpuOccupancy, offer: Offer, made: InstanceOffer) -> Reason:
+    return (
+        _too_many_instances(gpu, offer, made)
+        or _media_taken(gpu, made)
+        or _too_few_slices(gpu, made)
+        or _starts_taken(gpu, offer, made)
+    )
+
+
+def _too_many_instances(gpu: GpuOccupancy, offer: Offer, made: InstanceOffer) -> Reason | None:
+    live, most = gpu.grid.made(made.profile_id), offer.max_instances
+    if live < most:
+        return None
+    full = [i for i in gpu.grid.instances if i.supply.profile_id == made.profile_id]
+    text = f"{name(gpu)} holds {live} {made.profile} instances, {most} is the most"
+    text += f": {_list(gpu, full)}" if full else ""
+    return no_gpu(gpu, "max-instances", text, live=live, most=most)
+
+
+def _media_taken(gpu: GpuOccupancy, made: InstanceOffer) -> Reason | None:
+    other = gpu.grid.media_holder() if made.media else None
+    if other is None:
+        return None
+    there = instance_words(gpu, other)
+    text = f"{name(gpu)} has media extensions once, and they are with {there}"
+    return no_gpu(gpu, "mig-media", text, holder=there)
+
+
+def _too_few_slices(gpu: GpuOccupancy, made: InstanceOffer) -> Reason | None:
+    left, need = gpu.grid.slices_left(), made.gpu_slices
+    if left is None or left >= need:
+        return None
+    text = f"{name(gpu)} has {left} of {gpu.supply.gpu_slices} compute slices left, "
+    text += f"{made.profile} takes {need}: {_list(gpu, gpu.grid.instances)}"
+    return no_gpu(gpu, "mig-slices", text, left=left, need=need, total=gpu.supply.gpu_slices)
+
+
+def _starts_taken(gpu: GpuOccupancy, offer: Offer, made: InstanceOffer) -> Reason:
+    starts = gpu.grid.shapes.starts(offer)
+    if not starts:
+        text = f"{name(gpu)} has no {made.profile} instance with room, and its driver listed no"
+        return no_gpu(gpu, "mig-room", f"{text} place for another", starts="unknown")
+    at = numbers(number for number, _ in starts)
+    under = [i for i in gpu.grid.instances if any(mask & i.slots for _, mask in starts)]
+    way = _list(gpu, under) if under else _unknown_slots(gpu, starts)
+    text = f"{name(gpu)} has no place left for {made.profile}, which begins at slice {at}"
+    return no_gpu(gpu, "mig-room", f"{text}; in the way: {way}", starts=at, in_the_way=way)
+
+
+def _unknown_slots(gpu: GpuOccupancy, starts: Sequence[tuple[int, int]]) -> str:
+    """Slots that are taken though no instance is known there."""
+    wanted = 0
+    for _, mask in starts:
+        wanted |= mask
+    taken = ranges(slots_of(wanted & ~gpu.grid.free), ", ")
+    return f"units {taken} are taken" if taken else "its free places are too small"
+
+
+def _list(gpu: GpuOccupancy, instances: Iterable[InstanceSlots]) -> str:
+    ordered = sorted(instances, key=lambda each: each.supply.start)
+    return ", ".join(instance_words(gpu, each) for each in ordered)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from vgpumgr.model.placement import Reason
 from vgpumgr.model.supply import Offer, PartitionSupply
-from vgpumgr.placement.fit.gpu_rules import judge, room
+from vgpumgr.placement.fit.gpu_rules import holders, judge, name, room
 from vgpumgr.placement.fit.policy_keys import Key, Keys
-from vgpumgr.placement.fit.refusal_words import holders, name
 from vgpumgr.placement.resources.demand import Demand, PartKind, rank, whole
 from vgpumgr.placement.resources.gpu_slots import Spot
 from vgpumgr.placement.resources.gpu_state import Family, GpuOccupancy
@@ -171,7 +171,7 @@ class _GpuSearch:
             if not self._may(gpu, offer):
                 continue
             verdict = judge(gpu, offer, self._partition_choice.demand.vgpus)
-            if isinstance(verdict, tuple):
+            if not isinstance(verdict, Reason):
                 # By name one offer is as good as another; by size the smaller is better.
                 size = () if kind.profile else rank(offer)
                 spots = verdict[:1] if best_only and not self._places else verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -98,10 +98,7 @@ Family = tuple[str, str]
 OfferKey = tuple[str, str, int]
 """Profile and type id of an offer, and the number of vGPUs of the VM."""
 
-Why = Callable[[], Reason]
-"""Puts together why a GPU refuses an offer; to be called before the GPU changes."""
-
-Verdict = Why | tuple[Spot, ...]
+Verdict = Reason | tuple[Spot, ...]
 """Why an offer is refused, or where the next may lie."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from vgpumgr.model.placement import Assignment
+from vgpumgr.model.placement import Assignment, Reason
 from vgpumgr.model.supply import Offer
 from vgpumgr.placement.fit.gpu_rules import judge
 from vgpumgr.placement.resources.gpu_slots import Spot, mask_of, slots_of
@@ -100,7 +100,7 @@ class _Walk:
         part = self._space.parts[number]
         for offer in gpu.matching(part.kind):
             spots = judge(gpu, offer, part.demand.vgpus)
-            if isinstance(spots, tuple):
+            if not isinstance(spots, Reason):
                 return tuple(self._coming(gpu, held, number, offer, spot) for spot in spots)
         return ()
 

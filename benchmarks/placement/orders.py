@@ -3,11 +3,11 @@
 python -m benchmarks.placement.orders --json OUT [--sizes 50 200] [--seeds 42-53] [--seconds 60]
 
 An order of openb's default tasks, onto hosts with just as many GPUs as it asks for. ``chance``: as
-drawn; ``largest-first``: sorted; ``evenly``: the order of ``bulk.py``; ``place``: the product's
-(evenly, then the largest first, whichever places more); ``together``: the same with the extra
-``solver``, which never gives GPU up for more VMs. ``bound``: the most VMs, by a CP-SAT program of
-the benchmark's own, on the same numbers; it gives up GPU as it likes. ``optimum`` where it is
-proven. All answers of the product are checked by it in that none may exceed the bound.
+drawn; ``largest-first``: sorted; ``evenly``: the order of ``bulk_order.py``; ``place``: the
+product's (evenly, then the largest first, whichever places more); ``together``: the same with the
+extra ``solver``, which never gives GPU up for more VMs. ``bound``: the most VMs, by a CP-SAT
+program of the benchmark's own, on the same numbers; it gives up GPU as it likes. ``optimum`` where
+it is proven. All answers of the product are checked by it in that none may exceed the bound.
 """
 
 from __future__ import annotations

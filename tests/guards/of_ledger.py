@@ -210,7 +210,7 @@ def _as_if_read_now(change: Any) -> Any:
 GUARDS = (
     Guard(
         "UNIQUE(unit)",
-        "store/schema.py: the key of unit",
+        "store/schema/vm_tables.py: unit",
         "one unit, two owners",
         _no_unit_key,
         two_owners_of_a_unit,
@@ -219,7 +219,7 @@ GUARDS = (
     ),
     Guard(
         "UNIQUE(device)",
-        "store/schema.py: allocation_device_once",
+        "store/schema/vm_tables.py: allocation_device_once",
         "one device, two owners",
         _no_device_index,
         two_owners_of_a_device,
@@ -255,7 +255,7 @@ GUARDS = (
     ),
     Guard(
         "freeze",
-        "store/ledger/freeze.py: refuse_frozen",
+        "store/ledger/rollback_recovery.py: refuse_frozen",
         "an old copy of the ledger gives units away",
         patched(reservations, "refuse_frozen", lambda *_: None),
         an_allocation_while_frozen,
@@ -264,7 +264,7 @@ GUARDS = (
     ),
     Guard(
         "quota",
-        "store/ledger/quotas.py: within_quotas",
+        "store/ledger/reservations.py: within_quotas",
         "a tenant holds more than it may",
         patched(reservations, "within_quotas", lambda *_: nullcontext()),
         more_than_a_tenant_may_hold,
@@ -273,7 +273,7 @@ GUARDS = (
     ),
     Guard(
         "queue entry",
-        "store/ledger/queue.py: move",
+        "store/ledger/queue.py: move_entries",
         "a cancelled VM is made",
         patched(reservations, "move_entries", lambda *_: None),
         two_starts_of_one_entry,

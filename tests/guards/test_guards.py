@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import vgpumgr
 from tests.guards import of_ledger
 from tests.guards.every import CASES, GUARDS
 from tests.guards.registry import Guard, Place, holds, holds_without
@@ -28,6 +30,13 @@ def test_a_guard_stands_alone(
 
     assert holds(guard, place("with")), f"{guard.bad}, though {guard.name} is there"
     assert not holds_without(guard, place("without")), f"nothing shows that {guard.name} is needed"
+
+
+@pytest.mark.parametrize("where", sorted({each.where for each in GUARDS}))
+def test_a_guard_is_where_the_table_says(where: str) -> None:
+    file, name = where.split(": ")
+    text = (Path(vgpumgr.__file__).parent / file).read_text()
+    assert re.search(rf"\b{name.rpartition('.')[2]}\b", text), f"{name} is not in {file}"
 
 
 def test_names_are_once() -> None:

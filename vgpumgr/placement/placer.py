@@ -199,7 +199,7 @@ def place(
     own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
     they find one, and all requests go beside them. ``mix`` and ``plan`` matter to
     ``least-fragmentation`` alone (see ``Placer``). Where some still do not fit, ``solver`` (see
-    ``joint``) is asked for a way to place more, if every request goes by ``least-fragmentation``
+    ``batch``) is asked for a way to place more, if every request goes by ``least-fragmentation``
     and nothing is kept. The same input gives the same decisions, as long as the solver does.
     """
 

@@ -1,8 +1,8 @@
 """Runs on the host: puts the helper in place as root, takes it away, or looks at what is there.
 
 It is sent as text and imports nothing of ours (Python 3.9 or later). On stdin: one line of JSON,
-then, to install, the zip of ``bundle.py``, unless the order names a file that holds it. On stdout:
-one line of JSON. ``bundle.sha256`` in the helper's folder says which zip was installed.
+then, to install, the zip of ``helper_launch.py``, unless the order names a file that holds it. On
+stdout: one line of JSON. ``bundle.sha256`` in the helper's folder says which zip was installed.
 """
 
 from __future__ import annotations

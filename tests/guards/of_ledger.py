@@ -264,7 +264,7 @@ GUARDS = (
     ),
     Guard(
         "quota",
-        "store/ledger/reservations.py: within_quotas",
+        "store/ledger/quotas.py: within_quotas",
         "a tenant holds more than it may",
         patched(reservations, "within_quotas", lambda *_: nullcontext()),
         more_than_a_tenant_may_hold,

@@ -27,7 +27,9 @@ from vgpumgr.store.ledger import observations as observations_sql
 from vgpumgr.store.ledger import operations as operations_sql
 from vgpumgr.store.ledger import pools as pools_sql
 from vgpumgr.store.ledger import queue as queue_sql
+from vgpumgr.store.ledger import quotas as quotas_sql
 from vgpumgr.store.ledger import refusals as refusals_sql
+from vgpumgr.store.ledger import request_history as history_sql
 from vgpumgr.store.ledger import reservations as reservations_sql
 from vgpumgr.store.ledger import rollback_recovery as recovery_sql
 from vgpumgr.store.ledger import tickets as tickets_sql
@@ -141,18 +143,18 @@ class SqlLedger(LeaseHolder):
     deleted_vms = reads(vms_sql.deleted_vms)
     allocations = reads(vms_sql.list_allocations)
     mark = changes(vms_sql.mark_allocations)
-    refuse = writes(reservations_sql.refuse)
-    requests = reads(reservations_sql.list_requests)
-    holdings = reads(reservations_sql.list_holdings)
+    refuse = writes(history_sql.refuse)
+    requests = reads(history_sql.list_requests)
+    holdings = reads(history_sql.list_holdings)
 
     # Queue, quotas, images, console tickets
     queue = reads(queue_sql.list_queue)
     enqueue = changes(queue_sql.enter_queue, heard=True)
     move_queue = changes(queue_sql.move_entries)
     cancel_queued = changes(queue_sql.cancel_entries)
-    quotas = reads(reservations_sql.list_quotas)
-    set_quota = changes(reservations_sql.set_quota)
-    delete_quota = changes(reservations_sql.delete_quota)
+    quotas = reads(quotas_sql.list_quotas)
+    set_quota = changes(quotas_sql.set_quota)
+    delete_quota = changes(quotas_sql.delete_quota)
     images = reads(images_sql.list_images)
     retire_image = changes(images_sql.retire_image)
     tickets = reads(tickets_sql.list_tickets)

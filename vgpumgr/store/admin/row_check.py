@@ -24,8 +24,9 @@ from vgpumgr.store.ledger.logoff_moves import move_of
 from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
 from vgpumgr.store.ledger.pools import ask_of, booking_of, desktop_of, pool_of, session_of
 from vgpumgr.store.ledger.queue import entry_of
+from vgpumgr.store.ledger.quotas import quota_of
 from vgpumgr.store.ledger.refusals import refusal_of
-from vgpumgr.store.ledger.reservations import quota_of, request_of
+from vgpumgr.store.ledger.request_history import request_of
 from vgpumgr.store.ledger.tickets import ticket_of
 from vgpumgr.store.ledger.vms import OPEN_VMS, allocation_of, vm_of
 from vgpumgr.store.schema import (

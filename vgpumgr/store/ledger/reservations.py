@@ -1,63 +1,47 @@
-"""Reservations in the ledger: the start of an operation with the units it takes, within quotas.
+"""Reservations in the ledger: the start of an operation, with the units it takes.
 
 The database is the referee: whatever the caller planned, a unit that has an owner cannot be
-inserted again. Quotas are refereed by sums of what a tenant holds before and after, in the
-transaction that takes more and after raising the generation of the tenant's row: another taker for
-that tenant waits for the row, and then sums again. So no plan is trusted, and no two takers can
-exceed a quota together.
+inserted again, and what takes more stays within the quotas of its tenant.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Table, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
-from vgpumgr.model.codec import dump, from_plain, load, load_list
-from vgpumgr.model.errors import Conflict, LedgerError, NotFound, StaleGeneration
-from vgpumgr.model.history import Holding, RequestOutcome, RequestRecord
+from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
 from vgpumgr.model.operation import Reservation
-from vgpumgr.model.placement import Explanation, Reason
-from vgpumgr.model.quota import Amount, Excess, Quota, held_by_tenants, quota_exceeded
-from vgpumgr.model.vm import Allocation, VmSpec
-from vgpumgr.store.database.redaction import withheld
+from vgpumgr.model.vm import Allocation
 from vgpumgr.store.ledger.audit_trail import Stamp, start_records, write
-from vgpumgr.store.ledger.gpus import list_gpus, replace_layouts
+from vgpumgr.store.ledger.gpus import replace_layouts
 from vgpumgr.store.ledger.hosts import begin_membership
 from vgpumgr.store.ledger.images import begin_images
 from vgpumgr.store.ledger.operations import operation_row, step_row, task_row
 from vgpumgr.store.ledger.pools import take_all
 from vgpumgr.store.ledger.queue import enter_queue, move_entries
+from vgpumgr.store.ledger.quotas import within_quotas
+from vgpumgr.store.ledger.request_history import keep_requests
 from vgpumgr.store.ledger.rollback_recovery import refuse_frozen
 from vgpumgr.store.ledger.vms import (
     AGAIN,
-    HELD,
-    OPEN_VMS,
-    allocation_of,
     change_vms,
     insert_allocations,
     some,
-    vm_of,
     vm_row,
 )
 from vgpumgr.store.schema import (
-    allocation,
     gpu,
     host,
     operation,
-    quota,
-    request,
     step,
     task,
     vm,
 )
-from vgpumgr.store.schema.columns import decodes
 
 _UNITS = select(gpu.c.id, gpu.c.units).where(gpu.c.id.in_(bindparam("in_gpus", expanding=True)))
 
@@ -108,23 +92,8 @@ def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
         take_all(connection, stamp, start.desktops)
     _insert_journal(connection, stamp, start)
     if not start.continued:  # what was asked for was asked for once
-        _keep_requests(connection, start, vms)
+        keep_requests(connection, start, vms)
     write(connection, stamp, start_records(start, changes))
-
-
-def refuse(connection: Connection, refused: Sequence[RequestRecord]) -> None:
-    """Keep refused requests for history."""
-    rows = [
-        {
-            "at": each.at,
-            "vm": each.vm,
-            "outcome": RequestOutcome.REFUSED.value,
-            "spec": _kept(each.spec, dump(each.spec)),
-            "reasons": dump(each.explanation),
-        }
-        for each in refused
-    ]
-    _insert(connection, request, rows)
 
 
 def _insert(connection: Connection, table: Table, rows: list[Row]) -> None:
@@ -202,170 +171,3 @@ def _tasks_of(connection: Connection, operation_id: str) -> int:
         raise StaleGeneration(f"operation {operation_id[:8]} has ended", next=AGAIN)
     count = select(func.count()).select_from(task).where(task.c.operation == operation_id)
     return int(connection.execute(count).scalar_one())
-
-
-def _keep_requests(connection: Connection, start: Reservation, vms: list[Row]) -> None:
-    rows = [
-        {
-            "at": start.operation.started_at,
-            "vm": row["name"],
-            "outcome": RequestOutcome.PLACED.value,
-            "spec": _kept(vm.spec, row["spec"]),
-            "reasons": "[]",
-            "vm_id": row["id"],
-        }
-        for vm, row in zip(start.vms, vms, strict=True)
-    ]
-    _insert(connection, request, rows)
-
-
-def _kept(spec: VmSpec, text: str) -> str:
-    """A spec's text as requests keep it: with digests for its cloud-init text."""
-    return text if spec.cloud_init is None else withheld(text)
-
-
-# Whose VM it is when its spec does not say.
-_DEFAULT = "default"
-
-
-def held_by(connection: Connection, tenants: Collection[str]) -> dict[str, Amount]:
-    """What each of these tenants holds, where it holds anything."""
-    theirs = or_(*(_may_be_of(each) for each in tenants))
-    vms = [vm_of(row) for row in connection.execute(OPEN_VMS.where(theirs))]
-    parts = HELD.where(HELD.selected_columns.vm_id.in_(select(vm.c.id).where(theirs)))
-    allocations = [allocation_of(row) for row in connection.execute(parts)]
-    old = any(each.memory_mib is None for each in allocations)
-    gpus = list_gpus(connection, None) if old else ()
-    mine = [each for each in vms if each.spec.tenant in tenants]
-    return held_by_tenants(mine, allocations, gpus)
-
-
-def _may_be_of(tenant: str) -> ColumnElement[bool]:
-    """Its spec's text may say so, which is far quicker than reading every spec."""
-    says = vm.c.spec.like(f'%"tenant":%"{tenant}"%')
-    return or_(says, vm.c.spec.not_like('%"tenant"%')) if tenant == _DEFAULT else says
-
-
-_QUOTAS = select(quota).order_by(quota.c.tenant)
-_RAISE_QUOTAS = (
-    update(quota)
-    .where(quota.c.tenant == bindparam("in_tenant"))
-    .values(generation=quota.c.generation + 1)
-)
-
-
-def list_quotas(connection: Connection) -> tuple[Quota, ...]:
-    """Every tenant's quota, by tenant."""
-    return tuple(quota_of(row) for row in connection.execute(_QUOTAS))
-
-
-def set_quota(connection: Connection, stamp: Stamp, wanted: Quota) -> None:
-    """Write a tenant's quota over the one it had."""
-    limits = dump(wanted)
-    if not connection.execute(
-        update(quota)
-        .where(quota.c.tenant == wanted.tenant)
-        .values(limits=limits, generation=quota.c.generation + 1)
-    ).rowcount:
-        row = {"tenant": wanted.tenant, "limits": limits, "generation": 1}
-        connection.execute(insert(quota).values(row))
-    write(connection, stamp, [{"event": "quota.set", "detail": limits}])
-
-
-def delete_quota(connection: Connection, stamp: Stamp, tenant: str) -> None:
-    """Limit a tenant no more; NotFound for one without a quota."""
-    if not connection.execute(delete(quota).where(quota.c.tenant == tenant)).rowcount:
-        raise NotFound(f"tenant {tenant} has no quota", next="vgpumgr quota list")
-    write(connection, stamp, [{"event": "quota.deleted", "detail": tenant}])
-
-
-@contextmanager
-def within_quotas(connection: Connection, start: Reservation) -> Iterator[None]:
-    """QuotaExceeded where what the block writes makes a tenant hold more than it may."""
-    touched = {vm.spec.tenant for vm in (*start.vms, *start.changed_vms)}
-    quotas = list_quotas(connection) if touched else ()
-    limited = [each for each in quotas if each.tenant in touched]
-    if not limited:
-        yield
-        return
-    tenants = [each.tenant for each in limited]
-    connection.execute(_RAISE_QUOTAS, [{"in_tenant": each} for each in tenants])
-    before = held_by(connection, tenants)
-    yield
-    after = held_by(connection, tenants)
-    found = [
-        excess
-        for one in limited
-        for excess in _excess(one, before.get(one.tenant, Amount()), after.get(one.tenant))
-    ]
-    if found:
-        raise quota_exceeded(found)
-
-
-def _excess(limited: Quota, before: Amount, after: Amount | None) -> tuple[Excess, ...]:
-    """Only what grows can be too much: a quota may have been lowered under what is held."""
-    return limited.exceeded_by(before, (after or Amount()) - before)
-
-
-@decodes(quota)
-def quota_of(row: Any) -> Quota:
-    """The quota of a whole row."""
-    return replace(load(Quota, row.limits), tenant=row.tenant)
-
-
-def list_requests(
-    connection: Connection, *, since: float = 0.0, vm: str = "", limit: int | None = None
-) -> tuple[RequestRecord, ...]:
-    """Requests from ``since`` on, the newest first; of one name where ``vm`` is given."""
-    query = select(request).where(request.c.at >= since).order_by(request.c.id.desc()).limit(limit)
-    if vm:
-        query = query.where(request.c.vm == vm)
-    return tuple(request_of(row) for row in connection.execute(query))
-
-
-@decodes(request)
-def request_of(row: Any) -> RequestRecord:
-    """The request of a whole row."""
-    return RequestRecord(
-        vm=row.vm,
-        at=row.at,
-        answer=RequestOutcome(row.outcome),
-        spec=load(VmSpec, row.spec),
-        explanation=_explanation(row.vm, json.loads(row.reasons)),
-    )
-
-
-def _explanation(vm: str, said: Any) -> Explanation | None:
-    """Older rows hold the sentences alone; those of placed requests are empty."""
-    if not said:
-        return None
-    if isinstance(said, list):
-        reasons = tuple(Reason(code="", host="", text=_sentence(text)) for text in said)
-        return Explanation(vm=vm, host=None, reasons=reasons)
-    return from_plain(Explanation, said)
-
-
-def _sentence(text: Any) -> str:
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r:.40} is not a sentence")  # noqa: TRY004 - as for any other text
-    return text
-
-
-def list_holdings(connection: Connection) -> tuple[Holding, ...]:
-    """Everything that allocations hold or ever held, the oldest first."""
-    columns = allocation.c
-    query = select(
-        columns.id,
-        columns.gpu,
-        columns.profile,
-        columns.slots,
-        columns.created_at,
-        columns.released_at,
-    ).order_by(columns.created_at, columns.id)
-    return tuple(_holding(row) for row in connection.execute(query))
-
-
-@decodes(allocation)
-def _holding(row: Any) -> Holding:
-    _, gpu, profile, slots, since, until = row
-    return Holding(gpu=gpu, profile=profile, units=len(load_list(slots)), since=since, until=until)

@@ -9,7 +9,10 @@ import pytest
 from tests.unit.gpu.values import gpu, instance, mi300x, vendor_vfs
 from tests.unit.layout.values import Driver, DriverHelper, run
 from vgpumgr import layout
-from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, MigFacts
+from vgpumgr.layout.change_plan import where_they_were
+from vgpumgr.layout.instance_profiles import InstanceProfile
+from vgpumgr.layout.target import TargetInstance
+from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuInstance, MigFacts
 from vgpumgr.model.layout import (
     VFS_MAX,
     CreateInstance,
@@ -394,3 +397,16 @@ def test_each_change_is_seen_before_and_after() -> None:
     run(driver, (gone,))
     assert isinstance(layout.look(helper, "0000:41:00.0", gone), InState)
     assert isinstance(layout.look(helper, "0000:41:00.0", made), Differs)
+
+
+def test_lost_vgpus_get_declared_instances_at_the_places_where_they_were() -> None:
+    small = InstanceProfile("1g.10gb", 19, 1, 1, (0, 1, 2), media=False, most=7)
+    large = InstanceProfile("3g.40gb", 9, 4, 3, (0, 4), media=False, most=2)
+    wants = (TargetInstance(small), TargetInstance(large), TargetInstance(small, start=2))
+    lived = [
+        GpuInstance(id=1, profile="1g.10gb", profile_id=19, start=1, size=1),
+        GpuInstance(id=2, profile="1g.10gb", profile_id=19, start=2, size=1),
+        GpuInstance(id=3, profile="1g.10gb", profile_id=19, start=0, size=1),
+    ]
+    found = where_they_were(wants, lived)
+    assert [each.start for each in found] == [1, None, 2]

@@ -250,6 +250,13 @@ def test_headroom_counts_what_still_fits(request_: VmSpec, count: int) -> None:
     assert [isinstance(d, Placed) for d in decisions] == [True] * count + [False]
 
 
+@pytest.mark.parametrize(("limit", "count"), [(9, 3), (3, 3), (2, 2), (0, 0)])
+def test_headroom_where_copies_have_to_be_tried_one_by_one(limit: int, count: int) -> None:
+    fleet = Fleet(hosts=(host("h1", gpu("a", 4), gpu("b")),))
+    mixed = vm("T4-4Q", "T4-2Q")
+    assert headroom(fleet, mixed, limit, policy=LEAST) == count
+
+
 def test_headroom_of_a_group_is_that_of_the_host_where_it_starts() -> None:
     fleet = Fleet(hosts=(host("h1", gpu("a", 4)), host("h2", gpu("b"))))
     member = vm("T4-4Q", labels={"a": "b"}, affinity=Affinity(together_with={"a": "b"}))

@@ -263,3 +263,14 @@ class HostRecord:
     def at_rest(self) -> bool:
         """Does nobody act there but who ends what was begun?"""
         return self.maintenance or self.membership is not Membership.MEMBER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnchangedLook:
+    """A look at a host that showed what the look before showed; ``before`` and ``at`` are when
+    they were (Unix seconds).
+    """
+
+    host: str
+    before: float
+    at: float

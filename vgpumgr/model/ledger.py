@@ -16,7 +16,7 @@ from vgpumgr.model.desktop import (
 )
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.history import AuditRecord, Holding, RequestRecord
-from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ledger_state import Freeze, HostsTruth, Remembered
@@ -71,8 +71,21 @@ class Ledger(Protocol):
         Controllers that ask at the same time get different hosts. Unix seconds.
         """
 
+    def take_hosts(self, now: float, until: float, limit: int) -> tuple[str, ...]:
+        """The same of at most ``limit`` hosts at once, those first that are due longest."""
+
     def host_due(self, host: str, at: float) -> None:
         """The next look at a host is due at ``at`` (Unix seconds)."""
+
+    def hosts_due(self, due: Mapping[str, float]) -> None:
+        """The same of many hosts; those that are not enrolled are passed over."""
+
+    def looked_again(self, looks: Collection[UnchangedLook]) -> frozenset[str]:
+        """Keep when hosts were seen that showed no change; the hosts of which it was kept.
+
+        It is where nobody else has observed the host since the look before, and that look did not
+        fail: all others are to be observed.
+        """
 
     def hear(self, heard: Callable[[], None]) -> Subscription:
         """Call ``heard``, in another thread, when another process may have made work for a

@@ -23,6 +23,7 @@ from vgpumgr.store.ledger import gpus as gpus_sql
 from vgpumgr.store.ledger import hosts as hosts_sql
 from vgpumgr.store.ledger import images as images_sql
 from vgpumgr.store.ledger import logoff_moves as logoff_moves_sql
+from vgpumgr.store.ledger import look_schedule as looks_sql
 from vgpumgr.store.ledger import observations as observations_sql
 from vgpumgr.store.ledger import operations as operations_sql
 from vgpumgr.store.ledger import pools as pools_sql
@@ -103,7 +104,9 @@ class SqlLedger(LeaseHolder):
     update_host = changes(refusals_sql.change_host, heard=True)
     remove_host = changes(hosts_sql.remove_host)
     observation_failed = writes(hosts_sql.observation_failed)
-    host_due = writes(hosts_sql.host_due)
+    host_due = writes(looks_sql.host_due)
+    hosts_due = writes(looks_sql.hosts_due)
+    looked_again = writes(looks_sql.looked_again)
     gpus = reads(gpus_sql.list_gpus)
     quarantine = changes(gpus_sql.quarantine)
     lift = changes(refusals_sql.lift)
@@ -117,10 +120,14 @@ class SqlLedger(LeaseHolder):
 
     def take_host(self, now: float, until: float) -> str | None:
         """The host whose look is due longest, its next look due at ``until`` (Unix seconds)."""
-        return self._take_host(now, until) if self._any_due(now) else None
+        return next(iter(self.take_hosts(now, until, 1)), None)
 
-    _any_due = reads(hosts_sql.any_due)
-    _take_host = writes(hosts_sql.take_host)
+    def take_hosts(self, now: float, until: float, limit: int) -> tuple[str, ...]:
+        """At most ``limit`` such hosts, those first that are due longest."""
+        return self._take_hosts(now, until, limit) if self._any_due(now) else ()
+
+    _any_due = reads(looks_sql.any_due)
+    _take_hosts = writes(looks_sql.take_hosts)
 
     def refusals(self, operation: str | None = None) -> tuple[Refusal, ...]:
         """What GPUs and hosts refused and no success has closed, the oldest first; all of an

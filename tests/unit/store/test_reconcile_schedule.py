@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 
 import pytest
 
-from tests.unit.store.values import open_ledger
+from tests.unit.store.values import board, facts, fleet, open_ledger
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import HostRecord, UnchangedLook
 from vgpumgr.store.sql_ledger import SqlLedger
 
 NOW = 1_700_000_000.0
@@ -74,3 +75,42 @@ def test_controllers_that_ask_at_the_same_time_get_different_hosts(url: str) -> 
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda each: taken(each, NOW, NOW + 30), ledgers))
     assert sorted(chain.from_iterable(found)) == names
+
+
+def test_many_hosts_are_taken_at_once_those_first_that_wait_longest(ledger: SqlLedger) -> None:
+    ledger.hosts_due({"c": NOW - 3, "b": NOW - 2, "a": NOW - 1, "gone": NOW})
+    assert ledger.take_hosts(NOW, NOW + 30, 2) == ("c", "b")
+    assert ledger.take_hosts(NOW, NOW + 30, 2) == ("a",)
+    assert ledger.take_hosts(NOW, NOW + 30, 2) == ()
+    ledger.hosts_due({"b": NOW, "a": NOW + 1})
+    assert ledger.take_hosts(NOW, NOW + 30, 9) == ("b",)
+
+
+def test_controllers_that_take_many_at_the_same_time_get_different_hosts(url: str) -> None:
+    ledgers = [open_ledger(url) for _ in range(4)]
+    names = [f"h{number:02}" for number in range(40)]
+    for name in names:
+        ledgers[0].add_host(HostRecord(name=name, address=f"root@{name}"))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda each: each.take_hosts(NOW, NOW + 30, 15), ledgers * 2))
+    assert sorted(chain.from_iterable(found)) == names
+
+
+def test_a_look_without_change_moves_nothing_but_when_the_host_was_seen(url: str) -> None:
+    ledger = fleet(url, ["a", "b"])
+    before, gpus = ledger.hosts(), ledger.gpus()
+    looks = [UnchangedLook(host=each, before=100.0, at=NOW + 0.1) for each in ("a", "b", "gone")]
+    assert ledger.looked_again(looks) == {"a", "b"}
+    assert ledger.hosts() == tuple(replace(each, observed_at=NOW + 0.1) for each in before)
+    assert ledger.gpus() == gpus
+    assert ledger.looked_again([]) == frozenset()
+
+
+def test_a_look_without_change_is_not_kept_where_it_is_compared_with_another(url: str) -> None:
+    ledger = fleet(url, ["a", "b", "c"])
+    ledger.observation_failed("a", "no answer")
+    ledger.observe(facts("b", board("b", 1), cpus=99), {}, 200.0)
+    before = ledger.hosts()
+    looks = [UnchangedLook(host=each, before=100.0, at=NOW) for each in "abc"]
+    assert ledger.looked_again(looks) == {"c"}
+    assert ledger.hosts()[:2] == before[:2]

@@ -8,9 +8,8 @@ from dataclasses import replace
 from tests.world import World
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
-from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
-from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.engine.operations.engine_context import EngineContext
 
 INTERVAL_S = 30.0

@@ -8,9 +8,9 @@ from tests.faults.scenario import Command, layout_spec
 from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
 from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
 from vgpumgr.engine.controller.host_cycle import CycleEnd
-from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.engine.defrag.defrag_plan import DefragRequest
 from vgpumgr.engine.heal import remedy_run as healing
 from vgpumgr.engine.heal.remedy import DriftSelection

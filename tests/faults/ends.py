@@ -8,8 +8,8 @@ from collections.abc import Callable
 from tests.faults.scenario import Scenario
 from vgpumgr.app.composition import App
 from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
-from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.model.errors import Conflict, VgpumgrError
 
 PATIENCE_S = 20.0

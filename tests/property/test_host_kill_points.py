@@ -16,8 +16,8 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host
 from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
-from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.engine.engine import Engine
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord, Installed, Membership

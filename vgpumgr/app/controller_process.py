@@ -18,10 +18,9 @@ from vgpumgr.app.config import Config, Unasked
 from vgpumgr.app.console_proxy import ticket_service
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
-from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, ProbePauses
 from vgpumgr.engine.controller.cycle_threads import ThreadCycleRunner
 from vgpumgr.engine.controller.host_cycle import CycleEnd
-from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import ClaimLost, Conflict, LedgerError
 from vgpumgr.store.admin.opening import file_path

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vgpumgr.engine.adoption import adoptions
 from vgpumgr.engine.adoption.candidate import AdoptionFindings
-from vgpumgr.engine.defrag import defragmentation
+from vgpumgr.engine.defrag import defrag_apply
 from vgpumgr.engine.drift import drift_survey
 from vgpumgr.engine.heal import remedy_run
 from vgpumgr.engine.hosts import (
@@ -203,10 +203,10 @@ class Engine(EngineContext):
     heal_plan = remedy_run.plan
     heal = remedy_run.apply
     lift = remedy_run.lift
-    defrag_plan = defragmentation.plan
-    defrag = defragmentation.apply
+    defrag_plan = defrag_apply.plan
+    defrag = defrag_apply.apply
     cancel_logoff_move = logoff_moves.cancel
-    end_moves = defragmentation.resume
+    end_moves = defrag_apply.resume
     thaw_plan = ledger_thaw.plan
     thaw = ledger_thaw.thaw
     resume = operation_lifecycle.resume

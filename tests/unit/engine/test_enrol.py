@@ -15,8 +15,8 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.app.diagnosis import examine, examine_host
 from vgpumgr.cli.views.host_views import host_state
 from vgpumgr.engine.controller.controller import Controller
+from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
-from vgpumgr.engine.controller.look_backoff import ProbePauses
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, Frozen, HostUnreachable, InUse, NoPlacement, NotFound
 from vgpumgr.model.examination import CheckOutcome

@@ -11,8 +11,8 @@ import pytest
 from tests.poolsim import BAD, NEW, OLD, STAFF, PoolSim, spec
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.engine.controller.cycle_threads import CycleThread
-from vgpumgr.engine.controller.fleet_tasks import POOL_THREAD, PoolTask
-from vgpumgr.engine.controller.look_backoff import RetryBackoff
+from vgpumgr.engine.controller.pool_task import POOL_THREAD, PoolTask
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.model.desktop import DesktopRequest, DesktopRequestRecord, RolloutPhase
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, NotPermitted, QuotaExceeded
 from vgpumgr.model.pool import Naming, PoolKind, ScaleIn

@@ -10,10 +10,10 @@ import pytest
 
 from tests.fakes import FakeClock
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.controller import fleet_tasks
+from vgpumgr.engine.controller import queue_task
 from vgpumgr.engine.controller.cycle_context import ControllerState, OperationClaims
 from vgpumgr.engine.controller.cycle_threads import CycleThread
-from vgpumgr.engine.controller.look_backoff import RetryBackoff
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.model.queue import RoomReservation
 from vgpumgr.model.vm import Terms
 
@@ -36,8 +36,8 @@ def world(tmp_path: Path) -> Iterator[SimWorld]:
 
 def turn(world: SimWorld, shared: ControllerState) -> RoomReservation:
     """One turn of ``serve``; what is kept after it."""
-    lane = CycleThread(fleet_tasks.QUEUE_THREAD, world.engine.clock)
-    fleet_tasks.run_queue_cycle(world.engine, lane, shared, lambda _: None)
+    lane = CycleThread(queue_task.QUEUE_THREAD, world.engine.clock)
+    queue_task.run_queue_cycle(world.engine, lane, shared, lambda _: None)
     [found] = shared.queue.kept
     return found
 
@@ -68,7 +68,7 @@ def test_who_was_kept_room_for_starts_there(world: SimWorld) -> None:
     first = turn(world, shared)
     world.delete("open")
     world.engine.refresh_all()
-    lane = CycleThread(fleet_tasks.QUEUE_THREAD, world.engine.clock)
-    assert fleet_tasks.run_queue_cycle(world.engine, lane, shared, lambda _: None)
+    lane = CycleThread(queue_task.QUEUE_THREAD, world.engine.clock)
+    assert queue_task.run_queue_cycle(world.engine, lane, shared, lambda _: None)
     assert world.ledger.vm("big").host == first.host
     assert shared.queue.kept == ()

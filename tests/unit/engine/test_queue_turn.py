@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.controller import fleet_tasks
+from vgpumgr.engine.controller import queue_task
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.engine.controller.cycle_context import ControllerState, OperationClaims
 from vgpumgr.engine.controller.cycle_threads import CycleThread
-from vgpumgr.engine.controller.look_backoff import RetryBackoff
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.queue import QueueState
@@ -171,12 +171,12 @@ def test_one_controller_has_the_queue_at_a_time(world: SimWorld, tmp_path: Path)
     shared = ControllerState(OperationClaims(world.ledger), RetryBackoff(clock.monotonic))
 
     def turn() -> bool:
-        return fleet_tasks.run_queue_cycle(
-            world.engine, CycleThread(fleet_tasks.QUEUE_THREAD, clock), shared, told.append
+        return queue_task.run_queue_cycle(
+            world.engine, CycleThread(queue_task.QUEUE_THREAD, clock), shared, told.append
         )
 
     other = open_ledger(tmp_path / "ledger.db")
-    assert other.claim(fleet_tasks.QUEUE_THREAD)
+    assert other.claim(queue_task.QUEUE_THREAD)
     assert not turn()
     assert (states(world), told) == ({"good": "waiting"}, [])
     other.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
-from vgpumgr.engine.controller.fleet_tasks import EVERY_S, NEVER, GaugeWatch
+from vgpumgr.engine.controller.fragmentation_watch import EVERY_S, NEVER, GaugeWatch
 from vgpumgr.engine.operations.engine_context import ExpectedRequests
 
 

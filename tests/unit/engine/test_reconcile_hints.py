@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from tests.fakes import FakeClock
 from vgpumgr.engine.controller.cycle_threads import CycleThread, EndedCycle
-from vgpumgr.engine.controller.fleet_tasks import PAUSE_S, FleetTaskRunner
+from vgpumgr.engine.controller.fleet_task_runner import PAUSE_S, FleetTaskRunner
 
 
 class Turns:

@@ -16,9 +16,9 @@ from tests.serving import Killed, kill_at
 from tests.world import World, vm
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
-from vgpumgr.engine.controller.cycle_schedule import ControllerStatus
+from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, ProbePauses
 from vgpumgr.engine.controller.cycle_threads import CycleThread, ThreadCycleRunner
-from vgpumgr.engine.controller.look_backoff import ProbePauses, RetryBackoff, backed_off
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff, backed_off
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.errors import HostRefused
 

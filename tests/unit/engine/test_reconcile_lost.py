@@ -10,15 +10,15 @@ import pytest
 from tests.serving import SerialCycleRunner, Served
 from tests.simworld import vm
 from tests.unit.engine.test_evacuate import SHARED, Bench
-from vgpumgr.engine.controller import host_cycle
+from vgpumgr.engine.controller import automatic_evacuation
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import EventKind
-from vgpumgr.engine.controller.look_backoff import ProbePauses
+from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(host_cycle, "OFF_FOR_S", 0.0)
+    monkeypatch.setattr(automatic_evacuation, "OFF_FOR_S", 0.0)
     made = Bench(tmp_path)
     made.make(vm("desk", "T4-8Q", disks=SHARED))
     yield made
@@ -59,7 +59,7 @@ def test_a_host_that_may_be_on_is_never_evacuated_nor_switched_off(bench: Bench)
 def test_a_host_that_was_off_for_a_moment_is_not_lost(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_cycle, "OFF_FOR_S", 3600.0)
+    monkeypatch.setattr(automatic_evacuation, "OFF_FOR_S", 3600.0)
     bench.world.sim.inject("h1", ["off"])
     served = serving(bench)
     served.controller.once()

@@ -39,8 +39,8 @@ from vgpumgr.model.placement import by_board
 from vgpumgr.model.vm import GpuRequest, VmSpec
 
 if TYPE_CHECKING:
+    from vgpumgr.engine.defrag.defrag_apply import DefragReport
     from vgpumgr.engine.defrag.defrag_plan import DefragPlan, DefragRequest
-    from vgpumgr.engine.defrag.defragmentation import DefragReport
 
 
 F = TypeVar("F", bound=Callable[..., None])

@@ -14,8 +14,8 @@ from vgpumgr.model.formats import counted, format_mib
 from vgpumgr.model.placement import Placed
 
 if TYPE_CHECKING:
+    from vgpumgr.engine.defrag.defrag_apply import DefragReport
     from vgpumgr.engine.defrag.defrag_plan import DefragPlan
-    from vgpumgr.engine.defrag.defragmentation import DefragReport
     from vgpumgr.engine.migration.move_plan import MovePlan
 
 

@@ -7,7 +7,13 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 
-from vgpumgr.engine.controller import fleet_tasks, host_cycle
+from vgpumgr.engine.controller import (
+    automatic_defrag,
+    host_cycle,
+    pool_task,
+    queue_task,
+)
+from vgpumgr.engine.controller.automatic_defrag import MoveTask
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, LedgerState
 from vgpumgr.engine.controller.cycle_context import (
     ControllerState,
@@ -15,7 +21,12 @@ from vgpumgr.engine.controller.cycle_context import (
     HostCycleMemory,
     OperationClaims,
 )
-from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, CycleHistory, OpenOperation
+from vgpumgr.engine.controller.cycle_schedule import (
+    ControllerStatus,
+    CycleHistory,
+    OpenOperation,
+    ProbePauses,
+)
 from vgpumgr.engine.controller.cycle_threads import (
     CycleRunner,
     CycleThread,
@@ -23,10 +34,11 @@ from vgpumgr.engine.controller.cycle_threads import (
     SerialCycleRunner,
     watched,
 )
-from vgpumgr.engine.controller.fleet_tasks import NEVER, FleetTaskRunner, GaugeWatch, MoveTask
+from vgpumgr.engine.controller.fleet_task_runner import FleetTaskRunner
+from vgpumgr.engine.controller.fragmentation_watch import NEVER, GaugeWatch
 from vgpumgr.engine.controller.host_cycle import CycleEnd
-from vgpumgr.engine.controller.look_backoff import ProbePauses, RetryBackoff
 from vgpumgr.engine.controller.operation_recovery import OperationClosing, OrphanedOperations
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import status
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
@@ -75,11 +87,11 @@ class Controller:
         self._gauge = GaugeWatch(context, most_fragmented, emit)
         moves = MoveTask(context, patience, self._gauge, emit, automatic=defrags)
         jobs = {
-            fleet_tasks.QUEUE_THREAD: lambda lane: fleet_tasks.run_queue_cycle(
+            queue_task.QUEUE_THREAD: lambda lane: queue_task.run_queue_cycle(
                 context, lane, self._shared, emit
             ),
-            fleet_tasks.POOL_THREAD: fleet_tasks.PoolTask(context, patience, emit).take,
-            fleet_tasks.MOVE_THREAD: moves.take,
+            pool_task.POOL_THREAD: pool_task.PoolTask(context, patience, emit).take,
+            automatic_defrag.MOVE_THREAD: moves.take,
         }
         self._beside = FleetTaskRunner(
             context, beside or SerialCycleRunner(context.clock), jobs, emit

@@ -14,7 +14,7 @@ from vgpumgr.engine.controller.controller_events import (
     KnownDrifts,
 )
 from vgpumgr.engine.controller.cycle_threads import CycleThread
-from vgpumgr.engine.controller.look_backoff import RetryBackoff
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ledger import Ledger

@@ -1,16 +1,17 @@
-"""The schedule of reconcile cycles: calm hosts by the interval, others after a growing pause;
-the controller's status.
+"""When each host has its next reconcile cycle: within the interval, after failures once a growing
+pause is over; the controller's status.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field, replace
 
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
 from vgpumgr.engine.controller.cycle_context import HostCycleMemory, error_line
 from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.host_cycle import CycleEnd, CycleState
-from vgpumgr.engine.controller.look_backoff import ProbePauses
+from vgpumgr.engine.controller.retry_backoff import FIRST_S, backed_off
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ports import Clock
 
@@ -156,3 +157,23 @@ class CycleHistory:
         elif was_silent and end.state not in {CycleState.HELD, CycleState.STOPPED}:
             text = f"{host} answers again"
             self._emit(ControllerEvent(kind=EventKind.HOST_REACHED, host=host, text=text))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePauses:
+    """Pauses between two looks at a host, in seconds, spread so that hosts do not march in step.
+
+    ``interval_s`` is the longest of all: a host that comes back is seen within it.
+    """
+
+    interval_s: float
+    first_s: float = FIRST_S
+    spread: random.Random = field(default_factory=random.Random)
+
+    def calm(self) -> float:
+        """After a look that went well."""
+        return self.interval_s * self.spread.uniform(0.8, 1.0)
+
+    def again(self, failures: int) -> float:
+        """After so many looks in a row that failed: twice as long each time, up to the interval."""
+        return backed_off(failures, self.first_s, self.interval_s) * self.spread.uniform(0.5, 1.0)

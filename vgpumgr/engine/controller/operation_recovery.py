@@ -12,7 +12,7 @@ from vgpumgr.engine.controller.cycle_context import (
     HostCycle,
     OperationClaims,
 )
-from vgpumgr.engine.controller.look_backoff import RetryBackoff
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations import execution, operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import unfinished

@@ -1,35 +1,13 @@
-"""Pauses before the next probe of a host and the next try of a failed operation."""
+"""Growing pauses before the next try of what has failed."""
 
 from __future__ import annotations
 
 import math
-import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 FIRST_S = 1.0
 LONGEST_S = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class ProbePauses:
-    """Pauses between two looks at a host, in seconds, spread so that hosts do not march in step.
-
-    ``interval_s`` is the longest of all: a host that comes back is seen within it.
-    """
-
-    interval_s: float
-    first_s: float = FIRST_S
-    spread: random.Random = field(default_factory=random.Random)
-
-    def calm(self) -> float:
-        """After a look that went well."""
-        return self.interval_s * self.spread.uniform(0.8, 1.0)
-
-    def again(self, failures: int) -> float:
-        """After so many looks in a row that failed: twice as long each time, up to the interval."""
-        return backed_off(failures, self.first_s, self.interval_s) * self.spread.uniform(0.5, 1.0)
 
 
 def backed_off(failures: int, first_s: float, longest_s: float) -> float:

@@ -1,0 +1,94 @@
+"""The cycle of the pools as `serve` takes it: claimed, taken, told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind, task_event
+from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.controller.retry_backoff import RetryBackoff
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.pools import pool_cycle
+from vgpumgr.model.desktop import DesktopRecord, DesktopState
+from vgpumgr.model.operation import FINAL_TASKS
+
+# No host is called so.
+POOL_THREAD = "pools:"
+
+
+class PoolTask:
+    """Takes the cycle, and remembers of what it warned."""
+
+    def __init__(self, context: EngineContext, patience: RetryBackoff, emit: Emit) -> None:
+        self._context = context
+        self._patience = patience
+        self._emit = emit
+        self._warned: frozenset[tuple[str, str]] = frozenset()
+        self._refused: dict[str, str] = {}
+
+    def take(self, lane: CycleThread) -> bool:
+        """The whole cycle, unless another controller has it; was anything begun?"""
+        context = self._context
+        if not context.ledger.pools() or not context.ledger.claim(POOL_THREAD):
+            return False
+        own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
+        try:
+            worked = pool_cycle.step(own, self._patience.ready)
+        finally:
+            context.ledger.release(POOL_THREAD)
+        for row in worked.moved:
+            if row.desktop.ready:
+                self._patience.done(row.id)
+                self._patience.done(row.pool)
+        for each in worked.failed:
+            self._patience.failed(each)
+        self._tell(worked)
+        return worked.any
+
+    def _tell(self, worked: pool_cycle.PoolCycleReport) -> None:
+        for row in worked.moved:
+            if row.doing is None and row.closed_at is None:
+                self._tell_desktop(row)
+        for each in worked.outcomes:
+            if each.error is not None or each.state not in FINAL_TASKS:
+                self._emit(task_event(each, ended=each.state in FINAL_TASKS))
+        for name, why in worked.refused.items():
+            if self._refused.get(name) != why:
+                self._emit(
+                    ControllerEvent(kind=EventKind.POOL_WAITS, vm=name, text=f"{name} waits: {why}")
+                )
+        self._refused = dict(worked.refused)
+        self._warn(worked)
+
+    def _tell_desktop(self, row: DesktopRecord) -> None:
+        it = row.desktop
+        if it.state is DesktopState.FAILED:
+            text = f"{it.name} failed: {row.why}"
+            self._emit(
+                ControllerEvent(kind=EventKind.DESKTOP_FAILED, vm=it.name, host=it.host, text=text)
+            )
+        elif it.free:
+            text = f"{it.name} is ready on {it.host}"
+            self._emit(
+                ControllerEvent(kind=EventKind.DESKTOP_READY, vm=it.name, host=it.host, text=text)
+            )
+
+    def _warn(self, worked: pool_cycle.PoolCycleReport) -> None:
+        """Once, until it is over."""
+        found = {
+            (name, each.code): each.text
+            for name, warnings in worked.warnings.items()
+            for each in warnings
+        }
+        for (name, code), text in found.items():
+            if (name, code) not in self._warned:
+                self._emit(
+                    ControllerEvent(
+                        kind=EventKind.POOL_WARNS,
+                        subject=name,
+                        state=code,
+                        text=f"pool {name}: {text}",
+                        next=f"vgpumgr pool explain {name}",
+                    )
+                )
+        self._warned = frozenset(found)

@@ -12,7 +12,7 @@ from tests.e2e.support import until
 from tests.vncviewer import Viewer
 from vgpumgr import domainxml
 from vgpumgr.app.console_proxy import LoopbackProxies
-from vgpumgr.app.console_tickets import PasswordHalf
+from vgpumgr.app.ticket_password import PasswordHalf
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import DomainPlan, Ownership

@@ -12,7 +12,7 @@ from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
 from vgpumgr.engine.controller.host_cycle import CycleEnd
 from vgpumgr.engine.defrag.defrag_plan import DefragRequest
-from vgpumgr.engine.heal import remedy_run as healing
+from vgpumgr.engine.heal import orphans
 from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.engine.hosts.host_drain import DrainRequest
 from vgpumgr.engine.images.image_copies import ImageImport
@@ -205,7 +205,7 @@ def heal(*kinds: DriftKind) -> Command:
     """``vgpumgr heal``, whose two looks at what is to be freed follow closely here."""
 
     def command(app: App) -> None:
-        healing.SECOND_LOOK_S = 0.05
+        orphans.SECOND_LOOK_S = 0.05
         app.engine.heal(DriftSelection(kinds=frozenset(kinds))).outcome.raise_for_failure()
 
     return command

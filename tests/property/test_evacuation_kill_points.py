@@ -20,7 +20,7 @@ from tests.fencing import SimFencing
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.engine import Engine
-from vgpumgr.engine.hosts import host_evacuation
+from vgpumgr.engine.hosts import host_return
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
@@ -152,9 +152,7 @@ def test_an_evacuation_killed_anywhere_ends_on_one_host(way: str, tmp_path: Path
         end(bench)
         bench.assert_all_on("h2")
         bench.back()
-        bench.killed(
-            lambda engine: host_evacuation.remove_remains(engine, "h1"), at, after=not after
-        )
+        bench.killed(lambda engine: host_return.remove_remains(engine, "h1"), at, after=not after)
         bench.assert_sound()
         for operation in bench.world.ledger.operations(open_only=True):
             bench.world.engine.resume(operation.id).raise_for_failure()

@@ -84,5 +84,5 @@ def test_what_the_threat_model_links_to_exists() -> None:
 
 
 def _anchor(title: str) -> str:
-    """``Who can get in`` → ``who-can-get-in``."""
+    """``Who is at work`` → ``who-is-at-work``."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")

@@ -24,7 +24,7 @@ from vgpumgr.model.ports import Host, Hosts
 if TYPE_CHECKING:
     from vgpumgr.app.fence_programs import Fences
     from vgpumgr.engine.engine import Engine
-    from vgpumgr.engine.operations.engine_context import ExpectedRequests, Weights
+    from vgpumgr.engine.operations.expected_requests import ExpectedRequests, Weights
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.hosts.real_hosts import RealHosts
     from vgpumgr.sim.sim_client import SimHosts
@@ -190,7 +190,7 @@ class App:
     def expected(self) -> ExpectedRequests:
         """What is expected to be asked for."""
         from vgpumgr.app.solver_process import solving
-        from vgpumgr.engine.operations.engine_context import ExpectedRequests
+        from vgpumgr.engine.operations.expected_requests import ExpectedRequests
 
         return ExpectedRequests(self._declared_mix, solving)
 

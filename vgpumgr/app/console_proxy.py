@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 
 from vgpumgr.app import vnc_handshake
 from vgpumgr.app.actor import machine
-from vgpumgr.app.console_tickets import PasswordHalf
+from vgpumgr.app.ticket_password import PasswordHalf
 from vgpumgr.engine.consoles.connection_broker import ConnectionBroker
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
 from vgpumgr.engine.controller.cycle_threads import ThreadCycleRunner

@@ -9,7 +9,7 @@ from vgpumgr.engine.adoption import adoptions
 from vgpumgr.engine.adoption.candidate import AdoptionFindings
 from vgpumgr.engine.defrag import defrag_apply
 from vgpumgr.engine.drift import drift_survey
-from vgpumgr.engine.heal import remedy_run
+from vgpumgr.engine.heal import heal_run
 from vgpumgr.engine.hosts import (
     host_drain,
     host_evacuation,
@@ -30,7 +30,7 @@ from vgpumgr.engine.planning.disk_images import check_images
 from vgpumgr.engine.pools import bookings, desktop_assignment, pool_apply, pool_cycle, pool_requests
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
-from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_power
+from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_deletion, vm_power, vm_shelving
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.operation import TaskRecord
@@ -100,7 +100,7 @@ class Engine(EngineContext):
         for a pool's desktop.
         """
         pool_requests.refuse_desktops(self, names)
-        return vm_power.delete(self, names, keep_disks=keep_disks, force=force)
+        return vm_deletion.delete(self, names, keep_disks=keep_disks, force=force)
 
     def stop_vms(
         self, names: Sequence[str], *, force: bool, timeout_s: float, with_users: bool = False
@@ -125,7 +125,7 @@ class Engine(EngineContext):
     def shelve(self, names: Sequence[str], stop: StopManner) -> Outcome:
         """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
         pool_requests.refuse_desktops(self, names)
-        return vm_power.shelve(self, names, stop)
+        return vm_shelving.shelve(self, names, stop)
 
     def move_plan(
         self,
@@ -200,9 +200,9 @@ class Engine(EngineContext):
     # fleet and ledger kept together
     drift = drift_survey.survey
     adopt = adoptions.adopt
-    heal_plan = remedy_run.plan
-    heal = remedy_run.apply
-    lift = remedy_run.lift
+    heal_plan = heal_run.plan
+    heal = heal_run.apply
+    lift = heal_run.lift
     defrag_plan = defrag_apply.plan
     defrag = defrag_apply.apply
     cancel_logoff_move = logoff_moves.cancel

@@ -13,7 +13,7 @@ from tests.faults.scenario import Place, Scenario
 from tests.simworld import host, vm
 from vgpumgr.app.composition import App
 from vgpumgr.app.console_proxy import LoopbackProxies
-from vgpumgr.app.console_tickets import PasswordHalf
+from vgpumgr.app.ticket_password import PasswordHalf
 from vgpumgr.engine.consoles.connection_broker import ConnectionBroker
 from vgpumgr.engine.consoles.console_request import ConsoleRequest, connect
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner

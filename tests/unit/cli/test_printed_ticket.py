@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from vgpumgr.app.console_tickets import GivenTicket
+from vgpumgr.app.ticket_password import GivenTicket
 from vgpumgr.cli.commands.console import print_ticket
 from vgpumgr.cli.output import output_option
 from vgpumgr.model.console_ticket import ConsoleTicket

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.poolsim import DESKTOP, OLD, STAFF, PoolSim, spec
-from vgpumgr.engine.pools import desktop_work
+from vgpumgr.engine.pools import desktop_action_run
 from vgpumgr.engine.pools.bookings import BookingRequest
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.desktop import Booking, Desktop, DesktopRecord, DesktopState, DesktopVerb
@@ -104,7 +104,7 @@ def test_desktops_of_others_are_placed_beside_what_it_needs(sim: PoolSim) -> Non
         ),
         doing=DesktopVerb.CREATE,
     )
-    rows, refused = desktop_work.fit(sim.engine, [taken])
+    rows, refused = desktop_action_run.fit(sim.engine, [taken])
     assert rows == [] and [row.name for row, _ in refused] == ["other-01"]
     assert "4 × T4-4Q is reserved for bookings of pool cad" in str(refused[0][1].why)
 

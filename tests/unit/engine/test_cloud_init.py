@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.steps import volume_steps
-from vgpumgr.engine.steps.volume_steps import build_seed
+from vgpumgr.engine.steps import cloud_init_seed
+from vgpumgr.engine.steps.cloud_init_seed import build_seed
 from vgpumgr.model.vm import CloudInit
 from vgpumgr.spec import load
 
@@ -26,7 +26,7 @@ def seeds(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         made.append(given)
         return build_seed(**given)
 
-    monkeypatch.setattr(volume_steps, "build_seed", build)
+    monkeypatch.setattr(cloud_init_seed, "build_seed", build)
     return made
 
 

@@ -12,7 +12,7 @@ from tests.fencing import SimFencing
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.serving import Served
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.hosts import host_evacuation
+from vgpumgr.engine.hosts import host_return
 from vgpumgr.engine.hosts.evacuation_plan import make_plan
 from vgpumgr.engine.steps.evacuation_steps import LeaveDomain
 from vgpumgr.model.domain import DomainState
@@ -230,7 +230,7 @@ class TestReturn:
     def test_it_is_taken_away_and_no_more(self, bench: Bench) -> None:
         self.evacuated(bench)
         assert bench.state("h1") is DomainState.SHUTOFF
-        host_evacuation.remove_remains(bench.world.engine, "h1").raise_for_failure()
+        host_return.remove_remains(bench.world.engine, "h1").raise_for_failure()
         assert bench.state("h1") is None
         facts = bench.world.facts()
         own = next(each for each in bench.world.ledger.allocations() if each.vm == "own")
@@ -263,7 +263,7 @@ class TestReturn:
         h1.helper.call("restore", {})
         h1.domains.start("desk")
         with pytest.raises(Conflict, match="desk is running on h1"):
-            host_evacuation.remove_remains(bench.world.engine, "h1")
+            host_return.remove_remains(bench.world.engine, "h1")
         assert bench.state("h1") is DomainState.RUNNING
         kinds = {str(each.kind) for each in bench.world.engine.drift(["h1"]).drifts}
         assert "domain-elsewhere" in kinds
@@ -285,7 +285,7 @@ class TestReturn:
     def test_a_vm_that_was_deleted_since_leaves_nothing(self, bench: Bench) -> None:
         self.evacuated(bench)
         bench.world.delete("desk")
-        host_evacuation.remove_remains(bench.world.engine, "h1").raise_for_failure()
+        host_return.remove_remains(bench.world.engine, "h1").raise_for_failure()
         assert bench.state("h1") is None
         assert not bench.world.ledger.host("h1").evacuated
 

@@ -12,7 +12,7 @@ from tests.unit.drift import values
 from tests.unit.drift.test_by_hand import CLAIMS, HANDS, Bench, mdevctl_stop, on_t4, whole
 from vgpumgr.engine.drift.drift_survey import compare
 from vgpumgr.engine.drift.host_comparison import OperationsInProgress
-from vgpumgr.engine.heal.remedies import plan
+from vgpumgr.engine.heal.heal_plan import plan
 from vgpumgr.engine.heal.remedy import DriftSelection, EndedRecords, HealPlan, HealReport, RemedyWay
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import Drift, DriftReport

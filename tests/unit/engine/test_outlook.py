@@ -12,8 +12,8 @@ import pytest
 from tests.fakes import FakeHost
 from tests.world import World, vm
 from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.operations import engine_context
-from vgpumgr.engine.operations.engine_context import HISTORY_S, ExpectedRequests, asked
+from vgpumgr.engine.operations import expected_requests
+from vgpumgr.engine.operations.expected_requests import HISTORY_S, ExpectedRequests, asked
 from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
@@ -102,7 +102,7 @@ def test_a_plan_serves_for_an_hour_and_a_missing_one_is_made_soon(
         made.append(now)
         return found
 
-    monkeypatch.setattr(engine_context, "make_plan", make_plan)
+    monkeypatch.setattr(expected_requests, "make_plan", make_plan)
     expected = ExpectedRequests(lambda: ((vm("mix", "T4-2Q"), 1.0),))
     for now in (0.0, 59.0, 61.0, 3599.0, 3601.0):
         expected.outlook(world.ledger, now, fleet(world))

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.engine.controller.fragmentation_watch import EVERY_S, NEVER, GaugeWatch
-from vgpumgr.engine.operations.engine_context import ExpectedRequests
+from vgpumgr.engine.operations.expected_requests import ExpectedRequests
 
 
 class Later:

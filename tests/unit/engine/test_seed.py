@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 from pycdlib import PyCdlib
 
-from vgpumgr.engine.steps.volume_steps import build_seed
+from vgpumgr.engine.steps.cloud_init_seed import build_seed
 
 
 def seed(**changes):

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.support import until
 from tests.vncviewer import Viewer
 from vgpumgr.app.console_proxy import TRIES, LoopbackProxies, LoopbackProxy
-from vgpumgr.app.console_tickets import PasswordHalf
+from vgpumgr.app.ticket_password import PasswordHalf
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, UsageError
 from vgpumgr.model.ports import ConsoleProxy
 from vgpumgr.sim import joined_helper

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from vgpumgr.app.console_tickets import LENGTH, PasswordHalf
+from vgpumgr.app.ticket_password import LENGTH, PasswordHalf
 from vgpumgr.model.errors import UsageError
 
 

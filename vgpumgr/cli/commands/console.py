@@ -13,7 +13,7 @@ from vgpumgr.cli.output import fields, output_option, print_item
 from vgpumgr.cli.running_command import ending_gently
 
 if TYPE_CHECKING:
-    from vgpumgr.app.console_tickets import GivenTicket
+    from vgpumgr.app.ticket_password import GivenTicket
 
 
 timeout_option = click.option(
@@ -37,7 +37,7 @@ def vm_connect(context: Context, name: str, timeout: float) -> None:
     connection over SSH to the VM. The ticket ends with its first connection, or when it expires.
     """
     from vgpumgr.app.actor import actor
-    from vgpumgr.app.console_tickets import connect_vm
+    from vgpumgr.app.ticket_password import connect_vm
 
     with ending_gently(context.app.stop):
         given = connect_vm(context.app.engine, name, actor(), timeout)
@@ -80,7 +80,7 @@ def pool_connect(context: Context, name: str, user: str, timeout: float) -> None
 
     Input in the viewer counts as activity; the session is disconnected when the viewer closes.
     """
-    from vgpumgr.app.console_tickets import connect_desktop
+    from vgpumgr.app.ticket_password import connect_desktop
 
     with ending_gently(context.app.stop):
         given = connect_desktop(context.app.engine, name, user, timeout)

@@ -166,7 +166,7 @@ def simulate(
     available elsewhere is for `host evacuate` to say. Exit 5 when a VM finds no place.
     """
     from vgpumgr.engine.inventory.ledger_view import read_view
-    from vgpumgr.engine.operations.engine_context import place_function
+    from vgpumgr.engine.operations.expected_requests import place_function
     from vgpumgr.engine.whatif.simulation import Supposition
     from vgpumgr.engine.whatif.simulation import simulate as run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpumgr.engine.operations.engine_context import ExpectedRequests
+from vgpumgr.engine.operations.expected_requests import ExpectedRequests
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy

@@ -13,7 +13,7 @@ from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKi
 from vgpumgr.engine.controller.cycle_context import HostCycle, error_line
 from vgpumgr.engine.controller.operation_recovery import RecoveryReport, recover
 from vgpumgr.engine.drift import drift_survey, host_comparison
-from vgpumgr.engine.hosts import host_drain, host_evacuation
+from vgpumgr.engine.hosts import host_drain, host_return
 from vgpumgr.engine.inventory.ledger_view import read_host_view
 from vgpumgr.engine.inventory.observation import Observation
 from vgpumgr.engine.operations.operation_lifecycle import unfinished
@@ -78,7 +78,7 @@ def drain_away(turn: HostCycle) -> bool:
 
 def remove_evacuation_remains(turn: HostCycle) -> bool:
     """Take away what evacuated VMs left, if the host answers; was there any?"""
-    done = host_evacuation.step(turn.context, turn.host)
+    done = host_return.step(turn.context, turn.host)
     for each in done.vms:
         turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
     return bool(done.vms)

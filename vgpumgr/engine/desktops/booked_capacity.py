@@ -11,7 +11,7 @@ from vgpumgr.engine.desktops.desktop_state import view_of
 from vgpumgr.engine.desktops.pool_size import serving_pool, shortages, withheld
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.engine_context import PlaceFunction
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.model.desktop import Booking, PoolRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason

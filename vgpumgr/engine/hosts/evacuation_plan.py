@@ -11,10 +11,12 @@ from functools import partial
 from vgpumgr.engine.desktops.user_sessions import UserAtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
-from vgpumgr.engine.operations.engine_context import EngineContext, PlaceFunction
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import decide
-from vgpumgr.engine.reservation.vm_volumes import attached, autostarts
+from vgpumgr.engine.reservation.autostart import autostarts
+from vgpumgr.engine.reservation.vm_volumes import attached
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
 from vgpumgr.model.placement import NotPlaced, Placed

@@ -16,7 +16,8 @@ from vgpumgr.engine.migration import move_plan, move_reservation, moves
 from vgpumgr.engine.migration.move_plan import MoveCheck, MovePlan
 from vgpumgr.engine.migration.move_planning import wanted
 from vgpumgr.engine.operations import operation_lifecycle
-from vgpumgr.engine.operations.engine_context import EngineContext, PlaceFunction
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from vgpumgr.engine.desktops.user_sessions import named
 from vgpumgr.engine.drift import drift_survey
 from vgpumgr.engine.hosts.evacuation_plan import on_host
-from vgpumgr.engine.hosts.host_evacuation import remove_remains
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
+from vgpumgr.engine.hosts.host_return import remove_remains
 from vgpumgr.engine.migration.users_at_work import users_on
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.domain import OFF

@@ -12,12 +12,8 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.operations.operation_records import OperationOpening
-from vgpumgr.engine.reservation.vm_volumes import autostarts
-from vgpumgr.engine.steps.evacuation_steps import SetAutostart
+from vgpumgr.engine.reservation.autostart import autostart_reservation, is_to_set
 from vgpumgr.model.host import Fence, HostRecord
-from vgpumgr.model.operation import Reservation
-from vgpumgr.model.vm import VmRecord, VmState
 
 # The fields of a host that is not being emptied (any more).
 DRAINED: Mapping[str, Any] = MappingProxyType(
@@ -60,24 +56,5 @@ def fence(context: EngineContext, name: str, wanted: Fence | None) -> Outcome:
     The block stands at once: what is defined from then on has no autostart there.
     """
     record = mark(context, name, fence=wanted)
-    vms = [vm for vm in context.ledger.vms() if _to_set(vm, record)]
-    return operation_lifecycle.begin(context, _reservation(vms, record, context.opening()))
-
-
-def _to_set(vm: VmRecord, host: HostRecord) -> bool:
-    return vm.host == host.name and vm.state is VmState.ACTIVE and vm.spec.autostart
-
-
-def _reservation(vms: list[VmRecord], host: HostRecord, opening: OperationOpening) -> Reservation:
-    operation = opening.operation("host fence")
-
-    def step(vm: VmRecord) -> SetAutostart:
-        return SetAutostart(name=vm.name, vm_id=vm.id, on=autostarts(vm.spec, host))
-
-    return Reservation(
-        operation=operation,
-        tasks=tuple(
-            opening.task(operation, "change", [step(vm)], vm_id=vm.id, vm=vm.name, host=host.name)
-            for vm in vms
-        ),
-    )
+    vms = [vm for vm in context.ledger.vms() if is_to_set(vm, record)]
+    return operation_lifecycle.begin(context, autostart_reservation(vms, record, context.opening()))

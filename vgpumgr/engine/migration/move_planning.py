@@ -12,7 +12,7 @@ from vgpumgr.engine.migration.move_checks import cold_checks, gpu_checks, host_c
 from vgpumgr.engine.migration.move_disks import disk_moves
 from vgpumgr.engine.migration.move_looks import MoveReads
 from vgpumgr.engine.migration.move_plan import MoveCheck, MovePlan, failed_check, passed_check
-from vgpumgr.engine.operations.engine_context import PlaceFunction
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.vm_plan import decide, describe
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord

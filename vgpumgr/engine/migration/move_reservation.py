@@ -10,9 +10,10 @@ from vgpumgr import domainxml
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_plan import DiskMove, MovePlan
 from vgpumgr.engine.operations.operation_records import OperationOpening
+from vgpumgr.engine.reservation.autostart import autostarts
 from vgpumgr.engine.reservation.domain_plan import domain_xml, numa_seat, ownership
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
-from vgpumgr.engine.reservation.vm_volumes import VmSite, autostarts
+from vgpumgr.engine.reservation.vm_volumes import VmSite
 from vgpumgr.engine.steps.arrival_steps import ConfirmMoved, StartMoved
 from vgpumgr.engine.steps.departure_steps import (
     STOP_TIMEOUT_S,

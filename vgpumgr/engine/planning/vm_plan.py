@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpumgr.engine.inventory.host_supply import LATELY_REFUSED, ExcludedSupply, build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, ObservedDomains, observed_domains
-from vgpumgr.engine.operations.engine_context import PlaceFunction
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.disk_images import resolved
 from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_waiting, within_quotas
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan

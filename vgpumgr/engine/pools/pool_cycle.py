@@ -9,8 +9,8 @@ from vgpumgr.engine.desktops.desktop_state import hosts_to_ask_again, row_after,
 from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, decide_pool
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
-from vgpumgr.engine.pools import desktop_work
-from vgpumgr.engine.pools.desktop_work import DesktopWorkReport, run_actions
+from vgpumgr.engine.pools import desktop_action_run
+from vgpumgr.engine.pools.desktop_action_run import DesktopWorkReport, run_actions
 from vgpumgr.engine.pools.pool_requests import PoolReading, read
 from vgpumgr.model.desktop import (
     DesktopRecord,
@@ -72,7 +72,7 @@ def forecast(context: EngineContext, name: str) -> PoolForecast:
     found = decide_pool(view)
     given = {each.user: each.desktop for each in found.actions if each.do is DesktopVerb.ASSIGN}
     waits = {ask.user: _words(ask, view, given) for ask in view.asks}
-    refused = "" if view.startable else desktop_work.refusal(context, reading, pool)
+    refused = "" if view.startable else desktop_action_run.refusal(context, reading, pool)
     return PoolForecast(turn=found, waits=waits, refused=refused)
 
 

@@ -1,10 +1,8 @@
-"""Reservations of `shelve`, `unshelve` and `reimage`: VMs that keep their identity while they
-release their allocations or get another first disk.
+"""Reservations of `shelve` and `unshelve`: VMs that keep their identity while they release their
+allocations.
 
 A shelved VM stays defined on its host, without its devices, so that its NVRAM is kept and
-it is not started on devices that another VM holds by then. A VM with another first disk keeps
-its id, and with it UUID and MACs, its other disks and its GPU parts; the disk that it had is
-deleted last, when it runs from the new one.
+it is not started on devices that another VM holds by then.
 """
 
 from __future__ import annotations
@@ -16,13 +14,10 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, release_steps, start_steps
-from vgpumgr.engine.reservation.vm_volumes import new_first_volume
-from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain, StopDomain, StopForNow
+from vgpumgr.engine.steps.domain_steps import RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.steps.volume_steps import CreateVolume, DeleteReplaced
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import (
-    REIMAGE,
     SHELVE,
     UNSHELVE,
     OperationRecord,
@@ -31,7 +26,7 @@ from vgpumgr.model.operation import (
 )
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueEntry, QueueMoved
-from vgpumgr.model.vm import Allocation, DiskSpec, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,62 +154,3 @@ def _task(
     work: Sequence[Step],
 ) -> TaskRecord:
     return opening.task(operation, verb, work, vm_id=vm.id, vm=vm.name, host=vm.host)
-
-
-def reimage_reservation(
-    disks: Mapping[str, DiskSpec], view: LedgerView, opening: OperationOpening, stop: StopManner
-) -> Reservation:
-    """VMs (by id) are stopped, get a volume for this disk in the place of their first, and started.
-
-    Where a host refuses that, they are started with the disk that they had.
-    """
-    operation, sites = opening.operation("reimage"), VmSites(view)
-    vms = [vm for vm in view.vms if vm.id in disks]
-    return Reservation(
-        operation=operation,
-        tasks=tuple(
-            opening.task(
-                operation,
-                REIMAGE,
-                _steps(vm, disks[vm.id], sites, stop),
-                vm_id=vm.id,
-                vm=vm.name,
-                host=vm.host,
-            )
-            for vm in vms
-        ),
-        changed_vms=tuple(replace(vm, state=VmState.RESERVED) for vm in vms),
-    )
-
-
-def _steps(vm: VmRecord, disk: DiskSpec, sites: VmSites, stop: StopManner) -> tuple[Step, ...]:
-    site, (old, *others) = sites.site(vm.host), vm.volumes
-    spec = replace(vm.spec, disks=(disk, *vm.spec.disks[1:]))
-    made = new_first_volume(replace(vm, spec=spec), site)
-    new = replace(
-        vm,
-        spec=spec,
-        volumes=((made.pool, made.name), *others),
-        generation=vm.generation + 1,
-    )
-    autostart = site.autostarts(vm.spec)
-    return (
-        CreateVolume(plan=made),
-        StopForNow(
-            name=vm.name,
-            vm_id=vm.id,
-            force=stop.force,
-            timeout_s=stop.timeout_s,
-            at_last=stop.at_last,
-        ),
-        RedefineDomain(
-            name=vm.name,
-            vm_id=vm.id,
-            xml=domain_xml(new, sites.allocations(vm), site),
-            old_xml=sites.definition(vm),
-            autostart=autostart,
-            old_autostart=autostart,
-        ),
-        StartDomain(name=vm.name, vm_id=vm.id),
-        DeleteReplaced(pool=old[0], name=old[1]),
-    )

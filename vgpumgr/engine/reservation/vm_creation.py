@@ -11,6 +11,7 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.vm_volumes import VmSite, seed_volumes, volume_plan
+from vgpumgr.engine.steps.cloud_init_seed import CreateSeed, filled
 from vgpumgr.engine.steps.device_steps import (
     ActivatePartition,
     DeactivatePartition,
@@ -19,7 +20,7 @@ from vgpumgr.engine.steps.device_steps import (
 )
 from vgpumgr.engine.steps.domain_steps import DefineDomain, StartDomain, UndefineDomain
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.steps.volume_steps import CreateSeed, CreateVolume, DeleteVolume, filled
+from vgpumgr.engine.steps.volume_steps import CreateVolume, DeleteVolume
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
+from vgpumgr.engine.reservation.autostart import autostarts
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord
@@ -34,13 +35,6 @@ class VmSite:
     def autostarts(self, spec: VmSpec) -> bool:
         """Does libvirt here start the VM with the host?"""
         return autostarts(spec, self.host)
-
-
-def autostarts(spec: VmSpec, host: HostRecord) -> bool:
-    """Whether libvirt starts the VM: never on a host that can be fenced, whose VMs may be elsewhere
-    when it boots.
-    """
-    return spec.autostart and host.fence is None
 
 
 def volume_path(facts: HostFacts, pool: str, name: str) -> str:

@@ -10,7 +10,8 @@ from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, place_beside_bookings
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations import operation_lifecycle
-from vgpumgr.engine.operations.engine_context import EngineContext, PlaceFunction
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import absent, check_images
@@ -22,7 +23,7 @@ from vgpumgr.engine.planning.vm_plan import (
     refuse_unreached,
 )
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
+from vgpumgr.engine.reservation.lost_gpu_parts import require_partitioned, require_whole
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted

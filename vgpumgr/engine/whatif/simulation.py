@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations.engine_context import PlaceFunction
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.engine.whatif.hypothetical_hosts import AddedHosts, HostOption, view_without_vms
 from vgpumgr.model.errors import NotFound, UsageError

@@ -18,8 +18,9 @@ from vgpumgr.engine.planning.disk_images import absent, check_disks
 from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.pools.pool_requests import PoolReading, read
-from vgpumgr.engine.reservation.shelf_reservations import StopManner, reimage_reservation
-from vgpumgr.engine.vms import vm_apply, vm_power
+from vgpumgr.engine.reservation.first_disk_replacement import reimage_reservation
+from vgpumgr.engine.reservation.shelf_reservations import StopManner
+from vgpumgr.engine.vms import vm_apply, vm_deletion, vm_power, vm_shelving
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.desktop import Desktop, DesktopRecord, DesktopState, DesktopVerb, PoolRecord
 from vgpumgr.model.errors import Interrupted, LedgerError, NoPlacement, VgpumgrError
@@ -293,12 +294,12 @@ def _after(context: EngineContext, row: DesktopRecord, error: VgpumgrError) -> D
 
 
 def _delete(context: EngineContext, rows: Rows) -> Outcome:
-    return vm_power.delete(context, [each.name for each in rows], keep_disks=False, force=True)
+    return vm_deletion.delete(context, [each.name for each in rows], keep_disks=False, force=True)
 
 
 def _shelve(context: EngineContext, rows: Rows) -> Outcome:
     stop = StopManner(timeout_s=SHELVE_GRACE_S, at_last=True)
-    return vm_power.shelve(context, [each.name for each in rows], stop)
+    return vm_shelving.shelve(context, [each.name for each in rows], stop)
 
 
 def _update(context: EngineContext, rows: Rows) -> Outcome:

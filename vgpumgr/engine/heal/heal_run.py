@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from vgpumgr.engine.drift import drift_survey
-from vgpumgr.engine.heal import remedies as heal_remedies
+from vgpumgr.engine.heal import heal_plan
+from vgpumgr.engine.heal.orphans import second_look
 from vgpumgr.engine.heal.remedy import (
     DriftSelection,
     EndedRecords,
@@ -104,9 +105,6 @@ def _steps(remedies: Iterable[Remedy]) -> Iterator[Step]:
         yield from remedy.steps
 
 
-# Between the two looks that must agree before units are given back.
-SECOND_LOOK_S = 5.0
-
 Key = tuple[str, str, str, str, str]
 
 
@@ -118,7 +116,7 @@ def plan(context: EngineContext, chosen: DriftSelection) -> HealPlan:
 def _plan(context: EngineContext, chosen: DriftSelection) -> tuple[HealPlan, LedgerView]:
     around = drift_survey.look_around(context, chosen.hosts)
     report = around.report
-    remedies = heal_remedies.plan(report, around.view, around.seen, _past(context, around))
+    remedies = heal_plan.plan(report, around.view, around.seen, _past(context, around))
     planned = HealPlan(
         remedies=tuple(each for each in remedies if chosen.means(each.drift)),
         not_read=report.not_read,
@@ -210,7 +208,7 @@ def _carried_out(context: EngineContext, chosen: DriftSelection, planned: HealPl
     orphans = [each for each in remedies if each.way is RemedyWay.RELEASE]
     rest = [each for each in remedies if each.way is not RemedyWay.RELEASE]
     if orphans:
-        agreed, view = _second_look(context, chosen, orphans)
+        agreed, view = second_look(context, orphans, lambda: _plan(context, chosen))
         rest += agreed
     start = reservation(rest, view, context.opening())
     return operation_lifecycle.begin(context, start)
@@ -218,28 +216,6 @@ def _carried_out(context: EngineContext, chosen: DriftSelection, planned: HealPl
 
 def _key(found: Drift) -> Key:
     return found.host, found.vm, found.gpu, found.kind, found.subject
-
-
-def _second_look(
-    context: EngineContext, chosen: DriftSelection, orphans: Sequence[Remedy]
-) -> tuple[list[Remedy], LedgerView]:
-    """Mark, wait, look: what a second look does not find as it was is no orphan."""
-    vms = {each.drift.vm for each in orphans}
-    _mark(context, vms, AllocationState.ORPHANED)
-    context.tell(f"checking again in {SECOND_LOOK_S:g} s: {', '.join(sorted(vms))}")
-    context.clock.wait(SECOND_LOOK_S)
-    again, view = _plan(context, chosen)
-    agreed = [
-        each for each in again.to_do if each.way is RemedyWay.RELEASE and each.drift.vm in vms
-    ]
-    if other := vms - {each.drift.vm for each in agreed}:
-        _mark(context, other, AllocationState.ACTIVE)
-    return agreed, view
-
-
-def _mark(context: EngineContext, vms: Collection[str], state: AllocationState) -> None:
-    held = [each.id for each in context.ledger.allocations() if each.vm in vms]
-    context.ledger.mark(held, state)
 
 
 def lift(context: EngineContext, gpu_id: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from vgpumgr.engine.drift.host_comparison import DomainReads
 from vgpumgr.engine.heal import vm_remedies
+from vgpumgr.engine.heal.orphans import is_orphan, release
 from vgpumgr.engine.heal.remedy import (
     DriftCase,
     EndedRecords,
@@ -20,7 +21,7 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.layouts import layout_plan
 from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.steps.device_steps import DeactivatePartition, ReleaseDevice
-from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain
+from vgpumgr.engine.steps.repair_steps import ForgetDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model import formats
 from vgpumgr.model.domain import OFF
@@ -100,33 +101,6 @@ def _release(unit: str, ended: Allocation) -> Step:
     if unit.startswith(formats.FABRIC_CLAIM) and ended.partition is not None:
         return DeactivatePartition(partition=ended.partition, allocation=ended)
     return ReleaseDevice(allocation=ended)
-
-
-def is_orphan(case: DriftCase) -> bool:
-    """Is nothing of its VM on its host, and can it not be brought back there?
-
-    No domain, and of all that it holds no device and no claim; its disks are gone with them, or
-    its domain is on another host.
-    """
-    kinds, held = {each.kind for each in case.others}, case.held
-    missing = DriftKind.DOMAIN_MISSING
-    gone = any(each.kind is missing and each.found == "missing" for each in case.others)
-    lost = bool(held) and all(case.lost(each) for each in held)
-    return gone and lost and bool(kinds & {DriftKind.DOMAIN_ELSEWHERE, DriftKind.VOLUME_MISSING})
-
-
-def release(case: DriftCase) -> Remedy:
-    """The units are free for others after a second look; the VM itself stays in the ledger."""
-    vm, held = case.vm, case.held
-    step = ConfirmGone(name=vm.name, vm_id=vm.id, allocations=held)
-    count = sum(len(each.slots) for each in held)
-    return Remedy(
-        drift=case.drift,
-        way=RemedyWay.RELEASE,
-        text=f"nothing of {vm.name} is left on {vm.host}: after a second check, free {count} slots",
-        steps=(step,),
-        whose=case.whose,
-    )
 
 
 _UNITS = frozenset({DriftKind.DEVICE_MISSING, DriftKind.CLAIM_MISSING})

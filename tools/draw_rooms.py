@@ -26,7 +26,7 @@ ROLE = {
     "store": "the ledger",
     "checks": "is a host set up well",
     "gpu": "ways to give a GPU",
-    "images": "is a file an image",
+    "image_inspection": "is a file an image",
     "layout": "how GPUs are partitioned",
     "virt": "libvirt by intent",
     "placement": "where VMs go, why not",

@@ -16,7 +16,7 @@ from vgpumgr.engine.heal import orphans
 from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.engine.hosts.host_drain import DrainRequest
 from vgpumgr.engine.images.image_copies import ImageImport
-from vgpumgr.engine.migration import local_moves
+from vgpumgr.engine.migration import moves_within_host
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.defrag import EmptyGpus
@@ -103,7 +103,7 @@ def reseat(name: str) -> Command:
         )  # where its end alone was lost
         moved = (each for each in app.ledger.operations() if each.kind == "vm move")
         if not any(each.state is OperationState.DONE for each in moved):
-            local_moves.move_within_host(app.engine, name).raise_for_failure()
+            moves_within_host.move_within_host(app.engine, name).raise_for_failure()
 
     return command
 

@@ -14,7 +14,7 @@ from tests.faults.mortal import READS
 from tests.faults.points import AFTER, BEFORE, EFFECT, Point
 from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
 from vgpumgr.engine.steps import step
-from vgpumgr.engine.steps.host_steps import ChangePart
+from vgpumgr.engine.steps.layout_steps import ChangePart
 from vgpumgr.engine.steps.repair_steps import ConfirmGone
 from vgpumgr.layout import partition_changes
 from vgpumgr.model.ledger import Ledger

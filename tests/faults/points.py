@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpumgr.engine.steps.host_steps import ChangePart
+from vgpumgr.engine.steps.layout_steps import ChangePart
 from vgpumgr.model.operation import (
     OperationMoved,
     PlaceRefused,

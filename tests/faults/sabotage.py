@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from vgpumgr.engine.operations.task_run import TaskRun
-from vgpumgr.engine.steps.arrival_steps import StartMoved
 from vgpumgr.engine.steps.device_steps import RealiseDevice, ReleaseDevice
+from vgpumgr.engine.steps.move_steps import StartMoved
 from vgpumgr.engine.steps.volume_steps import CreateVolume
 from vgpumgr.model.operation import InState, StepMoved, StepState, Transition
 from vgpumgr.store import SqlLedger

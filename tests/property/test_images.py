@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.images.files import FIELDS, Bytes, qcow2
-from vgpumgr.images import inspect
+from vgpumgr.image_inspection import inspect
 from vgpumgr.model.errors import BadImage
 
 LARGEST = {">I": 32, ">Q": 64, ">B": 8}

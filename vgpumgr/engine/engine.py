@@ -21,7 +21,7 @@ from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
 from vgpumgr.engine.images import image_import
 from vgpumgr.engine.layouts import layout_run
 from vgpumgr.engine.ledger_recovery import ledger_thaw
-from vgpumgr.engine.migration import logoff_moves, moves, users_at_work
+from vgpumgr.engine.migration import logoff_moves, users_at_work, vm_migrate
 from vgpumgr.engine.migration.move_plan import MovePlan
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import NOTHING, EngineContext
@@ -137,8 +137,8 @@ class Engine(EngineContext):
         with_users: bool = False,
     ) -> MovePlan:
         """Probe both hosts, then say how a VM would move, with all that keeps it from it."""
-        how = moves.MoveManner(cold=cold, timeout_s=timeout_s, with_users=with_users)
-        return moves.plan(self, name, to, how)[0]
+        how = vm_migrate.MoveManner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        return vm_migrate.plan(self, name, to, how)[0]
 
     def migrate(
         self,
@@ -150,8 +150,8 @@ class Engine(EngineContext):
         with_users: bool = False,
     ) -> Outcome:
         """Move a VM to another host, running if it can; what keeps it from it is raised."""
-        how = moves.MoveManner(cold=cold, timeout_s=timeout_s, with_users=with_users)
-        return moves.migrate(self, name, to, how)
+        how = vm_migrate.MoveManner(cold=cold, timeout_s=timeout_s, with_users=with_users)
+        return vm_migrate.migrate(self, name, to, how)
 
     # pools, bookings, images
     pool_plan = pool_apply.plan

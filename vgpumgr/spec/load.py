@@ -15,7 +15,8 @@ from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec.fields import API_VERSION, Memory, Strict
-from vgpumgr.spec.host_document import FleetModel, HostModel
+from vgpumgr.spec.fleet_document import FleetModel
+from vgpumgr.spec.host_document import HostModel
 from vgpumgr.spec.layout_document import LayoutModel
 from vgpumgr.spec.pool_document import PoolModel
 from vgpumgr.spec.spec_file import (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
-from vgpumgr.engine.migration.local_moves import move_within_host
+from vgpumgr.engine.migration.moves_within_host import move_within_host
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.model.errors import BadImage, HostRefused, NotPermitted, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.gpu import GpuState

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.images.files import CLUSTER, DATA, L1, L2, VIRTUAL, Bytes, qcow2
 from vgpumgr.engine.steps.image_file import opened
-from vgpumgr.images import Inspected, inspect
+from vgpumgr.image_inspection import Inspected, inspect
 from vgpumgr.model.errors import BadImage
 
 SECTOR = bytes(512)

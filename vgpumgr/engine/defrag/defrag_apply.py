@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.defrag.defrag_plan import DefragPlan, DefragRequest, find
-from vgpumgr.engine.migration import local_moves
-from vgpumgr.engine.migration import moves as moving
+from vgpumgr.engine.migration import moves_within_host
+from vgpumgr.engine.migration import vm_migrate as moving
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
@@ -90,7 +90,9 @@ def carry_out(context: EngineContext, move: VmMove, *, with_users: bool = False)
     on meanwhile, unless ``with_users``.
     """
     if move.within:
-        return local_moves.move_within_host(context, move.vm, move.target, with_users=with_users)
+        return moves_within_host.move_within_host(
+            context, move.vm, move.target, with_users=with_users
+        )
     how = moving.MoveManner(
         cold=move.way.stops,
         with_users=with_users,

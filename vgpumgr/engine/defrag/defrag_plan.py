@@ -10,7 +10,7 @@ from vgpumgr.engine.defrag.movable_vms import AllowedMoves, residents
 from vgpumgr.engine.desktops.user_sessions import UserAtWork, at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.migration import move_looks, move_planning
+from vgpumgr.engine.migration import move_plan_maker, move_reads
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.defrag import DefragGoal, DefragMoves, EmptyGpus, NoDefragMoves, Resident, VmMove
 from vgpumgr.model.errors import VgpumgrError
@@ -31,10 +31,10 @@ def refusal(context: EngineContext, view: LedgerView, move: VmMove) -> str:
     vm = next(each for each in view.vms if each.name == move.vm)
     to = next(each for each in view.hosts if each.name == move.target.host)
     try:
-        looks = move_looks.look(vm, context.host(vm.host), context.host(to.name), to)
+        looks = move_reads.look(vm, context.host(vm.host), context.host(to.name), to)
     except VgpumgrError as error:
         return f"{move.vm} to {to.name}: {error.message}"
-    plan = move_planning.make_plan(
+    plan = move_plan_maker.make_plan(
         view,
         vm,
         to,

@@ -10,9 +10,9 @@ from vgpumgr.engine.desktops.user_sessions import UserAtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.migration.move_checks import gpu_checks, live_checks
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
-from vgpumgr.engine.migration.move_looks import MoveReads
 from vgpumgr.engine.migration.move_plan import MoveCheck
-from vgpumgr.engine.migration.move_planning import wanted
+from vgpumgr.engine.migration.move_plan_maker import wanted
+from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import Framework

@@ -12,9 +12,9 @@ from vgpumgr.engine.hosts.evacuation_plan import on_host
 from vgpumgr.engine.hosts.host_marks import DRAINED, mark, marked_while
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
-from vgpumgr.engine.migration import move_plan, move_reservation, moves
+from vgpumgr.engine.migration import move_plan, move_reservation, vm_migrate
 from vgpumgr.engine.migration.move_plan import MoveCheck, MovePlan
-from vgpumgr.engine.migration.move_planning import wanted
+from vgpumgr.engine.migration.move_plan_maker import wanted
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
@@ -210,7 +210,7 @@ def _leave(
     if choice.move is None:
         return choice, Outcome()
     return choice, operation_lifecycle.begin(
-        context, moves.move_reservation_of(context, *choice.move)
+        context, vm_migrate.move_reservation_of(context, *choice.move)
     )
 
 
@@ -222,8 +222,10 @@ def _choose(
     tried: Sequence[str] = (),
 ) -> DrainTarget:
     def planned(target: str, cold: bool) -> tuple[move_plan.MovePlan, LedgerView]:
-        how = moves.MoveManner(cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users)
-        return moves.plan(context, vm.name, target, how)
+        how = vm_migrate.MoveManner(
+            cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users
+        )
+        return vm_migrate.plan(context, vm.name, target, how)
 
     hosts = [h for h in wanted.to or _others(view, wanted.host) if h not in tried]
     user = at_work(context.ledger, view).get(vm.id)

@@ -13,14 +13,8 @@ from vgpumgr.engine.operations.operation_lifecycle import running, unfinished
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.operations.operation_status import ways_on
-from vgpumgr.engine.steps.host_steps import (
-    ForgetLayout,
-    InstallHelper,
-    JoinFleet,
-    KeepLayout,
-    LeaveFleet,
-    RemoveHelper,
-)
+from vgpumgr.engine.steps.layout_steps import ForgetLayout, KeepLayout
+from vgpumgr.engine.steps.membership_steps import InstallHelper, JoinFleet, LeaveFleet, RemoveHelper
 from vgpumgr.engine.steps.step import Step, from_record
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import counted

@@ -15,7 +15,7 @@ from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.steps.image_steps import DeleteImage, ImportImage
-from vgpumgr.images import MOST_BYTES, Inspected
+from vgpumgr.image_inspection import MOST_BYTES, Inspected
 from vgpumgr.model.desktop import PoolRecord, Rollout, RolloutPhase
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import size_words

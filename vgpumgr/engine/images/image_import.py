@@ -22,7 +22,7 @@ from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.steps.image_file import Digest, opened
 from vgpumgr.engine.steps.step import TOLD_EVERY
-from vgpumgr.images import inspect
+from vgpumgr.image_inspection import inspect
 from vgpumgr.model.errors import Interrupted, InUse, NotFound
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.image import CopyState, ImageRecord, split_reference

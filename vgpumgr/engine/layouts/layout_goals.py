@@ -11,7 +11,7 @@ from vgpumgr.engine.inventory import host_supply
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.reservation.vm_creation import made_for_vms
-from vgpumgr.engine.steps.host_steps import ChangePart, KeepLayout
+from vgpumgr.engine.steps.layout_steps import ChangePart, KeepLayout
 from vgpumgr.engine.steps.step import from_record
 from vgpumgr.model import formats
 from vgpumgr.model.errors import NotFound

@@ -20,7 +20,7 @@ from vgpumgr.engine.layouts.layout_goals import (
 )
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.vm_creation import made_for_vms
-from vgpumgr.engine.steps.host_steps import ChangePart
+from vgpumgr.engine.steps.layout_steps import ChangePart
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuHealth, GpuRecord
 from vgpumgr.model.layout import GpuChange, GpuLayout, LayoutPlan, LayoutRecord, LayoutSpec

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from vgpumgr.engine.desktops.user_sessions import at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.migration import moves as moving
-from vgpumgr.engine.migration.local_moves import closed, move_within_host
-from vgpumgr.engine.migration.move_planning import wanted
+from vgpumgr.engine.migration import vm_migrate as moving
+from vgpumgr.engine.migration.move_plan_maker import wanted
+from vgpumgr.engine.migration.moves_within_host import closed, move_within_host
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome

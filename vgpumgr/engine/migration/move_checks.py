@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpumgr.engine.migration.move_looks import MoveReads
 from vgpumgr.engine.migration.move_plan import MoveCheck, failed_check, passed_check
+from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.formats import LIVE_VGPU_NEEDS, version_numbers
 from vgpumgr.model.gpu import Framework, GpuRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vgpumgr.engine.migration.move_looks import BaseImage, MoveReads
 from vgpumgr.engine.migration.move_plan import DiskMove, MoveCheck, failed_check, passed_check
+from vgpumgr.engine.migration.move_reads import BaseImage, MoveReads
 from vgpumgr.engine.reservation.vm_volumes import AttachedVolume, attached, volume_path
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import NotFound

@@ -14,16 +14,17 @@ from vgpumgr.engine.reservation.autostart import autostarts
 from vgpumgr.engine.reservation.domain_plan import domain_xml, numa_seat, ownership
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import VmSite
-from vgpumgr.engine.steps.arrival_steps import ConfirmMoved, StartMoved
-from vgpumgr.engine.steps.departure_steps import (
-    STOP_TIMEOUT_S,
-    ClearAutostart,
-    Depart,
-    DepartOff,
-    StopToMove,
-)
 from vgpumgr.engine.steps.domain_steps import DefineDomain
 from vgpumgr.engine.steps.live_migration_steps import MoveDomain
+from vgpumgr.engine.steps.move_steps import (
+    STOP_TIMEOUT_S,
+    ClearAutostart,
+    ConfirmMoved,
+    Depart,
+    DepartOff,
+    StartMoved,
+    StopToMove,
+)
 from vgpumgr.engine.steps.step import Step, TwoHostStep
 from vgpumgr.engine.steps.volume_steps import CarryVolume, CreateVolume, DeleteVolume
 from vgpumgr.model.operation import Reservation

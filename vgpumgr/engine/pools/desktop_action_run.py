@@ -9,7 +9,7 @@ from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
 from vgpumgr.engine.desktops.desktop_state import desktop_spec, failed, not_updated
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
-from vgpumgr.engine.migration.local_moves import closed
+from vgpumgr.engine.migration.moves_within_host import closed
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current

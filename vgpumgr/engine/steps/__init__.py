@@ -5,28 +5,30 @@ All modules of steps are imported here: the journal names a step by its class.
 
 from vgpumgr.engine.steps import (
     adoption_steps,
-    arrival_steps,
-    departure_steps,
+    cloud_init_seed,
     device_steps,
     domain_steps,
     evacuation_steps,
-    host_steps,
     image_steps,
+    layout_steps,
     live_migration_steps,
+    membership_steps,
+    move_steps,
     repair_steps,
     volume_steps,
 )
 
 __all__ = [
     "adoption_steps",
-    "arrival_steps",
-    "departure_steps",
+    "cloud_init_seed",
     "device_steps",
     "domain_steps",
     "evacuation_steps",
-    "host_steps",
     "image_steps",
+    "layout_steps",
     "live_migration_steps",
+    "membership_steps",
+    "move_steps",
     "repair_steps",
     "volume_steps",
 ]

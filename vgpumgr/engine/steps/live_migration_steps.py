@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr import domainxml, gpu
-from vgpumgr.engine.steps.arrival_steps import both_run
-from vgpumgr.engine.steps.departure_steps import NotInTime
 from vgpumgr.engine.steps.domain_steps import find_ours
+from vgpumgr.engine.steps.move_steps import NotInTime, both_run
 from vgpumgr.engine.steps.step import TOLD_EVERY, StepSurroundings, TwoHostStep, UndoNotPossible
 from vgpumgr.model.domain import (
     OFF,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
-from vgpumgr.engine.migration.local_moves import move_within_host
+from vgpumgr.engine.migration.moves_within_host import move_within_host
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.reservation.lost_gpu_parts import displaced

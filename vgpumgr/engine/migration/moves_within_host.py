@@ -25,9 +25,13 @@ from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import VmSite
-from vgpumgr.engine.steps.arrival_steps import RedefineReseated, StartReseated
-from vgpumgr.engine.steps.departure_steps import STOP_TIMEOUT_S, StopToMove
 from vgpumgr.engine.steps.domain_steps import RedefineDomain
+from vgpumgr.engine.steps.move_steps import (
+    STOP_TIMEOUT_S,
+    RedefineReseated,
+    StartReseated,
+    StopToMove,
+)
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.errors import Conflict

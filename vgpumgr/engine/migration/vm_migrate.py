@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine.desktops.user_sessions import UserAtWork, at_work
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.migration import move_looks, move_plan, move_planning, move_reservation
+from vgpumgr.engine.migration import move_plan, move_plan_maker, move_reads, move_reservation
 from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -41,8 +41,8 @@ def plan(
         error.next = error.next or f"vgpumgr host probe {host}"
         raise error
     view, target = context.view(), context.ledger.host(to)
-    looks = move_looks.look(vm, context.host(vm.host), context.host(to), target)
-    planned = move_planning.make_plan(
+    looks = move_reads.look(vm, context.host(vm.host), context.host(to), target)
+    planned = move_plan_maker.make_plan(
         view,
         vm,
         target,

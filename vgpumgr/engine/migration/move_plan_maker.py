@@ -10,8 +10,8 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_checks import cold_checks, gpu_checks, host_checks, live_checks
 from vgpumgr.engine.migration.move_disks import disk_moves
-from vgpumgr.engine.migration.move_looks import MoveReads
 from vgpumgr.engine.migration.move_plan import MoveCheck, MovePlan, failed_check, passed_check
+from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.vm_plan import decide, describe
 from vgpumgr.model.errors import NoPlacement

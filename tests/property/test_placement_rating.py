@@ -12,30 +12,37 @@ from tests.property.test_placement_churn import Scene, scenes, turns
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
-from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane, TypeRater
+from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane
+from vgpumgr.placement.scores.key_order_plane import KeyOrderPlane
 from vgpumgr.placement.scores.score_plane import one_by_one
-
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+from vgpumgr.placement.tables.request_types import Ints
 
 
 @settings(max_examples=200, deadline=None)
-@given(scenes, turns, st.booleans())
+@given(scenes, st.sampled_from(PlacementPolicy), turns, st.booleans())
 def test_a_type_scores_alike_whichever_way_it_is_rated(
-    scene: Scene, order: list[tuple[int, bool]], values: bool
+    scene: Scene, policy: PlacementPolicy, order: list[tuple[int, bool]], values: bool
 ) -> None:
     fleet, batch = scene
     batch = [replace(request, policy=None) for request in batch]
-    placer = Placer(fleet, LEAST, mix=Mix.of(batch), values=values)
+    placer = Placer(fleet, policy, mix=Mix.of(batch), values=values)
     for turn, (which, _) in enumerate(order):
         decision = placer.decide(replace(batch[which % len(batch)], name=f"vm-{turn}"))
         if isinstance(decision, Placed):
             placer.commit(decision)
-    plane = placer._matrix._planes[LEAST]
-    assert isinstance(plane, FragmentationPlane)
-    rater = plane.rater(plane.request_types)
+    plane = placer._matrix._planes[policy]
     every = np.arange(len(fleet.hosts))
-    by_type: TypeRater = rater._by_type
-    numbers = np.flatnonzero(by_type.can_rate)
-    at_once = by_type.rate(numbers.tolist(), every)
+    rater = plane.rater(plane.request_types)
     host_by_host = one_by_one(rater, len(plane.request_types.demands), every)
-    np.testing.assert_array_equal(at_once, host_by_host[numbers])
+    numbers = np.flatnonzero(plane.request_types.on_many)
+    np.testing.assert_array_equal(_at_once(plane, numbers, every), host_by_host[numbers])
+
+
+def _at_once(plane: FragmentationPlane | KeyOrderPlane, types: Ints, hosts: Ints) -> object:
+    rater = plane.rater(plane.request_types)
+    if isinstance(plane, FragmentationPlane):
+        return rater._by_type.rate(types.tolist(), hosts)
+    plane.table.open_rows(np.unique(plane.hosts.rows[hosts]).tolist())
+    return np.array([rater._of_type(each, hosts) for each in types.tolist()]).reshape(
+        -1, len(hosts)
+    )

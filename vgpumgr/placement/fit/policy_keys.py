@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.placement.resources.demand import Rank
 from vgpumgr.placement.resources.gpu_slots import Spot
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.resources.host_state import HostState
@@ -69,3 +70,9 @@ def packed_key(policy: PlacementPolicy, key: Key) -> float:
         return float(((free * 2 + makes) * _BROKEN + broken) * 2 + whole)
     makes, uncut, free, broken, whole = key
     return float((((makes * 2 + uncut) * _FREE + free) * _BROKEN + broken) * 2 + whole)
+
+
+def packed_rank(rank: Rank) -> float:
+    """One number above 0 for the rank of an offer: memory in MiB, whole, series, in an instance."""
+    memory_mib, is_whole, series, instance = rank
+    return float(((memory_mib * 2 + is_whole) * 8 + series) * 2 + instance + 1)

@@ -61,10 +61,7 @@ class _Before:
 
 
 class TypeRater:
-    """Rates one request type on many hosts.
-
-    ``can_rate`` [types]: types with parts of at most one kind and without huge pages.
-    """
+    """Rates one request type on many hosts: such as ``RequestTypes.on_many`` has."""
 
     def __init__(
         self,
@@ -79,8 +76,6 @@ class TypeRater:
         self._request_types = request_types
         self._mix = mix
         self._room = room
-        kinds = np.array([len(demand.kinds) for demand in request_types.demands], np.int64)
-        self.can_rate: Flags = (kinds <= 1) & (request_types.pages == 0)
 
     def rate(self, numbers: Sequence[int], hosts: Ints) -> Scores:
         """[types × hosts] the scores of some types on these hosts."""
@@ -234,15 +229,14 @@ class FragmentationRater:
         """Type by type where that can be done and there are fewer of them than hosts."""
         request_types = self._request_types
         scores = np.empty((len(request_types.demands), len(hosts)))
-        by_type = self._by_type.can_rate
+        by_type = request_types.on_many
         if by_type.sum() >= len(hosts):
             by_type = np.zeros_like(by_type)
         if by_type.any():
             scores[by_type] = self._by_type.rate(np.flatnonzero(by_type).tolist(), hosts)
         rest = np.flatnonzero(~by_type)
         if len(rest):
-            only = RequestTypes(self._table)
-            only.add([request_types.demands[number] for number in rest.tolist()])
+            only = request_types.only(rest.tolist())
             rater = FragmentationRater(self._hosts, self._table, only, self._mix)
             scores[rest] = one_by_one(rater, len(rest), hosts)
         return scores

@@ -1,8 +1,9 @@
 """The score planes of ``breadth-first`` and ``depth-first``, exact by whole keys.
 
-The matrix holds the head of each key, or less: it never puts a host too low. Hosts at the top
-are compared by their whole keys, and only where a whole key may still lose against the next in
-line is that looked at too.
+The matrix holds the head of each key, or less: it never puts a host too low. Of the hosts at the
+top the one with the best host key is fitted exactly, and put right where it was put too high. Only
+for VMs of several parts that the head says too little of are the rest of them fitted too, one host
+of those that are alike.
 """
 
 from __future__ import annotations
@@ -10,37 +11,84 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement.fit.host_fit import Fit, find_fit
-from vgpumgr.placement.fit.policy_keys import BREADTH, packed_key
-from vgpumgr.placement.resources.demand import Demand
+from vgpumgr.placement.fit.policy_keys import BREADTH, packed_key, packed_rank
+from vgpumgr.placement.resources.demand import Demand, rank
+from vgpumgr.placement.resources.gpu_state import BoardBook
 from vgpumgr.placement.scores.score_plane import NEVER, Plane, Scores, masked, one_by_one
 from vgpumgr.placement.tables.gpu_states import NOTHING, StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRoom, HostRows
 from vgpumgr.placement.tables.request_types import Ints, RequestTypes
 
-_OFF_NODE = float(1 << 50)
-_BROKEN = float(1 << 42)
-_VAGUE = -float(1 << 51)
+# Fields of a head side by side: a packed key has 39 bits, all of it 53, so sums are exact.
+
+_SIZE = float(1 << 39)
+_MOST_SIZES = 1 << 9
+_BROKEN = float(1 << 48)
+_OFF_NODE = float(1 << 51)
+_VAGUE = -float(1 << 52)
+
+
+class KeyHeads:
+    """Heads of whole keys under one policy: of a fit, and of the states of GPUs.
+
+    Parts by size go by the size of the offer first: ``sizes`` are the ranks of all offers in order.
+    """
+
+    def __init__(self, policy: PlacementPolicy, boards: BoardBook) -> None:
+        self.policy = policy
+        ranks = {packed_rank(rank(offer)) for board in boards for offer in board.offers}
+        self._sizes = np.array(sorted(ranks), np.float64)
+
+    def vague(self, demand: Demand) -> bool:
+        """Whether the best GPU by itself says too little of the key."""
+        sized = any(not kind.profile for kind in demand.kinds)
+        unclear = sized and len(self._sizes) >= _MOST_SIZES
+        return unclear or len(demand.kinds) > 1 or demand.vgpus > 1
+
+    def of_states(self, table: StateTable, rows: Ints, columns: Ints) -> Scores:
+        """The heads of GPUs in these states (any shape) with one part more; inf without room."""
+        heads = table.packed_keys[self.policy][rows, columns]
+        return heads + self._size(table.ranks[rows, columns]) * _SIZE
+
+    def of_fit(self, demand: Demand, fit: Fit) -> float:
+        """The head of a fit's whole key, as the rater would put it if it knew."""
+        misses, (broken, *keys), _ = fit.score
+        if self.vague(demand):
+            return misses * _OFF_NODE + _VAGUE
+        head = misses * _OFF_NODE + broken[0] * _BROKEN
+        if not keys:
+            return head
+        if demand.kinds[0].profile:
+            return head + packed_key(self.policy, keys[0])
+        size = self._size(np.array(packed_rank(rank(fit.picks[0].offer))))
+        return head + float(size) * _SIZE + packed_key(self.policy, keys[0][_RANK:])
+
+    def _size(self, ranks: NDArray[np.float64]) -> Scores:
+        """1 and up for parts by size, 0 for parts by name, whose rank is 0."""
+        return np.searchsorted(self._sizes, ranks, side="right")
+
+
+_RANK = 4
+"""Fields of a rank, which whole keys of parts by size begin with."""
 
 
 class KeyOrderRater:
     """See ``Rater``. Scores are packed heads of keys, negative: never lower than the whole key."""
 
     def __init__(
-        self,
-        hosts: HostRows,
-        table: StateTable,
-        request_types: RequestTypes,
-        policy: PlacementPolicy,
+        self, hosts: HostRows, table: StateTable, request_types: RequestTypes, heads: KeyHeads
     ) -> None:
         self._hosts = hosts
         self._table = table
         self._request_types = request_types
-        self._policy = policy
+        self._heads = heads
         self._room = HostRoom(hosts, request_types, table)
-        self._vague = np.array([vague(demand) for demand in request_types.demands], np.bool_)
+        demands = request_types.demands
+        self._vague = np.array([heads.vague(demand) for demand in demands], np.bool_)
         self._known: dict[Hashable, Scores] = {}
 
     def rate(self, number: int) -> Scores:
@@ -50,8 +98,35 @@ class KeyOrderRater:
         return masked(-(heads + off_node * _OFF_NODE), fits)
 
     def rate_many(self, hosts: Ints) -> Scores:
-        """[types × hosts] the scores of these hosts."""
-        return one_by_one(self, len(self._request_types.demands), hosts)
+        """[types × hosts] type by type where that can be done and there are fewer of them."""
+        request_types = self._request_types
+        scores = np.empty((len(request_types.demands), len(hosts)))
+        by_type = request_types.on_many
+        if by_type.sum() >= len(hosts):
+            by_type = np.zeros_like(by_type)
+        if by_type.any():
+            self._table.open_rows(np.unique(self._hosts.rows[hosts]).tolist())
+        for number in np.flatnonzero(by_type).tolist():
+            scores[number] = self._of_type(number, hosts)
+        rest = np.flatnonzero(~by_type)
+        if len(rest):
+            only = request_types.only(rest.tolist())
+            rater = KeyOrderRater(self._hosts, self._table, only, self._heads)
+            scores[rest] = one_by_one(rater, len(rest), hosts)
+        return scores
+
+    def _of_type(self, number: int, hosts: Ints) -> Scores:
+        """The scores of many hosts for one type of parts of one kind at most."""
+        fits, off_node = self._room.on_many(number, hosts)
+        if self._vague[number]:
+            heads = np.full(len(hosts), _VAGUE)
+        elif self._request_types.has_parts[number]:
+            column = self._request_types.columns[number, 0]
+            rows, gpus = self._hosts.rows[hosts], np.full(self._hosts.width, column)
+            heads = self._heads.of_states(self._table, rows, gpus).min(axis=1)
+        else:
+            heads = np.zeros(len(hosts))
+        return masked(-(heads + off_node * _OFF_NODE), fits)
 
     def _of_gpus(self, gpus: Ints) -> Scores:
         key = gpus.tobytes()
@@ -66,41 +141,25 @@ class KeyOrderRater:
         self._table.open_rows(states.tolist())
         heads = np.zeros(len(request_types.demands))
         if len(states):
-            keys = self._table.packed_keys[self._policy][
-                states[:, None], request_types.columns[None, :, 0]
-            ]
-            heads = np.where(request_types.has_parts, keys.min(axis=0), 0.0)
+            columns = request_types.columns[None, :, 0]
+            best = self._heads.of_states(self._table, states[:, None], columns).min(axis=0)
+            heads = np.where(request_types.has_parts, best, 0.0)
         return np.where(self._vague, _VAGUE, heads)
-
-
-def head(policy: PlacementPolicy, demand: Demand, fit: Fit) -> float:
-    """The head of a fit's whole key, as the rater would put it if it knew."""
-    misses, (broken, *keys), _ = fit.score
-    if vague(demand):
-        return misses * _OFF_NODE + _VAGUE
-    key = packed_key(policy, keys[0]) if keys else 0.0
-    return misses * _OFF_NODE + broken[0] * _BROKEN + key
-
-
-def vague(demand: Demand) -> bool:
-    """Whether the best GPU by itself says too little of the key."""
-    sized = any(not kind.profile for kind in demand.kinds)
-    return sized or len(demand.kinds) > 1 or demand.vgpus > 1
 
 
 class KeyOrderPlane(Plane):
     """The best host of a row by the whole key; equal keys go by the order of the hosts."""
 
     def __init__(
-        self, hosts: HostRows, filters: HostFilters, table: StateTable, policy: PlacementPolicy
+        self, hosts: HostRows, filters: HostFilters, table: StateTable, heads: KeyHeads
     ) -> None:
         super().__init__(hosts, filters, table)
-        self._policy = policy
+        self._heads = heads
         self._fits: dict[int, dict[int, tuple[int, Fit | None]]] = {}
 
     def rater(self, request_types: RequestTypes) -> KeyOrderRater:
         """A rater for these types."""
-        return KeyOrderRater(self.hosts, self.table, request_types, self._policy)
+        return KeyOrderRater(self.hosts, self.table, request_types, self._heads)
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order."""
@@ -109,36 +168,50 @@ class KeyOrderPlane(Plane):
 
     def best(self, number: int) -> Fit | None:
         """Where a VM of type ``number`` goes."""
-        row = self.scores[number]
+        row, vague = self.scores[number], self._heads.vague(self.request_types.demands[number])
         while (top := row.max(initial=NEVER)) > NEVER:
             tied = np.flatnonzero(row == top)
-            fit = self._simple(number, tied) or self._compared(number, tied, -float(top))
-            if fit is not None:
+            fit = None if vague else self._fit_at_top(number, self._first(tied), -float(top))
+            if fit is not None and _all_alike(fit):
                 return fit
+            if fit is not None or vague:
+                fit = self._compared(number, tied, -float(top))
+                if fit is not None:
+                    return fit
         return None
 
-    def _simple(self, number: int, tied: Ints) -> Fit | None:
-        """For one part by name the head is all there is of the GPU's key: hosts decide."""
-        demand, hosts = self.request_types.demands[number], self.hosts
-        if demand.parts > 1 or vague(demand) or hosts.intricate[tied].any():
-            return None
-        sign = -1 if self._policy is BREADTH else 1
+    def _first(self, tied: Ints) -> int:
+        """The host with the best host key, of those the first."""
+        hosts = self.hosts
+        sign = -1 if self._heads.policy is BREADTH else 1
         for amount in (hosts.units, hosts.memory, hosts.cpu):
             key = sign * amount[tied]
             tied = tied[key == key.min()]
-        return find_fit(hosts.states[tied[0]], demand)
+        return int(tied[0])
 
     def _compared(self, number: int, tied: Ints, top: float) -> Fit | None:
-        """The best of these by the whole key; hosts that were put too high are put right."""
-        row, demand, fits = self.scores[number], self.request_types.demands[number], []
-        for host in tied.tolist():
-            fit = self._fit(number, host)
-            own = np.inf if fit is None else head(self._policy, demand, fit)
-            if fit is None or own > top:
-                row[host] = -own
+        """The best of these by the whole key, the first of each class of hosts for all of it."""
+        groups = np.where(self.hosts.partitioned[tied], -1 - tied, self.hosts.classes.group[tied])
+        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+        fits = []
+        for at in np.sort(first).tolist():
+            fit = self._fit_at_top(number, int(tied[at]), top)
+            if fit is None:
+                alike = tied[group == group[at]]
+                self.scores[number, alike] = self.scores[number, tied[at]]
             else:
                 fits.append(fit)
         return min(fits, key=lambda fit: fit.score, default=None)
+
+    def _fit_at_top(self, number: int, host: int, top: float) -> Fit | None:
+        """The fit on a host that seems to have this head; where it has not it is put right."""
+        fit = self._fit(number, host)
+        demand = self.request_types.demands[number]
+        own = np.inf if fit is None else self._heads.of_fit(demand, fit)
+        if own <= top:
+            return fit
+        self.scores[number, host] = -own
+        return None
 
     def _fit(self, number: int, host: int) -> Fit | None:
         """Looked for once as long as the host does not change."""
@@ -148,3 +221,8 @@ class KeyOrderPlane(Plane):
             fit = find_fit(state, self.request_types.demands[number])
             known[host] = state.version, fit
         return fit
+
+
+def _all_alike(fit: Fit) -> bool:
+    """Whether no part of it lies worse than the first, so that no host of that head is better."""
+    return all(pick.key == fit.picks[0].key for pick in fit.picks)

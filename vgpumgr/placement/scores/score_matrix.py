@@ -20,7 +20,7 @@ from vgpumgr.placement.scores.fragmentation import (
     fragmentation,
 )
 from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane, PlanQuotas
-from vgpumgr.placement.scores.key_order_plane import KeyOrderPlane
+from vgpumgr.placement.scores.key_order_plane import KeyHeads, KeyOrderPlane
 from vgpumgr.placement.scores.state_values import values_of
 from vgpumgr.placement.tables.gpu_states import StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRows
@@ -185,7 +185,8 @@ class ScoreMatrix:
 
     def _made(self, policy: PlacementPolicy) -> KeyOrderPlane | FragmentationPlane:
         if policy is not _LEAST:
-            return KeyOrderPlane(self._hosts, self._filters, self._table, policy)
+            heads = KeyHeads(policy, self._boards)
+            return KeyOrderPlane(self._hosts, self._filters, self._table, heads)
         plane = FragmentationPlane(self._hosts, self._filters, self._table)
         self._expect(plane)
         return plane

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from vgpumgr.model.supply import GpuSupply, Offer
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement.fit.gpu_rules import first_fit, places, room
-from vgpumgr.placement.fit.policy_keys import BREADTH, DEPTH, KEYS, packed_key
-from vgpumgr.placement.resources.demand import Demand, KindKey, PartKind, surplus, whole
+from vgpumgr.placement.fit.policy_keys import BREADTH, DEPTH, KEYS, packed_key, packed_rank
+from vgpumgr.placement.resources.demand import Demand, KindKey, PartKind, rank, surplus, whole
 from vgpumgr.placement.resources.gpu_slots import Spot
 from vgpumgr.placement.resources.gpu_state import (
     BoardBook,
@@ -88,7 +88,8 @@ class StateTable:
 
     ``units`` are the free units as they are; ``packed_keys[policy][row, column]`` is the packed key
     of the GPU under that policy, inf without room. ``surplus[row, column]`` is what a part by size
-    takes there beyond the size asked for, as it costs. Where there are several places for a part,
+    takes there beyond the size asked for, as it costs; ``ranks[row, column]`` is the packed rank of
+    the offer that it becomes, 0 for parts by name. Where there are several places for a part,
     ``after`` is for the place that the rules name first. ``keys[row]`` is the key of a state that
     is not told apart by its units alone. ``room`` holds for every row; the other columns only for
     rows that ``open_rows`` was asked for.
@@ -103,6 +104,7 @@ class StateTable:
         self.units = np.zeros(64, np.int64)
         self.packed_keys = {policy: np.full((64, 8), np.inf) for policy in PACKED}
         self.surplus = np.zeros((64, 8), np.float64)
+        self.ranks = np.zeros((64, 8), np.float64)
         self._boards = boards
         self.keys: dict[int, Hashable] = {}
         self._choices: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -210,6 +212,7 @@ class StateTable:
         after = self.after[row, column] = self.after_spot(gpu, *found)
         extra = surplus(found[0], part.kind)
         self.surplus[row, column] = extra * (self.free[row] - self.free[after])
+        self.ranks[row, column] = _rank(found[0], part)
         for policy, packed_keys in self.packed_keys.items():
             packed_keys[row, column] = packed_key(policy, KEYS[policy].gpu(gpu, *found))
 
@@ -238,8 +241,9 @@ class StateTable:
 
     def _fill_slot_counts(self, counts: SlotCountStates, column: int, part: Part) -> None:
         rows = slice(counts.first, counts.end)
-        room, after, extra = counts.fill(part)
+        room, after, extra, ranks = counts.fill(part)
         self.room[rows, column], self.after[rows, column] = room, after
+        self.ranks[rows, column] = ranks
         self.surplus[rows, column] = extra * (self.free[rows] - self.free[after])
         for policy, packed_keys in self.packed_keys.items():
             packed_keys[rows, column] = np.where(
@@ -262,6 +266,7 @@ class StateTable:
         self.room = grown(self.room, shape)
         self.after = grown(self.after, shape)
         self.surplus = grown(self.surplus, shape)
+        self.ranks = grown(self.ranks, shape)
         self.free = grown(self.free, shape[:1])
         self.units = grown(self.units, shape[:1])
         self.packed_keys = {
@@ -315,22 +320,23 @@ class SlotCountStates:
             return self.empty if free == self.board.units else None
         return None if free and gpu.whole else self.first + free
 
-    def fill(self, part: Part) -> tuple[Ints, Ints, Floats]:
-        """How many of the part fit by row, the row after the first of them, and which share of what
-        it takes was not asked for.
+    def fill(self, part: Part) -> tuple[Ints, Ints, Floats, Floats]:
+        """How many of the part fit by row, the row after the first of them, which share of what
+        it takes was not asked for, and the rank of its offer (see ``StateTable.ranks``).
         """
         offers = [each for each in self.board.matching(part.kind) if self._makes(each, part)]
         room = np.zeros(self.board.units + 2, np.int64)
-        after, extra = np.zeros_like(room), np.zeros(len(room))
+        after, extra, ranks = np.zeros_like(room), np.zeros(len(room)), np.zeros(len(room))
         if len(offers) == 1 and not whole(offers[0]):
             room = self.free() // offers[0].units
             after = np.where(room > 0, self.first + self.free() - offers[0].units, 0)
             extra[room > 0] = surplus(offers[0], part.kind)
+            ranks[room > 0] = _rank(offers[0], part)
         else:
             taken = self._step_by_step(offers, room, after)
             for row, offer in taken.items():
-                extra[row] = surplus(offer, part.kind)
-        return room, after, extra
+                extra[row], ranks[row] = surplus(offer, part.kind), _rank(offer, part)
+        return room, after, extra, ranks
 
     def packed_keys(self, policy: PlacementPolicy) -> NDArray[np.float64]:
         """The packed key of a GPU by row."""
@@ -367,6 +373,10 @@ class SlotCountStates:
 
     def _makes(self, offer: Offer, part: Part) -> bool:
         return self.goes_whole if whole(offer) else part.demand.vgpus <= offer.max_per_vm
+
+
+def _rank(offer: Offer, part: Part) -> float:
+    return 0.0 if part.kind.profile else packed_rank(rank(offer))
 
 
 def counts_slots_only(gpu: GpuOccupancy) -> bool:

@@ -69,7 +69,8 @@ LOOSE, NOWHERE = -1, -2
 class HostRows:
     """One entry per host. ``rows`` [hosts × GPUs] are rows of the table, 0 where there is no GPU.
 
-    ``intricate`` hosts have NUMA nodes or NVSwitch partitions. ``node_memory`` and ``node_cpus``
+    ``intricate`` hosts have NUMA nodes or NVSwitch partitions, ``partitioned`` ones the latter.
+    ``node_memory`` and ``node_cpus``
     [hosts × nodes] are what nodes have left, -1 where there is no such node; ``node_of``
     [hosts × GPUs] is each GPU's node, as a position among its host's, LOOSE where it is not known.
     ``most_cpu`` and ``width`` are the vCPUs and the GPUs of the largest host.
@@ -97,6 +98,7 @@ class HostRows:
             self._place_gpus(number)
             self._read_nodes(number)
         self.intricate = np.array([_intricate(host.supply) for host in hosts], np.bool_)
+        self.partitioned = np.array([bool(host.supply.partitions) for host in hosts], np.bool_)
         self.classes = HostClasses([self._digest(number) for number in range(count)])
 
     def reorder(self, order: Ints) -> None:
@@ -104,7 +106,7 @@ class HostRows:
         self.states = [self.states[number] for number in order.tolist()]
         self.cpu, self.memory = self.cpu[order], self.memory[order]
         self.rows, self.units = self.rows[order], self.units[order]
-        self.intricate = self.intricate[order]
+        self.intricate, self.partitioned = self.intricate[order], self.partitioned[order]
         self.node_memory, self.node_cpus = self.node_memory[order], self.node_cpus[order]
         self.node_of = self.node_of[order]
         self.classes.reorder(order)

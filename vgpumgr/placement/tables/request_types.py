@@ -42,6 +42,12 @@ class RequestTypes:
                 self._table.column(part)
         self._tabulate()
 
+    def only(self, numbers: Sequence[int]) -> RequestTypes:
+        """Some of the types by themselves, numbered from 0."""
+        some = RequestTypes(self._table)
+        some.add([self.demands[number] for number in numbers])
+        return some
+
     def _tabulate(self) -> None:
         all_of = self.demands
         self.cpu = np.array([d.vcpus for d in all_of], np.int64)
@@ -55,6 +61,8 @@ class RequestTypes:
         self.page_sizes = sorted({d.hugepage_kib for d in all_of})
         sizes = {size: n for n, size in enumerate(self.page_sizes)}
         self.page_size = np.array([sizes[d.hugepage_kib] for d in all_of], np.int64)
+        kinds = np.array([len(d.kinds) for d in all_of], np.int64)
+        self.on_many: Flags = (kinds <= 1) & (self.pages == 0)
         self._tabulate_parts()
 
     def _tabulate_parts(self) -> None:

@@ -14,7 +14,7 @@ from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.operation import MIGRATE, StepMoved, StepState, TaskMoved, TaskRecord, TaskState
 from vgpumgr.model.vm import Allocation, AllocationState, VmPlace, VmRecord, VmState
 from vgpumgr.store import SqlLedger
-from vgpumgr.store.ledger.gpus import load_gpu
+from vgpumgr.store.ledger.gpu_texts import load_gpu
 from vgpumgr.store.schema import unit
 
 PLACE = VmPlace(host="h2", numa_node=1, cpus=(4, 5))

@@ -1,28 +1,22 @@
-"""GPUs in the ledger: what a probe showed of each, their layouts, and quarantine.
-
-Lists that many virtual functions share are written once: a host of eight GPUs with 32 VFs each,
-every VF with the same two dozen mdev types, would be 1.1 MB of text, and is 0.1 MB.
-"""
+"""GPUs in the ledger: what a probe showed of each, their layouts, and quarantine."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from vgpumgr import catalog
-from vgpumgr.model.codec import as_object, dump, from_plain, load, printable
+from vgpumgr.model.codec import dump, load, printable
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound
-from vgpumgr.model.gpu import GpuFacts, GpuHealth, GpuRecord, GpuState, MdevType
-from vgpumgr.model.host import HostFacts
-from vgpumgr.model.layout import GpuLayout, LayoutRecord, Scheduler
+from vgpumgr.model.gpu import GpuFacts, GpuHealth, GpuRecord, GpuState
+from vgpumgr.model.layout import GpuLayout, LayoutRecord
 from vgpumgr.store.ledger import audit_trail
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_layouts
+from vgpumgr.store.ledger.gpu_texts import load_gpu
+from vgpumgr.store.ledger.row_memo import RowMemo
 from vgpumgr.store.schema import gpu, host, layout, task
 from vgpumgr.store.schema.columns import decodes
 
@@ -33,6 +27,8 @@ _EVERY = (
     select(
         gpu.c.id,
         gpu.c.host,
+        gpu.c.uuid,
+        gpu.c.serial,
         gpu.c.facts,
         gpu.c.units,
         gpu.c.state,
@@ -54,15 +50,35 @@ def list_gpus(connection: Connection, host: str | None = None) -> tuple[GpuRecor
 @decodes(gpu)
 def gpu_of(row: Any) -> GpuRecord:
     """The GPU of a row of the columns that lists read."""
+    return _GPUS.of(
+        row.id, row.id, row.host, row.uuid, row.serial, row.facts, row.units, row.state,
+        row.generation, row.state_why,
+    )  # fmt: skip
+
+
+def _gpu(
+    id_: str,
+    host: str,
+    uuid: str | None,
+    serial: str | None,
+    facts: str,
+    units: int,
+    state: str,
+    generation: int,
+    state_why: str,
+) -> GpuRecord:
     return GpuRecord(
-        id=row.id,
-        host=row.host,
-        facts=load_gpu(row.facts),
-        units=min(row.units, _MOST_UNITS),
-        state=GpuState(row.state),
-        generation=row.generation,
-        state_why=row.state_why,
+        id=id_,
+        host=host,
+        facts=load_gpu(facts, uuid, serial),
+        units=min(units, _MOST_UNITS),
+        state=GpuState(state),
+        generation=generation,
+        state_why=state_why,
     )
+
+
+_GPUS = RowMemo(_gpu)
 
 
 def quarantine(connection: Connection, stamp: Stamp, gpu: str, why: str) -> None:
@@ -113,87 +129,6 @@ def _set_state(
     audit_trail.write(
         connection, stamp, [{**record, "before": before, "after": before + 1, "detail": why}]
     )
-
-
-Types = tuple[MdevType, ...]
-
-# A number below 0 or of 17 digits; in a text it may be something else.
-_MAYBE_ODD = re.compile(r"[:\[,] ?(?:-\d|\d{17})")
-# Beside the fields of GpuFacts: the distinct type lists of its VFs, and which of them each VF has.
-_LISTS, _WHICH = "vf_mdev_types", "vf_mdev_types_of"
-# What schema 2 called them: the first name is a field of the facts now.
-_OLD_LISTS, _OLD_WHICH = "vf_types", "vf_types_of"
-
-
-def without_detail(facts: HostFacts) -> HostFacts:
-    """A host's facts for its own row: which GPUs it has. What they show is in their rows."""
-    return replace(facts, gpus=tuple(_identity(each) for each in facts.gpus))
-
-
-def _identity(gpu: GpuFacts) -> GpuFacts:
-    return GpuFacts(
-        device=gpu.device,
-        path=gpu.path,
-        model=gpu.model,
-        vendor_device=gpu.vendor_device,
-        uuid=gpu.uuid,
-        serial=gpu.serial,
-    )
-
-
-def dump_gpu(facts: GpuFacts) -> str:
-    """A GPU's facts as text; a list of types that many VFs share is written once."""
-    if not any(vf.mdev_types for vf in facts.vfs):
-        return dump(facts)
-    lists = tuple(dict.fromkeys(vf.mdev_types for vf in facts.vfs))
-    number = {types: index for index, types in enumerate(lists)}
-    return dump(
-        {
-            **as_object(facts),
-            "vfs": [replace(vf, mdev_types=()) for vf in facts.vfs],
-            _LISTS: lists,
-            _WHICH: [number[vf.mdev_types] for vf in facts.vfs],
-        }
-    )
-
-
-def load_gpu(text: str) -> GpuFacts:
-    """The facts that :func:`dump_gpu` wrote; keys that are missing take defaults.
-
-    Of facts out of range, as older versions kept them, what the GPU is remains: a look
-    at its host puts them right.
-    """
-    data = json.loads(text)
-    facts = _loaded(data)
-    known = facts.scheduler is None or facts.scheduler in list(Scheduler)
-    if known and in_range(text, data):
-        return facts
-    why = "what was kept of it is out of range, look at its host again"
-    return replace(_identity(facts), health=GpuHealth.UNKNOWN, health_detail=why)
-
-
-def in_range(text: str, data: object) -> bool:
-    """Are all numbers of stored facts such as a probe may give? ``data`` is what ``text`` says."""
-    return _MAYBE_ODD.search(text) is None or _all_in_range(data)
-
-
-def _all_in_range(data: object) -> bool:
-    if isinstance(data, dict):
-        return all(map(_all_in_range, data.values()))
-    if isinstance(data, list):
-        return all(map(_all_in_range, data))
-    return not isinstance(data, int) or 0 <= data < 2**53
-
-
-def _loaded(data: dict[str, Any]) -> GpuFacts:
-    if _OLD_WHICH in data:
-        data |= {_LISTS: data.pop(_OLD_LISTS), _WHICH: data.pop(_OLD_WHICH)}
-    facts = from_plain(GpuFacts, data)
-    if _LISTS not in data:
-        return facts
-    lists = from_plain(tuple[Types, ...], data[_LISTS])
-    vfs = zip(facts.vfs, data[_WHICH], strict=True)
-    return replace(facts, vfs=tuple(replace(vf, mdev_types=lists[index]) for vf, index in vfs))
 
 
 def gpu_supply(facts: GpuFacts) -> str:
@@ -251,14 +186,24 @@ def list_layouts(connection: Connection, host: str | None = None) -> tuple[Layou
 @decodes(layout)
 def layout_of(row: Any) -> LayoutRecord:
     """The layout of a whole row."""
+    columns = (row.gpu, row.host, row.layout, row.goal, row.operation, row.settled)
+    return _RECORDS.of(row.gpu, *columns)
+
+
+def _layout(
+    gpu: str, host: str, layout: str, goal: str, operation: str, settled: bool
+) -> LayoutRecord:
     return LayoutRecord(
-        gpu=row.gpu,
-        host=row.host,
-        layout=row.layout,
-        goal=load(GpuLayout, row.goal),
-        operation=row.operation,
-        settled=row.settled,
+        gpu=gpu,
+        host=host,
+        layout=layout,
+        goal=load(GpuLayout, goal),
+        operation=operation,
+        settled=settled,
     )
+
+
+_RECORDS = RowMemo(_layout)
 
 
 def replace_layouts(

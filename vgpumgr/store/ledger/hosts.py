@@ -18,8 +18,10 @@ from vgpumgr.model.host import ClaimFacts, HostFacts, HostRecord, Membership
 from vgpumgr.model.operation import Reservation
 from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
-from vgpumgr.store.ledger.gpus import digest, in_range, without_detail
+from vgpumgr.store.ledger.gpu_texts import dump_host, in_range
+from vgpumgr.store.ledger.gpus import digest
 from vgpumgr.store.ledger.images import forget_host
+from vgpumgr.store.ledger.row_memo import RowMemo
 from vgpumgr.store.ledger.vms import place
 from vgpumgr.store.schema import allocation, gpu, host, task, vm
 from vgpumgr.store.schema.columns import decodes
@@ -38,17 +40,44 @@ def settings(record: HostRecord) -> str:
 @decodes(host)
 def from_row(row: Any) -> HostRecord:
     """The value of a row of ``host``."""
-    columns = {
-        "name": row.name,
-        "address": row.address,
-        "generation": row.generation,
-        "facts": json.loads(row.facts) if row.facts is not None else None,
-        "observed_at": row.observed_at,
-        "last_error": row.last_error,
-    }
-    if row.facts is not None and not in_range(row.facts, columns["facts"]):
-        columns |= {"facts": None, "last_error": row.last_error or _OUT_OF_RANGE}
-    return from_plain(HostRecord, {**json.loads(row.settings), **columns})
+    return _HOSTS.of(
+        row.name, row.name, row.address, row.settings, row.facts, row.generation,
+        row.observed_at, row.last_error,
+    )  # fmt: skip
+
+
+def _record(
+    name: str,
+    address: str,
+    settings: str,
+    facts: str | None,
+    generation: int,
+    observed_at: float | None,
+    last_error: str,
+) -> HostRecord:
+    seen = None if facts is None else _FACTS.of(name, facts)
+    odd = facts is not None and seen is None
+    return replace(
+        _SET.of(name, name, settings),
+        address=address,
+        facts=seen,
+        generation=generation,
+        observed_at=observed_at,
+        last_error=last_error or (_OUT_OF_RANGE if odd else ""),
+    )
+
+
+def _as_set(name: str, settings: str) -> HostRecord:
+    return from_plain(HostRecord, {**json.loads(settings), "name": name, "address": ""})
+
+
+def _facts(text: str) -> HostFacts | None:
+    data = json.loads(text)
+    return from_plain(HostFacts, data) if in_range(text, data) else None
+
+
+# A look that shows nothing new, or an operator who changes a setting, leaves the other as it was.
+_HOSTS, _SET, _FACTS = RowMemo(_record), RowMemo(_as_set), RowMemo(_facts)
 
 
 # What a look writes, and what is compared otherwise.
@@ -211,7 +240,7 @@ def add_host(connection: Connection, stamp: Stamp, record: HostRecord) -> None:
                 address=record.address,
                 settings=settings(record),
                 generation=record.generation,
-                facts=dump(without_detail(record.facts)) if record.facts is not None else None,
+                facts=dump_host(record.facts) if record.facts is not None else None,
                 supply="",
                 observed_at=record.observed_at,
                 last_error=printable(record.last_error),

@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from vgpumgr.model.codec import dump
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
-from vgpumgr.store.ledger.gpus import dump_gpu, gpu_supply, without_detail
+from vgpumgr.store.ledger.gpu_texts import dump_gpu, dump_host
+from vgpumgr.store.ledger.gpus import gpu_supply
 from vgpumgr.store.ledger.hosts import get_host, host_supply
 from vgpumgr.store.schema import MEMORY, gpu, host, unit
 from vgpumgr.store.schema.columns import decodes
@@ -80,7 +80,7 @@ def _keep_host(
         _KEEP,
         {
             "in_host": facts.host,
-            "facts": dump(without_detail(facts)),
+            "facts": dump_host(facts),
             "supply": supply,
             "observed_at": at,
             "raised": 0 if old.supply == supply else 1,

@@ -27,6 +27,7 @@ from vgpumgr.model.vm import (
 from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.database.redaction import owe
 from vgpumgr.store.ledger.audit_trail import Stamp, of_allocations, of_vms
+from vgpumgr.store.ledger.row_memo import RowMemo
 from vgpumgr.store.schema import (
     MEMORY,
     VF,
@@ -67,7 +68,9 @@ def list_vms(
     those of these ids.
     """
     if host is None:
-        return tuple(vm_of(row) for row in connection.execute(OPEN_VMS))
+        every = tuple(vm_of(row) for row in connection.execute(OPEN_VMS))
+        _VMS.listed(len(every))
+        return every
     wanted = or_(vm.c.host == host, vm.c.moving_to.is_not(None), vm.c.id.in_(sorted(ids)))
     found = (vm_of(row) for row in connection.execute(OPEN_VMS.where(wanted)))
     return tuple(each for each in found if host in _hosts(each) or each.id in ids)
@@ -101,8 +104,23 @@ def vms_ever(connection: Connection, ids: Collection[str]) -> tuple[VmRecord, ..
 @decodes(vm)
 def vm_of(row: Any) -> VmRecord:
     """The VM of a row of ``OPEN_VMS``."""
-    id_, spec, host, state, running, generation, numa_node, cpus, volumes, created_at, *rest = row
-    to, definition = rest
+    return _VMS.of(row[0], *row)
+
+
+def _vm_record(
+    id_: str,
+    spec: str,
+    host: str,
+    state: str,
+    running: bool,
+    generation: int,
+    numa_node: int | None,
+    cpus: str,
+    volumes: str,
+    created_at: float,
+    moving_to: str | None,
+    definition: str,
+) -> VmRecord:
     return VmRecord(
         id=id_,
         spec=load(VmSpec, spec),
@@ -114,9 +132,12 @@ def vm_of(row: Any) -> VmRecord:
         cpus=tuple(load_list(cpus)),
         volumes=tuple((pool, name) for pool, name in load_list(volumes)),
         created_at=created_at,
-        moving_to=place(to),
+        moving_to=place(moving_to),
         definition=definition,
     )
+
+
+_VMS = RowMemo(_vm_record)
 
 
 def place(text: str | None) -> VmPlace | None:
@@ -173,36 +194,67 @@ def list_allocations(
     if host is not None:
         of_these = allocation.c.vm_id.in_(sorted(vm_ids))
         query = query.where(or_(allocation.c.host == host, of_these))
-    return tuple(allocation_of(row) for row in connection.execute(query))
+    found = tuple(allocation_of(row) for row in connection.execute(query))
+    if host is None:
+        _ALLOCATIONS.listed(len(found))
+    return found
 
 
 @decodes(allocation)
 def allocation_of(row: Any) -> Allocation:
     """The allocation of a whole row."""
-    extra = load(_Extra, row.extra)
+    return _ALLOCATIONS.of(
+        row.id, row.id, row.vm_id, row.vm, row.host, row.gpu, row.profile, row.framework,
+        row.device, row.slots, row.type_id, row.parent, row.companions, row.state,
+        row.generation, row.created_at, row.extra,
+    )  # fmt: skip
+
+
+def _allocation(
+    id_: str,
+    vm_id: str,
+    vm: str,
+    host: str,
+    gpu: str,
+    profile: str,
+    framework: str,
+    device: str,
+    slots: str,
+    type_id: str,
+    parent: str,
+    companions: str,
+    state: str,
+    generation: int,
+    created_at: float,
+    extra: str,
+) -> Allocation:
+    more = load(_Extra, extra)
     return Allocation(
-        id=row.id,
-        vm_id=row.vm_id,
-        vm=row.vm,
-        host=row.host,
-        gpu=row.gpu,
-        profile=row.profile,
-        framework=row.framework,
-        device=row.device,
-        slots=tuple(load_list(row.slots)),
-        type_id=row.type_id,
-        parent=row.parent,
-        companions=tuple(load_list(row.companions)),
-        vf=extra.vf,
-        instance=extra.instance,
-        placement_id=extra.placement_id,
-        frame_rate_limiter=extra.frame_rate_limiter,
-        partition=extra.partition,
-        memory_mib=extra.memory_mib,
-        state=AllocationState(row.state),
-        generation=row.generation,
-        created_at=row.created_at,
+        id=id_,
+        vm_id=vm_id,
+        vm=vm,
+        host=host,
+        gpu=gpu,
+        profile=profile,
+        framework=framework,
+        device=device,
+        slots=tuple(load_list(slots)),
+        type_id=type_id,
+        parent=parent,
+        companions=tuple(load_list(companions)),
+        vf=more.vf,
+        instance=more.instance,
+        placement_id=more.placement_id,
+        frame_rate_limiter=more.frame_rate_limiter,
+        partition=more.partition,
+        memory_mib=more.memory_mib,
+        state=AllocationState(state),
+        generation=generation,
+        created_at=created_at,
     )
+
+
+_ALLOCATIONS = RowMemo(_allocation)
 
 
 def allocation_row(record: Allocation) -> dict[str, object]:

@@ -133,10 +133,7 @@ def _by_trying(
 
 def _by_counting(host: HostState, demand: Demand, limit: int) -> int:
     """VMs of one kind of GPU part, or of none: every total is used up evenly."""
-    most = min(
-        _times(host.free_vcpus, demand.vcpus, limit),
-        _times(host.memory_mib, demand.memory_mib, limit),
-    )
+    most = most_vms(host, demand, limit)
     if demand.numa is NumaPolicy.REQUIRE:
         return min(most, sum(_on_node(host, node, demand, limit) for node in host.nodes))
     return min(
@@ -144,6 +141,14 @@ def _by_counting(host: HostState, demand: Demand, limit: int) -> int:
         _times(host.free_cpus(), demand.vcpus if demand.pin_cpus else 0, limit),
         _times(host.free_pages(demand.hugepage_kib), demand.pages, limit),
         _on_gpus(host.gpus, demand, limit),
+    )
+
+
+def most_vms(host: HostState, demand: Demand, limit: int) -> int:
+    """How many VMs vCPUs and memory are enough for, at most ``limit``."""
+    return min(
+        _times(host.free_vcpus, demand.vcpus, limit),
+        _times(host.memory_mib, demand.memory_mib, limit),
     )
 
 

@@ -18,6 +18,7 @@ from vgpumgr.model.gpu import GpuFacts, VendorVgpu, VfFacts
 from vgpumgr.model.host import NumaNode, UnknownPart
 from vgpumgr.model.supply import GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import DiskSpec, NumaPolicy
+from vgpumgr.placement.fleet_room import FleetRoom
 
 GPU = "0000:41:00.0"
 UUID = "11111111-1111-1111-1111-111111111111"
@@ -305,7 +306,10 @@ def test_two_vms_share_one_learned_budget_and_the_misfit_is_refused_beforehand(
 
 def test_fits_n_more_is_true_to_its_word(world: World) -> None:
     world.engine.apply([vm("web", "T4-4Q")])
-    rooms = {room.profile: room for room in capacity(build_fleet(world.engine.view()), vm("x"))}
+    rooms = {
+        room.profile: room
+        for room in capacity(FleetRoom(build_fleet(world.engine.view()), vm("x")))
+    }
     assert rooms["T4-4Q"].fits == 3
     assert rooms["T4-8Q"].fits == 0
     assert (rooms["T4-4Q"].in_use, rooms["passthrough"].fits) == (1, 0)

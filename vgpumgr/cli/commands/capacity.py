@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -132,7 +131,6 @@ def capacity(
             _print_stranded(context, fleet)
         else:
             shape = VmSpec(name="capacity", vcpus=vcpus, memory_mib=memory)
-            shape = replace(shape, policy=context.config.policy)
             _print_rooms(context, view, fleet, shape, profiles)
 
 
@@ -142,15 +140,16 @@ def _print_rooms(
     from vgpumgr.engine.capacity.profile_capacity import UsageGrowth
     from vgpumgr.engine.capacity.profile_capacity import capacity as count
     from vgpumgr.engine.capacity.relayout_capacity import with_layouts
+    from vgpumgr.placement.fleet_room import FleetRoom
 
     growth = UsageGrowth(fleet, context.app.ledger.holdings(), time.time())
-    rooms = count(fleet, shape, profiles, growth)
-    rooms = with_layouts(view, fleet, shape, rooms, profiles)
-    unknown = set(profiles) - {room.profile for room in rooms}
+    room = FleetRoom(fleet, shape)
+    rooms = with_layouts(view, room, count(room, profiles, growth), profiles)
+    unknown = set(profiles) - {each.profile for each in rooms}
     if unknown:
         names = ", ".join(sorted(unknown))
         raise UnknownProfile(f"no GPU of the fleet can provide {names}", next="vgpumgr capacity")
-    items = [{"name": room.profile, **to_plain(room)} for room in rooms]
+    items = [{"name": each.profile, **to_plain(each)} for each in rooms]
     print_list("Capacity", items, COLUMNS)
     if chosen_format().name in {"table", "wide"}:
         gauge = _gauging(context, fleet).gauge()

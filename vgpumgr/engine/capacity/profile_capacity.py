@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.history import Holding
 from vgpumgr.model.supply import Fleet, GpuSupply, Offer
-from vgpumgr.model.vm import GpuRequest, VmSpec
-from vgpumgr.placement import headroom
+from vgpumgr.placement.fleet_room import FleetRoom
 from vgpumgr.placement.headroom import ENOUGH_DAYS, Futures, Lasting
 
 # What was refused is not in it: it was never held. Counted are GPUs, so that slots of all sizes go
@@ -41,20 +41,28 @@ class UsageGrowth:
         """How long ``fits`` more of a profile are enough, as all that lies on the GPUs which make
         it changes; None with fewer than 14 days of history.
         """
-        made = [
-            (gpu, offer)
-            for gpu in self._gpus.values()
-            for offer in gpu.offers
-            if offer.profile == profile
-        ]
-        if self.days < ENOUGH_DAYS or not made:
+        if self.days < ENOUGH_DAYS or profile not in self._makers:
             return None
-        size = sum(_share(gpu, offer) for gpu, offer in made) / len(made)
-        models = frozenset(gpu.model for gpu, _ in made)
+        models, size = self._makers[profile]
         if models not in self._futures:
             self._futures[models] = Futures(self._changes(models))
         # The last one is gone when less than its size is left.
         return self._futures[models].lasting((fits - 1) * size)
+
+    @cached_property
+    def _makers(self) -> dict[str, tuple[frozenset[str], float]]:
+        """By profile the models that make it, and what share of a GPU one takes on average."""
+        made: dict[str, list[tuple[str, float]]] = {}
+        for gpu in self._gpus.values():
+            for offer in gpu.offers:
+                made.setdefault(offer.profile, []).append((gpu.model, _share(gpu, offer)))
+        return {
+            profile: (
+                frozenset(model for model, _ in found),
+                sum(share for _, share in found) / len(found),
+            )
+            for profile, found in made.items()
+        }
 
     def _changes(self, models: frozenset[str]) -> list[float]:
         """By day, the oldest first: GPUs of these models taken, less those given back."""
@@ -99,70 +107,49 @@ class ProfileRoom:
 
 
 def capacity(
-    fleet: Fleet, shape: VmSpec, profiles: Iterable[str] = (), growth: UsageGrowth | None = None
+    room: FleetRoom, profiles: Collection[str] = (), growth: UsageGrowth | None = None
 ) -> tuple[ProfileRoom, ...]:
-    """Headroom of every profile that some GPU of the fleet can make.
+    """The room of every profile that some GPU of the fleet can make.
 
-    ``shape`` gives the VM's vCPUs, memory and constraints; its GPUs are replaced by one part of
-    the profile. The number is exact: that many more requests succeed and the next is refused.
+    The number is exact: that many more requests with one part of it succeed and the next is
+    refused.
     """
-    offers = _offers(fleet)
-    wanted = set(profiles)
-    rooms = (
-        ProfileRoom(
-            profile=name,
-            frameworks=_frameworks(fleet, name),
-            memory_mib=_memory(offer),
-            fits=headroom(fleet, one_of(shape, name)),
-            in_use=_in_use(fleet, name),
-            verified=offer.verified,
-        )
-        for name, offer in sorted(offers.items())
-        if not wanted or name in wanted
-    )
-    if growth is None:
-        return tuple(rooms)
-    return tuple(
-        replace(
-            room,
-            lasting=growth.lasting(room.profile, room.fits),
-            history_days=growth.days,
-        )
-        for room in rooms
-    )
+    made, used = by_profile(room.gpus_by_last), _in_use(room.fleet)
+    wanted = sorted(name for name in made if not profiles or name in profiles)
+    return tuple(_room(name, made[name], room.fits(name), used[name], growth) for name in wanted)
 
 
-def one_of(shape: VmSpec, profile: str) -> VmSpec:
-    """The shape with exactly one part of the profile."""
-    return VmSpec(
-        name=shape.name,
-        vcpus=shape.vcpus,
-        memory_mib=shape.memory_mib,
-        gpus=(GpuRequest(profile=profile),),
-        affinity=shape.affinity,
-        labels=shape.labels,
+def by_profile(gpus: Iterable[GpuSupply]) -> dict[str, list[Offer]]:
+    """The offers of these GPUs by profile."""
+    found: dict[str, list[Offer]] = {}
+    for gpu in gpus:
+        for offer in gpu.offers:
+            found.setdefault(offer.profile, []).append(offer)
+    return found
+
+
+def _room(
+    name: str, offers: Sequence[Offer], fits: int, used: int, growth: UsageGrowth | None
+) -> ProfileRoom:
+    last = offers[-1]
+    return ProfileRoom(
+        profile=name,
+        frameworks=frameworks_of(offers),
+        memory_mib=0 if last.framework is Framework.PASSTHROUGH else last.memory_mib,
+        fits=fits,
+        in_use=used,
+        verified=last.verified,
+        lasting=growth.lasting(name, fits) if growth else None,
+        history_days=growth.days if growth else 0,
     )
 
 
-def _offers(fleet: Fleet) -> dict[str, Offer]:
-    return {
-        offer.profile: offer for host in fleet.hosts for gpu in host.gpus for offer in gpu.offers
-    }
+def frameworks_of(offers: Iterable[Offer]) -> tuple[Framework, ...]:
+    """The ways in which these offers are made."""
+    return tuple(sorted({offer.framework for offer in offers}))
 
 
-def _frameworks(fleet: Fleet, profile: str) -> tuple[Framework, ...]:
-    offers = (offer for host in fleet.hosts for gpu in host.gpus for offer in gpu.offers)
-    return tuple(sorted({offer.framework for offer in offers if offer.profile == profile}))
-
-
-def _in_use(fleet: Fleet, profile: str) -> int:
-    return sum(
-        usage.profile == profile
-        for host in fleet.hosts
-        for gpu in host.gpus
-        for usage in gpu.usages
-    )
-
-
-def _memory(offer: Offer) -> int:
-    return 0 if offer.framework is Framework.PASSTHROUGH else offer.memory_mib
+def _in_use(fleet: Fleet) -> Counter[str]:
+    """Parts in use by profile."""
+    gpus = (gpu for host in fleet.hosts for gpu in host.gpus)
+    return Counter(usage.profile for gpu in gpus for usage in gpu.usages)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr import catalog
-from vgpumgr import gpu as frameworks
-from vgpumgr.engine.capacity.profile_capacity import ProfileRoom, one_of
-from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.capacity.profile_capacity import ProfileRoom, by_profile, frameworks_of
+from vgpumgr.engine.capacity.relaid_gpus import RelaidGpus
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.whatif.hypothetical_layouts import goals, partitioned
-from vgpumgr.model.gpu import Framework, GpuRecord, GpuState
-from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
+from vgpumgr.model.gpu import Framework
+from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
-from vgpumgr.placement import headroom
-from vgpumgr.placement.fit.gpu_rules import room
+from vgpumgr.placement.fit.gpu_rules import room as room_for
+from vgpumgr.placement.fleet_room import FleetRoom
 from vgpumgr.placement.resources.host_state import FleetState
 
 _POLICY = PlacementPolicy.BREADTH_FIRST
@@ -61,7 +59,7 @@ def _as_it_is(gpu: GpuSupply) -> Iterator[CreatableProfile]:
         demand = fleet.digest(one, _POLICY)
         yield CreatableProfile(
             profile=offer.profile,
-            fits=room(state, demand.kinds[0], demand),
+            fits=room_for(state, demand.kinds[0], demand),
             type_id=offer.type_id,
             framework=str(offer.framework),
         )
@@ -69,8 +67,7 @@ def _as_it_is(gpu: GpuSupply) -> Iterator[CreatableProfile]:
 
 def with_layouts(
     view: LedgerView,
-    fleet: Fleet,
-    shape: VmSpec,
+    room: FleetRoom,
     rooms: Collection[ProfileRoom],
     profiles: Collection[str] = (),
 ) -> tuple[ProfileRoom, ...]:
@@ -78,92 +75,64 @@ def with_layouts(
 
     Only empty, healthy GPUs count as partitioned anew, all of them that it would help.
     """
-    found = {room.profile: room for room in rooms}
-    for lines, wanted in _by_lines(fleet, profiles).items():
-        helped = _helped(fleet, lines, wanted)
-        hosts = {host for host, _ in helped}
-        now = Fleet(hosts=tuple(host for host in fleet.hosts if host.name in hosts))
-        other = _relaid(view, hosts, {gpu for _, gpu in helped}, wanted)
-        for profile in sorted(wanted):
-            room = found.get(profile) or _unmade(other, profile)
-            if room is None:
-                continue
-            one = one_of(shape, profile)
-            fits = room.fits + headroom(other, one) - headroom(now, one)
-            if fits > max(room.fits, room.fits_after):
-                found[profile] = replace(room, fits_after=fits, layout=lines)
+    found = {each.profile: each for each in rooms}
+    for lines, wanted in _by_lines(room.gpus, profiles).items():
+        relaid = RelaidGpus(view, wanted)
+        other = {
+            host.name: {n: room.shapes.of(relaid.supply(host.gpus[n].id)) for n in places}
+            for host, places in _helped(room, lines, wanted)
+        }
+        shapes = dict.fromkeys(shape for changed in other.values() for shape in changed.values())
+        samples, changes = room.shapes.samples, room.changes(other)
+        made = by_profile(samples[shape] for shape in shapes)
+        for profile in sorted(wanted & (found.keys() | made.keys())):
+            now = found.get(profile) or _unmade(profile, made[profile])
+            fits = now.fits + room.gained(profile, changes)
+            if fits > max(now.fits, now.fits_after):
+                found[profile] = replace(now, fits_after=fits, layout=lines)
     return tuple(found[profile] for profile in sorted(found))
 
 
-def _by_lines(fleet: Fleet, profiles: Collection[str]) -> Mapping[str, set[str]]:
+def _by_lines(gpus: Iterable[GpuSupply], profiles: Collection[str]) -> Mapping[str, set[str]]:
     """The lines of a Layout, each with the profiles that it makes and the GPU does not make now.
 
     Boards with plain VFs can have any number of VFs: of these only named profiles count.
     """
     found: dict[str, set[str]] = {}
-    for host in fleet.hosts:
-        for gpu in host.gpus:
-            if not profiles and catalog.sriov_board(gpu.model) is not None:
-                continue
-            made = {offer.profile for offer in gpu.offers}
-            for profile, lines in gpu.could.items():
-                if profile not in made and (not profiles or profile in profiles):
-                    found.setdefault(lines, set()).add(profile)
+    for gpu in gpus:
+        if not profiles and catalog.sriov_board(gpu.model) is not None:
+            continue
+        made = {offer.profile for offer in gpu.offers}
+        for profile, lines in gpu.could.items():
+            if profile not in made and (not profiles or profile in profiles):
+                found.setdefault(lines, set()).add(profile)
     return found
 
 
-def _helped(fleet: Fleet, lines: str, profiles: Collection[str]) -> set[tuple[str, str]]:
-    """Host and id of the empty GPUs that make any of the profiles after these lines."""
-    return {
-        (host.name, gpu.id)
-        for host in fleet.hosts
-        for gpu in host.gpus
-        if not (host.blocked or gpu.blocked or gpu.usages)
+def _helped(
+    room: FleetRoom, lines: str, profiles: Collection[str]
+) -> Iterator[tuple[HostSupply, list[int]]]:
+    """Hosts with the places of their empty GPUs that make any of the profiles after these lines."""
+    helped = {
+        shape
+        for shape, gpu in enumerate(room.gpus)
+        if not (gpu.blocked or gpu.usages)
         and any(gpu.could.get(each) == lines for each in profiles)
     }
+    for host in room.fleet.hosts:
+        places = [n for n, shape in enumerate(room.shapes_on(host.name)) if shape in helped]
+        if places and not host.blocked:
+            yield host, places
 
 
-def _relaid(
-    view: LedgerView, hosts: Collection[str], helped: Collection[str], profiles: Collection[str]
-) -> Fleet:
-    """The hosts with some of their GPUs partitioned anew."""
-    records = tuple(host for host in view.hosts if host.name in hosts)
-    kernels = {each.name: each.facts.versions.kernel for each in records if each.facts is not None}
-    gpus = tuple(
-        _as(gpu, profiles, kernels.get(gpu.host, ""))
-        if gpu.id in helped and gpu.state is GpuState.HEALTHY
-        else gpu
-        for gpu in view.gpus
-        if gpu.host in hosts
-    )
-    return build_fleet(replace(view, hosts=records, gpus=gpus))
-
-
-def _as(gpu: GpuRecord, profiles: Collection[str], kernel: str) -> GpuRecord:
-    """By the first layout with which it makes one of them."""
-    for goal in goals(gpu.facts):
-        other = partitioned(gpu, goal, kernel)
-        if other and any(each.profile in profiles for each in frameworks.offers(other.facts)):
-            return other
-    return gpu
-
-
-def _unmade(fleet: Fleet, profile: str) -> ProfileRoom | None:
-    """The room of a profile that nothing makes yet; None where nothing would."""
-    offers = [
-        offer
-        for host in fleet.hosts
-        for gpu in host.gpus
-        for offer in gpu.offers
-        if offer.profile == profile
-    ]
-    if not offers:
-        return None
+def _unmade(profile: str, offers: Sequence[Offer]) -> ProfileRoom:
+    """The room of a profile that nothing makes yet."""
+    first = offers[0]
     return ProfileRoom(
         profile=profile,
-        frameworks=tuple(sorted({offer.framework for offer in offers})),
-        memory_mib=offers[0].memory_mib,
+        frameworks=frameworks_of(offers),
+        memory_mib=first.memory_mib,
         fits=0,
         in_use=0,
-        verified=offers[0].verified,
+        verified=first.verified,
     )

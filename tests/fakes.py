@@ -164,6 +164,7 @@ class FakeHost:
     calls: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     on_call: Callable[[str], None] = lambda _: None
+    told: tuple[HostFacts, dict[str, str], dict[tuple[str, str], VolumeFacts]] | None = None
 
     def __post_init__(self) -> None:
         self.drivers |= {gpu.device: gpu.driver for gpu in self.gpus if gpu.address}
@@ -241,10 +242,16 @@ class FakeHost:
         return effect()
 
     def probe(self) -> HostFacts:
-        """What a probe would show now."""
+        """What a probe would show now: the same object as long as nothing has changed."""
         if self.down:
             raise HostUnreachable(f"host {self.name} does not answer")
         self.calls.append(("probe", ()))
+        now = self._facts(), dict(self.xml_by_name), dict(self.volumes)
+        if self.told is None or self.told != now:
+            self.told = now
+        return self.told[0]
+
+    def _facts(self) -> HostFacts:
         return HostFacts(
             host=self.name,
             boot_id=str(self.boots),

@@ -27,6 +27,8 @@ from vgpumgr.store.admin.opening import file_path
 
 # While nothing changes it is written so often, in seconds: its age tells whether we live.
 FRESH_S = 10.0
+# Writing it takes at most this share of the time: of thousands of hosts it is a large file.
+_SHARE = 0.02
 
 
 class StatusFile:
@@ -41,21 +43,28 @@ class StatusFile:
             "started_at": time.time(),
             "interval_s": interval_s,
         }
-        self._last = ControllerStatus(at=0.0)
+        self._last = self._written = ControllerStatus(at=0.0)
+        self._not_before = 0.0
 
     def show(self, status: ControllerStatus) -> None:
-        """Write it, if it says anything new."""
-        same = replace(status, at=self._last.at) == self._last
-        if not same or status.at - self._last.at >= FRESH_S:
+        """Write it, if it says anything new and the last time was long enough ago."""
+        self._last = status
+        began = time.monotonic()
+        if began < self._not_before:
+            return
+        same = replace(status, at=self._written.at) == self._written
+        if not same or status.at - self._written.at >= FRESH_S:
             self._write(status, running=True)
+            ended = time.monotonic()
+            self._not_before = ended + (ended - began) / _SHARE
 
     def close(self) -> None:
         """Say that we have ended."""
         self._write(self._last, running=False)
 
     def _write(self, status: ControllerStatus, *, running: bool) -> None:
-        self._last = status
-        text = json.dumps({**self._head, "running": running, **to_plain(status)}, indent=1)
+        self._written = status
+        text = json.dumps({**self._head, "running": running, **to_plain(status)})
         # A name that nobody foresees, and never what is there: the folder may be shared.
         draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
         with suppress(OSError):

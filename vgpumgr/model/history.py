@@ -65,3 +65,13 @@ class AuditRecord:
     before: int | None = None
     after: int | None = None
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrailChanges:
+    """Where the trail ends, and the hosts that records are about: (``seq``, name) each, the name
+    empty where a record may be about every host.
+    """
+
+    end: int
+    hosts: tuple[tuple[int, str], ...]

@@ -15,7 +15,7 @@ from vgpumgr.model.desktop import (
     PoolRecord,
 )
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.history import AuditRecord, Holding, RequestRecord
+from vgpumgr.model.history import AuditRecord, Holding, RequestRecord, TrailChanges
 from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.layout import LayoutRecord
@@ -65,20 +65,23 @@ class Ledger(Protocol):
     def observation_failed(self, host: str, error: str) -> None:
         """Remember why a probe failed; nothing else changes."""
 
-    def take_host(self, now: float, until: float) -> str | None:
-        """The enrolled host whose look is due longest, or None; its next look is due at ``until``.
+    def take_hosts(self, now: float, until: float, limit: int) -> tuple[str, ...]:
+        """At most ``limit`` enrolled hosts whose looks are due, those first that are due longest;
+        their next looks are due at ``until``.
 
         Controllers that ask at the same time get different hosts. Unix seconds.
         """
-
-    def take_hosts(self, now: float, until: float, limit: int) -> tuple[str, ...]:
-        """The same of at most ``limit`` hosts at once, those first that are due longest."""
 
     def host_due(self, host: str, at: float) -> None:
         """The next look at a host is due at ``at`` (Unix seconds)."""
 
     def hosts_due(self, due: Mapping[str, float]) -> None:
         """The same of many hosts; those that are not enrolled are passed over."""
+
+    def looks_kept_up(self, now: float) -> frozenset[str]:
+        """The hosts that a controller keeps looking at: the last look is not old and went well, and
+        the next is not overdue.
+        """
 
     def looked_again(self, looks: Collection[UnchangedLook]) -> frozenset[str]:
         """Keep when hosts were seen that showed no change; the hosts of which it was kept.
@@ -336,6 +339,11 @@ class Ledger(Protocol):
     ) -> tuple[AuditRecord, ...]:
         """The trail, newest first; each filter that is set must match (``operation``,
         ``event`` and ``by`` by their beginning). ``since`` is Unix seconds.
+        """
+
+    def trail_since(self, after: int | None) -> TrailChanges:
+        """The hosts that records of the trail after that number are about; without one, only the
+        trail's end. On PostgreSQL a record may become visible after later ones.
         """
 
     def freeze(self, why: str) -> None:

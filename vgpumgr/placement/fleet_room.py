@@ -143,7 +143,7 @@ class FleetRoom:
         return Counter((now, now._replace(gpus=_with(now.gpus, shapes))) for now, shapes in pairs)
 
     def gained(self, profile: str, changes: HostChanges) -> int:
-        """How many more fit after these changes with one part of a profile, which is no whole GPU."""
+        """How many more fit after these changes with a part of a profile, which is no whole GPU."""
         after = sum(n * self._on(other, profile) for (_, other), n in changes.items())
         before = sum(n * self._on(now, profile) for (now, _), n in changes.items())
         return min(LIMIT, after) - min(LIMIT, before)

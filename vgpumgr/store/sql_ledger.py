@@ -107,6 +107,7 @@ class SqlLedger(LeaseHolder):
     host_due = writes(looks_sql.host_due)
     hosts_due = writes(looks_sql.hosts_due)
     looked_again = writes(looks_sql.looked_again)
+    looks_kept_up = reads(looks_sql.looks_kept_up)
     gpus = reads(gpus_sql.list_gpus)
     quarantine = changes(gpus_sql.quarantine)
     lift = changes(refusals_sql.lift)
@@ -117,10 +118,6 @@ class SqlLedger(LeaseHolder):
         self._observe(facts, units, at, self.fleet_id())
 
     _observe = changes(observations_sql.observe)
-
-    def take_host(self, now: float, until: float) -> str | None:
-        """The host whose look is due longest, its next look due at ``until`` (Unix seconds)."""
-        return next(iter(self.take_hosts(now, until, 1)), None)
 
     def take_hosts(self, now: float, until: float, limit: int) -> tuple[str, ...]:
         """At most ``limit`` such hosts, those first that are due longest."""
@@ -190,6 +187,7 @@ class SqlLedger(LeaseHolder):
     operation = reads(operations_sql.get_operation)
     tasks = reads(operations_sql.list_tasks)
     audit = reads(audit_trail.list_audit)
+    trail_since = reads(audit_trail.trail_since)
 
     @retried
     def reserve(self, reservation: Reservation) -> None:

@@ -11,9 +11,8 @@ import pytest
 from tests.fakes import FakeClock
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller import queue_task
-from vgpumgr.engine.controller.cycle_context import ControllerState, OperationClaims
+from vgpumgr.engine.controller.cycle_context import ControllerState
 from vgpumgr.engine.controller.cycle_threads import CycleThread
-from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.model.queue import RoomReservation
 from vgpumgr.model.vm import Terms
 
@@ -44,9 +43,7 @@ def turn(world: SimWorld, shared: ControllerState) -> RoomReservation:
 
 def new(world: SimWorld) -> ControllerState:
     """What a ``serve`` that has just begun knows."""
-    return ControllerState(
-        OperationClaims(world.ledger), RetryBackoff(world.engine.clock.monotonic)
-    )
+    return ControllerState.new(world.engine)
 
 
 def test_the_next_turn_keeps_it_while_small_ones_come_and_go(world: SimWorld) -> None:

@@ -11,9 +11,8 @@ import pytest
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller import queue_task
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
-from vgpumgr.engine.controller.cycle_context import ControllerState, OperationClaims
+from vgpumgr.engine.controller.cycle_context import ControllerState
 from vgpumgr.engine.controller.cycle_threads import CycleThread
-from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.queue import QueueState
@@ -168,7 +167,7 @@ def test_one_controller_has_the_queue_at_a_time(world: SimWorld, tmp_path: Path)
     free(world)
     told: list[ControllerEvent] = []
     clock = world.engine.clock
-    shared = ControllerState(OperationClaims(world.ledger), RetryBackoff(clock.monotonic))
+    shared = ControllerState.new(world.engine)
 
     def turn() -> bool:
         return queue_task.run_queue_cycle(

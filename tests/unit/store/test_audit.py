@@ -21,6 +21,7 @@ from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import OperationMoved, OperationState, StepState, TaskMoved, TaskState
+from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store.admin.migrations import _trail_and_freeze
@@ -324,3 +325,14 @@ def shape(url: str) -> list[object]:
         ).all()
     engine.dispose()
     return [*map(tuple, columns), *map(tuple, indexes)]
+
+
+def test_the_trail_tells_which_hosts_records_are_about(ledger: SqlLedger) -> None:
+    start = ledger.trail_since(None)
+    assert start.hosts == ()
+    ledger.set_quota(Quota(tenant="a"))
+    assert ledger.trail_since(start.end).hosts == ()
+    ledger.raise_epoch()
+    told = ledger.trail_since(start.end)
+    assert [host for _, host in told.hosts] == [""]
+    assert told.end == ledger.trail_since(None).end

@@ -28,8 +28,8 @@ def ledger(url: str) -> SqlLedger:
 def taken(ledger: SqlLedger, now: float, until: float) -> list[str]:
     """Every host that is due, in the order in which they are given."""
     found = []
-    while (host := ledger.take_host(now, until)) is not None:
-        found.append(host)
+    while host := ledger.take_hosts(now, until, 1):
+        found.extend(host)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -19,7 +20,6 @@ from vgpumgr.engine.controller.cycle_context import (
     ControllerState,
     HostCycle,
     HostCycleMemory,
-    OperationClaims,
 )
 from vgpumgr.engine.controller.cycle_schedule import (
     ControllerStatus,
@@ -38,7 +38,6 @@ from vgpumgr.engine.controller.fleet_task_runner import FleetTaskRunner
 from vgpumgr.engine.controller.fragmentation_watch import NEVER, GaugeWatch
 from vgpumgr.engine.controller.host_cycle import CycleEnd
 from vgpumgr.engine.controller.operation_recovery import OperationClosing, OrphanedOperations
-from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import status
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
@@ -47,6 +46,8 @@ from vgpumgr.model.operation import OperationRecord
 
 # How long a round waits for a turn to end before it looks for other work, in seconds.
 BEAT_S = 1.0
+# For each cycle that may begin so many due hosts are taken in one transaction.
+AHEAD = 2
 
 
 class Controller:
@@ -78,10 +79,8 @@ class Controller:
         self._pace = pace
         self._emit = emit
         self._show = show
-        patience = RetryBackoff(context.clock.monotonic)
-        self._shared = ControllerState(
-            OperationClaims(context.ledger), patience, evacuates=evacuates
-        )
+        self._shared = ControllerState.new(context, evacuates=evacuates)
+        patience = self._shared.patience
         self._book = CycleHistory(context.clock, pace, emit)
         close = OperationClosing(context.ledger, context.clock, patience, emit)
         self._gauge = GaugeWatch(context, most_fragmented, emit)
@@ -98,6 +97,10 @@ class Controller:
         )
         self._dead = OrphanedOperations(context, self._shared, pace.interval_s, close)
         self._state = LedgerState(context.ledger, emit)
+        self._taken: deque[str] = deque()
+        self._next_due: dict[str, float] = {}
+        self._all_taken = False
+        self._reviewed = float("-inf")
 
     def run(self) -> None:
         """Round after round; what other processes hint at is looked at without waiting."""
@@ -106,25 +109,44 @@ class Controller:
                 self.round(BEAT_S)
 
     def round(self, wait_s: float = 0.0) -> None:
-        """One round: ended cycles, operations of dead workers, due cycles; waits up to that long
-        for an end.
+        """One round: ended cycles, due cycles; waits up to that long for an end. What concerns the
+        whole fleet is looked at once in ``BEAT_S`` at most.
         """
         try:
             self._collect(wait_s)
-            open_ = self._context.ledger.operations(open_only=True)
-            if not self._context.stop.is_set():
-                self._dead.make_due(open_, self._can_begin)
+            since = self._context.clock.monotonic() - self._reviewed
+            if not wait_s or not 0 <= since < BEAT_S:
+                self._review()
+                self._reviewed = self._context.clock.monotonic()
+            elif not self._context.stop.is_set():
                 self._begin_due()
-                self._beside.begin_due()
-            self._beside.collect()
-            self._state.tell_frozen()
-            self._gauge.look()
-            self._show(self._status(open_))
-            self._state.works()
         except ClaimLost:
             raise
         except LedgerError as error:
             self._state.failed(error)
+
+    def _review(self) -> None:
+        """Operations of dead workers, due cycles, tasks of the fleet, and how things stand."""
+        self._write_looks()
+        self._shared.changed.read()
+        open_ = self._context.ledger.operations(open_only=True)
+        if not self._context.stop.is_set():
+            self._dead.make_due(open_, self._can_begin)
+            self._all_taken = False
+            self._begin_due()
+            self._beside.begin_due()
+        self._beside.collect()
+        self._state.tell_frozen()
+        self._gauge.look()
+        self._show(self._status(open_))
+        self._state.works()
+
+    def _write_looks(self) -> None:
+        """Write looks without news, and when hosts are due next, in one transaction each."""
+        self._shared.looks.write()
+        due, self._next_due = self._next_due, {}
+        if due:
+            self._context.ledger.hosts_due(due)
 
     def once(self) -> ControllerStatus:
         """One cycle of every host, side by side; how things stand when all have ended or hang."""
@@ -140,6 +162,7 @@ class Controller:
         else:
             self._gauge.look()
             self._beside.once(BEAT_S)
+        self._write_looks()
         self._state.tell_frozen()
         status = self._status(ledger.operations(open_only=True))
         self._show(status)
@@ -166,6 +189,7 @@ class Controller:
     def _hint(self) -> None:
         """In a thread of its own."""
         self._beside.hurry()
+        self._reviewed = float("-inf")
         self._turns.wake()
 
     def _can_begin(self, host: str) -> bool:
@@ -173,14 +197,20 @@ class Controller:
         return host not in self._turns.busy and not self._book.failing(host)
 
     def _begin_due(self) -> None:
-        clock, ledger = self._context.clock, self._context.ledger
-        while self._turns.free > 0:
-            now = clock.now()
-            host = ledger.take_host(now, now + self._pace.interval_s)
-            if host is None:
-                return
+        while (free := self._turns.free) > 0:
+            if not self._taken and not self._all_taken:
+                self._take(AHEAD * free)
+            if not self._taken:
+                break
+            host = self._taken.popleft()
             if host not in self._turns.busy:
                 self._begin(host)
+
+    def _take(self, most: int) -> None:
+        now = self._context.clock.now()
+        found = self._context.ledger.take_hosts(now, now + self._pace.interval_s, most)
+        self._taken.extend(found)
+        self._all_taken = len(found) < most
 
     def _begin(self, host: str) -> None:
         self._dead.begun(host)
@@ -220,8 +250,7 @@ class Controller:
             self._book.unstuck(host)
         else:
             pause = self._book.ended(host, end.result)
-        with suppress(NotFound):  # it left the fleet meanwhile
-            self._context.ledger.host_due(host, self._context.clock.now() + pause)
+        self._next_due[host] = self._context.clock.now() + pause
 
     # -- how things stand ----------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from vgpumgr.engine.controller.changed_hosts import ChangedHosts
 from vgpumgr.engine.controller.controller_events import (
     ControllerEvent,
     Emit,
@@ -17,6 +18,7 @@ from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.ports import HostExecutor
 from vgpumgr.model.queue import RoomReservation
@@ -75,6 +77,23 @@ class OperationClaims:
                 close(operation, "; ".join(held.reasons))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvergedLook:
+    """A whole cycle after which nothing was left to do: by which record of the host, what the host
+    told, and ``count`` of the trail's readings before the ledger was read.
+
+    ``observed_at`` is when the ledger was last told of such a look, ``whole_until`` when the next
+    whole cycle is due (by the monotonic clock).
+    """
+
+    record: HostRecord
+    told: HostFacts
+    count: int
+    observed_at: float
+    whole_until: float
+    drifts: int
+
+
 @dataclass(slots=True)
 class HostCycleMemory:
     """The memory of a process about a host between cycles; one cycle at a time uses it.
@@ -82,7 +101,8 @@ class HostCycleMemory:
     ``rebooted`` is the boot that was reported, ``waits`` are the reported reasons why the host is
     not converged, ``drained``: the end of its drain was reported. ``guests``: when to ask the agent
     in the guest of a VM (its id) again, by the monotonic clock. ``off_since``: when the fence
-    status of a host that does not answer first said off, by the same clock.
+    status of a host that does not answer first said off, by the same clock. ``converged``: the last
+    whole cycle, where it left nothing to do.
     """
 
     known: KnownDrifts = field(default_factory=KnownDrifts)
@@ -91,6 +111,7 @@ class HostCycleMemory:
     drained: bool = False
     guests: dict[str, float] = field(default_factory=dict)
     off_since: float | None = None
+    converged: ConvergedLook | None = None
 
 
 @dataclass(slots=True)
@@ -103,6 +124,42 @@ class QueueMemory:
     lacking: str = ""
 
 
+class UnchangedLooks:
+    """Looks at hosts that showed nothing new, written to the ledger together, once a round.
+
+    A host that another process has observed meanwhile is due for a whole cycle: what is written
+    of it may be older than our look.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._looks: dict[str, UnchangedLook] = {}
+        self._guard = threading.Lock()
+        self._outdated: set[str] = set()
+
+    def add(self, look: UnchangedLook) -> None:
+        """One more; may be called by any thread."""
+        with self._guard:
+            waiting = self._looks.get(look.host)
+            self._looks[look.host] = replace(look, before=waiting.before) if waiting else look
+
+    def outdated(self, host: str) -> bool:
+        """Was it observed by another process since our last look? Says so once."""
+        with self._guard:
+            found = host in self._outdated
+            self._outdated.discard(host)
+            return found
+
+    def write(self) -> None:
+        """Write what was added since."""
+        with self._guard:
+            looks, self._looks = tuple(self._looks.values()), {}
+        if looks:
+            kept = self._ledger.looked_again(looks)
+            with self._guard:
+                self._outdated |= {look.host for look in looks} - kept
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerState:
     """The state that all cycles of a process share. ``evacuates``: hosts that are proven off are
@@ -111,8 +168,22 @@ class ControllerState:
 
     claims: OperationClaims
     patience: RetryBackoff
+    changed: ChangedHosts
+    looks: UnchangedLooks
     queue: QueueMemory = field(default_factory=QueueMemory)
     evacuates: bool = False
+
+    @classmethod
+    def new(cls, context: EngineContext, *, evacuates: bool = False) -> ControllerState:
+        """The state of a process that has just begun."""
+        ledger, monotonic = context.ledger, context.clock.monotonic
+        return cls(
+            OperationClaims(ledger),
+            RetryBackoff(monotonic),
+            ChangedHosts(ledger, monotonic),
+            UnchangedLooks(ledger),
+            evacuates=evacuates,
+        )
 
 
 @dataclass(frozen=True, slots=True)

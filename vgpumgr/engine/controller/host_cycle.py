@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -10,21 +10,21 @@ from functools import partial
 from vgpumgr.engine.controller import boot_restoration
 from vgpumgr.engine.controller.automatic_evacuation import recreate_lost_vms
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind, task_event
-from vgpumgr.engine.controller.cycle_context import HostCycle, error_line
+from vgpumgr.engine.controller.cycle_context import ConvergedLook, HostCycle, error_line
 from vgpumgr.engine.controller.operation_recovery import RecoveryReport, recover
 from vgpumgr.engine.drift import drift_survey, host_comparison
 from vgpumgr.engine.hosts import host_drain, host_return
 from vgpumgr.engine.inventory.ledger_view import read_host_view
-from vgpumgr.engine.inventory.observation import Observation
+from vgpumgr.engine.inventory.observation import NO_ANSWERS, Observation, ProbeAnswer
 from vgpumgr.engine.operations.operation_lifecycle import unfinished
 from vgpumgr.engine.operations.task_run import CUT
 from vgpumgr.engine.pools import session_activity
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, VgpumgrError
-from vgpumgr.model.host import HostFacts, HostRecord, Membership
+from vgpumgr.model.host import HostFacts, HostRecord, Membership, UnchangedLook
 from vgpumgr.model.operation import FINAL_TASKS, TaskRecord
-from vgpumgr.model.ports import WAIT_LIMITS
+from vgpumgr.model.ports import WAIT_LIMITS, Host
 
 # Between two questions; a guest that did not answer is left alone for longer.
 AGAIN_S, MUTE_S = 60.0, 600.0
@@ -127,18 +127,55 @@ class _HostWork(RecoveryReport):
 
 
 def run_cycle(turn: HostCycle) -> CycleEnd:
-    """The whole cycle of a host that no other controller works on; LedgerError ends it."""
+    """The whole cycle of a host that no other controller works on; LedgerError ends it.
+
+    The cycle of a host that shows what it showed, and of which the ledger says what it said when
+    nothing was left to do, is a probe.
+    """
     ledger, claim = turn.context.ledger, f"host:{turn.host}"
     if not ledger.claim(claim):
         return CycleEnd(state=CycleState.HELD)
     try:
-        return _take(turn)
+        last, turn.memory.converged = turn.memory.converged, None
+        if last is None or _is_doubtful(turn, last):
+            return _take(turn, NO_ANSWERS)
+        turn.lane.expect(WAIT_LIMITS.look_s)
+        at = turn.context.clock.now()
+        answer = _probed(turn.context.hosts.open(last.record))
+        if answer is not last.told:
+            return _take(turn, {turn.host: answer})
+        turn.shared.looks.add(UnchangedLook(host=turn.host, before=last.observed_at, at=at))
+        turn.memory.converged = replace(last, observed_at=at)
+        return CycleEnd(state=CycleState.OK, drifts=last.drifts)
     finally:
         ledger.release(claim)
 
 
-def _take(turn: HostCycle) -> CycleEnd:
+def _probed(host: Host) -> ProbeAnswer:
+    try:
+        return host.probe()
+    except VgpumgrError as error:
+        return error
+
+
+# So long a host may say "unchanged" before it is compared all the same, in seconds.
+WHOLE_S = 600.0
+
+
+def _is_doubtful(turn: HostCycle, last: ConvergedLook) -> bool:
+    shared = turn.shared
+    return (
+        shared.changed.since(turn.host, last.count)
+        or shared.looks.outdated(turn.host)
+        or bool(turn.memory.guests)
+        or turn.context.clock.monotonic() >= last.whole_until
+    )
+
+
+def _take(turn: HostCycle, answers: Mapping[str, ProbeAnswer]) -> CycleEnd:
+    """The whole cycle; ``answers``: what the host has answered just now, if it was asked."""
     turn.lane.expect(WAIT_LIMITS.look_s)
+    count = turn.shared.changed.count
     try:
         before = turn.context.ledger.host(turn.host)
     except NotFound:
@@ -147,7 +184,7 @@ def _take(turn: HostCycle) -> CycleEnd:
         return _rest(turn, before)
     is_new = not before.settled_boot
     before = boot_restoration.remember_boot(turn, before)
-    since, observed = _look(turn)
+    since, observed = _look(turn, answers)
     error = observed.failed.get(turn.host)
     if error is not None and not isinstance(error, Conflict):
         recreate_lost_vms(turn, before)
@@ -173,7 +210,35 @@ def _take(turn: HostCycle) -> CycleEnd:
         ask_guest_agents(turn)
         if is_new:
             boot_restoration.tell_left_off(turn, report)
-    return _end(turn, facts, report, done)
+    end = _end(turn, facts, report, done)
+    if end == CycleEnd(state=CycleState.OK, drifts=end.drifts) and not done.worked:
+        _remember(turn, observed, count, end.drifts)
+    return end
+
+
+def _remember(turn: HostCycle, observed: Observation, count: int, drifts: int) -> None:
+    """Where nothing is left to do, the next cycle may be a short one."""
+    kept = observed.kept.get(turn.host)
+    record = turn.context.ledger.host(turn.host)
+    if kept is None or turn.reasons or record.draining or _has_work(turn):
+        return
+    turn.memory.converged = ConvergedLook(
+        record=record,
+        told=kept.told,
+        count=count,
+        observed_at=kept.at,
+        whole_until=turn.context.clock.monotonic() + WHOLE_S,
+        drifts=drifts,
+    )
+
+
+def _has_work(turn: HostCycle) -> bool:
+    """Is an operation about the host open? The trail tells of its begin and end, not of the death
+    of its worker.
+    """
+    ledger = turn.context.ledger
+    open_ = ledger.operations(open_only=True)
+    return any(turn.host in task.hosts for each in open_ for task in ledger.tasks(each.id))
 
 
 def _rest(turn: HostCycle, before: HostRecord) -> CycleEnd:
@@ -189,9 +254,11 @@ def _rest(turn: HostCycle, before: HostRecord) -> CycleEnd:
     return CycleEnd(state=state, left=left)
 
 
-def _look(turn: HostCycle) -> tuple[float, Observation]:
+def _look(
+    turn: HostCycle, answers: Mapping[str, ProbeAnswer] = NO_ANSWERS
+) -> tuple[float, Observation]:
     since = turn.context.clock.now()
-    observed = turn.context.refresh([turn.host])
+    observed = turn.context.refresh([turn.host], answers)
     for line in observed.set_aside:
         turn.wait_for(line)
     return since, observed

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.inventory.rollback_detection import freeze_if_older, set_aside
@@ -38,13 +39,31 @@ class Observation:
     not, and a line per host that was set aside by it.
 
     ``silent`` are hosts that were waited for no longer, with the seconds until then: nothing is
-    known of them.
+    known of them. ``kept`` are the answers by host.
     """
 
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
     failed: Mapping[str, VgpumgrError] = field(default_factory=dict)
     set_aside: tuple[str, ...] = ()
     silent: Mapping[str, float] = field(default_factory=dict)
+    kept: Mapping[str, KeptAnswer] = field(default_factory=dict)
+
+
+ProbeAnswer = HostFacts | VgpumgrError
+"""What came of asking a host."""
+NO_ANSWERS: Mapping[str, ProbeAnswer] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """A host's answer as it told it (the identical object where it said that nothing has changed),
+    and as it was kept, at that Unix time; a ``line`` where the host was set aside by it.
+    """
+
+    told: HostFacts
+    facts: HostFacts
+    at: float
+    line: str = ""
 
 
 def observe(
@@ -54,11 +73,12 @@ def observe(
     lanes: HostExecutor,
     clock: Clock,
     waits: WaitLimits = WAIT_LIMITS,
+    answers: Mapping[str, ProbeAnswer] = NO_ANSWERS,
 ) -> Observation:
     """Probe every host and write the answers to the ledger, which is frozen where it knows less
-    than they do.
+    than they do. Hosts of ``answers`` were probed just now.
     """
-    with closing(ProbeRound(records, hosts, ledger, lanes, clock, waits)) as round_:
+    with closing(ProbeRound(records, hosts, ledger, lanes, clock, waits, answers)) as round_:
         return round_.finish()
 
 
@@ -73,6 +93,7 @@ class ProbeRound:
         lanes: HostExecutor,
         clock: Clock,
         waits: WaitLimits,
+        answers: Mapping[str, ProbeAnswer] = NO_ANSWERS,
     ) -> None:
         self._before = {record.name: record for record in records}
         self._ledger = ledger
@@ -82,7 +103,7 @@ class ProbeRound:
         self._told: set[str] = set()
         self._looks = lanes.look(
             {
-                name: partial(_probe, hosts.open(record), known.get(name, {}))
+                name: partial(_probe, hosts.open(record), known.get(name, {}), answers.get(name))
                 for name, record in self._before.items()
             },
             self._keep,
@@ -104,17 +125,18 @@ class ProbeRound:
         """Drop later answers."""
         self._looks.leave()
 
-    def _keep(self, host: str, probed: Probed) -> tuple[HostFacts, str]:
-        facts, slots = probed
+    def _keep(self, host: str, probed: Probed) -> KeptAnswer:
+        told, facts, slots = probed
         line = set_aside(self._ledger, self._before[host], facts)
-        self._ledger.observe(facts, slots, self._clock.now())
-        return facts, line
+        at = self._clock.now()
+        self._ledger.observe(facts, slots, at)
+        return KeptAnswer(told, facts, at, line)
 
     def _observation(
         self, silent: Mapping[str, float], late: Mapping[str, VgpumgrError] | None = None
     ) -> Observation:
         answers = {host: self._looks.answers.get(host) for host in self._before}
-        kept = {host: each for host, each in answers.items() if isinstance(each, tuple)}
+        kept = {host: each for host, each in answers.items() if isinstance(each, KeptAnswer)}
         errors = {host: each for host, each in answers.items() if isinstance(each, Exception)}
         failed = {host: _as_error(host, each) for host, each in errors.items()} | dict(late or {})
         for host, error in failed.items():
@@ -122,10 +144,11 @@ class ProbeRound:
         for host, seconds in silent.items():
             if not self._before[host].last_error:
                 self._ledger.observation_failed(host, silence(seconds))
-        seen = {host: facts for host, (facts, _) in kept.items()}
+        seen = {host: each.facts for host, each in kept.items()}
         # A cordoned host is set aside: what it says is believed of itself alone.
         freeze_if_older(self._ledger, [f for h, f in seen.items() if not self._before[h].cordoned])
-        return Observation(seen, failed, tuple(line for _, line in kept.values() if line), silent)
+        set_aside_ = tuple(each.line for each in kept.values() if each.line)
+        return Observation(seen, failed, set_aside_, silent, kept)
 
     def _tell(self, host: str, error: str) -> None:
         if host not in self._told:
@@ -138,11 +161,15 @@ def silence(seconds: float) -> str:
     return f"did not answer within {seconds:.1f} s"
 
 
-Probed = tuple[HostFacts, dict[str, int]]
+# As the host told them, with budgets, and the slot count per device.
+Probed = tuple[HostFacts, HostFacts, dict[str, int]]
 
 
-def _probe(host: Host, known: Mapping[str, GpuRecord]) -> Probed:
-    return with_budgets(host.probe(), known)
+def _probe(host: Host, known: Mapping[str, GpuRecord], answer: ProbeAnswer | None) -> Probed:
+    told = host.probe() if answer is None else answer
+    if isinstance(told, VgpumgrError):
+        raise told
+    return told, *with_budgets(told, known)
 
 
 def _known_gpus(ledger: Ledger, hosts: tuple[str, ...]) -> dict[str, dict[str, GpuRecord]]:

@@ -10,8 +10,10 @@ from types import MappingProxyType
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
 from vgpumgr.engine.inventory.observation import (
+    NO_ANSWERS,
     CandidateProbes,
     Observation,
+    ProbeAnswer,
     ProbeRound,
     lines,
     observe,
@@ -49,6 +51,10 @@ Progress = Callable[[VmOutcome], None]
 Tell = Callable[[str], None]
 
 
+# So many hosts are read one by one.
+_FEW = 8
+
+
 def _silent(_: object) -> None:
     """No progress wanted."""
 
@@ -80,14 +86,19 @@ class EngineContext:
     progress: Progress = _silent
     tell: Tell = _silent
 
-    def refresh(self, names: Iterable[str] = ()) -> Observation:
-        """Probe the named hosts (all without names) and keep what they show.
+    def refresh(
+        self, names: Iterable[str] = (), answers: Mapping[str, ProbeAnswer] = NO_ANSWERS
+    ) -> Observation:
+        """Probe the named hosts (all without names) and keep what they show; hosts of ``answers``
+        were probed just now.
 
         A host in maintenance may be off: it is probed by its name only.
         """
         wanted = set(names)
         records = self._named(wanted) if wanted else self._awake()
-        return observe(records, self.hosts, self.ledger, self.lanes, self.clock, self.waits)
+        return observe(
+            records, self.hosts, self.ledger, self.lanes, self.clock, self.waits, answers
+        )
 
     def refresh_all(self, among: Collection[str] = ()) -> tuple[str, ...]:
         """Probe every host (of ``among``, if any are named) that is not in maintenance; a line for
@@ -98,12 +109,18 @@ class EngineContext:
 
     @contextmanager
     def looking(
-        self, named: Collection[str] = (), *, others: bool = True, without: Collection[str] = ()
+        self,
+        named: Collection[str] = (),
+        *,
+        others: bool = True,
+        among: Collection[str] = (),
+        without: Collection[str] = (),
     ) -> Iterator[CandidateProbes]:
-        """Probe the hosts named by the user, which are waited for, and with ``others`` all the
-        rest, of which hosts that hang are not. None of ``without``, none that is in maintenance.
+        """Probe the hosts named by the user, which are waited for, and with ``others`` all the rest
+        (of ``among``, if any are named), of which hosts that hang are not. None of ``without``,
+        none that is in maintenance.
         """
-        awake = self._awake(() if others else named)
+        awake = self._awake(among if others else named)
         records = [host for host in awake if host.name not in without]
         waiting = WaitForCandidates(named=named, doubted=_doubted(records), waits=self.waits)
         with closing(
@@ -112,15 +129,17 @@ class EngineContext:
             yield CandidateProbes(round_, waiting, {host.name: host.last_error for host in records})
 
     def _named(self, names: Collection[str]) -> list[HostRecord]:
-        if len(names) > 1:
+        if len(names) > _FEW:
             return [host for host in self.ledger.hosts() if host.name in names]
-        with suppress(NotFound):
-            return [self.ledger.host(name) for name in names]
-        return []
+        found = []
+        for name in sorted(names):
+            with suppress(NotFound):
+                found.append(self.ledger.host(name))
+        return found
 
     def _awake(self, among: Collection[str] = ()) -> list[HostRecord]:
-        awake = [host for host in self.ledger.hosts() if not host.at_rest]
-        return [host for host in awake if not among or host.name in among]
+        hosts = self._named(among) if among else self.ledger.hosts()
+        return [host for host in hosts if not host.at_rest]
 
     def view(self) -> LedgerView:
         """One reading of the ledger."""

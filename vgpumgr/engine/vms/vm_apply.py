@@ -9,6 +9,7 @@ from itertools import chain
 from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, place_beside_bookings
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.inventory.observation import CandidateProbes
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
@@ -38,18 +39,15 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
     """The plan with the reading it was made from: its generations referee the reservation.
 
     Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
-    nowhere else: before that is said they are waited for.
+    nowhere else: before that is said they are waited for. Hosts that a controller keeps looking at
+    are chosen among by its last looks, and probed where something is to be done.
     """
     require_afters(context, desired)
     ledger, now, place = context.ledger, context.clock.now(), context.place
     booked = bool(ledger.bookings())
     if booked:
         place = place_beside_bookings(place, ledger, now)
-    named, anywhere = _touched(context, desired)
-    with context.looking(named, others=anywhere) as hosts:
-        planned, view = _planned(context, desired, place, hosts.wait())
-        if planned.unplaced and hosts.left_out:
-            planned, view = _planned(context, desired, place, hosts.insist())
+    planned, view = _with_looks(context, desired, place)
     if planned.unplaced and context.stop.is_set():
         # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
         raise Interrupted("interrupted", why="nothing was changed yet")
@@ -60,6 +58,37 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
         outdone = OpenBookings(ledger, context.clock.now()).outdone_by(view, placed)
         planned = replace(planned, notes=(*planned.notes, *(each.words for each in outdone)))
     return planned, view
+
+
+def _with_looks(
+    context: EngineContext, desired: Sequence[VmSpec], place: PlaceFunction
+) -> tuple[Plan, LedgerView]:
+    named, anywhere = _touched(context, desired)
+    kept_up = context.ledger.looks_kept_up(context.clock.now()) if anywhere else frozenset()
+    trusted = kept_up - named
+    said: list[str] = []
+
+    def planned_after(probes: CandidateProbes) -> tuple[Plan, LedgerView]:
+        lines = probes.wait()
+        planned, view = _planned(context, desired, place, (*said, *lines))
+        if planned.unplaced and probes.left_out:
+            lines = probes.insist()
+            planned, view = _planned(context, desired, place, (*said, *lines))
+        said.extend(lines)
+        return planned, view
+
+    with context.looking(named, others=anywhere, without=trusted) as probes:
+        planned, view = planned_after(probes)
+    while doubted := trusted & _hosts_of(planned) or (trusted if planned.unplaced else frozenset()):
+        trusted -= doubted
+        with context.looking(among=doubted) as probes:
+            planned, view = planned_after(probes)
+    return planned, view
+
+
+def _hosts_of(planned: Plan) -> frozenset[str]:
+    """Hosts on which something is to be done."""
+    return frozenset(action.host for action in planned.actions)
 
 
 def _lacking(context: EngineContext, planned: Plan) -> str:

@@ -6,7 +6,7 @@ before it (``INSERT … SELECT``): a statement that changes nothing leaves no re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, load_list, printable
-from vgpumgr.model.history import AuditRecord
+from vgpumgr.model.history import AuditRecord, TrailChanges
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.operation import (
     LAYOUT,
@@ -208,6 +208,53 @@ def list_audit(
     if since is not None:
         query = query.where(audit.c.at >= since)
     return tuple(record_of(row) for row in connection.execute(query))
+
+
+# Kinds of records, by their beginnings, that say nothing of what is, or belongs, on a host.
+_OF_NO_HOST = (
+    "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.",
+)  # fmt: skip
+
+
+def trail_since(connection: Connection, after: int | None) -> TrailChanges:
+    """The hosts that records after ``after`` are about; without it, only where the trail ends."""
+    end = connection.execute(select(func.coalesce(func.max(audit.c.seq), 0))).scalar_one()
+    if after is None or after >= end:
+        return TrailChanges(end, ())
+    rows = connection.execute(_SINCE, {"in_seq": after}).all()
+    by_operation = _operation_hosts(connection, {row.operation for row in rows if row.operation})
+    return TrailChanges(
+        max(end, rows[-1].seq if rows else 0),
+        tuple((row.seq, host) for row in rows for host in _hosts_of(row, by_operation)),
+    )
+
+
+_SINCE = (
+    select(audit.c.seq, audit.c.event, audit.c.host, audit.c.operation)
+    .where(audit.c.seq > bindparam("in_seq"))
+    .order_by(audit.c.seq)
+)
+
+
+def _hosts_of(row: Any, by_operation: Mapping[str, frozenset[str]]) -> Iterable[str]:
+    found = by_operation.get(row.operation, frozenset()) | ({row.host} if row.host else set())
+    if found or row.operation:
+        return sorted(found)
+    return () if row.event.startswith(_OF_NO_HOST) else ("",)
+
+
+def _operation_hosts(
+    connection: Connection, operations: Collection[str]
+) -> dict[str, frozenset[str]]:
+    """Each operation's hosts: of its tasks, and where VMs of it move to."""
+    query = select(task.c.operation, task.c.host, task.c.peer).where(
+        task.c.operation.in_(sorted(operations))
+    )
+    found: dict[str, frozenset[str]] = {}
+    for row in connection.execute(query) if operations else ():
+        hosts = {each for each in (row.host, row.peer) if each}
+        found[row.operation] = found.get(row.operation, frozenset()) | hosts
+    return found
 
 
 @decodes(audit)

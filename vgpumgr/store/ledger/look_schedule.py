@@ -17,6 +17,9 @@ from vgpumgr.store.schema import host
 # No look is put off for longer: what is due later was written under a clock that was wrong.
 MOST_AHEAD_S = 3600.0
 
+# A controller that has not looked for so long has ended, or hangs.
+KEPT_UP_S = 90.0
+
 _ENROLLED = host.c.removed_at.is_(None)
 _NAMED = _ENROLLED & (host.c.name == bindparam("in_host"))
 
@@ -93,3 +96,16 @@ _SEEN = (
 _SEEN_AGAIN = (
     update(host).where(host.c.id == bindparam("in_id")).values(observed_at=bindparam("observed_at"))
 )
+
+
+def looks_kept_up(connection: Connection, now: float) -> frozenset[str]:
+    """The hosts that a controller keeps looking at, and has found well."""
+    query = select(host.c.name).where(
+        _ENROLLED,
+        host.c.last_error == "",
+        host.c.due_at > now - KEPT_UP_S,
+        host.c.due_at <= now + MOST_AHEAD_S,
+        host.c.observed_at > now - KEPT_UP_S,
+        host.c.observed_at <= now,
+    )
+    return frozenset(connection.execute(query).scalars())

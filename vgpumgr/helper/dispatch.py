@@ -80,7 +80,7 @@ _GI = ("profile_id", "start")
 
 VERBS = {
     "version": HelperVerb(version),
-    "probe": HelperVerb(probe.probe),
+    "probe": HelperVerb(probe.probe, ("known",)),
     "examine": HelperVerb(examine.examine),
     "gpu_look": HelperVerb(probe.gpu_look, ("gpu",)),
     "mdev_create": _controlled(

@@ -69,6 +69,16 @@ class System:
             return False
         return True
 
+    def stamp(self, path: str) -> tuple[int, ...] | None:
+        """What shows that a file was written or replaced: its inode, its times of modification and
+        change in nanoseconds, its size. No link is followed; None where there is nothing.
+        """
+        try:
+            found = Path(self._at(path)).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
     def link(self, path: str) -> str | None:
         """What a symbolic link says, as written; None when there is no link."""
         try:

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Protocol
 
 from vgpumgr.hosts.facts.checked_helper import CheckedHelper
-from vgpumgr.hosts.facts.host_facts import assemble
-from vgpumgr.model.errors import OutcomeUnknown, VgpumgrError
-from vgpumgr.model.host import HostFacts, Installed, UnknownPart
+from vgpumgr.hosts.host_probe import HostProbe
+from vgpumgr.hosts.libvirt_look import LibvirtLike
+from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.host import HostFacts, Installed
 from vgpumgr.model.ports import Domains, Helper, Installation, Storage, Stream
 
 Consoles = Callable[[str, str], Stream]
 """``ports.Host.console`` of one host."""
-
-
-class LibvirtLike(Protocol):
-    """What a host needs of libvirt: ``virt.Libvirt``, one under deadlines, or a simulated one."""
-
-    @property
-    def domains(self) -> Domains:
-        """The host's domains."""
-
-    @property
-    def storage(self) -> Storage:
-        """The host's storage."""
-
-    def networks(self) -> tuple[str, ...]:
-        """The names of libvirt's networks."""
-
-    def versions(self) -> tuple[str, str]:
-        """Versions of libvirt and of its hypervisor."""
 
 
 class ReachedHost:
@@ -52,6 +33,7 @@ class ReachedHost:
         self._installation = installation
         self._helper = CheckedHelper(name, helper)
         self._libvirt = libvirt
+        self._probe = HostProbe(name, self._helper, libvirt)
         self._close = close
 
     @property
@@ -88,53 +70,12 @@ class ReachedHost:
         return self._console(domain, vm_id)
 
     def probe(self) -> HostFacts:
-        """One helper call and libvirt's lists; without libvirt that part is *unknown*."""
-        answer = self._with_kvm(self._helper.call("probe", {}))
-        try:
-            return self._with_libvirt(answer)
-        except VgpumgrError as error:
-            facts = assemble(self._name, answer)
-            missing = UnknownPart(part="libvirt", why=_in_words(error))
-            return replace(facts, unknown=(*facts.unknown, missing))
-
-    def _with_kvm(self, answer: dict[str, object]) -> dict[str, object]:
-        """Where KVM was never tried with this kernel and QEMU, try it; the host remembers."""
-        unknown = answer.get("unknown")
-        parts = unknown if isinstance(unknown, list) else []
-        others = [each for each in parts if not _names(each, "kvm")]
-        if len(others) == len(parts):
-            return answer
-        try:
-            verdict = self._helper.call("kvm_probe", {})
-        except VgpumgrError:
-            return answer  # it stays unknown, as the answer says
-        return {**answer, "kvm": verdict.get("kvm"), "unknown": others}
-
-    def _with_libvirt(self, answer: dict[str, object]) -> HostFacts:
-        libvirt = self._libvirt()
-        return assemble(
-            self._name,
-            answer,
-            libvirt.domains.list(),
-            libvirt.storage.pools(),
-            libvirt.networks(),
-            libvirt.versions()[0],
-        )
+        """One helper call, and libvirt's lists where they may have changed."""
+        return self._probe.read()
 
     def close(self) -> None:
         """Drop the connections."""
         self._close()
-
-
-def _in_words(error: VgpumgrError) -> str:
-    """What libvirt refused says why alone; an answer without sense says where, too."""
-    if isinstance(error, OutcomeUnknown):
-        return f"{error.message}: {error.why}" if error.why else error.message
-    return error.why or error.message
-
-
-def _names(unknown: object, part: str) -> bool:
-    return isinstance(unknown, dict) and unknown.get("part") == part
 
 
 def unreachable(name: str, error: VgpumgrError) -> ReachedHost:

@@ -39,6 +39,10 @@ class Lies:
         """The truth from now on."""
         self._told.clear()
 
+    def of(self, verb: str) -> bool:
+        """Is anything of this verb's answer a lie?"""
+        return verb in self._told
+
     def told(self, verb: str, answer: Any) -> Any:
         """The answer with its lies in place."""
         found = self._told.get(verb)

@@ -20,6 +20,8 @@ from vgpumgr.sim.nvml import library
 ReadHead = Callable[[str, int], tuple[bytes, int]]
 # All of a file.
 ReadAll = Callable[[str], Iterator[bytes]]
+# What shows that a file of libvirt's was written.
+Stamp = Callable[[str], tuple[int, ...]]
 
 
 class Consoles(Protocol):
@@ -42,7 +44,12 @@ class SimSystem(System):
     """
 
     def __init__(
-        self, kernel: Kernel, read_head: ReadHead, read_all: ReadAll, consoles: Consoles
+        self,
+        kernel: Kernel,
+        read_head: ReadHead,
+        read_all: ReadAll,
+        consoles: Consoles,
+        stamp: Stamp,
     ) -> None:
         super().__init__()
         self._kernel = kernel
@@ -50,6 +57,7 @@ class SimSystem(System):
         self._read_head = read_head
         self._read_all = read_all
         self._consoles = consoles
+        self._stamp = stamp
         self.refuse_write = 0
 
     def read(self, path: str) -> str:
@@ -70,6 +78,10 @@ class SimSystem(System):
     def exists(self, path: str) -> bool:
         """Whether the path is there, links followed."""
         return self._tree.exists(path)
+
+    def stamp(self, path: str) -> tuple[int, ...] | None:
+        """What shows that a file was written; None where there is nothing."""
+        return self._stamp(path) if self._tree.exists(path) else None
 
     def link(self, path: str) -> str | None:
         """What a symbolic link says; None when there is no link."""

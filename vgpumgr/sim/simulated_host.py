@@ -8,12 +8,14 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from vgpumgr import virt
 from vgpumgr.helper import claims, fleets
 from vgpumgr.helper.dispatch import handle
 from vgpumgr.helper.joined_connection import joined
+from vgpumgr.helper.verbs.probe import part_digests
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import Installed
@@ -23,6 +25,7 @@ from vgpumgr.sim.libvirt import driver_node
 from vgpumgr.sim.libvirt.live_moves import SimMoves
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.libvirt.sim_storage import SimStorage
+from vgpumgr.sim.libvirt.state_files import LibvirtFiles
 from vgpumgr.sim.libvirt.vnc_consoles import VncConsoles
 from vgpumgr.sim.libvirt.volume_files import Shelf
 from vgpumgr.sim.linux.machine_setup import RESTORE
@@ -30,6 +33,7 @@ from vgpumgr.sim.machine.durable_texts import Durable
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.sim_system import SimSystem
 
+_PROBE = "probe"
 RESTORE_UNIT = f"/etc/systemd/system/{RESTORE}"
 
 
@@ -82,10 +86,21 @@ class SimulatedHost:
         asked = json.loads(request)
         self.system.refuse_write = self.faults.refusal_of(asked["verb"])
         try:
-            answer = handle(asked, self.system)
-            return json.dumps(self.faults.lies.told(asked["verb"], answer))
+            return json.dumps(self._answer(asked))
         finally:
             self.system.refuse_write = 0
+
+    def _answer(self, asked: dict[str, Any]) -> Any:
+        """The helper's, with its lies in place; who lies in a probe says all of it each time."""
+        verb, lies = asked["verb"], self.faults.lies
+        if verb != _PROBE or not lies.of(verb):
+            return lies.told(verb, handle(asked, self.system))
+        answer = handle({"verb": verb}, self.system)
+        lied = lies.told(verb, answer)
+        with suppress(AttributeError, KeyError, TypeError):
+            if lied["result"]["digests"] == answer["result"]["digests"]:
+                lied["result"]["digests"] |= part_digests(lied["result"])
+        return lied
 
     def joined(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
         """The helper's answer to a request that joins, and the connection behind it."""
@@ -173,9 +188,10 @@ class SimulatedHost:
         self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
         self._moves = SimMoves(self.kernel, self._domains, self._storage)
         consoles = VncConsoles(self._domains)
-        for path, text in driver_node.pool_files(self.host).items():
-            self.kernel.tree.text(path, text)
-        self.system = SimSystem(self.kernel, self._storage.head, self._storage.pieces, consoles)
+        files = LibvirtFiles(self.host, self._domains)
+        files.show(self.kernel.tree)
+        storage = self._storage
+        self.system = SimSystem(self.kernel, storage.head, storage.pieces, consoles, files.stamp)
         if self.host.kvm:
             # Done on a real host when the helper is installed.
             handle({"verb": "kvm_probe"}, self.system)

@@ -43,6 +43,7 @@ class FakeHost(System):
         super().__init__()
         self.files: dict[str, str | Callable[[], str]] = {}
         self.links: dict[str, str] = {}
+        self.stamps: dict[str, tuple[int, ...]] = {}
         self.hooks: dict[str, Callable[[str], None]] = {}
         self.log: list[tuple[str, str]] = []
         self.refuse: dict[str, int] = {}  # writes, by path ending
@@ -89,6 +90,10 @@ class FakeHost(System):
         self._readable(path)
         real = self._resolve(path)
         return real in self.files or real in self.hooks or any(True for _ in self._below(real))
+
+    def stamp(self, path: str) -> tuple[int, ...] | None:
+        self._readable(path)
+        return self.stamps.get(path, (1, 1, 1, 1)) if self.exists(path) else None
 
     def link(self, path: str) -> str | None:
         self._readable(path)

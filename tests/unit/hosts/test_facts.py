@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vgpumgr.hosts.facts.host_facts import assemble
+from vgpumgr.hosts.facts.host_facts import LibvirtLists, assemble
 from vgpumgr.hosts.reached_host import ReachedHost
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.errors import HostUnreachable, NotPermitted, OutcomeUnknown
@@ -71,7 +71,7 @@ PROBE: dict[str, Any] = {
 
 
 def test_every_part_of_the_answer_is_kept() -> None:
-    facts = assemble("h1", json.loads(json.dumps(PROBE)), libvirt_version="9.0.0")
+    facts = assemble("h1", json.loads(json.dumps(PROBE)), LibvirtLists(version="9.0.0"))
     assert (facts.host, facts.hostname, facts.boot_id) == ("h1", "h1", "b-1")
     assert (facts.cpus, facts.memory_mib, facts.iommu, facts.kvm) == (2, 64000, True, False)
     versions = facts.versions
@@ -401,13 +401,14 @@ POOL = StoragePool(name="p", kind="dir", path="/p", capacity_bytes=9, available_
         ({"pools": [replace(POOL, capacity_bytes=2**64)]}, "pool p: capacity"),
         ({"pools": [replace(POOL, available_bytes=-5)]}, "pool p: available"),
         ({"networks": ["default", "default"]}, "networks"),
-        ({"libvirt_version": "9" * 5000}, "version"),
+        ({"version": "9" * 5000}, "version"),
     ],
 )
 def test_what_libvirt_says_is_held_against_range_and_sense(
     said: dict[str, Any], where: str
 ) -> None:
     with pytest.raises(OutcomeUnknown) as caught:
-        assemble("h1", PROBE, **said)
+        assemble("h1", PROBE, LibvirtLists(**said))
     assert f'what libvirt on h1 says cannot be understood: "{where}"' in caught.value.message
-    assemble("h1", PROBE, [DOMAIN], [POOL], ["default"], "9.0.0")
+    lists = LibvirtLists(domains=(DOMAIN,), pools=(POOL,), networks=("default",), version="9.0.0")
+    assemble("h1", PROBE, lists)

@@ -1,14 +1,18 @@
-"""The ``probe`` verb: everything about a host in one look. It needs no root and never fails."""
+"""The ``probe`` verb: everything about a host in one look. It needs no root and never fails.
+
+Whatever the caller knows, everything is read: what is left out is what was told before.
+"""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from typing import Any
 
-from vgpumgr.helper import VERSION, arguments, claims, errors, fleets, pci
+from vgpumgr.helper import VERSION, arguments, claims, digests, errors, fleets, pci
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError, ProbeParts
-from vgpumgr.helper.facts import machine, mdevs, nvml_facts, pci_devices
+from vgpumgr.helper.facts import libvirt_state, machine, mdevs, nvml_facts, pci_devices
 from vgpumgr.helper.nvidia import nvswitch
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import kvm
@@ -27,11 +31,51 @@ _MACHINE = {
     "kvm": kvm.remembered,
     "epochs": fleets.every_epoch,
 }
+# What changes together is told together; all that is in no part here is ``machine``. Numbers that
+# change by themselves (free huge pages) are in a part of their own.
+PARTS = {
+    "numa": ("numa",),
+    "gpus": ("devices", "parents", "nvml", "fabric"),
+    "mdevs": ("mdevs", "mdevctl"),
+    "claims": ("claims", "epochs"),
+    "unknown": ("unknown",),
+}
+_MACHINE_PART, _LIBVIRT = "machine", "libvirt"
 
 
 def probe(call: Call) -> dict[str, Any]:
+    """What the caller does not know already, and the digest of each part.
+
+    ``libvirt`` is a digest alone: libvirt itself tells what it stands for.
+    """
+    known = digests.known(call.args, "known")
+    told = look(call.system)
+    found = part_digests(told)
+    state = libvirt_state.fingerprint(call.system)
+    same = [part for part in found if known.get(part) == found[part]]
+    for part in same:
+        for name in _names(told, part):
+            del told[name]
+    found |= {_LIBVIRT: state} if state else {}
+    return {**told, "digests": found, "same": same}
+
+
+def part_digests(told: Mapping[str, Any]) -> dict[str, str]:
+    """The digest of each part of what :func:`look` has found."""
+    return {
+        part: digests.of({name: told[name] for name in _names(told, part)})
+        for part in (_MACHINE_PART, *PARTS)
+    }
+
+
+def _names(told: Mapping[str, Any], part: str) -> tuple[str, ...]:
+    others = {name for names in PARTS.values() for name in names}
+    return PARTS.get(part) or tuple(name for name in told if name not in others)
+
+
+def look(system: System) -> dict[str, Any]:
     """Every part; one that could not be read is None or empty, and named in ``unknown``."""
-    system, parts = call.system, ProbeParts()
+    parts = ProbeParts()
     found = {name: parts.read(name, read, system) for name, read in _MACHINE.items()}
     functions = pci_devices.gather(system, parts)
     return {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from vgpumgr.hosts.facts.gpu_facts import MOST_GPUS, MOST_GROUP, gpus
 from vgpumgr.hosts.facts.typed_answer import (
@@ -103,52 +105,93 @@ MOST_PAGES = 2**42
 MOST_PARTITIONS = 256
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibvirtLists:
+    """What libvirt lists of a host, in the order in which it is shown."""
+
+    domains: tuple[DomainFacts, ...] = ()
+    pools: tuple[StoragePool, ...] = ()
+    networks: tuple[str, ...] = ()
+    version: str = ""
+
+    def check(self, host: str) -> None:
+        """Raises OutcomeUnknown naming what is invalid."""
+        check_libvirt_facts(host, self.domains, self.pools, self.networks, self.version)
+
+
+PartFields = Mapping[str, Any]
+"""Fields of HostFacts by name, read from one part of a probe; its versions are in ``versions``."""
+
+
+def _machine_fields(probe: TypedAnswer) -> PartFields:
+    return {
+        "boot_id": probe.text("boot_id"),
+        "hostname": probe.text("hostname"),
+        "versions": {key: probe.text(key) for key in ("kernel", "qemu", "helper")},
+        "cpus": probe.number("cpus", most=MOST_CPUS),
+        "memory_mib": probe.number("memory_mib", most=MOST_MIB),
+        "iommu": probe.flag("iommu"),
+        "kvm": probe.flag("kvm"),
+        "bridges": probe.texts("bridges"),
+        "cpu_model": probe.text("cpu_model"),
+        "hugepage_kib": probe.maybe_number("hugepage_kib", least=1, most=MOST_PAGE_KIB),
+        "epoch": probe.maybe_number("epoch"),
+        "stopping": probe.flag("stopping"),
+    }
+
+
+def _gpu_fields(probe: TypedAnswer) -> PartFields:
+    return {
+        "versions": {"driver": probe.child("nvml").text("driver")},
+        "gpus": tuple(gpus(probe)),
+        "fabric": _maybe_fabric(probe.maybe_child("fabric")),
+    }
+
+
+# The parts that docs/helper-protocol.md names.
+PARTS: Mapping[str, Callable[[TypedAnswer], PartFields]] = {
+    "machine": _machine_fields,
+    "numa": lambda probe: {"numa": _numas(probe)},
+    "gpus": _gpu_fields,
+    "mdevs": lambda probe: {
+        "mdevs": _mdevs(probe),
+        "foreign_mdev_definitions": probe.texts("mdevctl"),
+    },
+    "claims": lambda probe: {
+        "claims": _claims(probe),
+        "epochs": _epochs(probe.maybe_child("epochs")),
+    },
+    "unknown": lambda probe: {"unknown": unknown_parts(probe)},
+}
+
+
+def joined(host: str, parts: Iterable[PartFields], libvirt: LibvirtLists) -> HostFacts:
+    """The facts of a host from all parts of a probe and libvirt's lists."""
+    fields: dict[str, Any] = {}
+    versions: dict[str, str] = {"libvirt": libvirt.version}
+    for part in parts:
+        versions |= part.get("versions", {})
+        fields |= part
+    fields |= {
+        "versions": Versions(**versions),
+        "domains": libvirt.domains,
+        "pools": libvirt.pools,
+        "networks": libvirt.networks,
+    }
+    return HostFacts(host=host, **fields)
+
+
 def assemble(
-    host: str,
-    answer: Mapping[str, object],
-    domains: Sequence[DomainFacts] = (),
-    pools: Sequence[StoragePool] = (),
-    networks: Sequence[str] = (),
-    libvirt_version: str = "",
+    host: str, answer: Mapping[str, object], libvirt: LibvirtLists | None = None
 ) -> HostFacts:
-    """Everything one probe read (docs/helper-protocol.md).
+    """Everything one whole probe read (docs/helper-protocol.md).
 
     Raises OutcomeUnknown naming the part of the answer that makes no sense.
     """
-    check_libvirt_facts(host, domains, pools, networks, libvirt_version)
+    lists = libvirt or LibvirtLists()
+    lists.check(host)
     probe = TypedAnswer(answer, host=host)
-    return HostFacts(
-        host=host,
-        boot_id=probe.text("boot_id"),
-        hostname=probe.text("hostname"),
-        versions=Versions(
-            kernel=probe.text("kernel"),
-            libvirt=libvirt_version,
-            qemu=probe.text("qemu"),
-            driver=probe.child("nvml").text("driver"),
-            helper=probe.text("helper"),
-        ),
-        cpus=probe.number("cpus", most=MOST_CPUS),
-        memory_mib=probe.number("memory_mib", most=MOST_MIB),
-        iommu=probe.flag("iommu"),
-        kvm=probe.flag("kvm"),
-        numa=_numas(probe),
-        gpus=tuple(gpus(probe)),
-        mdevs=_mdevs(probe),
-        claims=_claims(probe),
-        domains=tuple(domains),
-        pools=tuple(pools),
-        networks=tuple(networks),
-        bridges=probe.texts("bridges"),
-        foreign_mdev_definitions=probe.texts("mdevctl"),
-        cpu_model=probe.text("cpu_model"),
-        hugepage_kib=probe.maybe_number("hugepage_kib", least=1, most=MOST_PAGE_KIB),
-        fabric=_maybe_fabric(probe.maybe_child("fabric")),
-        epochs=_epochs(probe.maybe_child("epochs")),
-        epoch=probe.maybe_number("epoch"),
-        stopping=probe.flag("stopping"),
-        unknown=unknown_parts(probe),
-    )
+    return joined(host, [read(probe) for read in PARTS.values()], lists)
 
 
 def _epochs(told: TypedAnswer | None) -> dict[str, int] | None:

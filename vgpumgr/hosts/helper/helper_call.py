@@ -225,10 +225,12 @@ class HelperCall:
         except NoSudoRule as refusal:
             if verb not in AS_WE_ARE:
                 raise
-            return self._as_we_are(verb, request, refusal)
+            return self._as_we_are(verb, refusal)
 
-    def _as_we_are(self, verb: str, request: bytes, refusal: NotPermitted) -> dict[str, object]:
-        result = self._answer(verb, self._launch.without_sudo(), request)
+    def _as_we_are(self, verb: str, refusal: NotPermitted) -> dict[str, object]:
+        """All of it, whatever is known: another user sees another host."""
+        result = self._answer(verb, self._launch.without_sudo(), _request(verb, {}, None))
+        result.pop("digests", None)
         unknown = result.get("unknown")
         missing = {"part": "root", "why": f"{refusal.message}; {refusal.next}"}
         result["unknown"] = [*(unknown if isinstance(unknown, list) else []), missing]

@@ -25,13 +25,18 @@ from vgpumgr.virt import Libvirt
 
 
 class GuardedLibvirt:
-    """Fulfils ``reached.LibvirtLike`` over two connections, so that a job never blocks a look."""
+    """Fulfils ``LibvirtLike`` over two connections, so that a job never blocks a look."""
 
     def __init__(self, short: LibvirtLink, long: LibvirtLink) -> None:
         self._short = short
         self._long = long
         self.domains = GuardedDomains(short, long)
         self.storage = GuardedStorage(short, long)
+
+    @property
+    def changes(self) -> int:
+        """How often a change over either connection has begun or ended."""
+        return self._short.changes + self._long.changes
 
     def networks(self) -> tuple[str, ...]:
         """The names of libvirt's networks."""

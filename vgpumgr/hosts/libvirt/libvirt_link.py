@@ -33,7 +33,8 @@ class HeldLink:
 class LibvirtLink:
     """One connection to one host's libvirt; calls on it run one after another.
 
-    ``open_bridge`` raises HostUnreachable or NotPermitted. Times are seconds.
+    ``open_bridge`` raises HostUnreachable or NotPermitted. Times are seconds. ``changes`` counts
+    the beginnings and ends of changes.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class LibvirtLink:
         self.call_s = call_s
         self._open_bridge = open_bridge
         self._connect_s = connect_s
+        self.changes = 0
         self._closed = False
         self._lock = threading.Lock()
         self._bridge: LibvirtBridge | None = None
@@ -66,13 +68,13 @@ class LibvirtLink:
 
     def change(self, use: Callable[[virt.Libvirt], T]) -> T:
         """A change. OutcomeUnknown when it was aborted: it may or may not have happened."""
-        with self._lock:
+        with self._changing():
             libvirt, bridge = self._ready()
             return self._within(bridge, lambda: use(libvirt), OutcomeUnknown)
 
     def long_change(self, use: Callable[[virt.Libvirt, Callable[[], None]], T]) -> T:
         """A change that takes as long as it moves: it calls what it is given whenever it does."""
-        with self._lock:
+        with self._changing():
             libvirt, bridge = self._ready()
             return self._moving(bridge, lambda moved: use(libvirt, moved), OutcomeUnknown)
 
@@ -82,7 +84,7 @@ class LibvirtLink:
 
         Links of several hosts are held in the order of their hosts' names.
         """
-        with self._lock:
+        with self._changing():
             libvirt, bridge = self._ready()
             yield HeldLink(libvirt, bridge.cut)
 
@@ -93,6 +95,15 @@ class LibvirtLink:
             bridge.cut()
         with self._lock:
             self._drop()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._lock:
+            self.changes += 1
+            try:
+                yield
+            finally:
+                self.changes += 1
 
     def _drop(self) -> None:
         bridge, self._bridge = self._bridge, None

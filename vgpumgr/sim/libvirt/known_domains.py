@@ -7,6 +7,8 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from itertools import count
 
 from vgpumgr import virt
 from vgpumgr.domainxml.libvirt_acceptance import without_newer
@@ -42,12 +44,32 @@ class Job:
     cancelled: bool = False
 
 
+class WrittenFile(Enum):
+    """What libvirt writes of a domain."""
+
+    DEFINITION = auto()
+    AUTOSTART = auto()
+    STATUS = auto()
+
+
+WRITES = count(1)
+"""Each file that is written gets the next number, in the place of a time."""
+
+# The file that is written when a field is set.
+_FILES = {
+    "xml": WrittenFile.DEFINITION,
+    "autostart": WrittenFile.AUTOSTART,
+    **dict.fromkeys(("running", "live", "paused", "job"), WrittenFile.STATUS),
+}
+
+
 @dataclass(slots=True)
 class Domain:
     """``running`` is what it was started with, ``live`` as XML; None and empty while it is off.
 
     ``viewers`` are QEMU's ends of connections to its VNC server. ``guest`` is what its guest would
     tell: every simulated guest has an agent, which is heard where the domain has a channel for it.
+    ``written`` says when each file of it was written last.
     """
 
     xml: str
@@ -60,6 +82,14 @@ class Domain:
     job: Job | None = None
     viewers: list[socket.socket] = field(default_factory=list)
     guest: GuestFacts = NOBODY
+    written: dict[WrittenFile, int] = field(
+        default_factory=lambda: dict.fromkeys(WrittenFile, next(WRITES))
+    )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        if name in _FILES and hasattr(self, "written"):  # it is the last field to be made
+            self.written[_FILES[name]] = next(WRITES)
 
     def hang_up(self) -> None:
         """QEMU is gone: whoever looks on sees the end."""

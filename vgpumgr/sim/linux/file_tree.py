@@ -29,13 +29,13 @@ class Folder:
 
 @dataclass(slots=True)
 class Listing(Folder):
-    """A folder of empty files whose names are asked for at each look."""
+    """A folder of empty files whose names are asked for at each look, and of what is put there."""
 
     names: Callable[[], Iterable[str]] = tuple
 
     def seen(self) -> dict[str, Node]:
         """The entries there are now."""
-        return {name: File(lambda: "") for name in self.names()}
+        return {**self.entries, **{name: File(lambda: "") for name in self.names()}}
 
 
 @dataclass(slots=True)

@@ -73,6 +73,24 @@ def under_deadline(host: str, call: Call) -> Call:
     return guarded
 
 
+class CountedCalls:
+    """Calls of one host's libvirt; ``changes`` counts the beginnings and ends of changes."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.changes = 0
+
+    def __call__(self, target: str, method: str, arguments: dict[str, Any], kind: Any, /) -> Any:
+        """One call."""
+        if method in READS or method == "guest":
+            return self._call(target, method, arguments, kind)
+        self.changes += 1
+        try:
+            return self._call(target, method, arguments, kind)
+        finally:
+            self.changes += 1
+
+
 @dataclass(frozen=True, slots=True)
 class SimInstallation:
     """Fulfils ``ports.Installation``."""
@@ -280,9 +298,14 @@ class ProxyLibvirt:
     """Domains, storage and the rest of a connection."""
 
     def __init__(self, call: Call, place: FleetPeer) -> None:
-        self._call = call
-        self.domains = ProxyDomains(call, place)
-        self.storage = ProxyStorage(call, place)
+        self._call = CountedCalls(call)
+        self.domains = ProxyDomains(self._call, place)
+        self.storage = ProxyStorage(self._call, place)
+
+    @property
+    def changes(self) -> int:
+        """How often a change over this has begun or ended; moves go from host to host."""
+        return self._call.changes
 
     def networks(self) -> _NAMES:
         """The names of libvirt's networks."""

@@ -79,19 +79,21 @@ class LibvirtLooks:
     ) -> LibvirtLook:
         """The look before where it holds and nothing else speaks against it, or a new one.
 
-        Lists that are equal stay the same object. Raises what libvirt raises, and OutcomeUnknown
-        for lists that make no sense.
+        Equal lists stay the same object only under the same fingerprint: with another one, what
+        libvirt does not list (a definition, a volume) may have changed. Raises what libvirt raises,
+        and OutcomeUnknown for lists that make no sense.
         """
         libvirt, now = self._libvirt(), self._clock()
         changes = libvirt.changes
         if before is not None and not doubted and before.holds(fingerprint, changes, now):
             return before
         lists = self._lists(libvirt)
-        stays = before is not None and before.fingerprint == fingerprint
+        last = before if before is not None and before.fingerprint == fingerprint else None
+        same = last is not None and fingerprint != "" and last.lists == lists
         return LibvirtLook(
-            lists=before.lists if before is not None and before.lists == lists else lists,
+            lists=last.lists if last is not None and same else lists,
             fingerprint=fingerprint,
-            since=before.since if before is not None and stays else now,
+            since=last.since if last is not None else now,
             at=now,
             changes=changes,
         )

@@ -188,9 +188,9 @@ class SimulatedHost:
         self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
         self._moves = SimMoves(self.kernel, self._domains, self._storage)
         consoles = VncConsoles(self._domains)
-        files = LibvirtFiles(self.host, self._domains)
-        files.show(self.kernel.tree)
         storage = self._storage
+        files = LibvirtFiles(self.host, self._domains, storage)
+        files.show(self.kernel.tree)
         self.system = SimSystem(self.kernel, storage.head, storage.pieces, consoles, files.stamp)
         if self.host.kvm:
             # Done on a real host when the helper is installed.

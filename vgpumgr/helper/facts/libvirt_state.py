@@ -1,7 +1,8 @@
 """A fingerprint of libvirt's state on disk: as long as it stays, libvirt's lists are the same.
 
 libvirt writes a domain's status file at every change of its state, and its definition, autostart
-link, pool or network file when one of these changes. It does not when volumes come, go or grow.
+link, pool or network file when one of these changes. Volumes that come or go change the folder
+that they lie in; volumes that grow change nothing here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpumgr.helper import digests, sysfs
+from vgpumgr.helper.facts.storage_pools import pool_folders
 from vgpumgr.helper.system import System
 
 # The folders of the QEMU, storage and network drivers, which libvirtd and the modular daemons
@@ -32,7 +34,10 @@ def fingerprint(system: System) -> str | None:
     """None where no daemon runs that keeps these files, or one of them may not be looked at."""
     try:
         daemons = list(_daemons(system))
-        return digests.of([daemons, list(_files(system))]) if daemons else None
+        if not daemons:
+            return None
+        folders = [(path, system.stamp(path)) for path in pool_folders(system)]
+        return digests.of([daemons, list(_files(system)), folders])
     except (OSError, ValueError, IndexError):
         return None
 

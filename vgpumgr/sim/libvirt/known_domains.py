@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -52,7 +53,7 @@ class WrittenFile(Enum):
     STATUS = auto()
 
 
-WRITES = count(1)
+WRITES = count(time.time_ns())
 """Each file that is written gets the next number, in the place of a time."""
 
 # The file that is written when a field is set.

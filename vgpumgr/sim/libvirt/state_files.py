@@ -1,4 +1,5 @@
-"""What libvirt's daemon keeps of domains, networks and pools in files, as their names and stamps.
+"""What libvirt's daemon keeps of domains, networks and pools in files, and pools' folders, as names
+and stamps.
 
 Only a domain's record has content here: see ``vnc_consoles.py``.
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.sim.libvirt import driver_node
 from vgpumgr.sim.libvirt.known_domains import WRITES, Domain, KnownDomains, WrittenFile
+from vgpumgr.sim.libvirt.volume_files import VolumeFiles
 from vgpumgr.sim.linux.file_tree import FileTree
 
 _FOLDERS = {
@@ -28,9 +30,11 @@ Stamp = tuple[int, ...]
 class LibvirtFiles:
     """The files of one daemon that runs since the machine's start."""
 
-    def __init__(self, host: SimHost, domains: KnownDomains) -> None:
+    def __init__(self, host: SimHost, domains: KnownDomains, volumes: VolumeFiles) -> None:
         self._host = host
         self._domains = domains
+        self._volumes = volumes
+        self._pools = {driver_node.pool_path(pool): pool for pool in host.pools}
         self._started = next(WRITES)
 
     def show(self, tree: FileTree) -> None:
@@ -39,6 +43,8 @@ class LibvirtFiles:
             tree.listing(folder, self._names(kind))
         for path, text in driver_node.pool_files(self._host).items():
             tree.text(path, text)
+        for path in self._pools:
+            tree.folder(path)
         for name in self._host.networks:
             tree.text(f"{_NETWORKS}/{name}{_SUFFIX}", "")
         tree.text("/run/libvirtd.pid", f"{_PID}\n")
@@ -46,7 +52,10 @@ class LibvirtFiles:
         tree.folder(f"/proc/{_PID}/fd")
 
     def stamp(self, path: str) -> Stamp:
-        """Inode, times and size of a file that is there."""
+        """Inode, times and size of a file, or of a pool's folder, that is there."""
+        if path in self._pools:
+            changed = self._volumes.written(self._pools[path])
+            return changed, changed, changed, 0
         folder, name = posixpath.split(path)
         domain = self._domains.find(name.removesuffix(_SUFFIX))
         kind = _FOLDERS.get(folder)

@@ -6,9 +6,11 @@ import base64
 import errno
 import json
 import struct
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from vgpumgr.model.codec import from_plain, to_plain
@@ -20,13 +22,19 @@ from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.machine.durable_texts import Durable
 
 _VOLUME, _DATA = "volume:", "data:"
+# Each volume that comes or goes gets the next number, in the place of a time.
+_CHANGES = count(time.time_ns())
 
 
 class Shelf:
-    """Volumes by path, each with the XML it was made from, and packed data of those written to."""
+    """Volumes by path, each with the XML it was made from, and packed data of those written to.
+
+    ``written`` says by pool when a volume came or went last.
+    """
 
     def __init__(self, durable: Durable) -> None:
         self._durable = durable
+        self.written: dict[str, int] = {}
         self._by_path: dict[str, VolumeFacts] = {}
         for text in durable.under(_VOLUME).values():
             facts = from_plain(VolumeFacts, json.loads(text)["facts"])
@@ -46,11 +54,14 @@ class Shelf:
 
     def keep(self, facts: VolumeFacts, xml: str) -> None:
         """Keep a volume, or what it has become."""
+        if facts.path not in self._by_path:
+            self.written[facts.pool] = next(_CHANGES)
         self._by_path[facts.path] = facts
         self._durable[_VOLUME + _key(facts)] = json.dumps({"facts": to_plain(facts), "xml": xml})
 
     def drop(self, facts: VolumeFacts) -> None:
         """Forget a volume with its data."""
+        self.written[facts.pool] = next(_CHANGES)
         del self._by_path[facts.path]
         del self._durable[_VOLUME + _key(facts)]
         self._durable.pop(_DATA + _key(facts), None)
@@ -135,6 +146,10 @@ class VolumeFiles:
         self._host = host
         self._own = Shelf(durable)
         self._shared = shared
+
+    def written(self, pool: str) -> int:
+        """When a volume came or went last in a pool."""
+        return self._shelf(pool).written.get(pool, 0)
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None; NotFound when there is no such pool."""

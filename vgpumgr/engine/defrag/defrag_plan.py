@@ -34,16 +34,7 @@ def refusal(context: EngineContext, view: LedgerView, move: VmMove) -> str:
         looks = move_reads.look(vm, context.host(vm.host), context.host(to.name), to)
     except VgpumgrError as error:
         return f"{move.vm} to {to.name}: {error.message}"
-    plan = move_plan_maker.make_plan(
-        view,
-        vm,
-        to,
-        looks,
-        context.policy,
-        cold=move.way.stops,
-        timeout_s=None,
-    )
-    checks = (each for each in plan.checks if each.name != "room" and not each.holds)
+    checks = move_plan_maker.failed_checks(view, vm, to, looks, move.target, cold=move.way.stops)
     failed = next(checks, None)
     return f"{move.vm} to {to.name}: {failed.text}" if failed else ""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from vgpumgr.engine.desktops.user_sessions import UserAtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
-from vgpumgr.engine.migration.move_checks import gpu_checks, live_checks
+from vgpumgr.engine.migration.move_checks import MIGRATABLE, gpu_checks, is_nvidia, live_checks
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.migration.move_plan import MoveCheck
-from vgpumgr.engine.migration.move_plan_maker import wanted
+from vgpumgr.engine.migration.move_plan_maker import own_parts, wanted
 from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
 from vgpumgr.model.domain import DomainFacts, DomainState
@@ -56,10 +57,29 @@ class VmMoveTargets:
     why: str = ""
 
 
+class MoveNeeds(NamedTuple):
+    """What decides, host by host, how a VM gets there. ``live`` None: it does not run; ``stopped``
+    None: it may not be stopped. ``pools`` hold its disks.
+    """
+
+    live: LiveNeeds | None
+    stopped: MoveMode | None
+    pools: frozenset[str]
+
+
+class LiveNeeds(NamedTuple):
+    """What the GPU parts of a VM ask of both hosts of a live move."""
+
+    migratable: bool
+    nvidia: bool
+
+
 class FleetMoveTargets:
     """The moves of all VMs of a fleet, as far as they are allowed.
 
-    ``users`` are at work, by the VM's id; ``desktops`` are the ids of VMs of pools.
+    VMs that need the same, on hosts that do not differ in what is checked, have the same ways:
+    they are worked out once. ``users`` are at work, by the VM's id; ``desktops`` are the ids of VMs
+    of pools.
     """
 
     def __init__(
@@ -73,37 +93,85 @@ class FleetMoveTargets:
         open_ = {host.name for host in fleet.hosts if not host.blocked}
         self._hosts = {host.name: host for host in view.hosts if host.facts}
         self._targets = [host for name, host in self._hosts.items() if name in open_]
-        self._gpus = view.gpus
+        self._gpus = {gpu.id: gpu.facts for gpu in view.gpus}
         self._allowed = allowed
         self._users = users
         self._desktops = desktops
+        self._from_kind: dict[Hashable, dict[str, MoveRoute]] = {}
+        self._from_host: dict[Hashable, dict[str, MoveRoute]] = {}
 
     def of(self, vm: VmRecord, held: Sequence[Allocation], *, runs: bool) -> VmMoveTargets:
         """By host; and where there is none, the first thing that keeps it from one."""
-        found: dict[str, MoveRoute] = {}
-        why = "it moves within its host only while it is off"
-        source, stopped = self._hosts[vm.host], self._stopped(vm) if runs else MoveMode.OFF
-        for target in self._targets:
-            if target.name == vm.host:
-                continue
-            failed = next(self._failed(vm, held, source, target), None) if runs else None
-            how = MoveMode.LIVE if runs and failed is None else stopped
-            if how is None:
-                why = f"it cannot move running: {failed.text}" if failed and not found else why
-                continue
-            found[target.name] = MoveRoute(how=how, copies=_copies(vm, source, target))
-        within = None if stopped is None else MoveRoute(how=stopped)
+        needs = MoveNeeds(
+            live=self._live_needs(held) if runs else None,
+            stopped=self._stopped(vm) if runs else MoveMode.OFF,
+            pools=frozenset(pool for pool, _ in vm.volumes),
+        )
+        found = self._ways(vm, held, needs)
+        within = None if needs.stopped is None else MoveRoute(how=needs.stopped)
         if found or within is not None:
             return VmMoveTargets(ways=found, within=within)
         user = self._users.get(vm.id)
-        return VmMoveTargets(ways={}, why=user.words if user and self._allowed.cold else why)
+        why = user.words if user and self._allowed.cold else self._why_not(vm, held)
+        return VmMoveTargets(ways={}, why=why)
+
+    def _ways(
+        self, vm: VmRecord, held: Sequence[Allocation], needs: MoveNeeds
+    ) -> Mapping[str, MoveRoute]:
+        """The same object for all VMs of a host that need the same."""
+        found = self._from_host.get((vm.host, needs))
+        if found is None:
+            kind = _kind(self._hosts[vm.host]), needs
+            if kind not in self._from_kind:
+                self._from_kind[kind] = dict(self._routes(vm, held, needs))
+            found = dict(self._from_kind[kind])
+            found.pop(vm.host, None)
+            self._from_host[vm.host, needs] = found
+        return found
+
+    def _routes(
+        self, vm: VmRecord, held: Sequence[Allocation], needs: MoveNeeds
+    ) -> Iterator[tuple[str, MoveRoute]]:
+        """From a host like this VM's to every host, its own included."""
+        known: dict[Hashable, MoveRoute | None] = {}
+        for target in self._targets:
+            kind = _kind(target), target.migration is None
+            if kind not in known:
+                known[kind] = self._route(vm, held, needs, target)
+            route = known[kind]
+            if route is not None:
+                yield target.name, route
+
+    def _route(
+        self, vm: VmRecord, held: Sequence[Allocation], needs: MoveNeeds, target: HostRecord
+    ) -> MoveRoute | None:
+        live = needs.live is not None and next(self._failed(vm, held, target), None) is None
+        how = MoveMode.LIVE if live else needs.stopped
+        shared = _shared(self._hosts[vm.host].facts) & _shared(target.facts)
+        return None if how is None else MoveRoute(how=how, copies=not needs.pools <= shared)
 
     def _stopped(self, vm: VmRecord) -> MoveMode | None:
         return self._allowed.how(user=self._users.get(vm.id), desktop=vm.id in self._desktops)
 
+    def _live_needs(self, held: Sequence[Allocation]) -> LiveNeeds:
+        return LiveNeeds(
+            migratable=all(each.framework in MIGRATABLE for each in held),
+            nvidia=any(is_nvidia(self._gpus[each.gpu]) for each in held),
+        )
+
+    def _why_not(self, vm: VmRecord, held: Sequence[Allocation]) -> str:
+        """What keeps a running VM from the last host."""
+        others = (each for each in reversed(self._targets) if each.name != vm.host)
+        last = next(others, None)
+        if last is None:
+            return "it moves within its host only while it is off"
+        failed = next(self._failed(vm, held, last))
+        return f"it cannot move running: {failed.text}"
+
     def _failed(
-        self, vm: VmRecord, held: Sequence[Allocation], source: HostRecord, target: HostRecord
+        self, vm: VmRecord, held: Sequence[Allocation], target: HostRecord
     ) -> Iterator[MoveCheck]:
+        source = self._hosts[vm.host]
         here, there = source.facts, target.facts
         assert here is not None and there is not None
         checks = [
@@ -113,20 +181,22 @@ class FleetMoveTargets:
         return (check for check in checks if not check.holds)
 
 
+def _kind(host: HostRecord) -> Hashable:
+    """What the checks of a move ask of a host, its migration address apart."""
+    facts = host.facts
+    assert facts is not None
+    return facts.versions, facts.cpu_model, _shared(facts)
+
+
 def _unseen(vm: VmRecord) -> MoveReads:
     """The reads of a move without a look at the host: CPU models decide whether the CPU fits."""
     running = DomainFacts(name=vm.name, uuid="", state=DomainState.RUNNING)
     return MoveReads(domain=running, xml="", namesake=None)
 
 
-def _copies(vm: VmRecord, source: HostRecord, target: HostRecord) -> bool:
-    """Whether some disk of it lies on no pool that both hosts share."""
-    here, there = _shared(source.facts), _shared(target.facts)
-    return not {pool for pool, _ in vm.volumes} <= here & there
-
-
-def _shared(facts: HostFacts | None) -> set[str]:
-    return {pool.name for pool in facts.pools if pool.kind in SHARED_KINDS} if facts else set()
+def _shared(facts: HostFacts | None) -> frozenset[str]:
+    pools = facts.pools if facts else ()
+    return frozenset(pool.name for pool in pools if pool.kind in SHARED_KINDS)
 
 
 def residents(
@@ -158,6 +228,7 @@ class _ResidentSearch:
         self._view = view
         self._hosts = {host.name: host for host in fleet.hosts}
         self._gpus = {gpu.id: gpu for host in fleet.hosts for gpu in host.gpus}
+        self._models = {gpu.id: gpu.facts.model for gpu in view.gpus}
         self._running = observed_domains(view).running
         self._ways = ways
         self._users = users
@@ -192,8 +263,9 @@ class _ResidentSearch:
         stays = _stays(vm, held)
         runs = (vm.host, vm.name) in self._running
         if runs:
-            request = wanted(self._view, vm.spec, held, "", live=True)
-            placed = replace(placed, request=replace(request, affinity=vm.spec.affinity))
+            request = wanted(self._view, vm.spec, (), "", live=False)
+            gpus, affinity = own_parts(held, self._models), vm.spec.affinity
+            placed = replace(placed, request=replace(request, gpus=gpus, affinity=affinity))
         found = VmMoveTargets(ways={}, why=stays) if stays else self._ways.of(vm, held, runs=runs)
         user = self._users.get(vm.id)
         return Resident(

@@ -6,13 +6,13 @@ programs, pre-copy alone (NVIDIA AI Enterprise documentation; OpenStack Nova's r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vgpumgr.engine.migration.move_plan import MoveCheck, failed_check, passed_check
 from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.formats import LIVE_VGPU_NEEDS, version_numbers
-from vgpumgr.model.gpu import Framework, GpuRecord
+from vgpumgr.model.gpu import Framework, GpuFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import Allocation, VmRecord
@@ -96,20 +96,24 @@ def gpu_checks(
     vm: VmRecord,
     held: Sequence[Allocation],
     placed: Placed | None,
-    gpus: Sequence[GpuRecord],
+    gpus: Mapping[str, GpuFacts],
     source: HostFacts,
     target: HostFacts,
 ) -> Iterator[MoveCheck]:
-    """The checks of boards and drivers for a live move."""
-    by_id = {gpu.id: gpu.facts for gpu in gpus}
-    before = [by_id[each.gpu] for each in held]
-    if any(gpu.vendor_device.startswith(_NVIDIA) for gpu in before):
+    """The checks of boards and drivers for a live move; ``gpus`` by our ids."""
+    before = [gpus[each.gpu] for each in held]
+    if any(map(is_nvidia, before)):
         yield _driver(vm, source, target)
-    after = [by_id[part.gpu] for part in placed.assignments] if placed else []
+    after = [gpus[part.gpu] for part in placed.assignments] if placed else []
     ecc = {gpu.ecc for gpu in (*before, *after)} - {None}
     if after and len(ecc) > 1:
         words = f"ECC is on for one of the GPUs on {source.host} and {target.host}, off for another"
         yield failed_check("ecc", words, _cold(vm, target.host))
+
+
+def is_nvidia(gpu: GpuFacts) -> bool:
+    """Is its driver one that must be the same on both hosts?"""
+    return gpu.vendor_device.startswith(_NVIDIA)
 
 
 def _frameworks(vm: VmRecord, held: Sequence[Allocation]) -> Iterator[MoveCheck]:

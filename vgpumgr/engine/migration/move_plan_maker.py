@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.inventory.host_supply import build_fleet
@@ -44,11 +44,7 @@ def make_plan(
     placed, room = _place(view, vm, held, target.name, policy, live=live, seat=seat)
     disks, disk_checks = disk_moves(vm, source.facts, target.facts, looks, live=live)
     checks = [*host_checks(vm, source, target, looks), *room]
-    if live:
-        checks += live_checks(vm, held, source, target, looks)
-        checks += gpu_checks(vm, held, placed, view.gpus, source.facts, target.facts)
-    else:
-        checks += cold_checks(vm)
+    checks += guest_checks(view, vm, target, looks, placed, live=live)
     return MovePlan(
         vm=vm,
         source=source,
@@ -61,6 +57,49 @@ def make_plan(
         checks=(*checks, *disk_checks),
         timeout_s=timeout_s,
     )
+
+
+def guest_checks(
+    view: LedgerView,
+    vm: VmRecord,
+    target: HostRecord,
+    looks: MoveReads,
+    placed: Placed | None,
+    *,
+    live: bool,
+) -> Iterator[MoveCheck]:
+    """The checks of a guest that runs on while it moves to its place there, or is off."""
+    if not live:
+        yield from cold_checks(vm)
+        return
+    source = next(host for host in view.hosts if host.name == vm.host)
+    assert source.facts is not None and target.facts is not None, "both were probed"
+    held = [each for each in view.allocations if each.vm_id == vm.id]
+    gpus = {gpu.id: gpu.facts for gpu in view.gpus if gpu.host in {vm.host, target.name}}
+    yield from live_checks(vm, held, source, target, looks)
+    yield from gpu_checks(vm, held, placed, gpus, source.facts, target.facts)
+
+
+def failed_checks(
+    view: LedgerView,
+    vm: VmRecord,
+    target: HostRecord,
+    looks: MoveReads,
+    seat: Placed,
+    *,
+    cold: bool,
+) -> Iterator[MoveCheck]:
+    """What keeps a VM from a place on the target, whether that is free now or not."""
+    source = next(host for host in view.hosts if host.name == vm.host)
+    assert source.facts is not None and target.facts is not None, "both were probed"
+    live = looks.runs and not cold
+    _, disks = disk_moves(vm, source.facts, target.facts, looks, live=live)
+    checks = (
+        *host_checks(vm, source, target, looks),
+        *guest_checks(view, vm, target, looks, seat, live=live),
+        *disks,
+    )
+    return (check for check in checks if not check.holds)
 
 
 def _place(
@@ -124,7 +163,13 @@ def wanted(
     here = replace(spec, affinity=replace(spec.affinity, hosts=(target,)), disks=tuple(own))
     if not live:
         return here
-    models = {gpu.id: gpu.facts.model for gpu in view.gpus}
+    needed = {each.gpu for each in held}
+    models = {gpu.id: gpu.facts.model for gpu in view.gpus if gpu.id in needed}
+    return replace(here, gpus=own_parts(held, models))
+
+
+def own_parts(held: Sequence[Allocation], models: Mapping[str, str]) -> tuple[GpuRequest, ...]:
+    """The GPU parts of a VM as a request that only the same can answer; ``models`` by GPU."""
     parts = Counter(
         GpuRequest(
             profile=each.profile,
@@ -134,4 +179,4 @@ def wanted(
         )
         for each in held
     )
-    return replace(here, gpus=tuple(replace(part, count=n) for part, n in parts.items()))
+    return tuple(replace(part, count=n) for part, n in parts.items())

@@ -16,7 +16,7 @@ from vgpumgr.placement.batch.neighbourhood_search import improved
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, group_key
 from vgpumgr.placement.fit.host_fit import commit, proposal, release
 from vgpumgr.placement.fit_explanation import FleetRefusals
-from vgpumgr.placement.request_mix import Mix, creatable
+from vgpumgr.placement.request_mix import FIRST_MIX, Mix, creatable, made_by
 from vgpumgr.placement.resources.demand import Demand, PartKind, demand_of
 from vgpumgr.placement.resources.host_state import FleetState
 from vgpumgr.placement.scores.fragmentation import Fragmentation, Weighted
@@ -198,10 +198,13 @@ def place(
     (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
     own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
     they find one, and all requests go beside them. ``mix`` and ``plan`` matter to
-    ``least-fragmentation`` alone (see ``Placer``). Where some still do not fit, ``solver`` (see
+    ``least-fragmentation`` alone (see ``Placer``); without a mix ten requests and more are one
+    themselves. Where some still do not fit, ``solver`` (see
     ``batch``) is asked for a way to place more, if every request goes by ``least-fragmentation``
     and nothing is kept. The same input gives the same decisions, as long as the solver does.
     """
+    if mix is None and any((each.policy or policy) is _LEAST for each in requests):
+        mix = _mix_of(fleet, [*kept, *requests])
 
     def empty() -> Placer:
         return _beside(Placer(fleet, policy, mix=mix, plan=plan), kept)
@@ -212,6 +215,12 @@ def place(
         if len(places) > _placed(found):
             found = _completed(empty(), requests, places)
     return tuple(found[index] for index in range(len(requests)))
+
+
+def _mix_of(fleet: Fleet, requests: Sequence[VmSpec]) -> Mix | None:
+    """What an order says of what is expected; None where it is short."""
+    made = made_by(fleet, requests) if len(requests) >= FIRST_MIX else []
+    return Mix.of(made) if len(made) >= FIRST_MIX else None
 
 
 def _one_by_one(

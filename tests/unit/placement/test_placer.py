@@ -54,6 +54,51 @@ def test_gpus_are_not_stranded_by_taking_the_vcpus_beside_them() -> None:
     assert run(Placer(fleet, LEAST, mix=mix), vm(vcpus=6)) == ["without"]
 
 
+def test_a_vm_without_gpus_goes_where_none_are_even_if_those_elsewhere_are_all_taken() -> None:
+    fleet = Fleet(hosts=(host("with", gpu("a", 16), vcpus=8), host("without", vcpus=64)))
+    assert run(Placer(fleet, LEAST), *copies(2, vm(vcpus=6))) == ["without", "without"]
+    assert run(Placer(fleet, LEAST), *copies(2, vm(vcpus=60))) == ["without", "-"]
+
+
+FOUR = Fleet(hosts=(host("h1", gpu("a"), gpu("b")), host("h2", gpu("c"), gpu("d"))))
+
+
+def test_vms_of_one_size_are_alone_on_their_gpu_while_there_is_room_and_no_fewer_fit() -> None:
+    placer = Placer(FOUR, LEAST, mix=Mix(((vm("T4-4Q"), 1.0),)))
+    assert run(placer, *copies(4, vm("T4-4Q"))) == ["a", "c", "b", "d"]
+    assert run(placer, *copies(12, vm("T4-4Q"))).count("-") == 0
+    assert run(placer, vm("T4-4Q")) == ["-"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        vm("T4-8Q"),
+        vm("passthrough"),
+        vm("T4-4Q", "T4-4Q"),
+        vm("T4-4Q", vcpus=1),
+    ],
+    ids=["another size", "a whole GPU", "two of them", "another host share"],
+)
+def test_vms_share_gpus_where_something_else_is_expected_however_rarely(other: VmSpec) -> None:
+    """What stays empty is for the other."""
+    rare = Placer(FOUR, LEAST, mix=Mix(((vm("T4-4Q"), 1.0),), rare=(other,)))
+    assert run(rare, *copies(4, vm("T4-4Q"))) == ["a", "a", "a", "a"]
+
+
+def test_what_else_is_expected_elsewhere_keeps_no_vms_together_here() -> None:
+    """No T4 is asked for whole, though other GPUs are."""
+    whole = replace(vm(), gpus=(GpuRequest(profile="passthrough", model="H100"),))
+    placer = Placer(FOUR, LEAST, mix=Mix(((vm("T4-4Q"), 1.0), (whole, 1.0))))
+    assert set(run(placer, *copies(4, vm("T4-4Q")))) == {"a", "b", "c", "d"}
+
+
+def test_an_order_of_ten_says_what_is_expected_where_nothing_else_does() -> None:
+    few, many = copies(9, vm("T4-4Q")), copies(10, vm("T4-4Q"))
+    assert len({*where(place(FOUR, few, LEAST))}) == 3
+    assert len({*where(place(FOUR, many, LEAST))}) == 4
+
+
 def test_whole_gpus_are_kept_whole_for_those_who_want_them_whole() -> None:
     fleet = Fleet(hosts=(host("h1", gpu("a"), gpu("b")), host("h2", gpu("c", 2), gpu("d"))))
     mix = Mix(((vm("passthrough", "passthrough"), 1.0), (vm("T4-2Q"), 1.0)))
@@ -129,7 +174,7 @@ def test_the_gauge_moves_with_commit_and_release() -> None:
     assert placer.fragmentation().share == 0.0
 
 
-QUARTERS = Mix(((vm("T4-4Q"), 1.0),))
+QUARTERS = Mix(((vm("T4-4Q"), 1.0),), rare=(vm("T4-8Q"),))
 
 
 def two_classes(*hosts: str) -> CapacityPlan:

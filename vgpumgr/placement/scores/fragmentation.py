@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from vgpumgr.model.supply import GpuSupply
 from vgpumgr.placement.resources.demand import Demand, whole
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
+from vgpumgr.placement.scores.equal_sizes import NO_SIZE, EqualSizes
 from vgpumgr.placement.tables.gpu_states import StateTable, grown
 from vgpumgr.placement.tables.host_table import HostRows
 from vgpumgr.placement.tables.request_types import Floats, Ints, parts_of
@@ -41,6 +42,25 @@ def cutting(free: Floats) -> Floats:
     """The cost of taking a part of GPUs with so many thousandths free."""
     cost: Floats = CUT_LAST * free
     return cost
+
+
+CROWDED = 0.1
+"""What a GPU costs by how much of it is used, where it wins nothing to fill GPUs up."""
+
+
+def crowding(used: Floats, on_host: Floats) -> Floats:
+    """The cost of joining others on GPUs with so many thousandths used, where packing wins nothing.
+
+    Then by how much of the GPUs ``on_host`` is used, in thousandths of the largest host: it settles
+    ties.
+    """
+    cost: Floats = CROWDED * used + CUT_LAST * on_host
+    return cost
+
+
+OFF_GPUS = 65536.0
+"""What a host without GPUs is worth to a VM without any: more than all else, and a power of two,
+so that scores on hosts with GPUs keep their precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +95,7 @@ class MixRows:
     free thousandths where there is room. ``waste[row]`` is what a GPU wastes taken by itself,
     ``worth[row]`` what it is worth by the capacity plan and by ``values``. Where ``values`` say
     what a state will lose, that replaces its waste, and ``idle[row]``, its free thousandths, is 0.
+    ``size[row]`` is what the only part that is expected on such a GPU takes of it (``EqualSizes``).
     """
 
     def __init__(
@@ -83,6 +104,7 @@ class MixRows:
         table: StateTable,
         values: Values | None = None,
     ) -> None:
+        self._sizes = EqualSizes([each.demand for each in mix if each.demand.kinds])
         mix = [each for each in mix if each.demand.kinds and each.weight]
         self._table = table
         self._seen = 0
@@ -101,6 +123,8 @@ class MixRows:
         self.idle = np.zeros(64, np.float64)
         self.waste = np.zeros(64, np.float64)
         self.worth = np.zeros(64, np.float64)
+        self.size = np.full(64, NO_SIZE, np.float64)
+        self.spreading = False
         self._worths: Worths | None = None
 
     def catch_up(self) -> None:
@@ -116,6 +140,8 @@ class MixRows:
         self.useful[new] = np.where(room > 0, free[:, None], 0.0)
         for row in range(new.start, new.stop):
             self._take_value(row)
+            self.size[row] = self._sizes.of(self._table.board(row))
+        self.spreading = bool((self.size > NO_SIZE).any())
         self.waste[new] = self.free[new] - self.useful[new] @ self.weight
         self._seen = end
         if self._worths is not None:
@@ -182,6 +208,7 @@ class MixRows:
         self.idle = grown(self.idle, shape[:1])
         self.waste = grown(self.waste, shape[:1])
         self.worth = grown(self.worth, shape[:1])
+        self.size = grown(self.size, shape[:1], NO_SIZE)
 
     def loss(self, before: int, after: int) -> tuple[float, float, int]:
         """How bad it is that a GPU goes from one state to another; lower is better."""

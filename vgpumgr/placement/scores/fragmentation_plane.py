@@ -16,7 +16,14 @@ from vgpumgr.placement.fit.policy_keys import Key, Keys
 from vgpumgr.placement.resources.demand import Demand, surplus
 from vgpumgr.placement.resources.gpu_slots import Spot
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
-from vgpumgr.placement.scores.fragmentation import MixRows, Worths, cutting, leftover
+from vgpumgr.placement.scores.fragmentation import (
+    OFF_GPUS,
+    MixRows,
+    Worths,
+    crowding,
+    cutting,
+    leftover,
+)
 from vgpumgr.placement.scores.host_outcomes import Outcomes, OutcomeTable
 from vgpumgr.placement.scores.score_plane import NEVER, Plane, Scores, masked, one_by_one
 from vgpumgr.placement.tables.gpu_states import MILLI, StateTable
@@ -34,13 +41,28 @@ _AT_ONCE = 4096
 
 
 def scored(
-    hosts: HostRows, mix: MixRows, gain: Floats, idle: Floats, left: Ints, rows: Ints
+    hosts: HostRows,
+    mix: MixRows,
+    gain: Floats,
+    left: Ints,
+    rows: Ints,
+    gpus: tuple[Floats, Floats, Floats],
 ) -> Floats:
     """The score of choices: ``gain`` is by how much less is wasted, ``left`` are vCPUs,
-    ``rows`` the states of the GPUs that are taken from."""
-    left_over = leftover(left / hosts.most_cpu, idle / (MILLI * hosts.width))
-    score: Floats = gain - left_over - cutting(mix.idle[rows])
+    ``rows`` the states of the GPUs that are taken from, ``gpus`` how much of the host's GPUs is
+    taken, free then, and idle then."""
+    taken, free, idle = gpus
+    whole = MILLI * hosts.width
+    cost = leftover(left / hosts.most_cpu, idle / whole) + cutting(mix.idle[rows])
+    if mix.spreading:
+        alone = crowding(MILLI - mix.free[rows], MILLI - free / hosts.width)
+        cost = np.where(np.abs(taken - mix.size[rows]) < _SAME, alone, cost)
+    score: Floats = gain - cost
     return score
+
+
+_SAME = 1e-6
+"""Sums of thousandths differ by less where they are of the same parts."""
 
 
 _Choices = tuple[Ints, Ints, Ints, Ints, Floats]
@@ -52,7 +74,7 @@ class _Before:
     """Hosts as they are: ``gpus`` in order, how much of them is free, and useful to each entry."""
 
     def __init__(self, hosts: HostRows, mix: MixRows, some: Ints) -> None:
-        self.cpu, self.memory = hosts.cpu[some], hosts.memory[some]
+        self.cpu, self.memory, self.plain = hosts.cpu[some], hosts.memory[some], hosts.plain[some]
         self.gpus = gpus = np.sort(hosts.rows[some], axis=1)
         self.room, self.useful = mix.room[gpus].sum(axis=1), mix.useful[gpus].sum(axis=1)
         self.free, self.idle = mix.free[gpus].sum(axis=1), mix.idle[gpus].sum(axis=1)
@@ -143,8 +165,9 @@ class TypeRater:
         held = np.where(room >= mix.need, useful, 0.0) * mix.weight
         free, idle = hosts.free[these] + change(mix.free), hosts.idle[these] + change(mix.idle)
         gain = np.einsum("hm,hm->h", open_to, held) - hosts.held[these]
-        gain = gain + change(mix.worth) + (hosts.free[these] - free) - surplus
-        return scored(self._hosts, mix, gain, idle, left, taken)
+        used = hosts.free[these] - free
+        gain = gain + change(mix.worth) + used - surplus + OFF_GPUS * hosts.plain[these]
+        return scored(self._hosts, mix, gain, left, taken, (used, free, idle))
 
     def _choices_of_type(self, number: int, gpus: Ints) -> Iterator[_Choices]:
         """For one part every state that takes it, for several parts one way to place them."""
@@ -267,9 +290,11 @@ class FragmentationRater:
         useful = np.einsum("cm,cm->c", open_to, found.useful[found.results])
         # The same kernel as for many hosts, for the same last bit.
         before = np.einsum("m,m->", mix.open_to(cpu, memory), found.useful[0])
-        freed = found.free[0] - found.free[found.results]
-        gain = useful - before + found.worth[found.results] + freed - found.surplus
-        return scored(hosts, mix, gain, found.idle[found.results], left, found.rows)
+        free, idle = found.free[found.results], found.idle[found.results]
+        used = found.free[0] - free
+        gain = useful - before + found.worth[found.results] + used - found.surplus
+        gain = gain + OFF_GPUS * hosts.plain[number]
+        return scored(hosts, mix, gain, left, found.rows, (used, free, idle))
 
 
 # Hosts of one class lie side by side in the matrix, so a decision takes the best host of each

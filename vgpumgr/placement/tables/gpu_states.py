@@ -130,6 +130,13 @@ class StateTable:
         """A GPU in that state, for rows that have a key."""
         return self._samples[row]
 
+    def board(self, row: int) -> BoardLayout | None:
+        """The board of GPUs in that state; None for ``NOTHING``."""
+        if row in self._samples:
+            return self._samples[row].board
+        ladders = self._slot_counts.values()
+        return next((each.board for each in ladders if each.first <= row < each.end), None)
+
     def column(self, part: Part) -> int:
         """The column of a part; room is known for all rows when this returns."""
         before = len(self.parts)

@@ -69,8 +69,8 @@ LOOSE, NOWHERE = -1, -2
 class HostRows:
     """One entry per host. ``rows`` [hosts × GPUs] are rows of the table, 0 where there is no GPU.
 
-    ``intricate`` hosts have NUMA nodes or NVSwitch partitions, ``partitioned`` ones the latter.
-    ``node_memory`` and ``node_cpus``
+    ``intricate`` hosts have NUMA nodes or NVSwitch partitions, ``partitioned`` ones the latter;
+    ``plain`` ones have no GPUs. ``node_memory`` and ``node_cpus``
     [hosts × nodes] are what nodes have left, -1 where there is no such node; ``node_of``
     [hosts × GPUs] is each GPU's node, as a position among its host's, LOOSE where it is not known.
     ``most_cpu`` and ``width`` are the vCPUs and the GPUs of the largest host.
@@ -90,6 +90,7 @@ class HostRows:
             gpus = host.supply.gpus
             self.rows[number, : len(gpus)] = [self._first_row(gpu) for gpu in gpus]
         self.units = table.units[self.rows].sum(axis=1)
+        self.plain = np.array([not host.supply.gpus for host in hosts], np.bool_)
         most = max((len(host.supply.numa) for host in hosts), default=0)
         self.node_memory = np.full((count, most), -1, np.int64)
         self.node_cpus = np.full((count, most), -1, np.int64)
@@ -106,6 +107,7 @@ class HostRows:
         self.states = [self.states[number] for number in order.tolist()]
         self.cpu, self.memory = self.cpu[order], self.memory[order]
         self.rows, self.units = self.rows[order], self.units[order]
+        self.plain = self.plain[order]
         self.intricate, self.partitioned = self.intricate[order], self.partitioned[order]
         self.node_memory, self.node_cpus = self.node_memory[order], self.node_cpus[order]
         self.node_of = self.node_of[order]
@@ -129,6 +131,7 @@ class HostRows:
         nodes = self.nodes(number)
         rows = self.rows[number]
         seen = self.cpu[number].tobytes() + self.memory[number].tobytes()
+        seen += self.plain[number].tobytes()
         if not nodes:
             return _digest(seen + np.sort(rows).tobytes())
         seen += rows.tobytes() + self.node_of[number].tobytes()

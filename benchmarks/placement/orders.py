@@ -33,7 +33,7 @@ from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Placer, place
 
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 WAYS = ("chance", "largest-first", "evenly", "place", "together")
 
 Row = dict[str, Any]

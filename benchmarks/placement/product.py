@@ -14,7 +14,7 @@ from benchmarks.placement.sequences import Arrivals
 from benchmarks.placement.supply import fleet_of, vm_of
 from benchmarks.placement.traces import Shape
 from vgpumgr.model.placement import Decision, Placed
-from vgpumgr.model.vm import PlacementPolicy, VmSpec
+from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy, VmSpec
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
 from vgpumgr.placement.placer import Placer
 
@@ -24,7 +24,7 @@ NO_LIMIT = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Ingredients:
-    """What of ``least-fragmentation`` is in; all of it, as the product runs it.
+    """What of the default policy is in; all of it, as the product runs it.
 
     ``mix`` from what has been asked for, ``learns`` on from what comes; of the plan ``prices`` and
     ``quotas``, with neither there is none.
@@ -53,7 +53,7 @@ class Product:
     def __init__(
         self,
         arrivals: Arrivals,
-        policy: PlacementPolicy = PlacementPolicy.LEAST_FRAGMENTATION,
+        policy: PlacementPolicy = DEFAULT_POLICY,
         history: Sequence[Shape] = (),
         parts: Ingredients = ALL,
     ) -> None:
@@ -64,7 +64,7 @@ class Product:
         self._host = {host.name: number for number, host in enumerate(fleet.hosts)}
         self._gpu = {gpu.id: n for host in fleet.hosts for n, gpu in enumerate(host.gpus)}
         self._held: dict[int, Placed] = {}
-        steered = policy is PlacementPolicy.LEAST_FRAGMENTATION and parts.mix
+        steered = policy is DEFAULT_POLICY and parts.mix
         past = [vm_of(shape) for shape in history]
         self._learning = RequestLearner(self._placer, past) if steered else None
         self._plan()

@@ -76,7 +76,7 @@ def test_room_lasts_as_long_as_the_past_says(cli: Cli) -> None:
 def test_a_mix_that_is_wrong_is_refused_with_its_line(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "policy: least-fragmentation\nmix:\n  - {gpus: [{profile: T4-4Q}], weigth: 2}\n"
+    text = "policy: capacity-first\nmix:\n  - {gpus: [{profile: T4-4Q}], weigth: 2}\n"
     settings(cli, monkeypatch, text)
     cli.sim_up(host("one", ("T4", 1)))
     wanted = cli.documents(vm("a", "T4-4Q"))
@@ -93,7 +93,7 @@ def test_by_least_fragmentation_a_vm_goes_where_the_mix_loses_least(
     cut = {"kind": "Layout", "name": "cut", "hosts": ["two"], "gpus": [{"vfs": "max"}]}
     cli.ok("layout", "apply", "-f", cli.documents(cut, name="cut.yaml"), "-y")
     small = cli.documents(vm("small", gpus=[{"memory": "4GiB"}]))
-    monkeypatch.setenv("VGPUMGR_POLICY", "least-fragmentation")
+    monkeypatch.setenv("VGPUMGR_POLICY", "capacity-first")
     for expected, elsewhere in (("T4-4Q", "two"), ("A40-4Q", "one")):
         monkeypatch.setenv("VGPUMGR_MIX", f"[{{gpus: [{{profile: {expected}}}], memory: 1GiB}}]")
         (explained,) = cli.ok("explain", "-f", small, "-o", "json").json["items"]

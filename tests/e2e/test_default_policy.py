@@ -39,7 +39,7 @@ def test_a_part_by_size_takes_no_whole_gpu_of_many_times_the_size() -> None:
 
 def test_that_placement_lacks_its_plan_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VGPUMGR_MIX", "[{gpus: [{profile: T4-4Q}]}]")
-    monkeypatch.setenv("VGPUMGR_POLICY", "least-fragmentation")
+    monkeypatch.setenv("VGPUMGR_POLICY", "capacity-first")
     with new_cli() as cli:
         cli.sim_up(host("one", ("T4", 1)))
         wanted = cli.documents(vm("a", "T4-4Q"))
@@ -59,7 +59,7 @@ def test_no_clock_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(highspy, "Highs", Highs)
     monkeypatch.setenv("VGPUMGR_MIX", "[{gpus: [{profile: T4-4Q}]}]")
-    monkeypatch.setenv("VGPUMGR_POLICY", "least-fragmentation")
+    monkeypatch.setenv("VGPUMGR_POLICY", "capacity-first")
     with new_cli() as cli:
         cli.sim_up(host("one", ("T4", 1)))
         cli.ok("plan", "-f", cli.documents(vm("a", "T4-4Q")))

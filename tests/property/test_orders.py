@@ -20,7 +20,7 @@ from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import place
 from vgpumgr.placement.batch.batch_problem import BatchAnswer, BatchProblem, Bin, Solve
 
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 Scene = tuple[Fleet, list[VmSpec]]
 
 quick = settings(

@@ -18,7 +18,7 @@ from vgpumgr.placement import Mix, Placer
 from vgpumgr.placement.fit.host_fit import Fit, commit, find_fit, proposal, release
 from vgpumgr.placement.resources.host_state import FleetState, HostState
 
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 Scene = tuple[Fleet, list[VmSpec]]
 
 policies = st.sampled_from(PlacementPolicy)

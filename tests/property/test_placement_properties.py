@@ -375,7 +375,7 @@ def test_every_placement_satisfies_every_rule_and_takes_nothing_twice(
     batch = [replace(request, name=f"vm-{n}") for n, request in enumerate(batch)]
     decisions = place(fleet, batch, policy)
     assert [decision.request for decision in decisions] == batch
-    least = policy is PlacementPolicy.LEAST_FRAGMENTATION
+    least = policy is PlacementPolicy.CAPACITY_FIRST
     orders = (evenly(batch) if least else range(len(batch)), largest_first(fleet, batch))
     assert any(legal_in_order(fleet, decisions, order) for order in orders)
     assert place(fleet, batch, policy) == decisions

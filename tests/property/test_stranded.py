@@ -13,7 +13,7 @@ from vgpumgr.model.vm import Affinity, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import FITS, Mix, Placer
 from vgpumgr.placement.fit_explanation import stranded
 
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 
 
 def plain(request: VmSpec) -> VmSpec:

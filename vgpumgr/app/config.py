@@ -215,9 +215,10 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
 def _policy(setting: _Setting | None) -> PlacementPolicy:
     if setting is None:
         return DEFAULT_POLICY
-    if setting.text not in list(PlacementPolicy):
+    try:
+        return PlacementPolicy(setting.text)
+    except ValueError:
         setting.refuse("policy", "is not a policy", next=" or ".join(PlacementPolicy))
-    return PlacementPolicy(setting.text)
 
 
 def _unasked(settings: Mapping[str, _Setting], key: str) -> Unasked:

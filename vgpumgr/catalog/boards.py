@@ -235,7 +235,7 @@ _WORD = re.compile(r"[A-Z0-9]+")
 _MODEL = re.compile(r"(?!SXM|HBM)[A-Z]{1,3}\d{1,4}[A-Z]?|\d{4}")
 # Of a board's nominal memory ECC takes a sixteenth, and the driver some per cent more. Sizes of one
 # model differ by a third or more. Wide on purpose: a false alarm is worse than a lie unseen.
-_LEAST, _MOST = 0.75, 1.25
+_CAPACITY, _MOST = 0.75, 1.25
 
 
 def contradiction(gpu: GpuFacts) -> str:
@@ -249,7 +249,7 @@ def contradiction(gpu: GpuFacts) -> str:
     if _names_another(found, gpu.name):
         return f"its driver calls it {gpu.name}, its PCI id is that of {found.name}"
     nominal = found.memory_gib * MIB_PER_GIB
-    if gpu.memory_mib and not _LEAST * nominal <= gpu.memory_mib <= _MOST * nominal:
+    if gpu.memory_mib and not _CAPACITY * nominal <= gpu.memory_mib <= _MOST * nominal:
         shown = f"its driver shows {gpu.memory_mib} MiB of memory"
         return f"{shown}, its PCI id is that of {found.name} with {found.memory_gib} GiB"
     return ""

@@ -84,12 +84,18 @@ class PlacementPolicy(StrEnum):
     """How GPUs are chosen among those that fit."""
 
     BREADTH_FIRST = "breadth-first"
+    CAPACITY_FIRST = "capacity-first"
     DEPTH_FIRST = "depth-first"
-    LEAST_FRAGMENTATION = "least-fragmentation"
+
+    @classmethod
+    def _missing_(cls, value: object) -> PlacementPolicy | None:
+        """The name that ``capacity-first`` had until 0.1 is in ledgers and files."""
+        return cls.CAPACITY_FIRST if value == "least-fragmentation" else None
 
 
-DEFAULT_POLICY = PlacementPolicy.LEAST_FRAGMENTATION
-"""Where nobody chose: it gives out the most before it refuses (docs/placement-figures.md)."""
+DEFAULT_POLICY = PlacementPolicy.CAPACITY_FIRST
+"""Where nobody chose: it gives out the most before it refuses (docs/placement-figures.md), and lets
+VMs be alone on their GPUs where that costs nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

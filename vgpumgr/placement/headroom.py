@@ -55,7 +55,7 @@ def headroom(
 
 def _weighed(state: FleetState, request: VmSpec, demand: Demand, policy: PlacementPolicy) -> bool:
     """Whether copies have to be tried under a policy that weighs hosts against each other."""
-    if (request.policy or policy) is not PlacementPolicy.LEAST_FRAGMENTATION:
+    if (request.policy or policy) is not PlacementPolicy.CAPACITY_FIRST:
         return False
     return not all(_countable(host, demand) for host in state.hosts)
 

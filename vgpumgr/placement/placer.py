@@ -22,7 +22,7 @@ from vgpumgr.placement.resources.host_state import FleetState
 from vgpumgr.placement.scores.fragmentation import Fragmentation, Weighted
 from vgpumgr.placement.scores.score_matrix import ScoreMatrix
 
-_LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+_CAPACITY = PlacementPolicy.CAPACITY_FIRST
 
 
 class Placer:
@@ -138,7 +138,7 @@ class Placer:
         return [*common, *(Weighted(self._typical(request), 0.0) for request in mix.rare)]
 
     def _typical(self, request: VmSpec) -> Demand:
-        return replace(self._demand(request), policy=_LEAST)
+        return replace(self._demand(request), policy=_CAPACITY)
 
 
 def _order(hosts: int, seed: int | None) -> list[int]:
@@ -174,7 +174,7 @@ def evenly(requests: Sequence[VmSpec]) -> list[int]:
 
 
 def _digest(request: VmSpec) -> Demand:
-    return demand_of(request, PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
+    return demand_of(request, PlacementPolicy.CAPACITY_FIRST, founding=False)
 
 
 Decisions = dict[int, Decision]
@@ -193,17 +193,17 @@ def place(
 ) -> tuple[Decision, ...]:
     """Decide every request; decisions come in the order of ``requests``.
 
-    Requests are placed in the order given, with ``least-fragmentation`` each type spread evenly
+    Requests are placed in the order given, with ``capacity-first`` each type spread evenly
     over it (``evenly``). When some do not fit, all are tried once more with the largest first
     (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
     own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
     they find one, and all requests go beside them. ``mix`` and ``plan`` matter to
-    ``least-fragmentation`` alone (see ``Placer``); without a mix ten requests and more are one
+    ``capacity-first`` alone (see ``Placer``); without a mix ten requests and more are one
     themselves. Where some still do not fit, ``solver`` (see
-    ``batch``) is asked for a way to place more, if every request goes by ``least-fragmentation``
+    ``batch``) is asked for a way to place more, if every request goes by ``capacity-first``
     and nothing is kept. The same input gives the same decisions, as long as the solver does.
     """
-    if mix is None and any((each.policy or policy) is _LEAST for each in requests):
+    if mix is None and any((each.policy or policy) is _CAPACITY for each in requests):
         mix = _mix_of(fleet, [*kept, *requests])
 
     def empty() -> Placer:
@@ -230,7 +230,7 @@ def _one_by_one(
     placer: Callable[[], Placer],
 ) -> Decisions:
     """In the better one of two orders, each by a ``placer`` of its own."""
-    order = evenly(requests) if policy is _LEAST else list(range(len(requests)))
+    order = evenly(requests) if policy is _CAPACITY else list(range(len(requests)))
     found = _in_order(placer(), requests, order)
     if _placed(found) == len(requests):
         return found
@@ -243,7 +243,7 @@ def _one_by_one(
 
 def _may_be_solved(requests: Sequence[VmSpec], found: Decisions, policy: PlacementPolicy) -> bool:
     """Several are asked for, some do not fit, and no policy says how GPUs are to be filled."""
-    filled = any((request.policy or policy) is not _LEAST for request in requests)
+    filled = any((request.policy or policy) is not _CAPACITY for request in requests)
     return len(requests) > 1 and _placed(found) < len(requests) and not filled
 
 

@@ -53,7 +53,7 @@ class Mix:
         counts: dict[object, int] = {}
         first: dict[object, VmSpec] = {}
         for request in history:
-            demand = demand_of(request, PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
+            demand = demand_of(request, PlacementPolicy.CAPACITY_FIRST, founding=False)
             key = demand.kinds, demand.vcpus, demand.memory_mib
             first.setdefault(key, request)
             counts[key] = counts.get(key, 0) + 1

@@ -56,6 +56,15 @@ _ANY = "any"
 _NO_VGPU = {"passthrough", "pci-vf"}
 
 
+def _renamed(policy: object) -> object:
+    return "capacity-first" if policy == "least-fragmentation" else policy
+
+
+Policy = Annotated[
+    Literal["breadth-first", "capacity-first", "depth-first"], BeforeValidator(_renamed)
+]
+
+
 def _known_profile(name: str, info: ValidationInfo) -> str:
     profile = catalog.normalise(name)
     learned: frozenset[str] = (info.context or {}).get("profiles", frozenset())
@@ -290,7 +299,7 @@ class MachineModel(Strict):
     agent: bool = False
     audio: bool = False
     affinity: AffinityModel = AffinityModel()
-    policy: Literal["breadth-first", "depth-first", "least-fragmentation"] | None = None
+    policy: Policy | None = None
     labels: Labels = Field(default={})
     tenant: Name = "default"
 

@@ -24,7 +24,7 @@ class Moving:
     """
 
     budget: Budget
-    policy: PlacementPolicy = PlacementPolicy.LEAST_FRAGMENTATION
+    policy: PlacementPolicy = PlacementPolicy.CAPACITY_FIRST
     per_host: int = 1
     effort: int = 0
 

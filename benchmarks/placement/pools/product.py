@@ -9,7 +9,7 @@ from benchmarks.placement.pools.boards import Board, Kind, vm
 from benchmarks.placement.pools.simulate import Pool
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
-from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy
 from vgpumgr.placement import Mix, Placer
 from vgpumgr.placement.resources.gpu_slots import mask_of
 from vgpumgr.placement.tables.state_space import StateTransition
@@ -22,7 +22,7 @@ PLENTY = 1 << 20
 class OnPlacer:
     """A policy of the product that knows the mix, on hosts of ``per_host`` GPUs."""
 
-    policy: PlacementPolicy = PlacementPolicy.LEAST_FRAGMENTATION
+    policy: PlacementPolicy = DEFAULT_POLICY
     values: bool = True
     per_host: int = 1
 

@@ -54,7 +54,7 @@ class Ours:
         past = [vm_of(shape) for shape in history]
         placer = Placer(
             fleet,
-            PlacementPolicy.LEAST_FRAGMENTATION,
+            PlacementPolicy.CAPACITY_FIRST,
             mix=Mix.of(past),
             plan=_plan(fleet, past) if planned else None,
         )

@@ -31,7 +31,7 @@ def ours(
         made = make_plan(fleet, past)
     plan = made if isinstance(made, CapacityPlan) else None
     with starting.running():
-        policy = PlacementPolicy.LEAST_FRAGMENTATION
+        policy = PlacementPolicy.CAPACITY_FIRST
         placer = Placer(fleet, policy, mix=Mix.of(past), plan=plan, seed=1)
     with cold.running():
         placer.decide(types.vms[kinds[0]], explain=False)

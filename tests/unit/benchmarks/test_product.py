@@ -80,7 +80,7 @@ def test_what_is_left_is_what_the_placer_has_left() -> None:
     hosts, tasks = world(11)
     arrivals = inflation(hosts, tasks, 11)
     fleet = fleet_of(arrivals.hosts, arrivals.shapes)
-    placer, held = Placer(fleet, PlacementPolicy.LEAST_FRAGMENTATION), []
+    placer, held = Placer(fleet, PlacementPolicy.CAPACITY_FIRST), []
     for kind in arrivals.kinds.tolist():
         decision = placer.decide(vm_of(arrivals.shapes[kind]), explain=False)
         if isinstance(decision, Placed):

@@ -13,7 +13,7 @@ from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan
 
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 FLEET = Fleet(hosts=tuple(host(f"h{n}", gpu(f"g{n}")) for n in range(4)))
 
 

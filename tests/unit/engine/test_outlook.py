@@ -111,7 +111,7 @@ def test_a_plan_serves_for_an_hour_and_a_missing_one_is_made_soon(
 
 def test_that_a_plan_is_missing_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     mix = ExpectedRequests(lambda: ((vm("mix", "T4-2Q"), 1.0),))
-    world.engine = replace(world.engine, expected=mix, policy=PlacementPolicy.LEAST_FRAGMENTATION)
+    world.engine = replace(world.engine, expected=mix, policy=PlacementPolicy.CAPACITY_FIRST)
     assert world.engine.plan([vm("web", "T4-2Q")]).notes == ()
     monkeypatch.setattr(plan_maker, "MOST_ARCS", 1)
     mix = ExpectedRequests(lambda: ((vm("mix", "T4-2Q"), 1.0),))

@@ -27,6 +27,6 @@ def test_requests_of_a_type_stay_as_given_and_whole_gpus_go_first() -> None:
 def test_decisions_come_as_the_requests_go() -> None:
     fleet = Fleet(hosts=(host("h", gpu("a"), gpu("b")),))
     requests = [*copies(2, vm("T4-16Q")), vm("T4-2Q")]
-    decisions = place_bulk(Placer(fleet, PlacementPolicy.LEAST_FRAGMENTATION), requests)
+    decisions = place_bulk(Placer(fleet, PlacementPolicy.CAPACITY_FIRST), requests)
     assert [decision.request for decision in decisions] == requests
     assert where(decisions).count("-") == 1

@@ -13,7 +13,7 @@ from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, 
 from vgpumgr.placement import headroom, place
 
 BREADTH, DEPTH = PlacementPolicy.BREADTH_FIRST, PlacementPolicy.DEPTH_FIRST
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 
 WHOLE = Offer(
     profile="passthrough",

@@ -17,7 +17,7 @@ from vgpumgr.placement import Mix, Placer, place
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, group_key
 from vgpumgr.placement.resources.demand import demand_of
 
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 
 
 def mixed_size(name: str, *held: int):  # type: ignore[no-untyped-def]

@@ -38,7 +38,7 @@ class FragmentationMeasure:
 
     def gauge(self) -> FragmentationGauge:
         """The fleet in all."""
-        placer = Placer(self._fleet, PlacementPolicy.LEAST_FRAGMENTATION, mix=self.mix)
+        placer = Placer(self._fleet, PlacementPolicy.CAPACITY_FIRST, mix=self.mix)
         found = placer.fragmentation()
         return FragmentationGauge(
             free_mib=round(found.free_mib),

@@ -46,7 +46,7 @@ def share(
     at = {each.placed.request.name: each.placed for each in residents}
     for move in moves:
         at[move.vm] = move.target
-    placer = Placer(bare, PlacementPolicy.LEAST_FRAGMENTATION, mix=mix)
+    placer = Placer(bare, PlacementPolicy.CAPACITY_FIRST, mix=mix)
     for placed in one_by_one(bare, at.values()):
         placer.commit(placed)
     return placer.fragmentation().share

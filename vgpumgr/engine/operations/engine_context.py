@@ -63,7 +63,7 @@ def _silent(_: object) -> None:
 class EngineContext:
     """The context of use cases: a ledger, its hosts, and the rules by which they are worked on.
 
-    ``expected`` is the basis of placement by ``least-fragmentation``. ``fencing`` proves that lost
+    ``expected`` is the basis of placement by ``capacity-first``. ``fencing`` proves that lost
     hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
     Ctrl-C; interrupted operations are left for ``left_s`` seconds to the person that pressed it.
     ``unasked``: this process is a controller, not a person's command, and leaves such operations

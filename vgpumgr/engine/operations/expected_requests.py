@@ -17,7 +17,7 @@ from vgpumgr.placement.capacity_plan.plan_maker import FEWEST, make_plan
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan
 from vgpumgr.placement.request_mix import FIRST_MIX, REMEMBERED, made_by
 
-_LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+_CAPACITY = PlacementPolicy.CAPACITY_FIRST
 
 
 class PlaceFunction(Protocol):
@@ -130,7 +130,7 @@ def place_function(
     def decide(
         fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
     ) -> tuple[Decision, ...]:
-        if all((each.policy or policy) is not _LEAST for each in requests):
+        if all((each.policy or policy) is not _CAPACITY for each in requests):
             return place(fleet, requests, policy, kept=kept)
         found = expected.outlook(ledger, now, fleet)
         return place(

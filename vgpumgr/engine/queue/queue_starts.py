@@ -67,7 +67,7 @@ def decide_by_ledger(
     now = context.clock.now()
 
     def placer(fleet: Fleet) -> Placer:
-        if context.policy is not PlacementPolicy.LEAST_FRAGMENTATION:
+        if context.policy is not PlacementPolicy.CAPACITY_FIRST:
             return Placer(fleet, context.policy)
         found = context.expected.outlook(context.ledger, now, fleet)
         return Placer(fleet, context.policy, mix=found.mix, plan=found.plan)

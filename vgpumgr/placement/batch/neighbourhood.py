@@ -139,7 +139,7 @@ class Neighbourhood:
     def _group(self) -> None:
         numbers: dict[Demand, int] = {}
         for key, request in self.requests.items():
-            demand = self.state.digest(request, PlacementPolicy.LEAST_FRAGMENTATION)
+            demand = self.state.digest(request, PlacementPolicy.CAPACITY_FIRST)
             number = numbers.setdefault(demand, len(numbers))
             if number == len(self.members):
                 self.members.append([])

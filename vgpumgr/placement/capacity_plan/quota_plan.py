@@ -45,7 +45,7 @@ def groups_of(history: Iterable[VmSpec]) -> tuple[RequestGroup, ...]:
     memory: Counter[GroupKey] = Counter()
     first: dict[GroupKey, Demand] = {}
     for request in history:
-        demand = demand_of(request, PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
+        demand = demand_of(request, PlacementPolicy.CAPACITY_FIRST, founding=False)
         if demand.hosts:
             continue
         key = group_key(demand)
@@ -92,7 +92,7 @@ class CapacityPlan:
     fits: float
 
 
-# All in thousandths of a GPU, the unit of the least-fragmentation score, to be subtracted from it.
+# All in thousandths of a GPU, the unit of the capacity-first score, to be subtracted from it.
 
 
 Ints = NDArray[np.int64]

@@ -1,7 +1,7 @@
 """Sort keys of the placement policies: lower keys win, equal keys go by the fleet's order.
 
 A key may depend only on the GPU and host it is about: that is what lets a decision re-score
-only the one host that the decision before it changed. ``least-fragmentation`` needs numbers
+only the one host that the decision before it changed. ``capacity-first`` needs numbers
 that no GPU alone has: here depth-first stands in for it, where only feasibility matters.
 """
 
@@ -52,7 +52,7 @@ def _fullest_host(host: HostState) -> Key:
 KEYS: Mapping[PlacementPolicy, Keys] = {
     PlacementPolicy.BREADTH_FIRST: Keys(_emptiest_gpu, _emptiest_host),
     PlacementPolicy.DEPTH_FIRST: Keys(_fullest_gpu, _fullest_host),
-    PlacementPolicy.LEAST_FRAGMENTATION: Keys(_fullest_gpu, _fullest_host),
+    PlacementPolicy.CAPACITY_FIRST: Keys(_fullest_gpu, _fullest_host),
 }
 
 

@@ -25,7 +25,7 @@ def amount_of(placed: Placed) -> Amount:
     )
 
 
-_LEAST = 1e-6
+_CAPACITY = 1e-6
 """A VM that takes next to nothing is not worth more than a million others."""
 
 
@@ -59,7 +59,7 @@ class FleetShares:
         """The dominant share: the larger of the shares of the fleet's GPU memory and vCPUs."""
         gpu = amount.gpu_memory_mib / self.gpu_memory_mib if self.gpu_memory_mib else 0.0
         cpu = amount.vcpus / self.vcpus if self.vcpus else 0.0
-        return max(gpu, cpu, _LEAST)
+        return max(gpu, cpu, _CAPACITY)
 
     def _smallest(self, kind: PartKind) -> Offer | None:
         found = (offer for gpu in self._boards for offer in _answers(gpu, kind))

@@ -1,4 +1,4 @@
-"""The score plane of ``least-fragmentation``: hosts rated by waste, and the plan's soft quotas."""
+"""The score plane of ``capacity-first``: hosts rated by waste, and the plan's soft quotas."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The score planes of ``breadth-first`` and ``depth-first``, exact by whole keys.
 
 The matrix holds the head of each key, or less: it never puts a host too low. Of the hosts at the
-top the one with the best host key is fitted exactly, and put right where it was put too high. Only
-for VMs of several parts that the head says too little of are the rest of them fitted too, one host
-of those that are alike.
+top the one with the best host key is fitted exactly, and its score corrected where
+it was too high. Only for VMs of several parts that the head says too little of are the rest of them
+fitted too, one host of each class.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VAGUE = -float(1 << 52)
 
 
 class KeyHeads:
-    """Heads of whole keys under one policy: of a fit, and of the states of GPUs.
+    """The first fields of whole keys under one policy: of a fit, and of GPUs by state.
 
     Parts by size go by the size of the offer first: ``sizes`` are the ranks of all offers in order.
     """
@@ -50,7 +50,7 @@ class KeyHeads:
         return unclear or len(demand.kinds) > 1 or demand.vgpus > 1
 
     def of_states(self, table: StateTable, rows: Ints, columns: Ints) -> Scores:
-        """The heads of GPUs in these states (any shape) with one part more; inf without room."""
+        """Heads by state (any shape), of a GPU that takes one part more; inf without room."""
         heads = table.packed_keys[self.policy][rows, columns]
         return heads + self._size(table.ranks[rows, columns]) * _SIZE
 
@@ -197,14 +197,14 @@ class KeyOrderPlane(Plane):
         for at in np.sort(first).tolist():
             fit = self._fit_at_top(number, int(tied[at]), top)
             if fit is None:
-                alike = tied[group == group[at]]
-                self.scores[number, alike] = self.scores[number, tied[at]]
+                same = tied[group == group[at]]
+                self.scores[number, same] = self.scores[number, tied[at]]
             else:
                 fits.append(fit)
         return min(fits, key=lambda fit: fit.score, default=None)
 
     def _fit_at_top(self, number: int, host: int, top: float) -> Fit | None:
-        """The fit on a host that seems to have this head; where it has not it is put right."""
+        """The fit on a host that seems to have this head; if not, its score is corrected."""
         fit = self._fit(number, host)
         demand = self.request_types.demands[number]
         own = np.inf if fit is None else self._heads.of_fit(demand, fit)

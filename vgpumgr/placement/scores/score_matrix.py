@@ -26,7 +26,7 @@ from vgpumgr.placement.tables.gpu_states import StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRows
 from vgpumgr.placement.tables.request_types import Ints
 
-_LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+_CAPACITY = PlacementPolicy.CAPACITY_FIRST
 _REMEMBERED = 4096
 
 MOST_TYPES = 1024
@@ -37,7 +37,7 @@ class ScoreMatrix:
     """Where each type of request would go, kept up to date host by host.
 
     ``order`` are the hosts' positions in the fleet in the order in which ties are broken; ``mix``
-    is asked for when the first request of ``least-fragmentation`` comes. ``valued``: GPUs in MIG
+    is asked for when the first request of ``capacity-first`` comes. ``valued``: GPUs in MIG
     and in mixed-size mode are weighed by what their states will lose, the former where the mix is
     ``known``, not assumed.
     """
@@ -106,13 +106,13 @@ class ScoreMatrix:
     def expect(self) -> None:
         """Ask for the mix again, which is a known one from now on."""
         self._known_mix = True
-        plane = self._planes.get(_LEAST)
+        plane = self._planes.get(_CAPACITY)
         if isinstance(plane, FragmentationPlane):
             self._expect(plane)
 
     def rate_ahead(self) -> None:
         """Take in the types of the mix now, all at once, not one by one as they come."""
-        plane = self._plane(_LEAST)
+        plane = self._plane(_CAPACITY)
         expected = dict.fromkeys(each.demand for each in self._mix())
         new = [demand for demand in expected if demand not in self._types][:MOST_TYPES]
         if new:
@@ -184,7 +184,7 @@ class ScoreMatrix:
         return plane
 
     def _made(self, policy: PlacementPolicy) -> KeyOrderPlane | FragmentationPlane:
-        if policy is not _LEAST:
+        if policy is not _CAPACITY:
             heads = KeyHeads(policy, self._boards)
             return KeyOrderPlane(self._hosts, self._filters, self._table, heads)
         plane = FragmentationPlane(self._hosts, self._filters, self._table)

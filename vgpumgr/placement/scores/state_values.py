@@ -174,7 +174,7 @@ class FluidModel:
             yield _Reached(float(rate), classes, after, gpus, gone[:-1], none, float(gone[-1]))
 
 
-# Waste (``least-fragmentation``) says what of a GPU is useless now. A value says what will be lost
+# Waste (``capacity-first``) says what of a GPU is useless now. A value says what will be lost
 # because of it: how much GPU the pool will refuse, in expectation, from now until it has forgotten
 # that one GPU was in this state and not empty.
 #

@@ -22,7 +22,7 @@ from vgpumgr.placement.tables.gpu_states import StateTable
 
 pytest.importorskip("highspy")
 
-LEAST = PlacementPolicy.LEAST_FRAGMENTATION
+LEAST = PlacementPolicy.CAPACITY_FIRST
 
 
 def free_size(name: str, *held: int, model: str = "T4") -> GpuSupply:

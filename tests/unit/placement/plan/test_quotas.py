@@ -16,8 +16,8 @@ from vgpumgr.placement.capacity_plan.quota_plan import (
 )
 from vgpumgr.placement.resources.demand import demand_of
 
-DEMAND = demand_of(vm("T4-4Q"), PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
-OTHER = demand_of(vm("T4-8Q"), PlacementPolicy.LEAST_FRAGMENTATION, founding=False)
+DEMAND = demand_of(vm("T4-4Q"), PlacementPolicy.CAPACITY_FIRST, founding=False)
+OTHER = demand_of(vm("T4-8Q"), PlacementPolicy.CAPACITY_FIRST, founding=False)
 
 
 def tally(*quotas: float) -> QuotaTally:

@@ -11,7 +11,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from benchmarks.placement.mixed_fleet import a40, l40s
-from vgpumgr.model.pool import Entitlement, Naming, PoolSpec, Schedule, Size, UpdatePolicy
+from vgpumgr.model.pool import Entitlement, Naming, PoolSpec, Size, UpdatePolicy
+from vgpumgr.model.pool_schedule import Schedule
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, VmSpec
 

@@ -18,7 +18,7 @@ from vgpumgr.engine.hosts import (
     host_membership,
 )
 from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
-from vgpumgr.engine.images import image_import
+from vgpumgr.engine.images import image_import, image_retirement
 from vgpumgr.engine.layouts import layout_run
 from vgpumgr.engine.ledger_recovery import ledger_thaw
 from vgpumgr.engine.migration import logoff_moves, users_at_work, vm_migrate
@@ -27,7 +27,14 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import NOTHING, EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import check_images
-from vgpumgr.engine.pools import bookings, desktop_assignment, pool_apply, pool_cycle, pool_requests
+from vgpumgr.engine.pools import (
+    bookings,
+    desktop_assignment,
+    pool_apply,
+    pool_cycle,
+    pool_requests,
+    protected_desktops,
+)
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_deletion, vm_power, vm_shelving
@@ -59,7 +66,7 @@ class Engine(EngineContext):
 
     def plan(self, desired: Sequence[VmSpec]) -> Plan:
         """Probe, then say what apply would do, or raise what it would: the images are looked at."""
-        pool_requests.refuse_names(self, [each.name for each in desired])
+        protected_desktops.refuse_names(self, [each.name for each in desired])
         planned, view = vm_apply.plan(self, desired)
         placed = [each.placed for each in planned.actions if each.placed]
         records = {host.name: host for host in view.hosts}
@@ -72,7 +79,7 @@ class Engine(EngineContext):
         """The explanations of these VMs (or of ``names``) as ``apply`` would give them, by the last
         probe.
         """
-        pool_requests.refuse_names(self, [each.name for each in desired])
+        protected_desktops.refuse_names(self, [each.name for each in desired])
         return explain_waiting.explain(self, desired, names)
 
     def apply(
@@ -86,7 +93,7 @@ class Engine(EngineContext):
         """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing. ``show``
         hears the plan before it is carried out.
         """
-        pool_requests.refuse_names(self, [each.name for each in desired])
+        protected_desktops.refuse_names(self, [each.name for each in desired])
         return vm_apply.apply(self, desired, partial=partial, restart=restart, show=show)
 
     def reserve_alternates(
@@ -99,7 +106,7 @@ class Engine(EngineContext):
         """Delete VMs. A running one needs ``force``; an interrupted deletion is resumed. Conflict
         for a pool's desktop.
         """
-        pool_requests.refuse_desktops(self, names)
+        protected_desktops.refuse_desktops(self, names)
         return vm_deletion.delete(self, names, keep_disks=keep_disks, force=force)
 
     def stop_vms(
@@ -124,7 +131,7 @@ class Engine(EngineContext):
 
     def shelve(self, names: Sequence[str], stop: StopManner) -> Outcome:
         """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
-        pool_requests.refuse_desktops(self, names)
+        protected_desktops.refuse_desktops(self, names)
         return vm_shelving.shelve(self, names, stop)
 
     def move_plan(
@@ -166,7 +173,7 @@ class Engine(EngineContext):
     booking_pool = bookings.serving
     book = bookings.book
     import_image = image_import.import_
-    retire_image = image_import.retire
+    retire_image = image_retirement.retire
 
     # layouts
     layout_export = layout_run.export

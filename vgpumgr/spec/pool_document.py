@@ -12,7 +12,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vgpumgr.model.formats import parse_bytes
 from vgpumgr.model.pool import (
-    DAYS,
     MAX_DESKTOPS,
     Autoheal,
     Entitlement,
@@ -20,13 +19,12 @@ from vgpumgr.model.pool import (
     PoolKind,
     PoolSpec,
     ScaleIn,
-    Schedule,
     Size,
     Timeouts,
     UpdatePolicy,
     UpdateWhen,
-    overlap,
 )
+from vgpumgr.model.pool_schedule import DAYS, Schedule, overlap
 from vgpumgr.model.vm import NAME, DiskMode, DiskSpec, VmSpec
 from vgpumgr.spec.fields import (
     DiskSize,

@@ -12,7 +12,8 @@ from tests.poolworld import NOW, ask, desktop, pool, session, view
 from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, decide_pool
 from vgpumgr.engine.desktops.pool_size import conflict, serving_pool, size_at, withheld
 from vgpumgr.model.desktop import Booking, DesktopVerb
-from vgpumgr.model.pool import Naming, Schedule, Size, overlap
+from vgpumgr.model.pool import Naming, Size
+from vgpumgr.model.pool_schedule import Schedule, overlap
 
 BERLIN = "Europe/Berlin"
 OFFICE = Schedule(days=(0, 1, 2, 3, 4), start=8 * 60 + 30, end=18 * 60, min=40, spare=8)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vgpumgr.model.pool import Naming, PoolKind, ScaleIn, Schedule, Size, UpdateWhen
+from vgpumgr.model.pool import Naming, PoolKind, ScaleIn, Size, UpdateWhen
+from vgpumgr.model.pool_schedule import Schedule
 from vgpumgr.model.vm import DiskMode
 from vgpumgr.spec import Documents, SpecError, load
 

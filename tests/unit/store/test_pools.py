@@ -24,7 +24,7 @@ from vgpumgr.model.desktop import (
     RolloutPhase,
 )
 from vgpumgr.model.errors import NotFound, StaleGeneration
-from vgpumgr.model.pool import Schedule
+from vgpumgr.model.pool_schedule import Schedule
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.admin import maintenance
 from vgpumgr.store.schema import pool as pools

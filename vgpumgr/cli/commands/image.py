@@ -29,7 +29,8 @@ from vgpumgr.model.image import VERSION, CopyState, ImageRecord
 from vgpumgr.model.vm import NAME, VmRecord
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.images.image_import import ImportReport, RetirementReport
+    from vgpumgr.engine.images.image_import import ImportReport
+    from vgpumgr.engine.images.image_retirement import RetirementReport
 
 
 def image_item(

@@ -10,7 +10,8 @@ from vgpumgr.engine.desktops.desktop_actions import ActionSheet, given_up, suspe
 from vgpumgr.engine.desktops.desktop_actions import due as desktop_actions_due
 from vgpumgr.model.desktop import Booking, Desktop, DesktopState, DesktopVerb, PoolView
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
-from vgpumgr.model.pool import PoolSpec, ScaleIn, Size, minute_of_week
+from vgpumgr.model.pool import PoolSpec, ScaleIn, Size
+from vgpumgr.model.pool_schedule import minute_of_week
 from vgpumgr.model.supply import Fleet, GpuSupply
 
 

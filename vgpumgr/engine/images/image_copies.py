@@ -1,6 +1,4 @@
-"""Copies of image versions on hosts: their users, their targets, and the reservations of import
-and retirement.
-"""
+"""Copies of image versions on hosts: their users, their targets, and the reservation of them."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_records import OperationOpening
-from vgpumgr.engine.steps.image_steps import DeleteImage, ImportImage
+from vgpumgr.engine.steps.image_steps import ImportImage
 from vgpumgr.image_inspection import MOST_BYTES, Inspected
 from vgpumgr.model.desktop import PoolRecord, Rollout, RolloutPhase
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord, next_version
-from vgpumgr.model.operation import DISCARD, IMPORT, Reservation
+from vgpumgr.model.operation import IMPORT, Reservation
 from vgpumgr.model.ports import Host
 from vgpumgr.model.vm import DiskMode, VmRecord
 
@@ -65,31 +63,6 @@ def _of(rollout: Rollout) -> tuple[str, ...]:
 
 def _hosts(vm: VmRecord) -> frozenset[str]:
     return frozenset({vm.host, *([vm.moving_to.host] if vm.moving_to else ())})
-
-
-def retire_reservation(
-    image: ImageRecord, copies: Sequence[ImageCopy], view: LedgerView, opening: OperationOpening
-) -> Reservation:
-    """The transaction that deletes these copies. A process that has planned a VM on one of the
-    hosts plans again.
-    """
-    operation = opening.operation("image retire")
-    hosts = {each.host for each in copies}
-    return Reservation(
-        operation=operation,
-        tasks=tuple(
-            opening.copy_task(
-                operation,
-                DISCARD,
-                DeleteImage(pool=each.pool, volume=image.volume),
-                each,
-                image.reference,
-            )
-            for each in copies
-        ),
-        copies=tuple(replace(each, state=CopyState.LEAVING) for each in copies),
-        host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`image import` and `image retire`: images brought to hosts, and retired."""
+"""`image import`: an image's file looked at, and copied to hosts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from vgpumgr.engine.images.image_copies import (
     ImageFileFacts,
     ImageImport,
     chosen_version,
-    pools_of,
     reservation,
-    retire_reservation,
     targets,
-    users,
 )
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -23,9 +20,9 @@ from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.steps.image_file import Digest, opened
 from vgpumgr.engine.steps.step import TOLD_EVERY
 from vgpumgr.image_inspection import inspect
-from vgpumgr.model.errors import Interrupted, InUse, NotFound
+from vgpumgr.model.errors import Interrupted, NotFound
 from vgpumgr.model.formats import size_words
-from vgpumgr.model.image import CopyState, ImageRecord, split_reference
+from vgpumgr.model.image import ImageRecord, split_reference
 from vgpumgr.model.operation import OF_IMAGES
 
 
@@ -43,15 +40,6 @@ class ImportReport:
     alike: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetirementReport:
-    """``kept`` are the copies that VMs use: the VMs by host."""
-
-    image: ImageRecord
-    outcome: Outcome = field(default_factory=Outcome)
-    kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
 def import_(context: EngineContext, request: ImageImport) -> ImportReport:
     """Look at the file, then copy it to hosts; what was cut is resumed, what is there stays.
 
@@ -66,7 +54,7 @@ def import_(context: EngineContext, request: ImageImport) -> ImportReport:
         context.refresh_all(request.hosts)
         view, opening = context.view(), context.opening()
         image = chosen_version(request, found, view.images, opening)
-        if _finish(context, image):
+        if finish_copies(context, image):
             view = context.view()
             image = chosen_version(request, found, view.images, opening)
         hosts, left_out = targets(context, view, request, image)
@@ -74,7 +62,7 @@ def import_(context: EngineContext, request: ImageImport) -> ImportReport:
         start = reservation(image, hosts, request, opening, is_new=is_new)
         outcome = operation_lifecycle.begin(context, start)
         return ImportReport(
-            image=_find(context, image.id),
+            image=image_by_id(context, image.id),
             outcome=outcome,
             left_out=left_out,
             known=not is_new,
@@ -94,38 +82,6 @@ def _alike(image: ImageRecord, images: Iterable[ImageRecord]) -> tuple[str, ...]
     )
 
 
-def retire(context: EngineContext, reference: str, *, delete_copies: bool) -> RetirementReport:
-    """Use an image for no new VM; with ``delete_copies`` unused copies are deleted. InUse while a
-    pool creates its desktops from it.
-    """
-    image = find(context.ledger.images(), reference)
-    if pools := pools_of(image, context.ledger.pools()):
-        raise InUse(
-            f"image {image.reference} is in use",
-            why=f"desktops of pool {', '.join(pools)} are created from it",
-            next=f"vgpumgr pool push-image {pools[0]} with another version first",
-        )
-    context.ledger.retire_image(image.id)
-    if not delete_copies:
-        return RetirementReport(image=_find(context, image.id))
-    _finish(context, image)
-
-    def attempt() -> RetirementReport:
-        view = context.view()
-        current = next(each for each in view.images if each.id == image.id)
-        used = {each.id: users(current, view.vms, each) for each in current.copies}
-        going = [each for each in current.copies if not used[each.id]]
-        start = retire_reservation(
-            current, [each for each in going if each.state is CopyState.THERE], view,
-            context.opening(),
-        )  # fmt: skip
-        outcome = operation_lifecycle.begin(context, start)
-        kept = {each.host: used[each.id] for each in current.copies if used[each.id]}
-        return RetirementReport(image=_find(context, image.id), outcome=outcome, kept=kept)
-
-    return until_current(attempt)
-
-
 def find(images: tuple[ImageRecord, ...], reference: str) -> ImageRecord:
     """The image of ``cad@12``, or the newest version of ``cad`` that is not retired; NotFound."""
     if split_reference(reference) is None:
@@ -139,7 +95,8 @@ def find(images: tuple[ImageRecord, ...], reference: str) -> ImageRecord:
     raise NotFound(f"there is no image {reference}", why=why, next="vgpumgr image list")
 
 
-def _find(context: EngineContext, image: str) -> ImageRecord:
+def image_by_id(context: EngineContext, image: str) -> ImageRecord:
+    """The image as it is now, by our id."""
     return next(each for each in context.ledger.images() if each.id == image)
 
 
@@ -158,7 +115,7 @@ def _examined(context: EngineContext, request: ImageImport) -> ImageFileFacts:
     return ImageFileFacts(inspected=inspected, sha256=digest.sha256)
 
 
-def _finish(context: EngineContext, image: ImageRecord) -> bool:
+def finish_copies(context: EngineContext, image: ImageRecord) -> bool:
     """Go on with what was cut of this image; was there any?"""
     finished = False
     label = {f"image {image.reference}"}

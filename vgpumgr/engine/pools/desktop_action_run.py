@@ -17,7 +17,7 @@ from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
 from vgpumgr.engine.planning.disk_images import absent, check_disks
 from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
 from vgpumgr.engine.planning.vm_plan import describe
-from vgpumgr.engine.pools.pool_requests import PoolReading, read
+from vgpumgr.engine.pools.pool_reading import PoolReading, read
 from vgpumgr.engine.reservation.first_disk_replacement import reimage_reservation
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.vms import vm_apply, vm_deletion, vm_power, vm_shelving

@@ -11,7 +11,7 @@ from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal
 from vgpumgr.engine.desktops.pool_decision import assign as decide
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
-from vgpumgr.engine.pools.pool_requests import read
+from vgpumgr.engine.pools.pool_reading import read
 from vgpumgr.model.desktop import DesktopRecord, DesktopRequest, DesktopRequestRecord
 from vgpumgr.model.errors import Conflict, NotFound, NotPermitted, StaleGeneration, VgpumgrError
 

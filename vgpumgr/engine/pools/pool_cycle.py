@@ -11,7 +11,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.pools import desktop_action_run
 from vgpumgr.engine.pools.desktop_action_run import DesktopWorkReport, run_actions
-from vgpumgr.engine.pools.pool_requests import PoolReading, read
+from vgpumgr.engine.pools.pool_reading import PoolReading, read
 from vgpumgr.model.desktop import (
     DesktopRecord,
     DesktopRequest,

@@ -1,163 +1,23 @@
-"""Pools resized, emptied, given a new image, and deleted; names of desktops refused to others."""
+"""Pools resized, emptied, given a new image, and deleted."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import replace
 
-from vgpumgr.engine.desktops.booked_capacity import BookedCapacity
-from vgpumgr.engine.desktops.desktop_state import (
-    DesktopReading,
-    FreeCapacity,
-    desktop_spec,
-    view_of,
-)
-from vgpumgr.engine.desktops.pool_size import withheld
 from vgpumgr.engine.images.image_import import find
-from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.planning.disk_images import lies_nowhere
+from vgpumgr.engine.pools.protected_desktops import user_of
 from vgpumgr.model.desktop import (
-    Booking,
-    DesktopRecord,
-    DesktopRequestRecord,
-    DesktopVerb,
     PoolRecord,
-    PoolView,
     Rollout,
     RolloutPhase,
 )
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.model.formats import spanned
-from vgpumgr.model.pool import PoolSpec, Size
-from vgpumgr.model.vm import VmSpec
-
-_MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
-
-
-@dataclass(frozen=True)
-class PoolReading:
-    """Pools with their desktops and the users that wait, at ``now``, and the fleet that they are
-    in.
-    """
-
-    pools: tuple[PoolRecord, ...]
-    rows: tuple[DesktopRecord, ...]
-    asks: tuple[DesktopRequestRecord, ...]
-    bookings: tuple[Booking, ...]
-    view: LedgerView
-    busy: frozenset[str]
-    now: float
-
-    @cached_property
-    def seen(self) -> DesktopReading:
-        """The fleet as desktops are held against it."""
-        return DesktopReading(self.view, self.busy, self.now)
-
-    def pool_of(self, row: DesktopRecord) -> PoolRecord:
-        """The pool of a desktop."""
-        return next(each for each in self.pools if each.id == row.pool)
-
-    def of(self, pool: PoolRecord, startable: int = 0) -> PoolView:
-        """The pool as its controller sees it."""
-        return view_of(
-            pool,
-            pools=self.pools,
-            rows=self.rows,
-            asks=self.asks,
-            bookings=self.bookings,
-            hosts=self.view.hosts,
-            startable=startable,
-            now=self.now,
-        )
-
-    def startable(self, pool: PoolRecord) -> int:
-        """The number of further desktops that could start without the capacity of other bookings.
-
-        Desktops of the present image, or of the image that is rolled out: they may lie on other
-        hosts.
-        """
-        images = {pool.image, pool.spec.image}
-        room = FreeCapacity(self.view)
-        room.promise(self._to_make())
-        for each in self.pools if self.bookings else ():
-            if each.id != pool.id:
-                room.promise(BookedCapacity(each, withheld(self.of(each))).desktops)
-        wanted = (self._spec(pool.spec, pool.name, image) for image in images)
-        return max(room.startable(each, pool.spec.size.max) for each in wanted)
-
-    def _to_make(self) -> Iterator[VmSpec]:
-        """Specs of desktops that are being created, and hold nothing yet."""
-        pools = {each.id: each.spec for each in self.pools}
-        for row in self.rows:
-            if row.doing in _MADE and row.vm_id not in self.seen.vms:
-                yield self._spec(pools[row.pool], row.name, row.desktop.image)
-
-    def _spec(self, pool: PoolSpec, name: str, image: str) -> VmSpec:
-        """The part of a desktop's spec that counts for capacity; with a retired image, too."""
-        try:
-            return desktop_spec(pool, name, image, self.view.images)
-        except Conflict:
-            return replace(pool.desktop, name=name, disks=())
-
-
-def read(context: EngineContext) -> PoolReading:
-    """The reading of all pools."""
-    ledger = context.ledger
-    busy = operation_lifecycle.worked_on(ledger)
-    return PoolReading(
-        pools=ledger.pools(),
-        rows=ledger.desktops(),
-        asks=ledger.pool_asks(),
-        bookings=ledger.bookings(),
-        view=context.view(),
-        busy=busy,
-        now=context.clock.now(),
-    )
-
-
-def user_of(row: DesktopRecord) -> str:
-    """The desktop's present user or owner; empty: none."""
-    return row.desktop.session.user if row.desktop.session else row.desktop.owner
-
-
-def unknown_desktop(pool: str, user: str) -> Conflict:
-    """The error for a user without a desktop."""
-    return Conflict(f"{user} has no desktop of {pool}", next=f"vgpumgr pool show {pool}")
-
-
-def refuse_desktops(context: EngineContext, names: Collection[str]) -> None:
-    """Conflict for a VM that is a desktop of a pool; nothing but the pool takes it away."""
-    for row in context.ledger.desktops(sorted(names)) if names else ():
-        pool = next(each.name for each in context.ledger.pools() if each.id == row.pool)
-        user = user_of(row)
-        raise Conflict(
-            f"{row.name} is a desktop of pool {pool}",
-            why=f"{user} has it" if user else "its pool creates and deletes it",
-            next=f"vgpumgr pool release {pool} {shlex.quote(user)}"
-            if user
-            else f"vgpumgr pool scale {pool}, or vgpumgr pool delete {pool}",
-        )
-
-
-def refuse_names(context: EngineContext, names: Collection[str]) -> None:
-    """Conflict for a VM that is a desktop, or is called as a pool calls its desktops."""
-    pools = context.ledger.pools()
-    if pools:
-        refuse_desktops(context, names)
-    for pool in pools:
-        taken = sorted(filter(pool.spec.naming.covers, names))
-        if taken:
-            raise Conflict(
-                f"{taken[0]} is a name that pool {pool.name} uses for its desktops",
-                why=f"their names are {pool.spec.naming}",
-                next=f"choose another name, or vgpumgr pool show {pool.name}",
-            )
-
+from vgpumgr.model.pool import Size
 
 _COMING = frozenset({RolloutPhase.CANARY, RolloutPhase.ROLLING})
 

@@ -23,7 +23,8 @@ from vgpumgr.store.admin.ledger_check import damages
 from vgpumgr.store.admin.migrations import migrate
 from vgpumgr.store.admin.opening import refuse_newer, schema_version
 from vgpumgr.store.database.connections import Database, file_database
-from vgpumgr.store.database.locks import ProcessLocks, publish
+from vgpumgr.store.database.ledger_file import publish
+from vgpumgr.store.database.locks import ProcessLocks
 from vgpumgr.store.database.redaction import owe
 from vgpumgr.store.ledger import audit_trail, rollback_recovery
 from vgpumgr.store.ledger.audit_trail import Stamp

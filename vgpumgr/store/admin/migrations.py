@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.database.connections import Database, database_errors
-from vgpumgr.store.database.locks import publish
+from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.redaction import rewrite, withhold
 from vgpumgr.store.schema import SCHEMA_VERSION, meta
 

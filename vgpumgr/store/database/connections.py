@@ -20,7 +20,8 @@ from sqlalchemy.pool import StaticPool
 
 from vgpumgr.model.errors import DatabaseFault, LedgerError
 from vgpumgr.store.database.faults import TryAgain, explain, locked
-from vgpumgr.store.database.locks import WriteLock, locks_folder, same_file
+from vgpumgr.store.database.ledger_file import same_file
+from vgpumgr.store.database.locks import WriteLock, locks_folder
 from vgpumgr.store.database.redaction import OWED
 
 _WRITES = "vgpumgr_writes"

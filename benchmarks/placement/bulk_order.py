@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.placement.placer import Placer, evenly
+from vgpumgr.placement.bulk_order import evenly
+from vgpumgr.placement.placer import Placer
 
 
 def place_bulk(

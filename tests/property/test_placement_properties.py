@@ -24,7 +24,7 @@ from vgpumgr.model.vm import (
     VmSpec,
 )
 from vgpumgr.placement import FITS, explain, headroom, place
-from vgpumgr.placement.placer import evenly
+from vgpumgr.placement.bulk_order import evenly
 
 pytestmark = pytest.mark.mainline
 

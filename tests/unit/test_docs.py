@@ -84,5 +84,5 @@ def test_what_the_threat_model_links_to_exists() -> None:
 
 
 def _anchor(title: str) -> str:
-    """``Who is at work`` → ``who-is-at-work``."""
+    """``Session activity`` → ``session-activity``."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")

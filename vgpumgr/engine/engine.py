@@ -16,6 +16,7 @@ from vgpumgr.engine.hosts import (
     host_maintenance,
     host_marks,
     host_membership,
+    host_removal,
 )
 from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
 from vgpumgr.engine.images import image_import, image_retirement
@@ -186,8 +187,8 @@ class Engine(EngineContext):
 
     # hosts
     enrol = host_membership.enrol
-    remove_host = host_membership.remove
-    forget_host = host_membership.forget
+    remove_host = host_removal.remove
+    forget_host = host_removal.forget
     drain_plan = host_drain.plan
     drain = host_drain.drain
     undrain = host_drain.end
@@ -198,7 +199,7 @@ class Engine(EngineContext):
 
     def staying(self, host: str) -> tuple[str, ...]:
         """The things of the fleet that a host keeps when it is removed, by the last probe."""
-        return host_membership.staying(self.view(), self.ledger.host(host).name)
+        return host_removal.staying(self.view(), self.ledger.host(host).name)
 
     def evacuation_plan(self, host: str, *, will_not_boot: bool = False) -> EvacuationPlan:
         """Probe the other hosts, then plan the evacuation of a lost host; nothing is changed."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +12,12 @@ from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement.batch.batch_problem import Solver
 from vgpumgr.placement.batch.neighbourhood_search import improved
-from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, group_key
+from vgpumgr.placement.bulk_order import evenly, largest_first
+from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan
 from vgpumgr.placement.fit.host_fit import commit, proposal, release
 from vgpumgr.placement.fit_explanation import FleetRefusals
 from vgpumgr.placement.request_mix import FIRST_MIX, Mix, creatable, made_by
-from vgpumgr.placement.resources.demand import Demand, PartKind, demand_of
+from vgpumgr.placement.resources.demand import Demand
 from vgpumgr.placement.resources.host_state import FleetState
 from vgpumgr.placement.scores.fragmentation import Fragmentation, Weighted
 from vgpumgr.placement.scores.score_matrix import ScoreMatrix
@@ -148,35 +148,6 @@ def _order(hosts: int, seed: int | None) -> list[int]:
     return order
 
 
-# Orders come sorted: forty large VMs, then two hundred small ones. Decided in that order, the large
-# ones spoil what the small ones would have filled up, or the other way round. With each type spread
-# evenly over the order, GPUs fill up with a bit of everything, as mix and plan expect: better than
-# the order as given, than the largest first, and than an order by chance.
-
-
-def evenly(requests: Sequence[VmSpec]) -> list[int]:
-    """Positions of the requests in an order that spreads each type evenly from end to end.
-
-    Number n of the c requests of a type is due at (n + ½) / c; the largest goes first where two
-    are due at once. Requests of one type stay as given.
-    """
-    if len(requests) == 1:
-        return [0]
-    demands = [_digest(request) for request in requests]
-    types: list[Hashable] = [group_key(demand) for demand in demands]
-    totals, seen = Counter(types), Counter[Hashable]()
-    due: list[tuple[float, int, int, int, int]] = []
-    for index, (demand, kind) in enumerate(zip(demands, types, strict=True)):
-        when = (seen[kind] + 0.5) / totals[kind]
-        due.append((when, -demand.whole, -demand.parts, -demand.vcpus, index))
-        seen[kind] += 1
-    return [index for *_, index in sorted(due)]
-
-
-def _digest(request: VmSpec) -> Demand:
-    return demand_of(request, PlacementPolicy.CAPACITY_FIRST, founding=False)
-
-
 Decisions = dict[int, Decision]
 """By position, in the order in which they were made: a VM may live in what one before it makes."""
 
@@ -234,10 +205,10 @@ def _one_by_one(
     found = _in_order(placer(), requests, order)
     if _placed(found) == len(requests):
         return found
-    largest_first = _largest_first(fleet, requests)
-    if largest_first == order:
+    other = largest_first(fleet, requests)
+    if other == order:
         return found
-    again = _in_order(placer(), requests, largest_first)
+    again = _in_order(placer(), requests, other)
     return again if _placed(again) > _placed(found) else found
 
 
@@ -277,25 +248,3 @@ def _in_order(placer: Placer, requests: Sequence[VmSpec], order: Sequence[int]) 
 
 def _placed(decisions: Decisions) -> int:
     return sum(isinstance(decision, Placed) for decision in decisions.values())
-
-
-def _largest_first(fleet: Fleet, requests: Sequence[VmSpec]) -> list[int]:
-    """Positions of the requests by the most GPU units they can take; equal ones as given."""
-    state = FleetState(fleet)
-    units: dict[PartKind, int] = {}
-
-    def size(index: int) -> tuple[int, int]:
-        demand = state.digest(requests[index], PlacementPolicy.BREADTH_FIRST)
-        for kind in demand.kinds:
-            if kind not in units:
-                units[kind] = _most_units(state, kind)
-        wanted = sum(kind.count * units[kind] for kind in demand.kinds)
-        return -demand.whole, -wanted
-
-    return sorted(range(len(requests)), key=size)
-
-
-def _most_units(state: FleetState, kind: PartKind) -> int:
-    """Units of one part on the GPU where it takes the most."""
-    makers = (gpu for host in state.hosts for gpu in host.makers(kind))
-    return max((gpu.matching(kind)[0].units for gpu in makers), default=0)

@@ -27,6 +27,8 @@ ELSEWHERE = {
     "request",
 }  # fmt: skip
 # What would give the answer away, or lies outside the product.
+# A colon, but for one in code: ``Every key of `kind: Host` ``.
+ENDS_SUBJECT = re.compile(r":(?=[^`]*(?:`[^`]*`[^`]*)*$)")
 NAMES_A_FILE = re.compile(r"\.py\b|`\w+/|\bbench")
 
 
@@ -38,7 +40,7 @@ def behaviours() -> list[str]:
 
 def _of_page(page: Path) -> Iterator[str]:
     title, *sections = re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE)[1:]
-    subject = title.splitlines()[0].partition(":")[0]
+    subject = ENDS_SUBJECT.split(title.splitlines()[0])[0]
     for section in sections:
         heading, _, text = section.partition("\n")
         paragraph = " ".join(text.strip().partition("\n\n")[0].split())

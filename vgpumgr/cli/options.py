@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import click
 
 from vgpumgr import catalog
 from vgpumgr.cli.command_context import Context
 from vgpumgr.model.errors import PartlyDone, UnknownProfile, UsageError
-
-if TYPE_CHECKING:
-    from vgpumgr.model.ledger import Ledger
-
 
 refresh_option = click.option("--refresh", is_flag=True, help="Probe the hosts first.")
 
@@ -43,20 +38,6 @@ def require_all_read(unread: tuple[str, ...]) -> None:
 
 
 Selector = tuple[tuple[str, str], ...]
-Complete = Callable[[click.Context, click.Parameter, str], list[str]]
-
-_NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
-    "bookings": lambda ledger: (each.id for each in ledger.bookings()),
-    "gpus": lambda ledger: (each.id for each in ledger.gpus()),
-    "hosts": lambda ledger: (each.name for each in ledger.hosts()),
-    "images": lambda ledger: (each.reference for each in ledger.images()),
-    "open operations": lambda ledger: (each.id for each in ledger.operations(open_only=True)),
-    "operations": lambda ledger: (each.id for each in ledger.operations()),
-    "pools": lambda ledger: (each.spec.name for each in ledger.pools()),
-    "queue": lambda ledger: (each.vm.name for each in ledger.queue()),
-    "tenants": lambda ledger: (each.tenant for each in ledger.quotas()),
-    "vms": lambda ledger: (each.name for each in ledger.vms()),
-}
 
 
 def parse_pairs(texts: Iterable[str], flag: str) -> Iterator[tuple[str, str]]:
@@ -85,25 +66,6 @@ selector_option = click.option(
 def matches(labels: Mapping[str, str], selector: Selector) -> bool:
     """Do the labels have every pair?"""
     return all(labels.get(key) == value for key, value in selector)
-
-
-def completed(kind: str) -> Complete:
-    """What completes the names of ``kind``, a key of the table above, from the ledger, which is
-    only read; nothing where it cannot be read.
-    """
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        root, given = ctx.find_root().params, ctx.params.get(param.name or "")
-        try:
-            overrides = {key: value for key, value in root.items() if isinstance(value, str)}
-            with closing(Context(overrides)) as context:
-                found = [str(name) for name in _NAMES[kind](context.app.ledger)]
-        except Exception:
-            return []
-        typed = set(given) if isinstance(given, tuple) else set()
-        return sorted({name for name in found if name.startswith(incomplete)} - typed)
-
-    return complete
 
 
 def span(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:

@@ -32,8 +32,8 @@ from vgpumgr.engine.pools import (
     bookings,
     desktop_assignment,
     pool_apply,
+    pool_changes,
     pool_cycle,
-    pool_requests,
     protected_desktops,
 )
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
@@ -165,10 +165,10 @@ class Engine(EngineContext):
     pool_plan = pool_apply.plan
     put_pool = pool_apply.put
     pool_outlook = pool_cycle.forecast
-    scale_pool = pool_requests.scale
-    drain_pool = pool_requests.drain
-    delete_pool = pool_requests.leave
-    push_image = pool_requests.push_image
+    scale_pool = pool_changes.scale
+    drain_pool = pool_changes.drain
+    delete_pool = pool_changes.leave
+    push_image = pool_changes.push_image
     assign_desktop = desktop_assignment.assign
     release_desktop = desktop_assignment.release
     booking_pool = bookings.serving

@@ -12,7 +12,7 @@ from tests.poolsim import spec
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools.pool_apply import _nowhere
-from vgpumgr.engine.pools.pool_requests import refuse_image
+from vgpumgr.engine.pools.pool_changes import refuse_image
 from vgpumgr.model.errors import Conflict, NotFound
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord

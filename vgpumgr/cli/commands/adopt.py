@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, require_all_read
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import require_all_read
 from vgpumgr.cli.output import Column, list_options, print_item, say
 from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.layout_views import layout_plan_item, layout_plan_text

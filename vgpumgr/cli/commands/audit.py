@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, limit_option, since_option
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import limit_option, since_option
 from vgpumgr.cli.output import Column, list_options, print_list
 from vgpumgr.model.codec import to_plain
 

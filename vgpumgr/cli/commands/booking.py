@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.pool import a_name
-from vgpumgr.cli.options import completed, known_profile
+from vgpumgr.cli.options import known_profile
 from vgpumgr.cli.output import Column, list_options, print_list, say
 from vgpumgr.model.desktop import Booking
 from vgpumgr.model.formats import counted

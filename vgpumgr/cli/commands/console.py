@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import fields, output_option, print_item
 from vgpumgr.cli.running_command import ending_gently
 

@@ -10,7 +10,7 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.capacity import MemoryType
-from vgpumgr.cli.options import completed
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import confirm

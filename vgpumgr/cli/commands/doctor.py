@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import output_option
 from vgpumgr.cli.views.reports import print_findings, summary
 from vgpumgr.model.errors import PartlyDone

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import Column, list_options, say
 from vgpumgr.cli.views.reports import print_report, report_lines
 from vgpumgr.model.codec import to_plain

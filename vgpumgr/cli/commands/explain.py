@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, refresh_option, refreshed
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item, table
 from vgpumgr.cli.user_files import load_vms, source_name
 from vgpumgr.cli.views.plan_views import reason_items, reason_rows

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, refresh_option, refreshed
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import refresh_option, refreshed
 from vgpumgr.cli.output import (
     Column,
     Item,

@@ -10,17 +10,11 @@ import click
 
 from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.host_add import add
 from vgpumgr.cli.commands.host_drain import drain, maintenance, take_again, undrain
 from vgpumgr.cli.commands.host_evacuate import evacuate, fence
-from vgpumgr.cli.options import (
-    Selector,
-    completed,
-    matches,
-    refresh_option,
-    refreshed,
-    selector_option,
-)
+from vgpumgr.cli.options import Selector, matches, refresh_option, refreshed, selector_option
 from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.running_command import ending_gently
 from vgpumgr.cli.terminal import confirm, one_line

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, span
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import span
 from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.host_views import drain_item, drain_text, drained_item, drained_text

@@ -11,7 +11,7 @@ import click
 
 from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import at_a_terminal, confirm, typed

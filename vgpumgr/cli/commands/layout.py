@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, refresh_option, refreshed, require_all_read
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import refresh_option, refreshed, require_all_read
 from vgpumgr.cli.output import (
     Column,
     chosen_format,

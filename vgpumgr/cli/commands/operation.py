@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, limit_option, since_option
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import limit_option, since_option
 from vgpumgr.cli.output import (
     Column,
     fields,

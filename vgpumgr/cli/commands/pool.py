@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.console import pool_connect
-from vgpumgr.cli.options import completed, span
+from vgpumgr.cli.options import span
 from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.running_command import ending_at_once, leaving_by_interrupt
 from vgpumgr.cli.terminal import echo

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.queue_views import entry_text, gpus_text, queue_items, turn_item, turn_text

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed, known_profile
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import known_profile
 from vgpumgr.cli.output import Column, list_options, print_list, say
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError

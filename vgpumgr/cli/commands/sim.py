@@ -9,7 +9,7 @@ import click
 
 from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import completed
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import fields, output_option, print_item, say
 from vgpumgr.cli.terminal import echo
 from vgpumgr.model.codec import to_plain

@@ -13,7 +13,8 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.capacity import MemoryType
-from vgpumgr.cli.options import completed, known_profile, refresh_option, refreshed
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import known_profile, refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item, table
 from vgpumgr.cli.user_files import load_documents, load_vms
 from vgpumgr.cli.views.plan_views import reason_items, reason_lines

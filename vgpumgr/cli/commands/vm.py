@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.console import vm_connect
 from vgpumgr.cli.commands.vm_create import create, delete
-from vgpumgr.cli.options import (
-    Selector,
-    completed,
-    matches,
-    refresh_option,
-    refreshed,
-    selector_option,
-)
+from vgpumgr.cli.options import Selector, matches, refresh_option, refreshed, selector_option
 from vgpumgr.cli.output import (
     Column,
     Item,

@@ -9,7 +9,7 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
-from vgpumgr.engine.pools.pool_requests import refuse_image, with_image
+from vgpumgr.engine.pools.pool_changes import refuse_image, with_image
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import Conflict, NoPlacement, QuotaExceeded
 from vgpumgr.model.pool import PoolSpec

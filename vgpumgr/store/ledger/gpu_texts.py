@@ -1,6 +1,6 @@
-"""GPU facts as the ledger's text, which is one text for all boards alike in slots alike.
+"""GPU facts as the ledger's text: one text for all boards of a class in slots of a class.
 
-What only one card has, its UUID and serial, is in columns of its own. Lists that many virtual
+What one GPU alone has, its UUID and serial, is in columns of its own. Lists that many virtual
 functions share are written once: a host of eight GPUs with 32 VFs each, every VF with the same two
 dozen mdev types, would be 1.1 MB of text, and is 0.1 MB.
 """
@@ -52,7 +52,7 @@ def dump_gpu(facts: GpuFacts) -> str:
 
 
 def load_gpu(text: str, uuid: str | None = None, serial: str | None = None) -> GpuFacts:
-    """The facts that :func:`dump_gpu` wrote, of the card with this evidence; keys that are missing
+    """The facts that :func:`dump_gpu` wrote, of the GPU with this evidence; keys that are missing
     take defaults. All of one text share what the text says.
 
     Of facts out of range, as older versions kept them, what the GPU is remains: a look

@@ -1,6 +1,6 @@
 """Values of rows that were read before: for a row that is as it was, the very same value.
 
-What was made of it then need not be made again. A value follows from its columns alone, so it is
+What was made of it then is used once more. A value follows from its columns alone, so it is
 never out of date.
 """
 

@@ -28,7 +28,7 @@ from vgpumgr.store.admin.opening import file_path
 # While nothing changes it is written so often, in seconds: its age tells whether we live.
 FRESH_S = 10.0
 # Writing it takes at most this share of the time: of thousands of hosts it is a large file.
-_SHARE = 0.02
+_SHARE = 0.005
 
 
 class StatusFile:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, place_beside_bookings
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
-from vgpumgr.engine.inventory.observation import CandidateProbes
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
@@ -68,22 +67,33 @@ def _with_looks(
     trusted = kept_up - named
     said: list[str] = []
 
-    def planned_after(probes: CandidateProbes) -> tuple[Plan, LedgerView]:
-        lines = probes.wait()
-        planned, view = _planned(context, desired, place, (*said, *lines))
-        if planned.unplaced and probes.left_out:
-            lines = probes.insist()
-            planned, view = _planned(context, desired, place, (*said, *lines))
-        said.extend(lines)
-        return planned, view
+    def plan_by(view: LedgerView) -> tuple[Plan, LedgerView]:
+        return _planned(context, desired, place, view, said)
 
     with context.looking(named, others=anywhere, without=trusted) as probes:
-        planned, view = planned_after(probes)
+        said.extend(probes.wait())
+        planned, view = plan_by(context.view())
+        if planned.unplaced and probes.left_out:
+            said[:] = probes.insist()
+            planned, view = plan_by(context.view())
     while doubted := trusted & _hosts_of(planned) or (trusted if planned.unplaced else frozenset()):
         trusted -= doubted
         with context.looking(among=doubted) as probes:
-            planned, view = planned_after(probes)
+            said.extend(probes.wait() if not planned.unplaced else probes.insist())
+        now = context.view()
+        if planned.unplaced or not _shows_the_same(doubted, view, now):
+            planned, view = plan_by(now)
     return planned, view
+
+
+def _shows_the_same(hosts: Collection[str], before: LedgerView, now: LedgerView) -> bool:
+    """Do these hosts, all reached, show what they showed?"""
+    return _shown(hosts, before) == _shown(hosts, now)
+
+
+def _shown(hosts: Collection[str], view: LedgerView) -> list[object]:
+    told = [(host.facts, host.last_error) for host in view.hosts if host.name in hosts]
+    return [*told, *(gpu for gpu in view.gpus if gpu.host in hosts)]
 
 
 def _hosts_of(planned: Plan) -> frozenset[str]:
@@ -98,10 +108,13 @@ def _lacking(context: EngineContext, planned: Plan) -> str:
 
 
 def _planned(
-    context: EngineContext, desired: Sequence[VmSpec], place: PlaceFunction, warnings: Sequence[str]
+    context: EngineContext,
+    desired: Sequence[VmSpec],
+    place: PlaceFunction,
+    view: LedgerView,
+    warnings: Sequence[str],
 ) -> tuple[Plan, LedgerView]:
-    """By a fresh reading; hosts that lack the bare volume of an image are left out for its VMs."""
-    view = context.view()
+    """Hosts that lack the bare volume of an image are left out for its VMs."""
     planned = make_plan(view, desired, place, warnings)
     placed = [each.placed for each in planned.actions if each.placed]
     missing = absent(placed, view, context.hosts, context.lanes)

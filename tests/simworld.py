@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.ledgers import new_ledger
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.gpu import GpuFacts

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.fakes import FakeClock, FakeHost, FakeHosts
 from tests.ledgers import new_ledger
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger

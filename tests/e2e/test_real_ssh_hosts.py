@@ -15,7 +15,7 @@ import pytest
 
 from tests import nshosts
 from tests.property.test_engine_kill_points import Killed, Mortal
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.hosts import real_hosts

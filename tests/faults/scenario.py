@@ -15,7 +15,7 @@ from tests.faults.strangers import put_strangers
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
 from vgpumgr.app.fence_programs import Fences, ProgramResult
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.domain import MigrationAddress

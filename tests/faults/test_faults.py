@@ -18,9 +18,9 @@ from tests.faults.points import Pair
 from tests.faults.scenarios import ALL, ON_SERVER
 from tests.faults.selftest import CASES
 from tests.faults.use_cases import KILLED_IN, LOOKS
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.heal.heal_plan import _OF_VMS, _OTHERS
 from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.store import SqlLedger

@@ -23,7 +23,7 @@ from typing import Any
 from tests.faults_hosts.operators import AGAIN_S, Log, Operator, Pace, told
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.vm import VmSpec

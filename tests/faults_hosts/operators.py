@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.faults_hosts.fleet import IMAGE
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.errors import ClaimLost, NotFound, VgpumgrError
 from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec, GpuRequest, VmSpec, VmState
 

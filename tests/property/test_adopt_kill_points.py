@@ -14,8 +14,8 @@ import pytest
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.unit.engine.foreign import L40S, MDEV, T4, Hands, domain, hands
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.heal.remedy import DriftSelection
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.model.vm import VmState

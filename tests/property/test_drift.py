@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.property.test_sim_kill_points import WAYS, Way
 from tests.simworld import SimWorld
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.operation import Transition
 from vgpumgr.model.vm import DiskSpec, NicSpec, VmSpec
 from vgpumgr.store import open_ledger

@@ -19,8 +19,8 @@ import pytest
 from tests.fencing import SimFencing
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.hosts import host_return
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import VFS_MAX, GpuLayout

@@ -18,7 +18,7 @@ from tests.simworld import SimWorld, host
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord, Installed, Membership
 from vgpumgr.model.layout import VFS_MAX, GpuLayout

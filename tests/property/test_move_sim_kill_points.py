@@ -16,7 +16,7 @@ import pytest
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.domain import DomainFacts, DomainState, MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.vm import DiskSpec, VmState

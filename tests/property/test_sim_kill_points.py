@@ -19,7 +19,7 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import OLD, SimWorld, host, vm
 from vgpumgr import layout
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler

@@ -11,10 +11,10 @@ from sqlalchemy import select
 
 from tests.fakes import FakeClock, FakeHost, FakeHosts
 from tests.world import vm
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import make_plan
 from vgpumgr.engine.reservation import vm_reservations
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord

@@ -13,7 +13,7 @@ from tests.soak.life import Life, Wanted
 from tests.soak.model import NAMES, NOBODY, State, States, Vm
 from tests.soak.plots import HOSTS
 from tests.soak.strikes import Kind, Strike
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.vm import DiskSpec, VmSpec
 
 _strikes = st.none() | st.builds(

@@ -19,7 +19,7 @@ from tests.soak.model import Model, States
 from tests.soak.neighbour import Neighbour
 from tests.soak.plots import HOSTS, Plot
 from tests.soak.strikes import Door, Killed, Kind, Strike
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import LedgerError, VgpumgrError
 from vgpumgr.model.gpu import GpuState

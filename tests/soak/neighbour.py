@@ -18,8 +18,8 @@ from tests.simworld import vm
 from tests.soak import oracle
 from tests.soak.hands import Foreign
 from tests.soak.plots import HOSTS, Plot
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.heal.remedy import DriftSelection
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.errors import LedgerError, VgpumgrError
 from vgpumgr.model.gpu import GpuState

@@ -23,9 +23,9 @@ from vgpumgr.model.ports import Host, Hosts
 
 if TYPE_CHECKING:
     from vgpumgr.app.fence_programs import Fences
-    from vgpumgr.engine.engine import Engine
     from vgpumgr.engine.operations.expected_requests import ExpectedRequests, Weights
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
+    from vgpumgr.engine.use_cases import Engine
     from vgpumgr.hosts.real_hosts import RealHosts
     from vgpumgr.sim.sim_client import SimHosts
     from vgpumgr.store import Migration
@@ -165,7 +165,7 @@ class App:
     @cached_property
     def engine(self) -> Engine:
         """The engine over the writable ledger and all hosts."""
-        from vgpumgr.engine.engine import Engine
+        from vgpumgr.engine.use_cases import Engine
         from vgpumgr.engine.workers.thread_workers import SystemClock, ThreadWorkers
         from vgpumgr.model.refusal import Tolerance
 

@@ -97,8 +97,8 @@ def _end(*, next: str) -> None:
 if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.cli.command_context import Context
-    from vgpumgr.engine.engine import Engine
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
+    from vgpumgr.engine.use_cases import Engine
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tests.movers import defined, running
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.unit.engine.test_overtaken_changes import CHANGED, cut_change, worlds
 from tests.world import World
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.vm import VmState
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, vm
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.thread_workers import ThreadWorkers
 from vgpumgr.model.errors import DeadlineExceeded
 from vgpumgr.model.host import HostFacts

@@ -12,7 +12,7 @@ import pytest
 from tests.fakes import FakeClock
 from tests.hanging import DEADLINE_S, SlowHosts, spread
 from tests.simworld import host
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord

@@ -11,8 +11,8 @@ import pytest
 from tests.fakes import FakeClock
 from tests.hanging import DEADLINE_S, SlowHosts
 from tests.simworld import SimWorld, host, vm
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.hosts.host_drain import DrainRequest
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, LayoutRule, LayoutSpec

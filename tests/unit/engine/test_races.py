@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import FakeHost
 from tests.world import World, vm
-from vgpumgr.engine.engine import Engine
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.operation import Reservation
 

@@ -11,10 +11,10 @@ import pytest
 from tests.fakes import FakeClock
 from tests.simworld import SimWorld, host, vm
 from tests.soak.hands import Hands
-from vgpumgr.engine.engine import Engine
 from vgpumgr.engine.steps.domain_steps import RebootDomain, StartDomain, StopDomain, UndefineDomain
 from vgpumgr.engine.steps.move_steps import ClearAutostart, StopToMove
 from vgpumgr.engine.steps.step import Step, UndoNotPossible
+from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.ports import Domains, Host

@@ -32,9 +32,9 @@ from vgpumgr.cli.views.vm_views import part_text, power_text, vm_items
 from vgpumgr.model.formats import format_mib
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.engine import Engine
     from vgpumgr.engine.migration.move_plan import MovePlan
     from vgpumgr.engine.operations.operation_outcome import Outcome
+    from vgpumgr.engine.use_cases import Engine
 
 
 @click.command()

@@ -16,9 +16,8 @@ from vgpumgr.catalog import Board, SriovBoard
 from vgpumgr.gpu import uncatalogued
 from vgpumgr.gpu.catalogued_vgpus import whole_instance_name
 from vgpumgr.gpu.gpu_framework import GpuFramework
-from vgpumgr.gpu.mdev_framework import MdevFramework, types
 from vgpumgr.gpu.pci_frameworks import PassthroughFramework, PciVfFramework
-from vgpumgr.gpu.vfio_vf_framework import VfioVfFramework
+from vgpumgr.gpu.vgpu_frameworks import MdevFramework, VfioVfFramework, types
 from vgpumgr.model.gpu import Framework, GpuFacts, MdevType
 from vgpumgr.model.supply import Offer
 

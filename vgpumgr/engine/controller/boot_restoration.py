@@ -12,7 +12,7 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView, read_host_view
 from vgpumgr.engine.layouts import layout_plan
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.reservation.lost_gpu_parts import require_partitioned, require_whole
+from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
 from vgpumgr.engine.vms import vm_power
 from vgpumgr.model.domain import OFF, DomainFacts, DomainState
 from vgpumgr.model.drift import Drift, DriftKind, DriftReport

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vgpumgr.engine.heal.remedy import DriftCase, Remedy, RemedyWay, needs_you
 from vgpumgr.engine.reservation.domain_plan import ownership
-from vgpumgr.engine.reservation.lost_gpu_parts import require_partitioned
 from vgpumgr.engine.reservation.vm_creation import device_steps
+from vgpumgr.engine.reservation.vm_reservations import require_partitioned
 from vgpumgr.engine.steps.adoption_steps import AdoptDevice, MarkDomain
 from vgpumgr.engine.steps.device_steps import RealiseDevice
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RedefineDomain, StartDomain, StopDomain

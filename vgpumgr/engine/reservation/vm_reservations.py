@@ -1,10 +1,15 @@
-"""The transactions of `apply`, `delete`, `start` and `stop`."""
+"""The transactions of `apply`, `delete`, `start` and `stop`; VMs whose GPU parts are lost do not
+start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from vgpumgr import layout
+from vgpumgr.engine.inventory.gpu_supply import lost_usages
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.vm_plan import needs_restart, only_bookkeeping
@@ -12,9 +17,12 @@ from vgpumgr.engine.reservation.vm_creation import VmSites, create, delete_steps
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord
 from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
-from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+from vgpumgr.model.supply import Usage
+from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
 
 
 def queue_entries(
@@ -206,3 +214,65 @@ def _revive_steps(vm: VmRecord, sites: VmSites, view: LedgerView) -> tuple[Step,
         autostart=sites.site(vm.host).autostarts(vm.spec),
     )
     return (*devices_and_power[:-1], define, devices_and_power[-1])
+
+
+def require_whole(view: LedgerView, vms: Collection[VmRecord]) -> None:
+    """Conflict when the GPU parts of one of these VMs were released: it would start without."""
+    held = Counter(each.vm_id for each in view.allocations)
+    for vm in vms:
+        wanted = sum(each.count for each in vm.spec.gpus)
+        if held[vm.id] < wanted:
+            raise Conflict(
+                f"{vm.name} cannot start: its GPU parts were released",
+                why=f"it asks for {wanted} and holds {held[vm.id]}: nothing of it was left on "
+                f"{vm.host}",
+                next=f"vgpumgr vm delete {vm.name}, then apply its file again",
+            )
+
+
+def require_partitioned(view: LedgerView, names: Collection[str]) -> None:
+    """Conflict when the lost part of one of these VMs could not be made as its GPU is now."""
+    found = list(lost_partitions(view, names))
+    if not found:
+        return
+    lost = {usage.vm for _, usage, _ in found}
+    waiting = [name for name in names if name in lost]
+    more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    lines = dict.fromkeys(
+        f"{gpu.host}: {gpu.facts.model} {gpu.facts.device}: {', '.join(lacks)}"
+        for gpu, _, lacks in found
+    )
+    raise Conflict(
+        f"{waiting[0]}{more} cannot start: the GPU is not partitioned as it was",
+        why="; ".join(lines),
+        next=_way_back(view, [gpu for gpu, _, _ in found]),
+    )
+
+
+def lost_partitions(
+    view: LedgerView, names: Collection[str]
+) -> Iterator[tuple[GpuRecord, Usage, tuple[str, ...]]]:
+    """The GPUs of these VMs that lack the partitioning for a part that was lost: each with that
+    part and what it lacks. Hosts that were not read are left out.
+    """
+    facts = {host.name: host.facts for host in view.hosts if host.facts and not host.last_error}
+    layouts = {record.gpu: record for record in view.layouts}
+    held: dict[str, list[Allocation]] = {}
+    for each in view.allocations:
+        if each.vm in names:
+            held.setdefault(each.gpu, []).append(each)
+    for gpu in view.gpus:
+        if gpu.id not in held or gpu.host not in facts:
+            continue
+        host, layout_now = facts[gpu.host], layouts.get(gpu.id)
+        for usage in lost_usages(gpu.facts, host, held[gpu.id], layout_now):
+            if lacks := layout.lacks(gpu.facts, usage):
+                yield gpu, usage, lacks
+
+
+def _way_back(view: LedgerView, gpus: list[GpuRecord]) -> str:
+    """The layout that was applied last says how it was; without one the user must."""
+    known = {record.gpu for record in view.layouts}
+    if all(gpu.id in known for gpu in gpus):
+        return "vgpumgr layout apply, then the same command again"
+    return "vgpumgr layout apply -f FILE with a Layout that brings this back"

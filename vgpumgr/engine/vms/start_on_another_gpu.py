@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.migration.moves_within_host import move_within_host
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.reservation.lost_gpu_parts import displaced
+from vgpumgr.engine.reservation.vm_reservations import lost_partitions
 from vgpumgr.model.errors import Conflict, NoPlacement
+from vgpumgr.model.gpu import GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.vm import VmRecord
 
 
@@ -40,3 +41,36 @@ def _where(context: EngineContext, name: str) -> str:
         f"{each.profile} on {known[each.gpu].model} {known[each.gpu].device} of {each.host}"
         for each in mine
     )
+
+
+def displaced(view: LedgerView, vms: Collection[VmRecord]) -> dict[str, str]:
+    """VMs (by name) that do not get back what they had of their GPUs, and why: it was given back,
+    the GPU is quarantined or ill, or not partitioned as it was. What could not be read says
+    nothing.
+    """
+    known = {gpu.id: gpu for gpu in view.gpus}
+    held: dict[str, list[str]] = {}
+    for each in view.allocations:
+        held.setdefault(each.vm_id, []).append(each.gpu)
+    unmet = {usage.vm for _, usage, _ in lost_partitions(view, [vm.name for vm in vms])}
+    found = {}
+    for vm in vms:
+        mine = held.get(vm.id, [])
+        broken = (_broken(known[id_]) for id_ in mine if id_ in known)
+        why = next(filter(None, broken), "")
+        if len(mine) < sum(each.count for each in vm.spec.gpus):
+            why = "its GPU parts were released"
+        elif not why and vm.name in unmet:
+            why = "its GPU is not partitioned as it was"
+        if why:
+            found[vm.name] = why
+    return found
+
+
+def _broken(gpu: GpuRecord) -> str:
+    name = f"{gpu.facts.model} {gpu.facts.device}"
+    if gpu.state is GpuState.QUARANTINED:
+        return ": ".join(filter(None, [f"{name} is quarantined", gpu.state_why]))
+    if gpu.facts.health is GpuHealth.LOST:
+        return f"{name} fell off the bus"
+    return f"{name} is {gpu.facts.health}" if gpu.facts.unfit else ""

@@ -23,7 +23,7 @@ from vgpumgr.engine.planning.vm_plan import (
     refuse_unreached,
 )
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.reservation.lost_gpu_parts import require_partitioned, require_whole
+from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted

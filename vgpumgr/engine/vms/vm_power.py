@@ -13,7 +13,7 @@ from vgpumgr.engine.operations.operation_lifecycle import (
 )
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.reservation.lost_gpu_parts import require_partitioned, require_whole
+from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
 from vgpumgr.engine.vms.start_on_another_gpu import place_on_other_gpus
 from vgpumgr.engine.vms.vm_shelving import finish, unshelve
 from vgpumgr.model.vm import VmState

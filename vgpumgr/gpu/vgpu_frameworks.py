@@ -1,4 +1,9 @@
-"""NVIDIA's vendor-specific VFIO framework (kernel >= 6.8): a type is written to a VF."""
+"""The frameworks that make a vGPU: vendor-specific VFIO, and mediated devices.
+
+Vendor-specific VFIO is NVIDIA's (kernel >= 6.8): a type is written to a VF. Mediated devices are
+NVIDIA's vGPUs on older kernels, Intel GVT-g and the kernel's samples: their parent is the physical
+function up to Turing, a virtual function from Ampere on.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,15 @@ from vgpumgr import catalog
 from vgpumgr.catalog import Board
 from vgpumgr.gpu import catalogued_vgpus, uncatalogued
 from vgpumgr.gpu.gpu_framework import claim_of, is_ours, require_ours, vgpu_arguments
-from vgpumgr.model.domain import Hostdev, PciHostdev
-from vgpumgr.model.gpu import Framework, GpuFacts
+from vgpumgr.model.domain import Hostdev, MdevHostdev, PciHostdev
+from vgpumgr.model.gpu import Framework, GpuFacts, MdevType
 from vgpumgr.model.operation import Differs, InState, Observed, Unknown
 from vgpumgr.model.ports import Helper
 from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import Allocation
+
+# A parent outside the catalogue is limited by its learned budget alone.
+UNLIMITED = 10_000
 
 
 class VfioVfFramework:
@@ -35,11 +43,11 @@ class VfioVfFramework:
 
     def realise(self, helper: Helper, allocation: Allocation) -> None:
         """Write the type to the VF, and make the GPU instance behind it if need be."""
-        helper.call("vgpu_create", _arguments(allocation))
+        helper.call("vgpu_create", _vf_arguments(allocation))
 
     def adopt(self, helper: Helper, allocation: Allocation) -> None:
         """Claim the vGPU that the VF carries."""
-        helper.call("vgpu_adopt", _arguments(allocation))
+        helper.call("vgpu_adopt", _vf_arguments(allocation))
 
     def look(self, helper: Helper, allocation: Allocation) -> Observed:
         """Does the VF carry the type under our claim, where it was put?"""
@@ -66,7 +74,7 @@ class VfioVfFramework:
         return (PciHostdev(address=allocation.device, display=display),)
 
 
-def _arguments(allocation: Allocation) -> dict[str, object]:
+def _vf_arguments(allocation: Allocation) -> dict[str, object]:
     return {
         "vf": allocation.device,
         "type": int(allocation.type_id),
@@ -133,3 +141,75 @@ def _place(seen: Mapping[str, object], allocation: Allocation) -> Observed:
     if at is None:
         return Unknown(f"the placement id of {allocation.device} could not be read")
     return Differs(f"VF {allocation.device} is at placement {at}")
+
+
+class MdevFramework:
+    """A vGPU is an mdev: the helper writes its UUID to the type's ``create`` file."""
+
+    def offers(self, gpu: GpuFacts) -> tuple[Offer, ...]:
+        """One offer per type that a parent lists and whose size is known."""
+        board = catalog.board(gpu.model)
+        ids = {each.profile: each.type_id for each in types(gpu)}
+        if board is None:
+            return (*_learned(gpu), *uncatalogued.mig_offers(gpu, Framework.MDEV, ids))
+        return tuple(catalogued_vgpus.offers(gpu, board, Framework.MDEV, ids))
+
+    def realise(self, helper: Helper, allocation: Allocation) -> None:
+        """Create the mdev with the recorded UUID, and the GPU instance behind it if need be."""
+        helper.call("mdev_create", _mdev_arguments(allocation))
+
+    def adopt(self, helper: Helper, allocation: Allocation) -> None:
+        """Claim the mdev that is there."""
+        helper.call("mdev_adopt", _mdev_arguments(allocation))
+
+    def look(self, helper: Helper, allocation: Allocation) -> Observed:
+        """Is the mdev there with our claim, parent and type?"""
+        seen = helper.call("mdev_look", {"uuid": allocation.device})
+        if not seen["exists"]:
+            return Differs(f"mdev {allocation.device} does not exist")
+        require_ours(seen, allocation)
+        if (seen["parent"], seen["type"]) != (allocation.parent, allocation.type_id):
+            return Differs(f"mdev {allocation.device} is {seen['type']} on {seen['parent']}")
+        return InState()
+
+    def holds(self, helper: Helper, allocation: Allocation) -> bool:
+        """A host that rebooted keeps the claim of an mdev that is gone."""
+        return is_ours(helper.call("mdev_look", {"uuid": allocation.device}), allocation)
+
+    def release(self, helper: Helper, allocation: Allocation) -> None:
+        """Remove the mdev and its claim."""
+        helper.call("mdev_remove", {"uuid": allocation.device, "claim": claim_of(allocation)})
+
+    def describe(self, allocation: Allocation, *, display: bool) -> tuple[Hostdev, ...]:
+        """``<hostdev type='mdev'>`` by UUID."""
+        return (MdevHostdev(uuid=allocation.device, display=display),)
+
+
+def _mdev_arguments(allocation: Allocation) -> dict[str, object]:
+    return {
+        "parent": allocation.parent,
+        "type": allocation.type_id,
+        "uuid": allocation.device,
+        "claim": claim_of(allocation),
+        **vgpu_arguments(allocation),
+    }
+
+
+def types(gpu: GpuFacts) -> tuple[MdevType, ...]:
+    """The types of the physical function, else those that its VFs list."""
+    on_vfs = {each.type_id: each for vf in gpu.vfs for each in vf.mdev_types}
+    return gpu.mdev_types or tuple(on_vfs.values())
+
+
+def _learned(gpu: GpuFacts) -> Iterator[Offer]:
+    for each in gpu.mdev_types:
+        if each.type_id in gpu.type_units:
+            yield Offer(
+                profile=each.profile,
+                framework=Framework.MDEV,
+                type_id=each.type_id,
+                units=gpu.type_units[each.type_id],
+                max_instances=UNLIMITED,
+                memory_mib=0,
+                max_per_vm=catalog.limits().per_vm,
+            )

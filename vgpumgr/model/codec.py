@@ -144,17 +144,28 @@ def _mapping_decoder(key_kind: Any, value_kind: Any) -> Decoder:
 
 
 def _dataclass_decoder(kind: Any) -> Decoder:
-    hints = get_type_hints(kind)
-    decoders = {field.name: decoder(hints[field.name]) for field in dataclasses.fields(kind)}
-    converted = [(name, decode) for name, decode in decoders.items() if decode]
+    decode = fields_decoder(kind)
 
     def build(data: dict[str, Any]) -> Any:
         if type(data) is not dict:
             raise TypeError(f"{data!r:.40} is no {kind.__name__}")
-        values = {name: data[name] for name in decoders if name in data}
-        for name, decode in converted:
-            if name in values:
-                values[name] = decode(values[name])
-        return kind(**values)
+        return kind(**decode(data))
 
     return build
+
+
+@cache
+def fields_decoder(kind: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What decodes those fields of a dataclass that an object has, by name."""
+    hints = get_type_hints(kind)
+    decoders = {field.name: decoder(hints[field.name]) for field in dataclasses.fields(kind)}
+
+    def decode(data: dict[str, Any]) -> dict[str, Any]:
+        values = {}
+        for name, item in data.items():
+            if name in decoders:
+                convert = decoders[name]
+                values[name] = convert(item) if convert else item
+        return values
+
+    return decode

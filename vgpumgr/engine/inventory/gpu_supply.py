@@ -4,11 +4,13 @@ reboot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from vgpumgr import catalog, domainxml
 from vgpumgr import gpu as frameworks
+from vgpumgr.engine.inventory.gpu_shapes import MOST_SHAPES, GpuShape, shape_of
 from vgpumgr.engine.inventory.gpu_usage import (
     HostContents,
     claim_unit,
@@ -22,6 +24,7 @@ from vgpumgr.engine.inventory.gpu_usage import (
 from vgpumgr.model import formats
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
+from vgpumgr.model.identity_memo import IdentityMemo
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRecord
 from vgpumgr.model.supply import FreeVf, GpuSupply, InstanceSupply, Offer, PartitionSupply, Usage
 from vgpumgr.model.vm import Allocation, AllocationState
@@ -96,12 +99,72 @@ def lost_usages(
     return [replace(our_usage(each, ()), needs=goal) for each, goal in needed if goal is not None]
 
 
+_UNTOUCHED = IdentityMemo[Mapping[str, Any]](MOST_SHAPES)
+
+
+def gpu_supplies(
+    gpus: Iterable[GpuRecord], host: HostContents, partitions: Sequence[PartitionSupply] = ()
+) -> tuple[GpuSupply, ...]:
+    """The supply of a host's GPUs for placement. Those that nothing on the host touches are worked
+    out once for all that are alike.
+    """
+    touched = _touched(host)
+    joined = frozenset[str]().union(*(each.gpus for each in partitions))
+
+    def supply(gpu: GpuRecord) -> GpuSupply:
+        shape = shape_of(gpu)
+        if not _is_untouched(gpu, shape, host, touched):
+            return gpu_supply(gpu, host, partitions)
+        facts = host.facts
+        around = (
+            gpu.units, facts.iommu, facts.unknown, facts.versions.libvirt, facts.fabric is None,
+            gpu.id in joined,
+        )  # fmt: skip
+        alike = _UNTOUCHED.of(
+            (shape,), around, lambda: _nameless(gpu_supply(gpu, host, partitions))
+        )
+        return GpuSupply(id=gpu.id, **alike)
+
+    return tuple(map(supply, gpus))
+
+
+def _touched(host: HostContents) -> frozenset[str]:
+    """GPUs (our ids) and functions that somebody has, or claims."""
+    return frozenset(
+        (
+            *(allocation.gpu for allocation in host.held),
+            *(allocation.device for allocation in host.held),
+            *(mdev.parent for mdev in host.facts.mdevs),
+            *(claim.unit for claim in host.facts.claims),
+            *(device for domain in host.foreign_domains for device in domain.devices),
+        )
+    )
+
+
+def _is_untouched(
+    gpu: GpuRecord, shape: GpuShape, host: HostContents, touched: frozenset[str]
+) -> bool:
+    layout = host.layouts.get(gpu.id)
+    return (
+        gpu.state is GpuState.HEALTHY
+        and (layout is None or layout.settled)
+        and not shape.odd
+        and gpu.id not in touched
+        and shape.functions.isdisjoint(touched)
+    )
+
+
+def _nameless(supply: GpuSupply) -> Mapping[str, Any]:
+    names = (each.name for each in fields(supply) if each.name != "id")
+    return {name: getattr(supply, name) for name in names}
+
+
 def gpu_supply(
     gpu: GpuRecord, host: HostContents, partitions: Sequence[PartitionSupply] = ()
 ) -> GpuSupply:
     """The supply of this GPU for placement; ``partitions`` are the host's usable ones."""
-    facts = gpu.facts
-    offers = tuple(_whole(offer, gpu.units) for offer in frameworks.offers(facts))
+    facts, shape = gpu.facts, shape_of(gpu)
+    offers = shape.offers
     ours = [allocation for allocation in host.held if allocation.gpu == gpu.id]
     foreign = foreign_usages(gpu, host, offers)
     carved = instances(facts, ours, foreign, offers)
@@ -115,7 +178,7 @@ def gpu_supply(
         free_slots=free_slots(gpu.units, ours, foreign, carved, offers),
         offers=offers,
         usages=(*_our_usages(facts, ours, host, offers), *foreign),
-        same_size=any(offer.size_class and not offer.instance for offer in offers),
+        same_size=shape.same_size,
         available=_available(facts, ours, host, offers, free_vfs, carved),
         blocked=_blocked(gpu, host),
         passthrough_blocked=_passthrough_blocked(facts, host.facts)
@@ -125,7 +188,7 @@ def gpu_supply(
         gpu_slices=frameworks.compute_slices(facts),
         free_vfs=free_vfs,
         module_id=facts.module_id,
-        could=frameworks.potential(facts),
+        could=shape.could,
         no_mig_vgpus=frameworks.no_mig_vgpus(facts),
     )
 
@@ -141,11 +204,6 @@ def _our_usages(
         )
         for each in ours
     ]
-
-
-def _whole(offer: Offer, units: int) -> Offer:
-    """Passthrough takes every slot of the GPU."""
-    return replace(offer, units=units) if offer.framework is Framework.PASSTHROUGH else offer
 
 
 def _free_vfs(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContents) -> tuple[FreeVf, ...]:

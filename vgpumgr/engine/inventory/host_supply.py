@@ -5,18 +5,21 @@ why a host takes no VMs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from operator import attrgetter, is_
 from typing import TypeVar
 
-from vgpumgr.engine.inventory.gpu_supply import gpu_supply
+from vgpumgr.engine.inventory.gpu_supply import gpu_supplies
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.supply_memory import SupplyMemory
 from vgpumgr.model import formats
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, Membership, NumaNode
 from vgpumgr.model.layout import LayoutRecord
-from vgpumgr.model.refusal import Refusal, back_off, of_place, summary
+from vgpumgr.model.refusal import Refusal, back_off, summary
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, PartitionSupply
 from vgpumgr.model.vm import Allocation, VmRecord, VmState
 
@@ -37,7 +40,18 @@ def kept_images(view: LedgerView) -> Callable[[str], Images]:
         here = found.get(host, nowhere)
         left = here.get(volume, pools.get(host, ()))
         found[host] = {**here, volume: tuple(each for each in left if each != pool)}
-    return lambda host: found.get(host, nowhere)
+    same, elsewhere = {host: _shared(each) for host, each in found.items()}, _shared(nowhere)
+    return lambda host: same.get(host, elsewhere)
+
+
+def _shared(images: Images) -> Images:
+    """The very same for equal ones."""
+    return _images(tuple(images.items()))
+
+
+@lru_cache(maxsize=1 << 12)
+def _images(items: tuple[tuple[str, tuple[str, ...]], ...]) -> Images:
+    return dict(items)
 
 
 def _pools(host: HostRecord) -> tuple[str, ...]:
@@ -95,35 +109,76 @@ class ExcludedSupply:
 
 
 LATELY_REFUSED = ExcludedSupply()
+SUPPLIES = SupplyMemory()
+"""Of this process."""
 _TRIED = "it refused in this operation"
 
 
-def build_fleet(view: LedgerView, left: ExcludedSupply = LATELY_REFUSED) -> Fleet:
+def build_fleet(
+    view: LedgerView, left: ExcludedSupply = LATELY_REFUSED, memory: SupplyMemory = SUPPLIES
+) -> Fleet:
     """Every host's supply after what the ledger holds and what foreigners use, without what is
-    ``left`` out.
+    ``left`` out. Of a host of which the view has the very values it had before, the supply is the
+    one of then.
     """
+    hosts: Iterable[HostSupply] = _supplies(view, memory)
+    if view.refusals or left.gpus or left.hosts:
+        refusals = _by_place(view.refusals)
+        hosts = (_less(host, refusals, left) for host in hosts)
+    return Fleet(hosts=tuple(hosts))
+
+
+# All of a host's record but when it was seen, and how often it was changed.
+_RECORD = attrgetter(
+    *(f.name for f in fields(HostRecord) if f.name not in {"observed_at", "generation"})
+)
+
+
+def _supplies(view: LedgerView, memory: SupplyMemory) -> Iterator[HostSupply]:
     gpus, held = _group(view.gpus), _group(view.allocations)
     vms = _group(where_held(view.vms))
     layouts = {record.gpu: record for record in view.layouts}
     images = kept_images(view)
-    hosts: Iterable[HostSupply] = (
-        _host_supply(
-            host,
-            vms.get(host.name, []),
-            gpus.get(host.name, []),
-            contents_of(host, view.fleet, vms.get(host.name, []), held.get(host.name, []), layouts),
-            images(host.name),
+    for host in view.hosts:
+        its_vms, its_gpus = vms.get(host.name, []), gpus.get(host.name, [])
+        its_held, its_images = held.get(host.name, []), images(host.name)
+        its_layouts = [layouts.get(gpu.id) for gpu in its_gpus]
+
+        def make(
+            host: HostRecord = host,
+            vms: list[VmRecord] = its_vms,
+            gpus: list[GpuRecord] = its_gpus,
+            held: list[Allocation] = its_held,
+            images: Images = its_images,
+        ) -> HostSupply:
+            contents = contents_of(host, view.fleet, vms, held, layouts)
+            return _host_supply(host, vms, gpus, contents, images)
+
+        parts = (
+            view.fleet,
+            its_images,
+            *_RECORD(host),
+            *its_gpus,
+            *its_layouts,
+            *its_held,
+            *its_vms,
         )
-        for host in view.hosts
-    )
-    if view.refusals or left.gpus or left.hosts:
-        hosts = (_less(host, view.refusals, left) for host in hosts)
-    return Fleet(hosts=tuple(hosts))
+        yield memory.of(host.name, parts, make)
 
 
-def _less(host: HostSupply, refusals: Sequence[Refusal], left: ExcludedSupply) -> HostSupply:
+Refusals = dict[tuple[str, str], list[Refusal]]
+
+
+def _by_place(refusals: Iterable[Refusal]) -> Refusals:
+    found: Refusals = {}
+    for each in refusals:
+        found.setdefault(each.place, []).append(each)
+    return found
+
+
+def _less(host: HostSupply, refusals: Refusals, left: ExcludedSupply) -> HostSupply:
     """The supply without excluded hosts and GPUs, with the reasons; an earlier reason wins."""
-    own = of_place(refusals, host.name, "")
+    own = refusals.get((host.name, ""), [])
     blocked = host.blocked
     if blocked == CORDONED and own:
         blocked = f"{CORDONED}: {summary(own)}"
@@ -131,7 +186,9 @@ def _less(host: HostSupply, refusals: Sequence[Refusal], left: ExcludedSupply) -
         blocked = blocked or _TRIED
     if left.back_off:
         blocked = blocked or back_off(own)
-    gpus = tuple(_gpu_less(gpu, of_place(refusals, host.name, gpu.id), left) for gpu in host.gpus)
+    gpus = tuple(_gpu_less(gpu, refusals.get((host.name, gpu.id), []), left) for gpu in host.gpus)
+    if blocked == host.blocked and all(map(is_, gpus, host.gpus)):
+        return host
     return replace(host, blocked=blocked, gpus=gpus)
 
 
@@ -217,7 +274,7 @@ def _host_supply(
         free_vcpus=_free_vcpus(host, facts, vms, running),
         free_memory_mib=_free_memory(host, facts, vms, running),
         numa=tuple(_numa_supply(node, facts, vms) for node in facts.numa),
-        gpus=tuple(gpu_supply(gpu, contents, usable) for gpu in gpus),
+        gpus=gpu_supplies(gpus, contents, usable),
         labels=host.labels,
         vm_labels=tuple(vm.spec.labels for vm in vms),
         networks=facts.networks,
@@ -289,7 +346,7 @@ def _numa_supply(node: NumaNode, facts: HostFacts, vms: list[VmRecord]) -> NumaS
     paged = [vm for vm in vms if vm.numa_node in {node.id, None}]
     return NumaSupply(
         id=node.id,
-        free_cpus=tuple(cpu for cpu in node.cpus if cpu not in pinned),
+        free_cpus=tuple(c for c in node.cpus if c not in pinned) if pinned else node.cpus,
         free_memory_mib=max(0, node.memory_mib - node.set_aside_mib - ordinary),
         free_hugepages={
             size: max(0, free - _pages_reserved(size, paged, facts))
@@ -300,9 +357,8 @@ def _numa_supply(node: NumaNode, facts: HostFacts, vms: list[VmRecord]) -> NumaS
 
 def _pages_reserved(size_kib: int, vms: list[VmRecord], facts: HostFacts) -> int:
     """Huge pages of VMs that do not run: the probe still counts them as free."""
+    vms = [vm for vm in vms if vm.spec.hugepage_kib == size_kib]
+    if not vms:
+        return 0
     running = {d.name for d in facts.domains if d.state is not DomainState.SHUTOFF}
-    return sum(
-        -(-vm.spec.memory_mib * 1024 // size_kib)
-        for vm in vms
-        if vm.spec.hugepage_kib == size_kib and vm.name not in running
-    )
+    return sum(-(-vm.spec.memory_mib * 1024 // size_kib) for vm in vms if vm.name not in running)

@@ -158,13 +158,11 @@ class HostRows:
             self.node_cpus[number, position] = cpus(node)
 
     def _first_row(self, gpu: GpuSupply) -> int:
-        """Untouched GPUs with the very same offers and slots are alike: the rest of them follow."""
-        odd = gpu.usages or gpu.instances or gpu.available or gpu.free_vfs
-        if odd:
-            return self._table.row_of_supply(gpu)
+        """GPUs with the very same offers and room are alike: the rest of them follow."""
         key = (
-            id(gpu.offers), id(gpu.free_slots), gpu.model, gpu.units, gpu.same_size,
-            bool(gpu.blocked), bool(gpu.passthrough_blocked), gpu.gpu_slices,
+            id(gpu.offers), id(gpu.free_slots), id(gpu.usages), id(gpu.instances), id(gpu.free_vfs),
+            id(gpu.available) if gpu.available else 0, gpu.model, gpu.units, gpu.same_size,
+            bool(gpu.blocked), bool(gpu.passthrough_blocked), gpu.gpu_slices, gpu.mixed_size,
         )  # fmt: skip
         row = self._fresh.get(key)
         if row is None:

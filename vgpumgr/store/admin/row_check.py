@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from sqlalchemy import Boolean, Column, Connection, Integer, Table, and_, func, not_, select
+from sqlalchemy import Boolean, Column, Connection, Integer, Select, Table, and_, func, not_, select
 from sqlalchemy import type_coerce as coerced
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import NullType
@@ -17,8 +17,8 @@ from vgpumgr.model.ledger_state import LedgerProblem
 from vgpumgr.model.operation import OperationState, StepRecord
 from vgpumgr.store.database.faults import RESTORE, damaged
 from vgpumgr.store.ledger.audit_trail import record_of
-from vgpumgr.store.ledger.gpus import gpu_of, layout_of
-from vgpumgr.store.ledger.hosts import from_row
+from vgpumgr.store.ledger.gpus import EVERY_GPU, gpu_of, layout_of
+from vgpumgr.store.ledger.hosts import READ, from_row
 from vgpumgr.store.ledger.images import copy_of, image_of
 from vgpumgr.store.ledger.logoff_moves import move_of
 from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
@@ -28,7 +28,7 @@ from vgpumgr.store.ledger.quotas import quota_of
 from vgpumgr.store.ledger.refusals import refusal_of
 from vgpumgr.store.ledger.request_history import request_of
 from vgpumgr.store.ledger.tickets import ticket_of
-from vgpumgr.store.ledger.vms import OPEN_VMS, allocation_of, vm_of
+from vgpumgr.store.ledger.vms import HELD, OPEN_VMS, allocation_of, vm_of
 from vgpumgr.store.schema import (
     allocation,
     audit,
@@ -61,14 +61,20 @@ from vgpumgr.store.schema.columns import Moment, Number, name_of
 StepReader: TypeAlias = Callable[[StepRecord], object]
 """What makes a step of its record, as whoever runs it would; it raises Damaged."""
 
+
+def _read(row: Any, query: Select[Any]) -> tuple[Any, ...]:
+    """Of a whole row the columns that the product reads, in their order."""
+    return tuple(row._mapping[each.name] for each in query.selected_columns)
+
+
 # Each table and how its rows become values; None where the columns are the value.
 DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
-    allocation: allocation_of,
+    allocation: lambda row: allocation_of(_read(row, HELD)),
     audit: record_of,
     booking: booking_of,
     desktop: desktop_of,
-    gpu: gpu_of,
-    host: from_row,
+    gpu: lambda row: gpu_of(_read(row, EVERY_GPU)),
+    host: lambda row: from_row(_read(row, READ)),
     image: lambda row: image_of(row, ()),
     image_copy: copy_of,
     layout: layout_of,
@@ -86,7 +92,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     task: lambda row: task_of(row, ()),
     ticket: ticket_of,
     unit: None,
-    vm: lambda row: vm_of(tuple(row._mapping[each.name] for each in OPEN_VMS.selected_columns)),
+    vm: lambda row: vm_of(_read(row, OPEN_VMS)),
 }
 
 # Of one table: more of the same says nothing new.

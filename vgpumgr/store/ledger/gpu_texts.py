@@ -15,7 +15,6 @@ from typing import Any
 
 from vgpumgr.model.codec import as_object, dump, from_plain
 from vgpumgr.model.gpu import GpuFacts, GpuHealth, MdevType
-from vgpumgr.model.host import HostFacts
 from vgpumgr.model.layout import Scheduler
 
 Types = tuple[MdevType, ...]
@@ -30,12 +29,6 @@ _LISTS, _WHICH = "vf_mdev_types", "vf_mdev_types_of"
 # What schema 2 called them: the first name is a field of the facts now.
 _OLD_LISTS, _OLD_WHICH = "vf_types", "vf_types_of"
 _IDENTITY = ("device", "path", "model", "vendor_device", "uuid", "serial")
-
-
-def dump_host(facts: HostFacts) -> str:
-    """A host's facts for its own row: which GPUs it has. What they show is in their rows."""
-    gpus = [{name: getattr(each, name) for name in _IDENTITY} for each in facts.gpus]
-    return dump({**as_object(facts), "gpus": gpus})
 
 
 def dump_gpu(facts: GpuFacts) -> str:

@@ -23,7 +23,7 @@ from vgpumgr.store.schema.columns import decodes
 # More slots than any board has; they are gone through one by one.
 _MOST_UNITS = 4096
 _ENROLLED = select(host.c.name).where(host.c.removed_at.is_(None))
-_EVERY = (
+EVERY_GPU = (
     select(
         gpu.c.id,
         gpu.c.host,
@@ -38,22 +38,19 @@ _EVERY = (
     .where(gpu.c.host.in_(_ENROLLED))
     .order_by(gpu.c.host, gpu.c.device, gpu.c.id)
 )
-_OF_HOST = _EVERY.where(gpu.c.host == bindparam("in_host"))
+_OF_HOST = EVERY_GPU.where(gpu.c.host == bindparam("in_host"))
 
 
 def list_gpus(connection: Connection, host: str | None = None) -> tuple[GpuRecord, ...]:
     """GPUs of enrolled hosts (of one with ``host``), by host and device."""
-    query = _EVERY if host is None else _OF_HOST
-    return tuple(gpu_of(row) for row in connection.execute(query, {"in_host": host}))
+    query = EVERY_GPU if host is None else _OF_HOST
+    return tuple(map(gpu_of, connection.execute(query, {"in_host": host}).all()))
 
 
 @decodes(gpu)
 def gpu_of(row: Any) -> GpuRecord:
-    """The GPU of a row of the columns that lists read."""
-    return _GPUS.of(
-        row.id, row.id, row.host, row.uuid, row.serial, row.facts, row.units, row.state,
-        row.generation, row.state_why,
-    )  # fmt: skip
+    """The GPU of a row of ``EVERY_GPU``."""
+    return _GPUS.of(row[0], *row)
 
 
 def _gpu(

@@ -18,8 +18,8 @@ from vgpumgr.model.host import ClaimFacts, HostFacts, HostRecord, Membership
 from vgpumgr.model.operation import Reservation
 from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
-from vgpumgr.store.ledger.gpu_texts import dump_host, in_range
 from vgpumgr.store.ledger.gpus import digest
+from vgpumgr.store.ledger.host_texts import dump_host, load_host
 from vgpumgr.store.ledger.images import forget_host
 from vgpumgr.store.ledger.row_memo import RowMemo
 from vgpumgr.store.ledger.vms import place
@@ -39,11 +39,8 @@ def settings(record: HostRecord) -> str:
 
 @decodes(host)
 def from_row(row: Any) -> HostRecord:
-    """The value of a row of ``host``."""
-    return _HOSTS.of(
-        row.name, row.name, row.address, row.settings, row.facts, row.generation,
-        row.observed_at, row.last_error,
-    )  # fmt: skip
+    """The value of a row of ``READ``."""
+    return _HOSTS.of(row[0], *row)
 
 
 def _record(
@@ -71,13 +68,8 @@ def _as_set(name: str, settings: str) -> HostRecord:
     return from_plain(HostRecord, {**json.loads(settings), "name": name, "address": ""})
 
 
-def _facts(text: str) -> HostFacts | None:
-    data = json.loads(text)
-    return from_plain(HostFacts, data) if in_range(text, data) else None
-
-
 # A look that shows nothing new, or an operator who changes a setting, leaves the other as it was.
-_HOSTS, _SET, _FACTS = RowMemo(_record), RowMemo(_as_set), RowMemo(_facts)
+_HOSTS, _SET, _FACTS = RowMemo(_record), RowMemo(_as_set), RowMemo(load_host)
 
 
 # What a look writes, and what is compared otherwise.
@@ -212,13 +204,22 @@ def _partitions(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:
 
 
 _OPEN = host.c.removed_at.is_(None)
-_EVERY = select(host).where(_OPEN).order_by(host.c.name)
-_NAMED = select(host).where(_OPEN, host.c.name == bindparam("in_host"))
+READ = select(
+    host.c.name,
+    host.c.address,
+    host.c.settings,
+    host.c.facts,
+    host.c.generation,
+    host.c.observed_at,
+    host.c.last_error,
+)
+_EVERY = READ.where(_OPEN).order_by(host.c.name)
+_NAMED = READ.where(_OPEN, host.c.name == bindparam("in_host"))
 
 
 def list_hosts(connection: Connection) -> tuple[HostRecord, ...]:
     """Every enrolled host, by name."""
-    return tuple(from_row(row) for row in connection.execute(_EVERY))
+    return tuple(map(from_row, connection.execute(_EVERY).all()))
 
 
 def get_host(connection: Connection, name: str) -> HostRecord:

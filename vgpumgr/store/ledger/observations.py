@@ -15,8 +15,9 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
-from vgpumgr.store.ledger.gpu_texts import dump_gpu, dump_host
+from vgpumgr.store.ledger.gpu_texts import dump_gpu
 from vgpumgr.store.ledger.gpus import gpu_supply
+from vgpumgr.store.ledger.host_texts import dump_host
 from vgpumgr.store.ledger.hosts import get_host, host_supply
 from vgpumgr.store.schema import MEMORY, gpu, host, unit
 from vgpumgr.store.schema.columns import decodes

@@ -15,6 +15,7 @@ T = TypeVar("T")
 MOST_ROWS = 1 << 18
 """Rows of a table that are remembered: the GPUs of some 30,000 hosts."""
 _SPARE = 1024
+_LONG = 64
 
 
 class RowMemo(Generic[T]):
@@ -33,8 +34,7 @@ class RowMemo(Generic[T]):
         if last is not None and last[0] == columns:
             return last[1]
         self._forget_beyond(MOST_ROWS)
-        # Alike rows share their texts: those of a thousand GPUs are a few.
-        columns = tuple(intern(each) if type(each) is str else each for each in columns)
+        columns = tuple(map(_shared, columns))
         made = self._make(*columns)
         self._last[key] = columns, made
         return made
@@ -46,3 +46,8 @@ class RowMemo(Generic[T]):
     def _forget_beyond(self, most: int) -> None:
         if len(self._last) > most:
             self._last = {}
+
+
+def _shared(column: Any) -> Any:
+    """Alike rows share their texts: those of a thousand GPUs are a few."""
+    return intern(column) if type(column) is str and len(column) > _LONG else column

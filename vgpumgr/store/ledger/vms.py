@@ -68,7 +68,7 @@ def list_vms(
     those of these ids.
     """
     if host is None:
-        every = tuple(vm_of(row) for row in connection.execute(OPEN_VMS))
+        every = tuple(map(vm_of, connection.execute(OPEN_VMS).all()))
         _VMS.listed(len(every))
         return every
     wanted = or_(vm.c.host == host, vm.c.moving_to.is_not(None), vm.c.id.in_(sorted(ids)))
@@ -176,7 +176,24 @@ class _Extra:
     memory_mib: int | None = None
 
 
-_EVER = select(allocation).order_by(allocation.c.created_at, allocation.c.id)
+_EVER = select(
+    allocation.c.id,
+    allocation.c.vm_id,
+    allocation.c.vm,
+    allocation.c.host,
+    allocation.c.gpu,
+    allocation.c.profile,
+    allocation.c.framework,
+    allocation.c.device,
+    allocation.c.slots,
+    allocation.c.type_id,
+    allocation.c.parent,
+    allocation.c.companions,
+    allocation.c.state,
+    allocation.c.generation,
+    allocation.c.created_at,
+    allocation.c.extra,
+).order_by(allocation.c.created_at, allocation.c.id)
 HELD = _EVER.where(allocation.c.released_at.is_(None))
 
 
@@ -194,7 +211,7 @@ def list_allocations(
     if host is not None:
         of_these = allocation.c.vm_id.in_(sorted(vm_ids))
         query = query.where(or_(allocation.c.host == host, of_these))
-    found = tuple(allocation_of(row) for row in connection.execute(query))
+    found = tuple(map(allocation_of, connection.execute(query).all()))
     if host is None:
         _ALLOCATIONS.listed(len(found))
     return found
@@ -202,12 +219,8 @@ def list_allocations(
 
 @decodes(allocation)
 def allocation_of(row: Any) -> Allocation:
-    """The allocation of a whole row."""
-    return _ALLOCATIONS.of(
-        row.id, row.id, row.vm_id, row.vm, row.host, row.gpu, row.profile, row.framework,
-        row.device, row.slots, row.type_id, row.parent, row.companions, row.state,
-        row.generation, row.created_at, row.extra,
-    )  # fmt: skip
+    """The allocation of a row of ``HELD``."""
+    return _ALLOCATIONS.of(row[0], *row)
 
 
 def _allocation(

@@ -255,7 +255,7 @@ GUARDS = (
     ),
     Guard(
         "freeze",
-        "store/ledger/rollback_recovery.py: refuse_frozen",
+        "store/ledger/epoch.py: refuse_frozen",
         "an old copy of the ledger gives units away",
         patched(reservations, "refuse_frozen", lambda *_: None),
         an_allocation_while_frozen,

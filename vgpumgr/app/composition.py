@@ -16,10 +16,6 @@ from typing import TYPE_CHECKING
 from vgpumgr.app.actor import actor
 from vgpumgr.app.config import Config
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.host import HostRecord
-from vgpumgr.model.ledger import Ledger
-from vgpumgr.model.ledger_state import Freeze
-from vgpumgr.model.ports import Host, Hosts
 
 if TYPE_CHECKING:
     from vgpumgr.app.fence_programs import Fences
@@ -27,6 +23,10 @@ if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.engine.use_cases import Engine
     from vgpumgr.hosts.real_hosts import RealHosts
+    from vgpumgr.model.host import HostRecord
+    from vgpumgr.model.ledger import Ledger
+    from vgpumgr.model.ledger_state import Freeze
+    from vgpumgr.model.ports import Host, Hosts
     from vgpumgr.sim.sim_client import SimHosts
     from vgpumgr.store import Migration
 

@@ -9,7 +9,6 @@ from datetime import datetime
 
 import click
 
-from vgpumgr import catalog
 from vgpumgr.cli.command_context import Context
 from vgpumgr.model.errors import PartlyDone, UnknownProfile, UsageError
 
@@ -124,6 +123,7 @@ def known_profile(context: Context, name: str) -> str:
     """The name as placement writes it; UnknownProfile where neither the catalogue nor a probed
     GPU knows it.
     """
+    from vgpumgr import catalog
     from vgpumgr.engine.inventory.observation import learned_profiles
 
     profile = catalog.normalise(name.strip())

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved
-from vgpumgr.model.defrag import LogoffMove
-from vgpumgr.model.desktop import (
-    Booking,
-    DesktopRecord,
-    DesktopRequestRecord,
-    PastSession,
-    PoolRecord,
-)
-from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.history import AuditRecord, Holding, RequestRecord, TrailChanges
-from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
-from vgpumgr.model.image import ImageRecord
-from vgpumgr.model.layout import LayoutRecord
-from vgpumgr.model.ledger_state import Freeze, HostsTruth, Remembered
-from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord, Transition
-from vgpumgr.model.queue import QueueEntry, QueueMoved
-from vgpumgr.model.quota import Quota
-from vgpumgr.model.refusal import Refusal
-from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
+if TYPE_CHECKING:
+    from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved
+    from vgpumgr.model.defrag import LogoffMove
+    from vgpumgr.model.desktop import (
+        Booking,
+        DesktopRecord,
+        DesktopRequestRecord,
+        PastSession,
+        PoolRecord,
+    )
+    from vgpumgr.model.gpu import GpuRecord
+    from vgpumgr.model.history import AuditRecord, Holding, RequestRecord, TrailChanges
+    from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
+    from vgpumgr.model.image import ImageRecord
+    from vgpumgr.model.layout import LayoutRecord
+    from vgpumgr.model.ledger_state import Freeze, HostsTruth, Remembered
+    from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord, Transition
+    from vgpumgr.model.queue import QueueEntry, QueueMoved
+    from vgpumgr.model.quota import Quota
+    from vgpumgr.model.refusal import Refusal
+    from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
 
 
 class Subscription(Protocol):

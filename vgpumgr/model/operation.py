@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from vgpumgr.model.desktop import DesktopRecord
-from vgpumgr.model.domain import VolumePlan
-from vgpumgr.model.host import HostRecord
-from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
-from vgpumgr.model.layout import LayoutRecord
-from vgpumgr.model.queue import QueueEntry, QueueMoved
-from vgpumgr.model.refusal import Refusal
-from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+if TYPE_CHECKING:
+    from vgpumgr.model.desktop import DesktopRecord
+    from vgpumgr.model.domain import VolumePlan
+    from vgpumgr.model.host import HostRecord
+    from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
+    from vgpumgr.model.layout import LayoutRecord
+    from vgpumgr.model.queue import QueueEntry, QueueMoved
+    from vgpumgr.model.refusal import Refusal
+    from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 
 # The verb of a task that is about a GPU: its ``vm_id`` is the GPU's id, its ``vm`` names it.
 LAYOUT = "layout"

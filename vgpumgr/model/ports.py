@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from vgpumgr.model.console_ticket import ConsoleProxyState
-from vgpumgr.model.domain import (
-    DomainFacts,
-    GuestFacts,
-    KeptBeside,
-    LiveMove,
-    MoveProgress,
-    Ownership,
-    VolumeFacts,
-)
-from vgpumgr.model.host import HostFacts, HostRecord, Installed, Proof, StoragePool
+if TYPE_CHECKING:
+    from vgpumgr.model.console_ticket import ConsoleProxyState
+    from vgpumgr.model.domain import (
+        DomainFacts,
+        GuestFacts,
+        KeptBeside,
+        LiveMove,
+        MoveProgress,
+        Ownership,
+        VolumeFacts,
+    )
+    from vgpumgr.model.host import HostFacts, HostRecord, Installed, Proof, StoragePool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import Terms, VmSpec
+
+if TYPE_CHECKING:
+    from vgpumgr.model.placement import Placed
 
 
 class QueueState(StrEnum):

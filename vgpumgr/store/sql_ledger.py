@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, select
 
@@ -18,27 +18,48 @@ from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, ope
 from vgpumgr.store.database.connections import Database, GroupWriter, retried
 from vgpumgr.store.database.locks import ProcessLocks
 from vgpumgr.store.database.postgresql import WorkListener, notify
+from vgpumgr.store.late_module import LateModule
 from vgpumgr.store.ledger import audit_trail
-from vgpumgr.store.ledger import gpus as gpus_sql
-from vgpumgr.store.ledger import hosts as hosts_sql
-from vgpumgr.store.ledger import images as images_sql
-from vgpumgr.store.ledger import logoff_moves as logoff_moves_sql
-from vgpumgr.store.ledger import look_schedule as looks_sql
-from vgpumgr.store.ledger import observations as observations_sql
+from vgpumgr.store.ledger import epoch as epoch_sql
 from vgpumgr.store.ledger import operations as operations_sql
-from vgpumgr.store.ledger import pools as pools_sql
-from vgpumgr.store.ledger import queue as queue_sql
-from vgpumgr.store.ledger import quotas as quotas_sql
-from vgpumgr.store.ledger import refusals as refusals_sql
-from vgpumgr.store.ledger import request_history as history_sql
-from vgpumgr.store.ledger import reservations as reservations_sql
-from vgpumgr.store.ledger import rollback_recovery as recovery_sql
-from vgpumgr.store.ledger import tickets as tickets_sql
-from vgpumgr.store.ledger import vms as vms_sql
 from vgpumgr.store.ledger.audit_trail import Stamp
 from vgpumgr.store.ledger.operations import LeaseHolder
-from vgpumgr.store.ledger.transitions import apply_transitions
 from vgpumgr.store.schema import meta
+
+if TYPE_CHECKING:
+    from vgpumgr.store.ledger import gpus as gpus_sql
+    from vgpumgr.store.ledger import hosts as hosts_sql
+    from vgpumgr.store.ledger import images as images_sql
+    from vgpumgr.store.ledger import logoff_moves as logoff_moves_sql
+    from vgpumgr.store.ledger import look_schedule as looks_sql
+    from vgpumgr.store.ledger import observations as observations_sql
+    from vgpumgr.store.ledger import pools as pools_sql
+    from vgpumgr.store.ledger import queue as queue_sql
+    from vgpumgr.store.ledger import quotas as quotas_sql
+    from vgpumgr.store.ledger import refusals as refusals_sql
+    from vgpumgr.store.ledger import request_history as history_sql
+    from vgpumgr.store.ledger import reservations as reservations_sql
+    from vgpumgr.store.ledger import rollback_recovery as recovery_sql
+    from vgpumgr.store.ledger import tickets as tickets_sql
+    from vgpumgr.store.ledger import transitions as transitions_sql
+    from vgpumgr.store.ledger import vms as vms_sql
+else:  # each is imported when one of its functions is first called
+    gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
+    hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
+    images_sql = LateModule("vgpumgr.store.ledger.images")
+    logoff_moves_sql = LateModule("vgpumgr.store.ledger.logoff_moves")
+    looks_sql = LateModule("vgpumgr.store.ledger.look_schedule")
+    observations_sql = LateModule("vgpumgr.store.ledger.observations")
+    pools_sql = LateModule("vgpumgr.store.ledger.pools")
+    queue_sql = LateModule("vgpumgr.store.ledger.queue")
+    quotas_sql = LateModule("vgpumgr.store.ledger.quotas")
+    refusals_sql = LateModule("vgpumgr.store.ledger.refusals")
+    history_sql = LateModule("vgpumgr.store.ledger.request_history")
+    reservations_sql = LateModule("vgpumgr.store.ledger.reservations")
+    recovery_sql = LateModule("vgpumgr.store.ledger.rollback_recovery")
+    tickets_sql = LateModule("vgpumgr.store.ledger.tickets")
+    transitions_sql = LateModule("vgpumgr.store.ledger.transitions")
+    vms_sql = LateModule("vgpumgr.store.ledger.vms")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -206,7 +227,7 @@ class SqlLedger(LeaseHolder):
     def _commit(self, batch: Sequence[Sequence[Transition]]) -> None:
         moves = list(chain.from_iterable(batch))
         with self.moved(moves) as connection:
-            apply_transitions(connection, self.stamp(), moves)
+            transitions_sql.apply_transitions(connection, self.stamp(), moves)
             if any(isinstance(each, OperationMoved) for each in moves):
                 self.tell(connection)
 
@@ -216,13 +237,13 @@ class SqlLedger(LeaseHolder):
             notify(connection)
 
     # The ledger itself: its epoch, and its recovery after a rollback
-    epoch = reads(recovery_sql.read_epoch)
-    freeze = changes(recovery_sql.freeze)
-    frozen = reads(recovery_sql.frozen)
+    epoch = reads(epoch_sql.read_epoch)
+    freeze = changes(epoch_sql.freeze)
+    frozen = reads(epoch_sql.frozen)
     remembered = reads(recovery_sql.remembered)
     take_in = changes(recovery_sql.take_in)
-    _raise_epoch = changes(recovery_sql.raise_epoch)
-    _thaw = changes(recovery_sql.thaw)
+    _raise_epoch = changes(epoch_sql.raise_epoch)
+    _thaw = changes(epoch_sql.thaw)
 
     def fleet_id(self) -> str:
         """This fleet's id, made when the ledger was created; empty before that."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vgpumgr.model.host import HostRecord
+if TYPE_CHECKING:
+    from vgpumgr.model.host import HostRecord
 
 # A look that is so old, in seconds, says little of now.
 STALE_S = 600.0

@@ -26,7 +26,8 @@ from vgpumgr.store.database.connections import Database, file_database
 from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.locks import ProcessLocks
 from vgpumgr.store.database.redaction import owe
-from vgpumgr.store.ledger import audit_trail, rollback_recovery
+from vgpumgr.store.ledger import audit_trail
+from vgpumgr.store.ledger import epoch as ledger_epoch
 from vgpumgr.store.ledger.audit_trail import Stamp
 from vgpumgr.store.schema import SCHEMA_VERSION, meta, metadata, operation
 
@@ -210,8 +211,8 @@ def restore(
         copied = copy_all(backup, present)
         present.execute(update(operation).values(worker=""))
         present.execute(update(meta).values(frozen_why="", frozen_at=None))
-        epoch = rollback_recovery.raise_epoch(present, stamp, highest + 1)
-        rollback_recovery.freeze(present, stamp, why)
+        epoch = ledger_epoch.raise_epoch(present, stamp, highest + 1)
+        ledger_epoch.freeze(present, stamp, why)
         audit_trail.write(
             present, stamp, [{"event": "store.restored", "after": epoch, "detail": why}]
         )

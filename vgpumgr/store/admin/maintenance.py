@@ -26,7 +26,8 @@ from vgpumgr.store.admin.opening import claims_of, file_path, none_yet, open_dat
 from vgpumgr.store.admin.row_check import StepReader
 from vgpumgr.store.database.connections import Database
 from vgpumgr.store.database.locks import FileLocks, ProcessLocks, locks_folder
-from vgpumgr.store.ledger import audit_trail, rollback_recovery
+from vgpumgr.store.ledger import audit_trail
+from vgpumgr.store.ledger import epoch as ledger_epoch
 from vgpumgr.store.ledger.audit_trail import Stamp
 from vgpumgr.store.schema import meta, operation
 
@@ -69,7 +70,7 @@ def check(url: str | Path, read_step: StepReader | None = None) -> LedgerCheck:
         is_worked_on = lambda each: claims.is_held(f"operation:{each}")  # noqa: E731
         found = tuple(ledger_problems(connection, is_worked_on, read_step))
         row = connection.execute(select(meta)).one()
-        frozen = rollback_recovery.frozen(connection)
+        frozen = ledger_epoch.frozen(connection)
         return LedgerCheck(
             where=database.where,
             schema=row.schema_version,
@@ -119,9 +120,9 @@ def _move(
             clear_tables(target)
             copied = copy_all(source, target)
             target.execute(update(operation).values(worker=""))
-            rollback_recovery.freeze(source, stamp, why)
+            ledger_epoch.freeze(source, stamp, why)
         # The source's freeze is on disk: from here on nobody allocates from both.
-        epoch = rollback_recovery.raise_epoch(target, stamp, 0)
+        epoch = ledger_epoch.raise_epoch(target, stamp, 0)
         came = {"event": "store.moved", "after": epoch, "detail": f"from {old.where}"}
         audit_trail.write(target, stamp, [came])
     return LedgerMoved(

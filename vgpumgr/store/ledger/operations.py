@@ -34,7 +34,7 @@ from vgpumgr.store.database.locks import (
     operation_lock,
 )
 from vgpumgr.store.ledger.audit_trail import Stamp, is_one_of
-from vgpumgr.store.ledger.rollback_recovery import raise_epoch, read_epoch
+from vgpumgr.store.ledger.epoch import raise_epoch, read_epoch
 from vgpumgr.store.schema import operation, step, task
 from vgpumgr.store.schema.columns import decodes
 

@@ -18,6 +18,7 @@ from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import Allocation
 from vgpumgr.store.ledger.audit_trail import Stamp, start_records, write
+from vgpumgr.store.ledger.epoch import refuse_frozen
 from vgpumgr.store.ledger.gpus import replace_layouts
 from vgpumgr.store.ledger.hosts import begin_membership
 from vgpumgr.store.ledger.images import begin_images
@@ -26,7 +27,6 @@ from vgpumgr.store.ledger.pools import take_all
 from vgpumgr.store.ledger.queue import enter_queue, move_entries
 from vgpumgr.store.ledger.quotas import within_quotas
 from vgpumgr.store.ledger.request_history import keep_requests
-from vgpumgr.store.ledger.rollback_recovery import refuse_frozen
 from vgpumgr.store.ledger.vms import (
     AGAIN,
     change_vms,

@@ -6,7 +6,18 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Column, Float, Integer, MetaData, Table, Text, TypeDecorator
+from sqlalchemy import (
+    Column,
+    Connection,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    event,
+)
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeEngine
 
@@ -65,6 +76,23 @@ def time(name: str) -> Column[float]:
 def end(name: str) -> Column[float | None]:
     """Unix seconds; NULL while the row is open."""
     return Column(name, Moment(name))
+
+
+_OPEN = "open"
+
+
+def index_of_open(name: str, *columns: Column[Any], end: Column[Any], unique: bool = True) -> Index:
+    """An index of the rows that ``end`` has not closed."""
+    return Index(name, *columns, unique=unique, info={_OPEN: end.is_(None)})
+
+
+@event.listens_for(metadata, "before_create")
+def _add_conditions(_: MetaData, connection: Connection, **__: object) -> None:
+    """Only when tables are made: naming a dialect loads it, and each process needs but one."""
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            if _OPEN in index.info:
+                index.dialect_options[connection.dialect.name]["where"] = index.info[_OPEN]
 
 
 Reader = TypeVar("Reader", bound=Callable[..., Any])

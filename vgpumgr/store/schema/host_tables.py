@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-from vgpumgr.store.schema.columns import end, integer, metadata, optional, text, time
+from vgpumgr.store.schema.columns import end, index_of_open, integer, metadata, optional, text, time
 
 meta = Table(
     "meta",
@@ -43,13 +43,7 @@ host = Table(
     end("due_at"),
 )
 for _column in (host.c.name, host.c.address):
-    Index(
-        f"host_{_column.name}_once",
-        _column,
-        unique=True,
-        sqlite_where=host.c.removed_at.is_(None),
-        postgresql_where=host.c.removed_at.is_(None),
-    )
+    index_of_open(f"host_{_column.name}_once", _column, end=host.c.removed_at)
 
 gpu = Table(
     "gpu",
@@ -101,11 +95,11 @@ refusal = Table(
     time("until"),
     end("closed_at"),
 )
-Index(
+index_of_open(
     "refusal_open",
     refusal.c.at,
-    sqlite_where=refusal.c.closed_at.is_(None),
-    postgresql_where=refusal.c.closed_at.is_(None),
+    end=refusal.c.closed_at,
+    unique=False,
 )
 
 
@@ -136,12 +130,10 @@ image_copy = Table(
     time("verified_at"),
     end("gone_at"),
 )
-Index(
+index_of_open(
     "image_copy_once",
     image_copy.c.image,
     image_copy.c.host,
     image_copy.c.pool,
-    unique=True,
-    sqlite_where=image_copy.c.gone_at.is_(None),
-    postgresql_where=image_copy.c.gone_at.is_(None),
+    end=image_copy.c.gone_at,
 )

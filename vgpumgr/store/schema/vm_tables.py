@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import Boolean, Column, ForeignKey, Integer, Table, Text
 
-from vgpumgr.store.schema.columns import end, integer, metadata, optional, text, time
+from vgpumgr.store.schema.columns import end, index_of_open, integer, metadata, optional, text, time
 from vgpumgr.store.schema.host_tables import gpu
 
 # What an allocation takes from a GPU: memory slots, and the number of a virtual function.
@@ -29,12 +29,10 @@ vm = Table(
     optional("moving_to"),
     text("definition", server_default=""),
 )
-Index(
+index_of_open(
     "vm_name_once",
     vm.c.name,
-    unique=True,
-    sqlite_where=vm.c.deleted_at.is_(None),
-    postgresql_where=vm.c.deleted_at.is_(None),
+    end=vm.c.deleted_at,
 )
 
 allocation = Table(
@@ -58,13 +56,11 @@ allocation = Table(
     end("released_at"),
     text("extra", server_default="{}"),
 )
-Index(
+index_of_open(
     "allocation_device_once",
     allocation.c.host,
     allocation.c.device,
-    unique=True,
-    sqlite_where=allocation.c.released_at.is_(None),
-    postgresql_where=allocation.c.released_at.is_(None),
+    end=allocation.c.released_at,
 )
 
 # The referee: a unit has one row, so it has one owner.
@@ -106,12 +102,10 @@ logoff_move = Table(
     end("closed_at"),
     text("outcome"),
 )
-Index(
+index_of_open(
     "logoff_move_once",
     logoff_move.c.vm_id,
-    unique=True,
-    sqlite_where=logoff_move.c.closed_at.is_(None),
-    postgresql_where=logoff_move.c.closed_at.is_(None),
+    end=logoff_move.c.closed_at,
 )
 
 
@@ -136,11 +130,11 @@ ticket = Table(
     text("next"),
     text("uids", server_default=""),
 )
-Index(
+index_of_open(
     "ticket_open",
     ticket.c.asked_at,
-    sqlite_where=ticket.c.closed_at.is_(None),
-    postgresql_where=ticket.c.closed_at.is_(None),
+    end=ticket.c.closed_at,
+    unique=False,
 )
 
 
@@ -168,12 +162,10 @@ queue = Table(
     text("why"),
     integer("generation"),
 )
-Index(
+index_of_open(
     "queue_name_once",
     queue.c.name,
-    unique=True,
-    sqlite_where=queue.c.closed_at.is_(None),
-    postgresql_where=queue.c.closed_at.is_(None),
+    end=queue.c.closed_at,
 )
 
 # The generation is raised by whoever gives desktops to users, too: they meet at the pool's row.
@@ -256,5 +248,4 @@ for _name, *_columns in (
     ("pool_session_once", pool_session.c.desktop),
     ("pool_ask_once", pool_ask.c.pool, pool_ask.c.user_name),
 ):
-    _open = _columns[0].table.c.closed_at.is_(None)
-    Index(_name, *_columns, unique=True, sqlite_where=_open, postgresql_where=_open)
+    index_of_open(_name, *_columns, end=_columns[0].table.c.closed_at)

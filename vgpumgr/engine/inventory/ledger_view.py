@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar, overload
 
 from vgpumgr.model.domain import OFF
+from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.image import ImageRecord
@@ -109,6 +112,28 @@ def read_view(ledger: Ledger) -> LedgerView:
         images=LateRows(ledger.images),
         refusals=LateRows(ledger.refusals),
     )
+
+
+_FEW = 8
+"""So many hosts are read one by one, more by reading all."""
+
+
+def named_hosts(ledger: Ledger, names: Collection[str]) -> list[HostRecord]:
+    """The enrolled hosts among these."""
+    if len(names) > _FEW:
+        return [host for host in ledger.hosts() if host.name in names]
+    found = []
+    for name in sorted(names):
+        with suppress(NotFound):
+            found.append(ledger.host(name))
+    return found
+
+
+def named_gpus(ledger: Ledger, hosts: Collection[str]) -> list[GpuRecord]:
+    """The GPUs of these hosts, by host and device."""
+    if len(hosts) > _FEW:
+        return [gpu for gpu in ledger.gpus() if gpu.host in hosts]
+    return list(chain.from_iterable(map(ledger.gpus, sorted(hosts))))
 
 
 def _marked(host: HostRecord) -> frozenset[str]:

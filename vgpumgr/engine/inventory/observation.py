@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
 from vgpumgr import gpu as frameworks
+from vgpumgr.engine.inventory.ledger_view import named_gpus
 from vgpumgr.engine.inventory.rollback_detection import freeze_if_older, set_aside
 from vgpumgr.engine.workers.thread_workers import WaitForAll, WaitForCandidates, abandonment_error
 from vgpumgr.model.errors import HostUnreachable, VgpumgrError
@@ -99,7 +100,7 @@ class ProbeRound:
         self._ledger = ledger
         self._clock = clock
         self._waits = waits
-        known = _known_gpus(ledger, tuple(self._before))
+        known = _known_gpus(ledger, self._before.keys())
         self._told: set[str] = set()
         self._looks = lanes.look(
             {
@@ -172,10 +173,10 @@ def _probe(host: Host, known: Mapping[str, GpuRecord], answer: ProbeAnswer | Non
     return told, *with_budgets(told, known)
 
 
-def _known_gpus(ledger: Ledger, hosts: tuple[str, ...]) -> dict[str, dict[str, GpuRecord]]:
+def _known_gpus(ledger: Ledger, hosts: Collection[str]) -> dict[str, dict[str, GpuRecord]]:
     """By host and device."""
     found: dict[str, dict[str, GpuRecord]] = {}
-    for record in ledger.gpus(hosts[0] if len(hosts) == 1 else None):
+    for record in named_gpus(ledger, hosts):
         found.setdefault(record.host, {})[record.facts.device] = record
     return found
 

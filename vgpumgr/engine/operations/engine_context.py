@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
+from vgpumgr.engine.inventory.ledger_view import LedgerView, named_hosts, read_view
 from vgpumgr.engine.inventory.observation import (
     NO_ANSWERS,
     CandidateProbes,
@@ -22,7 +22,7 @@ from vgpumgr.engine.operations.expected_requests import ExpectedRequests, place_
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.workers.thread_workers import WaitForCandidates
-from vgpumgr.model.errors import NotFound, NotPermitted
+from vgpumgr.model.errors import NotPermitted
 from vgpumgr.model.host import HostRecord, Proof
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import OperationRecord, TaskRecord
@@ -49,10 +49,6 @@ NOTHING: Mapping[str, VmSpec] = MappingProxyType({})
 
 Progress = Callable[[VmOutcome], None]
 Tell = Callable[[str], None]
-
-
-# So many hosts are read one by one.
-_FEW = 8
 
 
 def _silent(_: object) -> None:
@@ -95,7 +91,7 @@ class EngineContext:
         A host in maintenance may be off: it is probed by its name only.
         """
         wanted = set(names)
-        records = self._named(wanted) if wanted else self._awake()
+        records = named_hosts(self.ledger, wanted) if wanted else self._awake()
         return observe(
             records, self.hosts, self.ledger, self.lanes, self.clock, self.waits, answers
         )
@@ -128,17 +124,8 @@ class EngineContext:
         ) as round_:
             yield CandidateProbes(round_, waiting, {host.name: host.last_error for host in records})
 
-    def _named(self, names: Collection[str]) -> list[HostRecord]:
-        if len(names) > _FEW:
-            return [host for host in self.ledger.hosts() if host.name in names]
-        found = []
-        for name in sorted(names):
-            with suppress(NotFound):
-                found.append(self.ledger.host(name))
-        return found
-
     def _awake(self, among: Collection[str] = ()) -> list[HostRecord]:
-        hosts = self._named(among) if among else self.ledger.hosts()
+        hosts = named_hosts(self.ledger, among) if among else self.ledger.hosts()
         return [host for host in hosts if not host.at_rest]
 
     def view(self) -> LedgerView:

@@ -8,7 +8,12 @@ from itertools import chain
 
 from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, place_beside_bookings
-from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.inventory.ledger_view import (
+    LedgerView,
+    named_gpus,
+    named_hosts,
+    observed_domains,
+)
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
@@ -27,6 +32,7 @@ from vgpumgr.engine.reservation.vm_reservations import require_partitioned, requ
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted
+from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.operation import EVACUATE, MIGRATE, RESEAT, SHELVE, UNSHELVE
 from vgpumgr.model.vm import VmRecord, VmSpec
 
@@ -80,20 +86,21 @@ def _with_looks(
         trusted -= doubted
         with context.looking(among=doubted) as probes:
             said.extend(probes.wait() if not planned.unplaced else probes.insist())
-        now = context.view()
-        if planned.unplaced or not _shows_the_same(doubted, view, now):
-            planned, view = plan_by(now)
+        if planned.unplaced or not _show_the_same(context, doubted, view):
+            planned, view = plan_by(context.view())
     return planned, view
 
 
-def _shows_the_same(hosts: Collection[str], before: LedgerView, now: LedgerView) -> bool:
-    """Do these hosts, all reached, show what they showed?"""
-    return _shown(hosts, before) == _shown(hosts, now)
+def _show_the_same(context: EngineContext, names: Collection[str], before: LedgerView) -> bool:
+    """Do these hosts, all reached, show what the reading before had of them?"""
+    ledger, hosts = context.ledger, [host for host in before.hosts if host.name in names]
+    gpus = [gpu for gpu in before.gpus if gpu.host in names]
+    told = list(map(_told, hosts)) == list(map(_told, named_hosts(ledger, names)))
+    return told and gpus == named_gpus(ledger, names)
 
 
-def _shown(hosts: Collection[str], view: LedgerView) -> list[object]:
-    told = [(host.facts, host.last_error) for host in view.hosts if host.name in hosts]
-    return [*told, *(gpu for gpu in view.gpus if gpu.host in hosts)]
+def _told(host: HostRecord) -> tuple[str, HostFacts | None, str]:
+    return host.name, host.facts, host.last_error
 
 
 def _hosts_of(planned: Plan) -> frozenset[str]:

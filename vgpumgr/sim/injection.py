@@ -62,29 +62,29 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
                 host.power_on()
         case ["gpu", address, *fault]:
             with host.lock:
-                inject_gpu(host.kernel, address, fault)
+                inject_gpu(host.opened().kernel, address, fault)
         case ["guest", name, *said]:
             with host.lock:
-                set_agent_words(host.domains, name, said)
+                set_agent_words(host.opened().domains, name, said)
         case ["destroy", name]:
             with host.lock:
                 _known(host, name)
-                host.domains.destroy(name)
+                host.opened().domains.destroy(name)
         case ["undefine", name]:
             with host.lock:
                 _known(host, name)
-                host.domains.undefine(name)
+                host.opened().domains.undefine(name)
         case ["remove-mdev", uuid]:
             with host.lock:
                 _remove_mdev(host, uuid)
         case ["setup", name]:
             with host.lock:
-                inject_setup(host.kernel, name)
+                inject_setup(host.opened().kernel, name)
         case ["clear"]:
             host.faults.inject(words)
             with host.lock:
-                clear_gpus(host.kernel)
-                clear_setup(host.kernel)
+                clear_gpus(host.opened().kernel)
+                clear_setup(host.opened().kernel)
         case ["refuse" | "lie", verb, *_]:
             _check_verb(host, verb)
             host.faults.inject(words)
@@ -93,7 +93,7 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
 
 
 def _known(host: SimulatedHost, name: str) -> None:
-    names = [each.name for each in host.domains.list()]
+    names = [each.name for each in host.opened().domains.list()]
     if name not in names:
         raise NotFound(
             f"{host.host.name} has no domain {name}",
@@ -104,7 +104,7 @@ def _known(host: SimulatedHost, name: str) -> None:
 
 def _remove_mdev(host: SimulatedHost, uuid: str) -> None:
     """As `mdevctl stop` does it; the kernel waits for a guest that has it, we refuse."""
-    there = host.kernel.mdevs.devices
+    there = host.opened().kernel.mdevs.devices
     if uuid not in there:
         raise NotFound(
             f"{host.host.name} has no mdev {uuid}",
@@ -112,7 +112,7 @@ def _remove_mdev(host: SimulatedHost, uuid: str) -> None:
             next="vgpumgr allocation list",
         )
     try:
-        host.kernel.mdevs.remove(uuid)
+        host.opened().kernel.mdevs.remove(uuid)
     except OSError as error:
         raise Conflict(
             f"mdev {uuid} is not removed",
@@ -124,8 +124,8 @@ def _remove_mdev(host: SimulatedHost, uuid: str) -> None:
 def fault_words(host: SimulatedHost) -> tuple[str, ...]:
     """What is wrong with the host and its GPUs, in the words of :func:`inject`."""
     with host.lock:
-        own, gpus = host.faults.words(), gpu_words(host.kernel)
-        return (*own, *gpus, *setup_words(host.kernel))
+        own, gpus = host.faults.words(), gpu_words(host.opened().kernel)
+        return (*own, *gpus, *setup_words(host.opened().kernel))
 
 
 def _check_verb(host: SimulatedHost, verb: str) -> None:

@@ -44,7 +44,7 @@ class ClientSession:
         for name in self._moving:
             host = self._fleet.host(name)
             with host.lock:
-                host.moves.gone(self._client)
+                host.opened().moves.gone(self._client)
 
 
 class SimulatedFleet:
@@ -120,9 +120,9 @@ class SimulatedFleet:
             why = f"unable to connect to server at '{piece.address}:49152': {error.why}"
             raise HostRefused(f"cannot move domain {piece.name}", why=why) from error
         with target.lock:
-            target.moves.take(piece)
+            target.opened().moves.take(piece)
         with source.lock:
-            return source.moves.sent(**arguments)
+            return source.opened().moves.sent(**arguments)
 
     def inject(self, name: str, words: Sequence[str]) -> None:
         """Make a host misbehave; comes from outside, so no fault stops it."""
@@ -149,7 +149,7 @@ class SimulatedFleet:
         return sum(
             facts.state is DomainState.RUNNING
             for host in self.hosts.values()
-            for facts in host.domains.list()
+            for facts in host.opened().domains.list()
         )
 
     def close(self) -> None:

@@ -9,18 +9,20 @@ import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from vgpumgr import virt
-from vgpumgr.helper import claims, fleets
-from vgpumgr.helper.dispatch import handle
+from vgpumgr.helper import claims, digests, fleets
+from vgpumgr.helper.dispatch import VERBS, answered, handle
 from vgpumgr.helper.joined_connection import joined
-from vgpumgr.helper.verbs.probe import part_digests
+from vgpumgr.helper.verbs import probe
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import Installed
 from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.sim.host_faults import Faults
+from vgpumgr.sim.kept_probe import KeptProbe
 from vgpumgr.sim.libvirt import driver_node
 from vgpumgr.sim.libvirt.live_moves import SimMoves
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
@@ -34,7 +36,20 @@ from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.sim_system import SimSystem
 
 _PROBE = "probe"
+# What changes nothing that a probe shows. ``kvm_probe`` writes its verdict down.
+_LOOKS = frozenset(name for name, verb in VERBS.items() if not verb.changes) - {"kvm_probe"}
+_LIBVIRT_LOOKS = frozenset({"list", "look", "xml", "pools", "networks", "versions", "volumes"})
+_LIBVIRT_LOOKS |= {"guest", "progress", "kept_beside", "live_xml", "cpu_fits"}
 RESTORE_UNIT = f"/etc/systemd/system/{RESTORE}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostInside:
+    """Parts of a simulated host in the hand of who holds its lock."""
+
+    kernel: Kernel
+    domains: SimDomains
+    moves: SimMoves
 
 
 class SimulatedHost:
@@ -51,27 +66,47 @@ class SimulatedHost:
         self._connection: virt.Libvirt | None = None
         self._boot()
         # A fleet is up when its services are; only a reboot shows them starting.
-        if self.kernel.fabric is not None:
-            self.kernel.fabric.settle()
+        if self._kernel.fabric is not None:
+            self._kernel.fabric.settle()
+
+    @property
+    def kernel(self) -> Kernel:
+        """Its kernel."""
+        self._kept.hand_out()
+        return self._kernel
+
+    @property
+    def system(self) -> SimSystem:
+        """The helper's seam over it."""
+        self._kept.hand_out()
+        return self._system
 
     @property
     def domains(self) -> SimDomains:
         """Its domains."""
+        self._kept.hand_out()
         return self._domains
 
     @property
     def moves(self) -> SimMoves:
         """The moves of its domains."""
+        self._kept.hand_out()
         return self._moves
 
     @property
     def storage(self) -> SimStorage:
         """Its storage."""
+        self._kept.hand_out()
         return self._storage
+
+    def opened(self) -> HostInside:
+        """What is in it, for one look or change while ``lock`` is held."""
+        self._kept.changed()
+        return HostInside(self._kernel, self._domains, self._moves)
 
     def parts(self) -> Mapping[str, SimDomains | SimMoves | SimStorage]:
         """What of libvirt can be called, and be told to refuse, by name."""
-        return {"domains": self.domains, "moves": self.moves, "storage": self.storage}
+        return {"domains": self._domains, "moves": self._moves, "storage": self._storage}
 
     def networks(self) -> tuple[str, ...]:
         """libvirt's networks."""
@@ -84,27 +119,41 @@ class SimulatedHost:
     def helper(self, request: str) -> str:
         """Run the helper: one JSON text in, one out."""
         asked = json.loads(request)
-        self.system.refuse_write = self.faults.refusal_of(asked["verb"])
+        self._system.refuse_write = self.faults.refusal_of(asked["verb"])
         try:
             return json.dumps(self._answer(asked))
         finally:
-            self.system.refuse_write = 0
+            self._system.refuse_write = 0
 
     def _answer(self, asked: dict[str, Any]) -> Any:
-        """The helper's, with its lies in place; who lies in a probe says all of it each time."""
+        """The helper's, with its lies in place."""
         verb, lies = asked["verb"], self.faults.lies
-        if verb != _PROBE or not lies.of(verb):
-            return lies.told(verb, handle(asked, self.system))
-        answer = handle({"verb": verb}, self.system)
-        lied = lies.told(verb, answer)
+        if verb == _PROBE:
+            return self._lying_probe() if lies.of(verb) else self._probe(asked)
+        if verb not in _LOOKS:
+            self._kept.changed()
+        return lies.told(verb, handle(asked, self._system))
+
+    def _probe(self, asked: dict[str, Any]) -> Any:
+        """As the helper's, whose one argument leaves parts out of what is kept."""
+        if asked.get("args", {}).keys() - {"known"} or asked.keys() - {"verb", "args"}:
+            return handle(asked, self._system)
+        quiet = self._kernel.is_quiet()
+        told = self._kept.whole(lambda: probe.whole(self._system), quiet=quiet)
+        return answered(lambda: probe.left_out(told, digests.known(asked["args"], "known")))
+
+    def _lying_probe(self) -> Any:
+        """All of it each time, with digests of what is told."""
+        answer = handle({"verb": _PROBE}, self._system)
+        lied = self.faults.lies.told(_PROBE, answer)
         with suppress(AttributeError, KeyError, TypeError):
             if lied["result"]["digests"] == answer["result"]["digests"]:
-                lied["result"]["digests"] |= part_digests(lied["result"])
+                lied["result"]["digests"] |= probe.part_digests(lied["result"])
         return lied
 
     def joined(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
         """The helper's answer to a request that joins, and the connection behind it."""
-        return joined(request, self.system)
+        return joined(request, self._system)
 
     def call(self, target: str, method: str, arguments: Mapping[str, Any]) -> Any:
         """One call of ``domains``, ``moves``, ``storage`` or ``node`` (the connection itself)."""
@@ -115,16 +164,18 @@ class SimulatedHost:
                 why=os.strerror(number),
                 errno_name=errno.errorcode[number],
             )
+        if method not in _LIBVIRT_LOOKS:
+            self._kept.changed()
         part = {**self.parts(), "node": self}[target]
         return self.faults.lies.told(f"{target}.{method}", getattr(part, method)(**arguments))
 
     def guests_without_fabric(self) -> tuple[str, ...]:
         """Running domains whose NVSwitch GPUs are no active partition: their cuInit fails (802)."""
         with self.lock:
-            fabric = self.kernel.fabric
+            fabric = self._kernel.fabric
             if fabric is None:
                 return ()
-            running = (each for each in self.domains.list() if each.state is DomainState.RUNNING)
+            running = (each for each in self._domains.list() if each.state is DomainState.RUNNING)
             return tuple(each.name for each in running if not fabric.is_whole(each.devices))
 
     def reboot(self) -> None:
@@ -149,30 +200,31 @@ class SimulatedHost:
         """What systemd does once the kernel is up: claims are restored where a unit says so, then
         libvirt starts what is marked.
         """
-        if self.system.exists(RESTORE_UNIT):
-            answer = handle({"verb": "restore"}, self.system)
+        if self._system.exists(RESTORE_UNIT):
+            answer = handle({"verb": "restore"}, self._system)
             if not answer["ok"] or answer["result"]["failed"]:
-                self.kernel.setup.fail(RESTORE)
+                self._kernel.setup.fail(RESTORE)
         self._domains.boot()
+        self._kept.changed()
 
     def look(self) -> Installed:
         """The helper is always there: the unit that restores at boot stands for it."""
-        there = self.system.exists(RESTORE_UNIT)
+        there = self._system.exists(RESTORE_UNIT)
         return Installed(
             helper=there,
             current=there,
-            fleets=fleets.enrolled(self.system),
-            state=self.system.exists(claims.FOLDER),
+            fleets=fleets.enrolled(self._system),
+            state=self._system.exists(claims.FOLDER),
         )
 
     def install(self) -> None:
         """Have claims restored at boot, as the roles set a host up."""
-        self.system.store(RESTORE_UNIT, "")
+        self._system.store(RESTORE_UNIT, "")
 
     def uninstall(self) -> None:
         """Boot as a host without the unit."""
-        if self.system.exists(RESTORE_UNIT):
-            self.system.remove(RESTORE_UNIT)
+        if self._system.exists(RESTORE_UNIT):
+            self._system.remove(RESTORE_UNIT)
 
     def close(self) -> None:
         """Drop the libvirt connection, and the guests' consoles."""
@@ -183,18 +235,19 @@ class SimulatedHost:
             self._connection = None
 
     def _boot(self) -> None:
-        self.kernel = Kernel(self.host, self._durable)
+        self._kept = KeptProbe()
+        self._kernel = Kernel(self.host, self._durable)
         self._storage = SimStorage(self.host, self._durable, self._shared, self._libvirt)
-        self._domains = SimDomains(self.kernel, self._durable, self._storage, self._libvirt)
-        self._moves = SimMoves(self.kernel, self._domains, self._storage)
+        self._domains = SimDomains(self._kernel, self._durable, self._storage, self._libvirt)
+        self._moves = SimMoves(self._kernel, self._domains, self._storage)
         consoles = VncConsoles(self._domains)
         storage = self._storage
         files = LibvirtFiles(self.host, self._domains, storage)
-        files.show(self.kernel.tree)
-        self.system = SimSystem(self.kernel, storage.head, storage.pieces, consoles, files.stamp)
+        files.show(self._kernel.tree)
+        self._system = SimSystem(self._kernel, storage.head, storage.pieces, consoles, files.stamp)
         if self.host.kvm:
             # Done on a real host when the helper is installed.
-            handle({"verb": "kvm_probe"}, self.system)
+            handle({"verb": "kvm_probe"}, self._system)
 
     def _libvirt(self) -> virt.Libvirt:
         """The test driver, taught all it forgot at the last power cut."""

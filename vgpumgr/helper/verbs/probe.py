@@ -44,20 +44,26 @@ _MACHINE_PART, _LIBVIRT = "machine", "libvirt"
 
 
 def probe(call: Call) -> dict[str, Any]:
-    """What the caller does not know already, and the digest of each part.
+    """What the caller does not know already, and the digest of each part."""
+    return left_out(whole(call.system), digests.known(call.args, "known"))
 
-    ``libvirt`` is a digest alone: libvirt itself tells what it stands for.
+
+def whole(system: System) -> dict[str, Any]:
+    """Everything, and the digest of each part. ``libvirt`` is a digest alone: libvirt itself tells
+    what it stands for.
     """
-    known = digests.known(call.args, "known")
-    told = look(call.system)
-    found = part_digests(told)
-    state = libvirt_state.fingerprint(call.system)
-    same = [part for part in found if known.get(part) == found[part]]
-    for part in same:
-        for name in _names(told, part):
-            del told[name]
-    found |= {_LIBVIRT: state} if state else {}
-    return {**told, "digests": found, "same": same}
+    told = look(system)
+    state = libvirt_state.fingerprint(system)
+    found = {**part_digests(told), **({_LIBVIRT: state} if state else {})}
+    return {**told, "digests": found, "same": []}
+
+
+def left_out(told: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+    """The whole answer without the parts whose digest is as known, which are named instead."""
+    found = told["digests"]
+    same = [part for part in (_MACHINE_PART, *PARTS) if known.get(part) == found[part]]
+    gone = {name for part in same for name in _names(told, part)}
+    return {**{name: told[name] for name in told if name not in gone}, "same": same}
 
 
 def part_digests(told: Mapping[str, Any]) -> dict[str, str]:
@@ -69,7 +75,7 @@ def part_digests(told: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _names(told: Mapping[str, Any], part: str) -> tuple[str, ...]:
-    others = {name for names in PARTS.values() for name in names}
+    others = {"digests", "same", *(name for names in PARTS.values() for name in names)}
     return PARTS.get(part) or tuple(name for name in told if name not in others)
 
 

@@ -48,6 +48,10 @@ class FabricManager:
         """Let the start-up time of Fabric Manager be over."""
         self._ready_at = self._now()
 
+    def is_up(self) -> bool:
+        """Is its start-up time over?"""
+        return self._now() >= self._ready_at
+
     def run(self, argv: Sequence[str]) -> tuple[int, str]:
         """``fmpm ARGV…``: exit status and output."""
         match list(argv):
@@ -90,7 +94,7 @@ class FabricManager:
         return not found or any(found == set(each.gpus) for each in self.active.values())
 
     def _find(self, number: int) -> FabricPartitionRow | int:
-        if self._now() < self._ready_at:
+        if not self.is_up():
             return NOT_CONFIGURED
         known = {each.id: each for each in self._board.partitions}
         return known.get(number, BADPARAM)
@@ -103,7 +107,7 @@ class FabricManager:
         return _exit(code), said
 
     def _list(self) -> tuple[int, str]:
-        if self._now() < self._ready_at:
+        if not self.is_up():
             said = f"Failed to get partition list. fmReturn: {NOT_CONFIGURED}\n"
             return _exit(NOT_CONFIGURED), said
         partitions = self._board.partitions

@@ -203,6 +203,11 @@ class Kernel:
         stopped = self.stopped_at.get(carrier)
         return stopped is not None and self.clock.now() < stopped + PLUGIN_ENDS_S
 
+    def is_quiet(self) -> bool:
+        """Is nothing under way that ends by itself?"""
+        ending = any(map(self.is_ending, self.stopped_at))
+        return not ending and (self.fabric is None or self.fabric.is_up())
+
     def gpu_of(self, device: str) -> NvidiaGpu | None:
         """The GPU behind a vGPU: an mdev, or a VF that carries one; None for anything else."""
         mdev = self.mdevs.devices.get(device)

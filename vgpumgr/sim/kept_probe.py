@@ -1,0 +1,31 @@
+"""The helper's answer to a probe, kept by a simulated host until something may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class KeptProbe:
+    """Once a part of the host is handed out, nothing is kept: it may change at any time."""
+
+    def __init__(self) -> None:
+        self._answer: dict[str, Any] | None = None
+        self._handed_out = False
+
+    def changed(self) -> None:
+        """Forget it."""
+        self._answer = None
+
+    def hand_out(self) -> None:
+        """Keep none from now on."""
+        self._answer, self._handed_out = None, True
+
+    def whole(self, read: Callable[[], dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
+        """What ``read`` gives; ``quiet``: only a call can change it from now on."""
+        if self._answer is not None:
+            return self._answer
+        answer = read()
+        if quiet and not self._handed_out:
+            self._answer = answer
+        return answer

@@ -21,7 +21,7 @@ from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.sim.in_process import InProcessHosts
 
-STEPS = 80
+STEPS = 60
 NAMES = ("a", "b")
 UUIDS = tuple(f"4b20d080-1b54-4048-85b3-a6a62d165c0{number}" for number in range(4))
 RECORD = HostRecord(name="h1", address="sim://h1")
@@ -29,7 +29,10 @@ HOST = SimHost(
     name="h1",
     boards=(SimBoard(board="T4", count=2), SimBoard(board="A100-PCIE-40GB")),
     hugepages_1gib=16,
+    pools=("default", "nas"),
+    shared_pools=("nas",),
 )
+BESIDE = SimHost(name="h2", pools=("default", "nas"), shared_pools=("nas",))
 
 
 class Scene:
@@ -37,12 +40,15 @@ class Scene:
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
-        self.hosts = InProcessHosts(SimFleet(name="f", hosts=(HOST,)), identity=self._identity)
+        self.hosts = InProcessHosts(
+            SimFleet(name="f", hosts=(HOST, BESIDE)), identity=self._identity
+        )
         self.sim = self.hosts.fleet.host("h1")
         self.epoch = 1
         self.now = 0.0
         self.ours = self._reached()
         self.foreign = self._reached()
+        self.elsewhere = self.hosts.open(HostRecord(name="h2", address="sim://h2"))
         self.followers = [self._follower() for _ in range(3)]
         self.shown: list[HostFacts | None] = [None] * len(self.followers)
         self.volumes = 0
@@ -75,8 +81,6 @@ class Scene:
         facts = self.followers[number].read()
         assert (facts, facts.epochs) == (fresh, fresh.epochs)
         assert self.followers[number].read() is facts
-        if facts == self.shown[number]:
-            assert facts is self.shown[number] or facts.epochs != self.shown[number].epochs
         self.shown[number] = facts
 
     def kept_is_fresh(self) -> None:
@@ -130,10 +134,10 @@ def domain(method: str, *more: object) -> Callable[[Scene], None]:
     return act
 
 
-def volume(scene: Scene) -> str:
+def volume(scene: Scene, pool: str = "default") -> str:
     scene.volumes += 1
     name = f"v{scene.volumes}.qcow2"
-    plan = VolumePlan(pool="default", name=name, capacity_bytes=1 << 30, format="qcow2")
+    plan = VolumePlan(pool=pool, name=name, capacity_bytes=1 << 30, format="qcow2")
     return domainxml.volume(plan)
 
 
@@ -142,9 +146,18 @@ def make_volume(scene: Scene) -> None:
 
 
 def make_volume_by_hand(scene: Scene) -> None:
-    """Of it no file tells."""
     scene.foreign.storage.create("default", volume(scene))
+
+
+def grow_volume_by_hand(scene: Scene) -> None:
+    """Of it no file tells."""
+    data = bytes(scene.chance.randrange(1, 1 << 16))
+    scene.foreign.storage.upload("default", f"v{scene.volumes}.qcow2", data)
     scene.now += LONGEST_S
+
+
+def make_shared_volume_elsewhere(scene: Scene) -> None:
+    scene.elsewhere.storage.create("nas", volume(scene, "nas"))
 
 
 def inject(*words: str) -> Callable[[Scene], None]:
@@ -189,7 +202,8 @@ CHANGES: tuple[Callable[[Scene], None], ...] = (
     *(domain("start"),) * 6,
     *(domain("shutdown"), domain("destroy"), domain("undefine"), inject("destroy", "a")),
     *(domain("set_autostart", True), domain("set_autostart", False)),
-    *(make_volume, make_volume_by_hand, take_over, set_layout, wait),
+    *(make_volume, make_volume_by_hand, grow_volume_by_hand, make_shared_volume_elsewhere),
+    *(take_over, set_layout, wait),
     *(inject("reboot"), outage("off", "on"), outage("unreachable", "clear")),
     *(gpu("lost"), gpu("remap-failed"), gpu("client", "X"), inject("setup", "iommu-off")),
     *(inject("lie", "probe", "result.hostname", '"other"'), inject("clear"), inject("clear")),

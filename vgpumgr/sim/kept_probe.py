@@ -11,6 +11,7 @@ class KeptProbe:
 
     def __init__(self) -> None:
         self._answer: dict[str, Any] | None = None
+        self._outside: object = None
         self._handed_out = False
 
     def changed(self) -> None:
@@ -21,11 +22,15 @@ class KeptProbe:
         """Keep none from now on."""
         self._answer, self._handed_out = None, True
 
-    def whole(self, read: Callable[[], dict[str, Any]], *, quiet: bool) -> dict[str, Any]:
-        """What ``read`` gives; ``quiet``: only a call can change it from now on."""
-        if self._answer is not None:
+    def whole(
+        self, read: Callable[[], dict[str, Any]], *, quiet: bool, outside: object = None
+    ) -> dict[str, Any]:
+        """What ``read`` gives. ``quiet``: it stays so until a call, or while ``outside`` is equal:
+        what other hosts change of it.
+        """
+        if self._answer is not None and self._outside == outside:
             return self._answer
         answer = read()
         if quiet and not self._handed_out:
-            self._answer = answer
+            self._answer, self._outside = answer, outside
         return answer

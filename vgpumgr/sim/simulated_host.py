@@ -138,8 +138,11 @@ class SimulatedHost:
         """As the helper's, whose one argument leaves parts out of what is kept."""
         if asked.get("args", {}).keys() - {"known"} or asked.keys() - {"verb", "args"}:
             return handle(asked, self._system)
-        quiet = self._kernel.is_quiet()
-        told = self._kept.whole(lambda: probe.whole(self._system), quiet=quiet)
+        told = self._kept.whole(
+            lambda: probe.whole(self._system),
+            quiet=self._kernel.is_quiet(),
+            outside=[self._storage.written(pool) for pool in self.host.shared_pools],
+        )
         return answered(lambda: probe.left_out(told, digests.known(asked["args"], "known")))
 
     def _lying_probe(self) -> Any:

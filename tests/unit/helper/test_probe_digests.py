@@ -144,3 +144,45 @@ def test_an_answer_with_nothing_new_is_small(host: FakeHost) -> None:
     known: dict[str, Any] = done(host, "probe")["digests"]
     del known["libvirt"]
     assert len(json.dumps(done(host, "probe", known=known))) < 600
+
+
+POOL = "/srv/pool"
+
+
+@pytest.fixture
+def pool(host: FakeHost) -> FakeHost:
+    target = f"<target><path>{POOL}/</path></target>"
+    host.files |= {
+        "/etc/libvirt/storage/p.xml": f"<pool type='dir'>{target}</pool>",
+        f"{POOL}/a.qcow2": "",
+        "/data/pool/a.qcow2": "",
+        "/proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "30 22 8:2 / /srv rw shared:1 - xfs /dev/sdb rw\n",
+    }
+    return host
+
+
+def test_a_volume_that_comes_or_goes_changes_the_fingerprint(pool: FakeHost) -> None:
+    before = libvirt_state.fingerprint(pool)
+    pool.stamps[POOL] = (1, 2, 2, 1)
+    assert libvirt_state.fingerprint(pool) != before
+    pool.links["/srv"] = "data"
+    linked = libvirt_state.fingerprint(pool)
+    pool.stamps["/data/pool"] = (1, 2, 2, 1)
+    assert libvirt_state.fingerprint(pool) not in {linked, None}
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.glusterfs", "autofs"])
+@pytest.mark.parametrize("point", ["/srv", POOL])
+def test_a_folder_on_a_server_is_not_looked_at(pool: FakeHost, kind: str, point: str) -> None:
+    mounts = pool.read("/proc/self/mountinfo")
+    pool.files["/proc/self/mountinfo"] = f"{mounts}31 22 0:9 / {point} rw - {kind} server:/ rw\n"
+    looked: list[str] = []
+    pool.stamp = lambda path: looked.append(path) or (1, 1, 1, 1)  # type: ignore[method-assign,func-returns-value]
+    assert libvirt_state.fingerprint(pool) is not None
+    assert POOL not in looked and STATUS in looked
+
+
+def test_links_that_lead_in_a_circle_are_no_folder(pool: FakeHost) -> None:
+    pool.links[POOL] = POOL
+    assert libvirt_state.fingerprint(pool) is not None

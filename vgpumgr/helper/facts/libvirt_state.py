@@ -2,7 +2,7 @@
 
 libvirt writes a domain's status file at every change of its state, and its definition, autostart
 link, pool or network file when one of these changes. Volumes that come or go change the folder
-that they lie in; volumes that grow change nothing here.
+that they lie in, which is looked at where it is local; volumes that grow change nothing here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpumgr.helper import digests, sysfs
-from vgpumgr.helper.facts.storage_pools import pool_folders
+from vgpumgr.helper.facts.storage_pools import local_folders
 from vgpumgr.helper.system import System
 
 # The folders of the QEMU, storage and network drivers, which libvirtd and the modular daemons
@@ -36,7 +36,7 @@ def fingerprint(system: System) -> str | None:
         daemons = list(_daemons(system))
         if not daemons:
             return None
-        folders = [(path, system.stamp(path)) for path in pool_folders(system)]
+        folders = [(path, system.stamp(path)) for path in local_folders(system)]
         return digests.of([daemons, list(_files(system)), folders])
     except (OSError, ValueError, IndexError):
         return None

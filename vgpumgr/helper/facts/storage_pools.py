@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
+from vgpumgr.helper import sysfs
 from vgpumgr.helper.system import System
 
 # Defined pools, and those that are active now (storage_conf.c: virStoragePoolObjLoadAllConfigs,
@@ -45,3 +47,49 @@ def _target(text: str) -> str:
         return ""
     path = pool.findtext("target/path") or ""
     return path if path.startswith("/") else ""
+
+
+# File systems that answer by themselves. To look at a folder of a server that does not answer
+# would hang the look.
+_LOCAL = frozenset(("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"))
+_MOUNTS = "/proc/self/mountinfo"
+_MOST_LINKS = 40
+
+
+def local_folders(system: System) -> tuple[str, ...]:
+    """The targets of pools, links followed, that lie on file systems of the host's own."""
+    mounts = _mounts(sysfs.optional_text(system, _MOUNTS) or "")
+    found = (_local_path(system, mounts, path) for path in pool_folders(system))
+    return tuple(path for path in found if path)
+
+
+def _mounts(text: str) -> Mapping[str, str]:
+    """File systems by mount point; of those over each other, the last counts."""
+    found = {}
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        point, kind = before.split()[4], after.split()[0]
+        found[point.encode().decode("unicode_escape")] = kind
+    return found
+
+
+def _local_path(system: System, mounts: Mapping[str, str], path: str) -> str | None:
+    """The path without links; None where it leads over a file system that may not answer."""
+    left, real, links = _steps(path), "", 0
+    while left:
+        step = posixpath.normpath(f"{real}/{left.pop(0)}")
+        if step in mounts and mounts[step] not in _LOCAL:
+            return None
+        target = system.link(step)
+        if target is None:
+            real = step
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return None
+        left, real = [*_steps(posixpath.join(real or "/", target)), *left], ""
+    return real
+
+
+def _steps(path: str) -> list[str]:
+    return [step for step in path.split("/") if step]

@@ -26,6 +26,7 @@ READS = frozenset(
         "fresh_epoch",
         "hosts",
         "host",
+        "namesakes",
         "gpus",
         "refusals",
         "vms",

@@ -46,6 +46,9 @@ class Ledger(Protocol):
     def host(self, name: str) -> HostRecord:
         """One host; NotFound suggests near names."""
 
+    def namesakes(self, name: str, address: str) -> tuple[HostRecord, ...]:
+        """The enrolled hosts of that name or address."""
+
     def add_host(self, record: HostRecord) -> None:
         """Enrol; Conflict when the name or address is taken."""
 

@@ -121,6 +121,7 @@ class SqlLedger(LeaseHolder):
     # Hosts and GPUs
     hosts = reads(hosts_sql.list_hosts)
     host = reads(hosts_sql.get_host)
+    namesakes = reads(hosts_sql.namesakes)
     add_host = changes(hosts_sql.add_host)
     update_host = changes(refusals_sql.change_host, heard=True)
     remove_host = changes(hosts_sql.remove_host)

@@ -43,6 +43,17 @@ def test_hosts_are_listed_by_name(url: str) -> None:
     ledger.close()
 
 
+def test_namesakes_bear_the_name_or_the_address_and_are_enrolled(url: str) -> None:
+    ledger = open_ledger(url)
+    for name in ("c", "b", "a", "gone"):
+        ledger.add_host(record(name))
+    ledger.remove_host("gone")
+    found = ledger.namesakes("c", "root@a")
+    assert found == (ledger.host("a"), ledger.host("c"))
+    assert ledger.namesakes("gone", "root@gone") == ()
+    ledger.close()
+
+
 @pytest.mark.parametrize(
     ("second", "says"),
     [

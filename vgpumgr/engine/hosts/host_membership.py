@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.operations import operation_lifecycle
@@ -104,7 +104,7 @@ def enrol(context: EngineContext, record: HostRecord, *, install: bool) -> Outco
 
 def refuse_known(ledger: Ledger, record: HostRecord) -> None:
     """Conflict where the host, its name or its address is in the fleet already."""
-    for known in _namesakes(ledger, record):
+    for known in ledger.namesakes(record.name, record.address):
         if known.membership is Membership.MEMBER:
             raise Conflict(
                 f"host {known.name} ({known.address}) is enrolled already",
@@ -114,15 +114,9 @@ def refuse_known(ledger: Ledger, record: HostRecord) -> None:
 
 def _refuse_other(ledger: Ledger, record: HostRecord) -> None:
     """Conflict where it is on its way out, or in, but not as is wished now."""
-    for known in _namesakes(ledger, record):
+    for known in ledger.namesakes(record.name, record.address):
         if known.membership is not Membership.JOINING or not _is_so(known, record):
             raise not_finished(ledger, known)
-
-
-def _namesakes(ledger: Ledger, record: HostRecord) -> Iterator[HostRecord]:
-    for known in ledger.hosts():
-        if record.name == known.name or record.address == known.address:
-            yield known
 
 
 def _is_so(known: HostRecord, record: HostRecord) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from vgpumgr.engine.inventory.ledger_view import named_hosts
 from vgpumgr.engine.operations import operation_status
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome, operation_state, words
@@ -102,7 +103,8 @@ def _run(
 
 def _side_by_side(context: EngineContext, left: Sequence[TaskRecord]) -> dict[str, VmOutcome]:
     """The outcome of each task, by its id; tasks that did not begin are left out."""
-    records = {host.name: host for host in context.ledger.hosts()}
+    named = {name for task in left for name in task.hosts}
+    records = {host.name: host for host in named_hosts(context.ledger, named)}
     results = context.lanes.run(
         {
             name: partial(run_tasks, context, records, work)

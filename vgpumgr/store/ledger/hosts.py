@@ -231,6 +231,12 @@ def get_host(connection: Connection, name: str) -> HostRecord:
     return from_row(row)
 
 
+def namesakes(connection: Connection, name: str, address: str) -> tuple[HostRecord, ...]:
+    """The enrolled hosts of that name or address."""
+    found = select(host).where(_OPEN, (host.c.name == name) | (host.c.address == address))
+    return tuple(from_row(row) for row in connection.execute(found.order_by(host.c.name)))
+
+
 def add_host(connection: Connection, stamp: Stamp, record: HostRecord) -> None:
     """Enrol; Conflict when the name or address is taken."""
     _refuse_taken(connection, record)

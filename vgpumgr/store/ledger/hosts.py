@@ -233,8 +233,8 @@ def get_host(connection: Connection, name: str) -> HostRecord:
 
 def namesakes(connection: Connection, name: str, address: str) -> tuple[HostRecord, ...]:
     """The enrolled hosts of that name or address."""
-    found = select(host).where(_OPEN, (host.c.name == name) | (host.c.address == address))
-    return tuple(from_row(row) for row in connection.execute(found.order_by(host.c.name)))
+    borne = (host.c.name == name) | (host.c.address == address)
+    return tuple(map(from_row, connection.execute(_EVERY.where(borne)).all()))
 
 
 def add_host(connection: Connection, stamp: Stamp, record: HostRecord) -> None:

@@ -17,7 +17,7 @@ from vgpumgr.engine.capacity.profile_capacity import capacity
 from vgpumgr.engine.capacity.relayout_capacity import with_layouts
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.whatif.hypothetical_layouts import goals, partitioned
+from vgpumgr.engine.planning.hypothetical_layouts import goals, partitioned
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuRecord
 from vgpumgr.model.host import HostRecord, UnknownPart
 from vgpumgr.model.layout import VFS_MAX, GpuLayout

@@ -103,6 +103,7 @@ _COMPARED = (
     "cpu_overcommit",
     "reserved_memory_mib",
     "accelerator",
+    "layout",
     "migration",
     "fence",
 )

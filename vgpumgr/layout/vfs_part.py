@@ -73,8 +73,10 @@ def refuse_count(gpu: GpuFacts, wanted: int) -> None:
 
 
 def apply(gpu: GpuFacts, change: SetVfs) -> GpuFacts:
-    """The GPU with that number of VFs, whose addresses only the kernel knows."""
-    vfs = tuple(VfFacts(number=number, address="") for number in range(change.count))
+    """The GPU with that number of VFs; an address is empty where the host did not tell of it."""
+    vfs = tuple(
+        VfFacts(number=number, address=gpu.vf_address(number)) for number in range(change.count)
+    )
     return target.after_rebind(replace(gpu, vfs=vfs))
 
 

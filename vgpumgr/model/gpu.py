@@ -209,6 +209,7 @@ class GpuFacts:
     ``vf_types`` are the driver's names of what VFs carry by themselves, by type id.
     ``siblings`` are the other functions of its slot that belong to it (HD audio, USB-C).
     ``sriov_total`` is 0 where the function has no SR-IOV; ``vfs`` are the VFs that are on.
+    ``vf_offset`` and ``vf_stride`` say where they are, or would be, in routing ids from its own.
     ``mig`` is None where the board has none or the driver did not answer, ``mixed_size`` None
     where the driver has no such mode. ``scheduler`` is the vGPU scheduler's policy
     (``best-effort``, ``equal-share``, ``fixed-share``). ``module_id`` is Fabric Manager's
@@ -236,6 +237,8 @@ class GpuFacts:
     vf_types: Mapping[str, str] = field(default_factory=dict)
     siblings: tuple[str, ...] = ()
     sriov_total: int = 0
+    vf_offset: int | None = None
+    vf_stride: int | None = None
     vfs: tuple[VfFacts, ...] = ()
     mig: MigFacts | None = None
     mixed_size: bool | None = None
@@ -253,6 +256,17 @@ class GpuFacts:
         """Does anything speak against its health? That nobody could be asked does not."""
         asked = self.health is GpuHealth.UNKNOWN and self.health_detail
         return bool(asked) or self.health not in {GpuHealth.OK, GpuHealth.UNKNOWN}
+
+    def vf_address(self, number: int) -> str:
+        """Where its VF of that number is, or would be if it were on (PCI SR-IOV, routing ids);
+        empty where that is not known.
+        """
+        pf = self.address
+        if pf is None or self.vf_offset is None or self.vf_stride is None:
+            return next((vf.address for vf in self.vfs if vf.number == number), "")
+        own = pf.bus << 8 | pf.slot << 3 | pf.function
+        bus, at = divmod(own + self.vf_offset + number * self.vf_stride, 1 << 8)
+        return str(PciAddress(pf.domain, bus, at >> 3, at & 7)) if bus < 1 << 8 else ""
 
     @property
     def address(self) -> PciAddress | None:

@@ -11,6 +11,9 @@ from enum import StrEnum
 from vgpumgr.model.domain import DomainFacts, MigrationAddress
 from vgpumgr.model.gpu import GpuFacts, Mdev
 
+# Who partitions a host's GPUs: Layouts alone, or where there is none the fleet, as VMs need them.
+DECLARED, AUTO = "declared", "auto"
+
 # A fence agent says by its exit code that a host is off: 0 is on, 2 is off (FenceAgentAPI).
 SAID_OFF = frozenset({0, 2})
 
@@ -227,6 +230,9 @@ class HostRecord:
     ``SHA256:…`` fingerprint (empty where there is no SSH). ``observed_at`` is Unix time in
     seconds of the last complete probe. ``migration`` None: the host accepts no live migrations.
 
+    ``layout`` is ``declared``, or ``auto``: empty GPUs without a Layout are partitioned for the VMs
+    that are placed there.
+
     ``cordoned`` is what placement reads. ``draining``: its VMs are being moved away, to
     ``drain_to`` alone where that names hosts; with ``logoff_by`` (Unix time in seconds) floating
     desktops are not: their users may stay till then, and nobody's go at once.
@@ -244,6 +250,7 @@ class HostRecord:
     cpu_overcommit: float = 4.0
     reserved_memory_mib: int = 1024
     accelerator: str = "auto"
+    layout: str = DECLARED
     probe_only: bool = False
     migration: MigrationAddress | None = None
     draining: bool = False

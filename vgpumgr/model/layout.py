@@ -12,6 +12,8 @@ from enum import StrEnum
 
 # ``vfs: max``: as many VFs as the board has.
 VFS_MAX = -1
+# The name of layouts that nobody wrote: the GPU was partitioned for a VM. No document can have it.
+AUTOMATIC = "(auto)"
 
 
 class Scheduler(StrEnum):

@@ -181,10 +181,12 @@ class StepMoved:
 class TaskMoved:
     """A task changed state; with it the VM and its allocations where the fields are set.
 
-    Moving allocations to ``released`` gives back their units in the same commit. ``layout_gpu``
-    names the GPU whose layout is settled by it. ``arrived`` ends a migration: the VM lies where it
-    was going (False: where it was), what it holds there is active, what it holds on the other
-    host released. ``enrolled`` ends a host's coming or going: it is in the fleet, or not.
+    Moving allocations to ``released`` gives back their units in the same commit. ``layout_gpus``
+    are the GPUs whose layouts are settled by it, or where it is undone forgotten, unless others
+    hold something there: then these GPUs have those of ``layouts_before`` again. ``arrived`` ends
+    a migration: the VM lies where it was going (False: where it was), what it holds there is
+    active, what it holds on the other host released. ``enrolled`` ends a host's coming or going:
+    it is in the fleet, or not.
     ``copy`` is what a copy of an image has become. ``disk`` is what the VM's first one is
     from now on.
     """
@@ -196,7 +198,8 @@ class TaskMoved:
     vm_state: VmState | None = None
     vm_running: bool | None = None
     allocations: AllocationState | None = None
-    layout_gpu: str = ""
+    layout_gpus: tuple[str, ...] = ()
+    layouts_before: tuple[LayoutRecord, ...] = ()
     arrived: bool | None = None
     enrolled: bool | None = None
     copy: CopyState | None = None

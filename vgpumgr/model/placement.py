@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vgpumgr.model.formats import counted
+from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.supply import FreeVf, Offer
 from vgpumgr.model.vm import VmSpec
 
@@ -41,7 +42,8 @@ class Assignment:
     """One GPU part for one VM: which GPU, which offer, which slots of it.
 
     ``start`` is the ``at`` of the place chosen (MIG: of the instance), ``vf`` the function taken;
-    ``make_instance`` False: the GPU instance at ``start`` exists already.
+    ``make_instance`` False: the GPU instance at ``start`` exists already. ``layout`` is how the
+    GPU, which is empty, is partitioned before: it makes no such part as it is.
     """
 
     gpu: str
@@ -52,6 +54,7 @@ class Assignment:
     vf: FreeVf | None = None
     make_instance: bool = False
     frame_rate_limiter: bool | None = None
+    layout: GpuLayout | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,6 +158,7 @@ def place(
     policy: PlacementPolicy,
     *,
     kept: Sequence[VmSpec] = (),
+    taken: Sequence[Placed] = (),
     mix: Mix | None = None,
     plan: CapacityPlan | None = None,
     solver: Solver | None = None,
@@ -167,21 +168,23 @@ def place(
     Requests are placed in the order given, with ``capacity-first`` each type spread evenly
     over it (``evenly``). When some do not fit, all are tried once more with the largest first
     (whole GPUs, then by units), and that outcome is taken only if it places more VMs. A request's
-    own policy wins over ``policy``. VMs of ``kept`` (bookings) take their places first, as far as
+    own policy wins over ``policy``. What is ``taken`` was decided before, in this order, and is
+    used up first; then VMs of ``kept`` (bookings) take their places, as far as
     they find one, and all requests go beside them. ``mix`` and ``plan`` matter to
     ``capacity-first`` alone (see ``Placer``); without a mix ten requests and more are one
     themselves. Where some still do not fit, ``solver`` (see
     ``batch``) is asked for a way to place more, if every request goes by ``capacity-first``
-    and nothing is kept. The same input gives the same decisions, as long as the solver does.
+    and nothing is kept or taken. The same input gives the same decisions, as long as the solver
+    does.
     """
     if mix is None and any((each.policy or policy) is _CAPACITY for each in requests):
         mix = _mix_of(fleet, [*kept, *requests])
 
     def empty() -> Placer:
-        return _beside(Placer(fleet, policy, mix=mix, plan=plan), kept)
+        return _beside(Placer(fleet, policy, mix=mix, plan=plan), kept, taken)
 
     found = _one_by_one(fleet, requests, policy, empty)
-    if solver is not None and not kept and _may_be_solved(requests, found, policy):
+    if solver is not None and not (kept or taken) and _may_be_solved(requests, found, policy):
         places = improved(fleet, requests, found, solver)
         if len(places) > _placed(found):
             found = _completed(empty(), requests, places)
@@ -228,7 +231,9 @@ def _completed(
     return {**places, **_in_order(placer, requests, rest)}
 
 
-def _beside(placer: Placer, kept: Sequence[VmSpec]) -> Placer:
+def _beside(placer: Placer, kept: Sequence[VmSpec], taken: Sequence[Placed]) -> Placer:
+    for placed in taken:
+        placer.commit(placed)
     for request in kept:
         decision = placer.decide(request, explain=False)
         if isinstance(decision, Placed):

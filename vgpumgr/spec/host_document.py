@@ -83,6 +83,7 @@ class HostModel(Strict):
     cpu_overcommit: float = Field(default=4.0, ge=1, le=64)
     reserved_memory: Memory = "1GiB"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    layout: Literal["declared", "auto"] = "declared"
     migration: MigrationModel | None = None
     fence: FenceModel | None = None
 
@@ -96,6 +97,7 @@ class HostModel(Strict):
             cpu_overcommit=self.cpu_overcommit,
             reserved_memory_mib=parse_mib(self.reserved_memory),
             accelerator=self.accelerator,
+            layout=self.layout,
             migration=None if self.migration is None else self.migration.value(),
             fence=None if self.fence is None else self.fence.value(),
         )

@@ -27,6 +27,10 @@ _HOST = {
         "The accelerator that runs guests; `auto` is KVM where it works, otherwise TCG.",
         "accelerator: kvm",
     ),
+    "layout": Key(
+        "Who partitions GPUs: Layouts alone, or with `auto` VMs as they need empty ones.",
+        "layout: auto",
+    ),
     "migration": Key(
         "The address at which the host takes running VMs.", "migration: {address: 10.0.0.7}"
     ),

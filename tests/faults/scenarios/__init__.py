@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.faults.scenario import Scenario
 from tests.faults.scenarios import (
     adopted,
+    automatic,
     cuts,
     emptied,
     forgotten,
@@ -24,6 +25,7 @@ _ROOMS = (
     vms,
     moves,
     layouts,
+    automatic,
     hosts,
     images,
     emptied,

@@ -10,8 +10,8 @@ import pytest
 
 from tests.simworld import NEW, OLD, SimWorld, host, vm
 from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.planning.hypothetical_layouts import goals, partitioned
 from vgpumgr.engine.whatif.hypothetical_hosts import hosts_from_probes, hosts_like, view_without_vms
-from vgpumgr.engine.whatif.hypothetical_layouts import goals, partitioned
 from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.supply import Fleet, GpuSupply, Offer

@@ -164,6 +164,8 @@ def test_a_device_with_everything_it_has(host: FakeHost) -> None:
         "sriov": {
             "total": 16,
             "num": 2,
+            "offset": None,
+            "stride": None,
             "vgpu_types": [],
             "vfs": [vf(2, "0000:41:00.6"), vf(10, "0000:41:01.6")],
         },

@@ -194,7 +194,7 @@ def test_a_layout_without_its_gpus_generation_is_refused(url: str) -> None:
 
 
 def ended(made: Reservation, state: TaskState = TaskState.DONE) -> TaskMoved:
-    return TaskMoved(task=made.tasks[0].id, state=state, layout_gpu=made.layouts[0].gpu)
+    return TaskMoved(task=made.tasks[0].id, state=state, layout_gpus=(made.layouts[0].gpu,))
 
 
 @pytest.fixture

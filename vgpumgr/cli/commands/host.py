@@ -29,7 +29,7 @@ from vgpumgr.cli.views.host_views import (
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, PartlyDone, UsageError
 from vgpumgr.model.formats import format_mib
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import AUTO, DECLARED, HostRecord
 
 if TYPE_CHECKING:
     from vgpumgr.engine.inventory.observation import Observation
@@ -183,6 +183,44 @@ def trust(context: Context, name: str, fingerprint: str) -> None:
 
     pin(context.app, name, fingerprint)
     say(f"{name}: key pinned")
+
+
+@host.command("set")
+@click.argument("names", nargs=-1, shell_complete=completed("hosts"))
+@selector_option
+@click.option("--all", "every", is_flag=True, help="Every host of the fleet.")
+@click.option(
+    "--layout",
+    type=click.Choice([DECLARED, AUTO]),
+    required=True,
+    help="Who partitions GPUs: Layouts alone, or VMs as they need empty ones.",
+)
+@output_option
+@pass_context
+def set_(
+    context: Context, names: tuple[str, ...], selector: Selector, every: bool, layout: str
+) -> None:
+    """Change the settings of hosts, by name or by label.
+
+    \b
+    vgpumgr host set gpu1 gpu2 --layout auto
+    vgpumgr host set -l use=desktops --layout auto
+    """
+    for record in _chosen(context, names, selector, every=every):
+        if record.layout != layout:
+            context.app.writable_ledger.update_host(replace(record, layout=layout))
+        say(f"{record.name}: layout {layout}")
+
+
+def _chosen(
+    context: Context, names: tuple[str, ...], selector: Selector, *, every: bool
+) -> list[HostRecord]:
+    """The hosts of exactly one way to name them; NotFound for a name that is none."""
+    if (bool(names), bool(selector), every).count(True) != 1:
+        raise UsageError("name hosts, or choose them by -l KEY=VALUE, or --all")
+    if names:
+        return [context.app.ledger.host(name) for name in names]
+    return [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
 
 
 @host.command()

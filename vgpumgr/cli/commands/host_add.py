@@ -256,6 +256,7 @@ def _told(error: VgpumgrError) -> str:
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE")
 @click.option("--no-install", is_flag=True, help="Do not install the helper: probe only.")
 @click.option("--accelerator", type=click.Choice(["auto", "kvm", "tcg"]), default="auto")
+@click.option("--layout", type=click.Choice(["declared", "auto"]), default="declared")
 @click.option("-f", "--file", "file", help="YAML with Host documents, instead of flags.")
 @bootstrap_options
 @output_option
@@ -313,6 +314,7 @@ def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
         "address": options["address"],
         "labels": dict(parse_pairs(options["labels"], "--label")),
         "accelerator": options["accelerator"],
+        "layout": options["layout"],
     }
     return load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts[0]
 

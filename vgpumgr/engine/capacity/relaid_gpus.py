@@ -11,7 +11,7 @@ from vgpumgr.engine.inventory.gpu_supply import gpu_supply
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.host_supply import host_contents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.whatif.hypothetical_layouts import goals, partitioned
+from vgpumgr.engine.planning.hypothetical_layouts import goals, partitioned
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, VfFacts
 from vgpumgr.model.supply import GpuSupply
 

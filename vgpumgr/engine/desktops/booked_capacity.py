@@ -4,8 +4,9 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from vgpumgr.engine.desktops.desktop_state import view_of
 from vgpumgr.engine.desktops.pool_size import serving_pool, shortages, withheld
@@ -69,9 +70,13 @@ def place_beside_bookings(
         return place
 
     def beside(
-        fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+        fleet: Fleet,
+        requests: Sequence[VmSpec],
+        *,
+        kept: Sequence[VmSpec] = (),
+        taken: Sequence[Placed] = (),
     ) -> tuple[Decision, ...]:
-        return _beside(place, fleet, requests, booked, kept)
+        return _beside(partial(place, fleet, requests, taken=taken), booked, kept)
 
     return beside
 
@@ -103,18 +108,16 @@ def _kept(ledger: Ledger, now: float) -> list[BookedCapacity]:
 
 
 def _beside(
-    place: PlaceFunction,
-    fleet: Fleet,
-    requests: Sequence[VmSpec],
+    place: Callable[..., tuple[Decision, ...]],
     booked: Sequence[BookedCapacity],
     kept: Sequence[VmSpec],
 ) -> tuple[Decision, ...]:
     """The decisions; a refusal of a VM that would fit without the reserved capacity says so."""
     stand_ins = [each for one in booked for each in one.desktops]
-    decided = place(fleet, requests, kept=[*kept, *stand_ins])
+    decided = place(kept=[*kept, *stand_ins])
     if all(isinstance(each, Placed) for each in decided):
         return decided
-    free = place(fleet, requests, kept=kept)
+    free = place(kept=kept)
     reasons = tuple(Reason(code=BOOKED, host="", text=each.words) for each in booked)
     return tuple(
         replace(one, reasons=reasons)

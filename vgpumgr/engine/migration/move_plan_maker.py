@@ -128,9 +128,13 @@ def _place(
 
 def _by(policy: PlacementPolicy) -> PlaceFunction:
     def placing(
-        fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+        fleet: Fleet,
+        requests: Sequence[VmSpec],
+        *,
+        kept: Sequence[VmSpec] = (),
+        taken: Sequence[Placed] = (),
     ) -> tuple[Decision, ...]:
-        assert not kept, "one VM moves, to a host that is named"
+        assert not (kept or taken), "one VM moves, to a host that is named"
         return place(fleet, requests, policy)
 
     return placing

@@ -26,7 +26,7 @@ from vgpumgr.model.errors import NotPermitted
 from vgpumgr.model.host import HostRecord, Proof
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import OperationRecord, TaskRecord
-from vgpumgr.model.placement import Decision
+from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.ports import WAIT_LIMITS, Clock, Fencing, Host, HostExecutor, Hosts, WaitLimits
 from vgpumgr.model.refusal import TOLERANCE, Tolerance
 from vgpumgr.model.supply import Fleet
@@ -133,13 +133,18 @@ class EngineContext:
         return read_view(self.ledger)
 
     def place(
-        self, fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+        self,
+        fleet: Fleet,
+        requests: Sequence[VmSpec],
+        *,
+        kept: Sequence[VmSpec] = (),
+        taken: Sequence[Placed] = (),
     ) -> tuple[Decision, ...]:
-        """Decide all of them, each using up supply for the next, ``kept`` first; nothing is
-        reserved.
+        """Decide all of them, each using up supply for the next, ``taken`` and ``kept`` first;
+        nothing is reserved.
         """
         decide = place_function(self.policy, self.expected, self.ledger, self.clock.now())
-        return decide(fleet, requests, kept=kept)
+        return decide(fleet, requests, kept=kept, taken=taken)
 
     def host(self, name: str) -> Host:
         """The enrolled host of that name; NotFound suggests near names."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.ledger import Ledger
-from vgpumgr.model.placement import Decision
+from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, place
@@ -24,9 +24,16 @@ class PlaceFunction(Protocol):
     """Decides requests, each using up supply for the others."""
 
     def __call__(
-        self, fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+        self,
+        fleet: Fleet,
+        requests: Sequence[VmSpec],
+        *,
+        kept: Sequence[VmSpec] = (),
+        taken: Sequence[Placed] = (),
     ) -> tuple[Decision, ...]:
-        """A decision for each request; VMs of ``kept`` take their places before them."""
+        """A decision for each request; before them what is ``taken`` is used up, and VMs of
+        ``kept`` take their places.
+        """
 
 
 Weights = tuple[tuple[VmSpec, float], ...]
@@ -128,14 +135,18 @@ def place_function(
     """``placement.place`` by the policy, which goes by what is expected where that matters."""
 
     def decide(
-        fleet: Fleet, requests: Sequence[VmSpec], *, kept: Sequence[VmSpec] = ()
+        fleet: Fleet,
+        requests: Sequence[VmSpec],
+        *,
+        kept: Sequence[VmSpec] = (),
+        taken: Sequence[Placed] = (),
     ) -> tuple[Decision, ...]:
         if all((each.policy or policy) is not _CAPACITY for each in requests):
-            return place(fleet, requests, policy, kept=kept)
+            return place(fleet, requests, policy, kept=kept, taken=taken)
         found = expected.outlook(ledger, now, fleet)
         return place(
             fleet, requests, policy,
-            kept=kept, mix=found.mix, plan=found.plan, solver=expected.solver,
+            kept=kept, taken=taken, mix=found.mix, plan=found.plan, solver=expected.solver,
         )  # fmt: skip
 
     return decide

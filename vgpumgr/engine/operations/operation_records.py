@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vgpumgr.engine.steps.layout_steps import PartitionGpu
 from vgpumgr.engine.steps.step import Step, TwoHostStep, from_record, to_records
 from vgpumgr.engine.steps.volume_steps import CreateVolume
 from vgpumgr.model.domain import VolumePlan
@@ -190,7 +191,7 @@ def finished(task: TaskRecord) -> TaskMoved:
     """The transition that ends a task well."""
     verb = VERBS[task.verb]
     if task.verb == LAYOUT:
-        return TaskMoved(task=task.id, state=TaskState.DONE, layout_gpu=task.vm_id)
+        return TaskMoved(task=task.id, state=TaskState.DONE, layout_gpus=(task.vm_id,))
     if verb.enrolled is not None:
         return TaskMoved(task=task.id, state=TaskState.DONE, enrolled=verb.enrolled)
     if verb.copies is not None:
@@ -202,6 +203,7 @@ def finished(task: TaskRecord) -> TaskMoved:
         vm_state=verb.vm_state,
         vm_running=verb.running,
         allocations=verb.allocations,
+        layout_gpus=tuple(each.keep.gpu for each in _partitionings(task)),
         arrived=True if task.verb in _GO_ELSEWHERE else None,
         disk=_first_disk(task) if task.verb == REIMAGE else None,
     )
@@ -236,7 +238,15 @@ def undone(task: TaskRecord, error: str) -> TaskMoved:
         vm_state=VmState.SHELVED if task.verb == UNSHELVE else VmState.DELETED,
         vm_running=False,
         allocations=AllocationState.RELEASED,
+        layout_gpus=tuple(each.keep.gpu for each in _partitionings(task)),
+        layouts_before=tuple(each.was for each in _partitionings(task) if each.was is not None),
     )
+
+
+def _partitionings(task: TaskRecord) -> list[PartitionGpu]:
+    """The GPUs that were to be partitioned for its VM."""
+    made = (from_record(each) for each in task.steps if each.kind == PartitionGpu.__name__)
+    return [each for each in made if isinstance(each, PartitionGpu)]
 
 
 def no_way_back(task: TaskRecord) -> str:

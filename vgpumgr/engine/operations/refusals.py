@@ -26,7 +26,7 @@ BY_REQUEST = "undone by request"
 # Tasks that may be tried at another place when they were undone.
 TRIED_ELSEWHERE = frozenset({"create", UNSHELVE})
 
-_OF_GPU = frozenset({"RealiseDevice", "ActivatePartition"})
+_OF_GPU = frozenset({"RealiseDevice", "ActivatePartition", "PartitionGpu"})
 _POWER_ON = frozenset({"StartDomain", "StartEvacuated", "StartMoved", "StartReseated"})
 # Room, a name, an argument: the request may be as much at fault as the host.
 _OF_THE_REQUEST = frozenset({"ENOSPC", "EDQUOT", "EEXIST", "EINVAL", "ENOENT", "E2BIG"})
@@ -156,8 +156,8 @@ def _allocation(record: StepRecord) -> Mapping[str, object] | None:
 
 
 def _gpu(record: StepRecord) -> str:
-    found = _allocation(record)
-    return str(found["gpu"]) if found is not None else ""
+    found = record.args.get("keep") or _allocation(record)
+    return str(found["gpu"]) if isinstance(found, Mapping) else ""
 
 
 def _short(error: VgpumgrError, number: str) -> str:

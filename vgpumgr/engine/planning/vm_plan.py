@@ -9,7 +9,9 @@ from typing import Any
 from vgpumgr.engine.inventory.host_supply import LATELY_REFUSED, ExcludedSupply, build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, ObservedDomains, observed_domains
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
+from vgpumgr.engine.planning.automatic_layouts import place_with_layouts
 from vgpumgr.engine.planning.disk_images import resolved
+from vgpumgr.engine.planning.hypothetical_layouts import in_words
 from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_waiting, within_quotas
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict, HostUnreachable
@@ -42,6 +44,18 @@ def decide(
     if all(isinstance(each, Placed) for each in found) or not view.backing_off:
         return found
     return place(build_fleet(view, left.with_back_off), requests)
+
+
+def decide_with_layouts(
+    view: LedgerView,
+    requests: Sequence[VmSpec],
+    place: PlaceFunction,
+    left: ExcludedSupply = LATELY_REFUSED,
+) -> tuple[Decision, ...]:
+    """Decisions; where these leave a VM without a place, on empty GPUs that are partitioned for it
+    first, of hosts with automatic layouts.
+    """
+    return place_with_layouts(view, decide(view, requests, place, left), place, left)
 
 
 def replacement_command(action: Action) -> str:
@@ -112,10 +126,10 @@ def make_plan(
     desired = resolved(desired, view.images, known)
     seen = observed_domains(view)
     asked = admit([spec for spec in desired if spec.name not in known], view.queue)
-    placed = within_quotas(view, decide(view, asked.tried, place))
+    placed = within_quotas(view, decide_with_layouts(view, asked.tried, place))
     decisions, waiting = with_waiting(asked, placed, view.queue)
     if waiting and (held_back := asked.without(waiting, placed)):
-        placed = within_quotas(view, decide(view, held_back.tried, place))
+        placed = within_quotas(view, decide_with_layouts(view, held_back.tried, place))
         decisions, waiting = with_waiting(held_back, placed, view.queue)
     if entering := [each.vm for each in waiting if each.new and not _awaits_hosts(each.vm)]:
         never = never_fitting(view, entering)
@@ -165,7 +179,10 @@ def _new(decision: Decision) -> Action | NotPlaced:
 
 
 def describe(placed: Placed) -> Iterable[str]:
-    """A line per GPU part, and one for pinned CPUs."""
+    """A line per GPU that is partitioned first, per GPU part, and one for pinned CPUs."""
+    for device, layout in {each.device: each.layout for each in placed.assignments}.items():
+        if layout is not None:
+            yield f"partition {device}: {in_words(layout)}"
     for part in placed.assignments:
         yield f"{part.offer.profile} on {part.device}{_where(part)}"
     if placed.partition is not None:

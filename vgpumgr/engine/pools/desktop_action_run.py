@@ -14,6 +14,7 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
+from vgpumgr.engine.planning.automatic_layouts import place_with_layouts
 from vgpumgr.engine.planning.disk_images import absent, check_disks
 from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
 from vgpumgr.engine.planning.vm_plan import describe
@@ -104,7 +105,7 @@ def _decided(context: EngineContext, view: LedgerView, rows: Rows) -> list[Decis
         decided = within_quotas(view, place(closed(fleet, emptied), wanted))
         if all(isinstance(each, Placed) for each in decided):
             return decided
-    return within_quotas(view, place(fleet, wanted))
+    return within_quotas(view, place_with_layouts(view, place(fleet, wanted), place))
 
 
 def _specs(context: EngineContext, view: LedgerView, rows: Rows) -> list[VmSpec]:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_records import OperationOpening
+from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.reservation.domain_plan import domain_xml
+from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, release_steps, start_steps
 from vgpumgr.engine.steps.domain_steps import RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
@@ -80,7 +82,7 @@ def unshelve_reservation(
     moves: Sequence[QueueMoved] = (),
 ) -> Reservation:
     """Shelved VMs (by id) take what was placed for them, are defined with it, and started."""
-    operation, sites = opening.operation(kind), VmSites(view)
+    operation, sites = opening.operation(kind), VmSites(with_layouts_of(view, placed.values()))
     shelved = [vm for vm in view.vms if vm.id in placed]
     tasks: list[TaskRecord] = []
     coming: list[VmRecord] = []
@@ -90,7 +92,8 @@ def unshelve_reservation(
         back = replace(vm, state=VmState.RESERVED, numa_node=place.numa_node, cpus=place.cpus)
         site = sites.site(vm.host)
         parts = tuple(allocate(part, place, vm.id, site, opening) for part in place.assignments)
-        tasks.append(_task(opening, operation, UNSHELVE, vm, _come_back(vm, back, parts, sites)))
+        steps = (*partition_steps(place, view), *_come_back(vm, back, parts, sites))
+        tasks.append(_task(opening, operation, UNSHELVE, vm, steps))
         coming.append(back)
         taken += parts
     gpus, hosts = {each.gpu for each in taken}, {vm.host for vm in shelved}
@@ -99,6 +102,7 @@ def unshelve_reservation(
         tasks=tuple(tasks),
         changed_vms=tuple(coming),
         allocations=tuple(taken),
+        layouts=layout_records(placed.values(), view, operation.id),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
         host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
         queued=tuple(queued),

@@ -93,8 +93,10 @@ class VmCreation:
     steps: tuple[Step, ...]
 
 
-def create(placed: Placed, site: VmSite, opening: OperationOpening) -> VmCreation:
-    """The creation of one placed VM."""
+def create(
+    placed: Placed, site: VmSite, opening: OperationOpening, first: Sequence[Step] = ()
+) -> VmCreation:
+    """The creation of one placed VM; ``first`` are steps that come before its own."""
     spec = placed.request
     vm_id = opening.new_uuid()
     allocations = tuple(allocate(part, placed, vm_id, site, opening) for part in placed.assignments)
@@ -112,7 +114,8 @@ def create(placed: Placed, site: VmSite, opening: OperationOpening) -> VmCreatio
         volumes=tuple((each.pool, each.name) for each in (*volumes, *seed)),
         created_at=opening.now,
     )
-    return VmCreation(vm, allocations, _steps(vm, allocations, volumes, seed, site))
+    steps = (*first, *_steps(vm, allocations, volumes, seed, site))
+    return VmCreation(vm, allocations, steps)
 
 
 def _steps(

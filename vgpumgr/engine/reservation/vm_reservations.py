@@ -12,7 +12,9 @@ from vgpumgr import layout
 from vgpumgr.engine.inventory.gpu_supply import lost_usages
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
+from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.vm_plan import needs_restart, only_bookkeeping
+from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
 from vgpumgr.engine.reservation.vm_creation import VmSites, create, delete_steps
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
@@ -79,11 +81,10 @@ def _runs(vm: VmRecord, opening: OperationOpening) -> QueueEntry:
 def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -> Reservation:
     """The transaction of `apply`."""
     operation = opening.operation("apply")
-    sites = VmSites(view)
+    new = [action.placed for action in plan.actions if action.placed]
+    sites = VmSites(with_layouts_of(view, new))
     creations = [
-        create(action.placed, sites.site(action.host), opening)
-        for action in plan.actions
-        if action.placed
+        create(each, sites.site(each.host), opening, partition_steps(each, view)) for each in new
     ]
     changes = [action for action in plan.actions if action.kind is ActionKind.CHANGE]
     changed = [_changed(action) for action in changes]
@@ -108,6 +109,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         vms=tuple(creation.vm for creation in creations),
         changed_vms=tuple(changed),
         allocations=tuple(each for creation in creations for each in creation.allocations),
+        layouts=layout_records(new, view, operation.id),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
         host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
         queued=queued,

@@ -14,7 +14,7 @@ from vgpumgr.engine.operations.operation_lifecycle import (
 )
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
-from vgpumgr.engine.planning.vm_plan import decide
+from vgpumgr.engine.planning.vm_plan import decide_with_layouts
 from vgpumgr.engine.reservation.shelf_reservations import (
     StopManner,
     shelve_reservation,
@@ -66,7 +66,7 @@ def unshelve(context: EngineContext, vms: Sequence[VmRecord]) -> Outcome:
         refuse_resting(((vm.name, vm.host) for vm in vms), observed_domains(view).resting)
         requests = [unshelve_request(vm) for vm in vms]
         place = place_beside_bookings(context.place, context.ledger, context.clock.now())
-        decided = within_quotas(view, decide(view, requests, place))
+        decided = within_quotas(view, decide_with_layouts(view, requests, place))
         misfits = [each for each in decided if isinstance(each, NotPlaced)]
         if misfits:
             raise no_placement(misfits)

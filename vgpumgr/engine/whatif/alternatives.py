@@ -11,13 +11,13 @@ import yaml
 from vgpumgr import gpu as frameworks
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.planning.hypothetical_layouts import answers, goals, in_words, partitioned
 from vgpumgr.engine.whatif.hypothetical_hosts import by_host, emptied, view_with_shelved
-from vgpumgr.engine.whatif.hypothetical_layouts import goals, in_words, partitioned
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
-from vgpumgr.model.supply import Fleet, HostSupply, Offer
-from vgpumgr.model.vm import GpuRequest, VmRecord, VmSpec, VmState
+from vgpumgr.model.supply import Fleet, HostSupply
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 from vgpumgr.placement.whatif_suggestions import Alternative, ChangeKind
 from vgpumgr.spec import layout_document
 
@@ -85,7 +85,7 @@ class FleetChanges:
         if key not in self._useful:
             other = partitioned(gpu, goal, kernel)
             offers = frameworks.offers(other.facts) if other else ()
-            self._useful[key] = any(_answers(o, part) for o in offers for part in self._parts)
+            self._useful[key] = any(answers(o, part) for o in offers for part in self._parts)
         return self._useful[key]
 
     def _less_one_vm(self) -> Iterator[Alternative]:
@@ -148,12 +148,6 @@ class FleetChanges:
     @cached_property
     def _by_host(self) -> dict[str, LedgerView]:
         return by_host(self._view)
-
-
-def _answers(offer: Offer, part: GpuRequest) -> bool:
-    if part.profile:
-        return part.profile in (offer.profile, *offer.names)
-    return offer.memory_mib >= (part.memory_mib or 0)
 
 
 def _can_stop(vm: VmRecord) -> bool:

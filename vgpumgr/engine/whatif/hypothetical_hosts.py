@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.observation import with_budgets
-from vgpumgr.engine.whatif.hypothetical_layouts import goals, in_words, partitioned
+from vgpumgr.engine.planning.hypothetical_layouts import goals, in_words, partitioned
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState, MigFacts, VfFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.layout import GpuLayout

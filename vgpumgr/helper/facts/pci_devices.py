@@ -97,9 +97,17 @@ def _sriov(system: System, address: str, parts: ProbeParts) -> dict[str, Any] | 
     return {
         "total": int(total),
         "num": int(sysfs.text(system, f"{pci.path(address)}/sriov_numvfs")),
+        "offset": _number(system, f"{pci.path(address)}/sriov_offset"),
+        "stride": _number(system, f"{pci.path(address)}/sriov_stride"),
         "vgpu_types": _vgpu_types(system, vfs, parts),
         "vfs": vfs,
     }
+
+
+def _number(system: System, path: str) -> int | None:
+    """None where the kernel has no such file."""
+    text = sysfs.optional_text(system, path)
+    return None if text is None else int(text)
 
 
 def _vgpu_types(

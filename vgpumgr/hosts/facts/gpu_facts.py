@@ -317,6 +317,8 @@ def _pci_gpu(device: TypedAnswer, told: TypedAnswer | None, types: TypeLists) ->
         siblings=tuple(each.address("address") for each in device.objects("siblings", most=8)),
         vf_types=_vf_types(sriov),
         sriov_total=sriov.number("total", most=2**16),
+        vf_offset=sriov.maybe_number("offset", most=2**16),
+        vf_stride=sriov.maybe_number("stride", most=2**16),
         vfs=virtual_functions(sriov, types),
         mig=mig(model, nvml.maybe_child("mig")),
         mixed_size=nvml.maybe_flag("mixed_size"),

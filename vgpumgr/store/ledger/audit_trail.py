@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
+    Delete,
     Float,
     Insert,
     Integer,
@@ -325,7 +326,7 @@ Values = Mapping[str, Any]
 class StateChange:
     """A change of rows; ``told`` is executed just before it, with the same parameters."""
 
-    change: Update
+    change: Update | Delete
     told: Insert | None = None
 
     def run(self, connection: Connection, values: Values | Sequence[Values]) -> int:

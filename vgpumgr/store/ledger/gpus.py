@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
 
 from vgpumgr import catalog
 from vgpumgr.model.codec import dump, load, printable
@@ -17,7 +17,7 @@ from vgpumgr.store.ledger import audit_trail
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_layouts
 from vgpumgr.store.ledger.gpu_texts import load_gpu
 from vgpumgr.store.ledger.row_memo import RowMemo
-from vgpumgr.store.schema import gpu, host, layout, task
+from vgpumgr.store.schema import allocation, gpu, host, layout, task
 from vgpumgr.store.schema.columns import decodes
 
 # More slots than any board has; they are gone through one by one.
@@ -247,3 +247,28 @@ def settle_layouts(connection: Connection, stamp: Stamp, ended: Iterable[tuple[s
     """Mark the layouts of these GPUs as reached by these tasks."""
     values = [{"in_gpu": gpu_id, "in_task": task_id, **stamp.values} for gpu_id, task_id in ended]
     _SETTLE.run(connection, values)
+
+
+# Another VM of the operation may be about to be made there: its task settles the layout.
+_LEFT = (
+    *_OWN,
+    layout.c.settled.is_(False),
+    ~exists().where(allocation.c.gpu == layout.c.gpu, allocation.c.released_at.is_(None)),
+)
+_FORGET = StateChange(delete(layout).where(*_LEFT), of_layouts("layout.forgotten", *_LEFT))
+
+
+def forget_layouts(
+    connection: Connection,
+    stamp: Stamp,
+    ended: Iterable[tuple[str, str]],
+    before: Iterable[LayoutRecord],
+) -> None:
+    """Forget the layouts of these GPUs that these tasks did not reach and nobody waits for; the
+    GPUs have those ``before`` again.
+    """
+    had = {each.gpu: each for each in before}
+    for gpu_id, task_id in ended:
+        values = {"in_gpu": gpu_id, "in_task": task_id, **stamp.values}
+        if _FORGET.run(connection, values) and gpu_id in had:
+            connection.execute(insert(layout), _layout_row(had[gpu_id]))

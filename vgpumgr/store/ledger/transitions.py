@@ -45,7 +45,7 @@ from vgpumgr.store.ledger.audit_trail import (
     of_tasks,
     of_vms,
 )
-from vgpumgr.store.ledger.gpus import settle_layouts
+from vgpumgr.store.ledger.gpus import forget_layouts, settle_layouts
 from vgpumgr.store.ledger.hosts import end_membership
 from vgpumgr.store.ledger.images import end_copy
 from vgpumgr.store.ledger.vms import place, put_first_disk
@@ -302,8 +302,7 @@ def _tasks(connection: Connection, stamp: Stamp, moves: Sequence[TaskMoved]) -> 
     for vm_id, moved in named:
         if moved.arrived is not None:
             arrive(connection, stamp, vm_id, moved.task, arrived=moved.arrived)
-    if ended := [(moved.layout_gpu, moved.task) for moved in moves if moved.layout_gpu]:
-        settle_layouts(connection, stamp, ended)
+    _layouts(connection, stamp, [moved for moved in moves if moved.layout_gpus])
     for moved in moves:
         if moved.enrolled is not None:
             end_membership(connection, stamp, moved.task, enrolled=moved.enrolled)
@@ -311,6 +310,15 @@ def _tasks(connection: Connection, stamp: Stamp, moves: Sequence[TaskMoved]) -> 
             put_first_disk(connection, stamp, moved.vm_id, moved.task, moved.disk)
         if moved.copy is not None:
             end_copy(connection, stamp, moved.task, moved.copy)
+
+
+def _layouts(connection: Connection, stamp: Stamp, moves: Iterable[TaskMoved]) -> None:
+    for moved in moves:
+        ended = [(gpu, moved.task) for gpu in moved.layout_gpus]
+        if moved.state is TaskState.UNDONE:
+            forget_layouts(connection, stamp, ended, moved.layouts_before)
+        else:
+            settle_layouts(connection, stamp, ended)
 
 
 def _has_effect(moved: TaskMoved) -> bool:

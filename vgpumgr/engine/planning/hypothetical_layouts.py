@@ -1,15 +1,18 @@
-"""A GPU as its driver would show it with another layout."""
+"""GPUs as their drivers would show them with another layout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vgpumgr import catalog, layout
 from vgpumgr import gpu as frameworks
+from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.formats import version_numbers
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, MdevType, VendorVgpu, VfFacts
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
+from vgpumgr.model.supply import Offer
+from vgpumgr.model.vm import GpuRequest
 
 # From this kernel on a vGPU is made on the VF itself (NVIDIA vGPU User Guide, release 17).
 _VENDOR_SINCE = (6, 8)
@@ -60,6 +63,26 @@ def partitioned(gpu: GpuRecord, goal: GpuLayout, kernel: str) -> GpuRecord | Non
     facts = frameworks.with_budget(facts, gpu.facts, empty=True)
     units = max(gpu.units, frameworks.slots(facts, empty=True))  # a GPU never shrinks
     return replace(gpu, facts=facts, units=units)
+
+
+def answers(offer: Offer, part: GpuRequest) -> bool:
+    """Is the offer what the part asks for, by its profile or its memory?"""
+    if part.profile:
+        return part.profile in (offer.profile, *offer.names)
+    return offer.memory_mib >= (part.memory_mib or 0)
+
+
+def with_layouts(view: LedgerView, layouts: Mapping[str, GpuLayout]) -> LedgerView:
+    """The view with these empty GPUs (by id) partitioned so, as far as they can be."""
+    if not layouts:
+        return view
+    kernels = {host.name: host.facts.versions.kernel for host in view.hosts if host.facts}
+
+    def other(gpu: GpuRecord) -> GpuRecord:
+        goal = layouts.get(gpu.id)
+        return (goal and partitioned(gpu, goal, kernels.get(gpu.host, ""))) or gpu
+
+    return replace(view, gpus=tuple(map(other, view.gpus)))
 
 
 def _carrier(vf: VfFacts, gpu: GpuFacts, *, vendor: bool) -> VfFacts:

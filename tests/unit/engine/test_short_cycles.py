@@ -11,6 +11,7 @@ import pytest
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.serving import INTERVAL_S, Served, serving
 from tests.world import World, vm
+from vgpumgr.engine.controller import host_cycle
 from vgpumgr.engine.controller.changed_hosts import ChangedHosts
 from vgpumgr.engine.controller.host_cycle import WHOLE_S
 from vgpumgr.model.domain import VolumeFacts
@@ -103,6 +104,20 @@ def test_news_of_one_host_are_no_news_of_another(world: World, served: Served) -
     served.serve(3 * INTERVAL_S)
     world.engine.stop_vms(["b"], force=True, timeout_s=1)
     assert not is_whole(world, served)
+
+
+def test_guest_agents_are_asked_in_short_cycles_too(
+    world: World, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(host_cycle, "ask_guest_agents", lambda turn: asked.append(turn.host))
+    assert not is_whole(world, served)
+    assert asked == []
+    world.engine.apply([replace(on("h1", "b"), agent=True)])
+    served.serve(3 * INTERVAL_S)
+    asked.clear()
+    assert not is_whole(world, served)
+    assert asked == ["h1"]
 
 
 def test_after_a_while_a_cycle_is_whole_all_the_same(world: World, served: Served) -> None:

@@ -151,6 +151,7 @@ class Controller:
     def once(self) -> ControllerStatus:
         """One cycle of every host, side by side; how things stand when all have ended or hang."""
         ledger = self._context.ledger
+        self._shared.changed.read()
         waiting = [host.name for host in ledger.hosts()]
         self._dead.close_orphans(ledger.operations(open_only=True), waiting)
         while waiting or self._running:

@@ -83,7 +83,8 @@ class ConvergedLook:
     told, and ``count`` of the trail's readings before the ledger was read.
 
     ``observed_at`` is when the ledger was last told of such a look, ``whole_until`` when the next
-    whole cycle is due (by the monotonic clock).
+    whole cycle is due (by the monotonic clock). ``agents``: VMs there have guest agents, which are
+    to be asked whether users are active.
     """
 
     record: HostRecord
@@ -92,6 +93,7 @@ class ConvergedLook:
     observed_at: float
     whole_until: float
     drifts: int
+    agents: bool
 
 
 @dataclass(slots=True)

@@ -146,6 +146,8 @@ def run_cycle(turn: HostCycle) -> CycleEnd:
             return _take(turn, {turn.host: answer})
         turn.shared.looks.add(UnchangedLook(host=turn.host, before=last.observed_at, at=at))
         turn.memory.converged = replace(last, observed_at=at)
+        if last.agents:
+            ask_guest_agents(turn)
         return CycleEnd(state=CycleState.OK, drifts=last.drifts)
     finally:
         ledger.release(claim)
@@ -167,7 +169,6 @@ def _is_doubtful(turn: HostCycle, last: ConvergedLook) -> bool:
     return (
         shared.changed.since(turn.host, last.count)
         or shared.looks.outdated(turn.host)
-        or bool(turn.memory.guests)
         or turn.context.clock.monotonic() >= last.whole_until
     )
 
@@ -229,6 +230,7 @@ def _remember(turn: HostCycle, observed: Observation, count: int, drifts: int) -
         observed_at=kept.at,
         whole_until=turn.context.clock.monotonic() + WHOLE_S,
         drifts=drifts,
+        agents=any(vm.spec.agent for vm in turn.context.ledger.vms(turn.host)),
     )
 
 

@@ -9,14 +9,16 @@ import pytest
 
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Reason
-from vgpumgr.model.supply import GpuSupply, Offer, SlotStart, Usage
+from vgpumgr.model.supply import GpuSupply, HostSupply, Offer, SlotStart, Usage
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement.fit.gpu_rules import first_fit, judge, room
 from vgpumgr.placement.fit.policy_keys import KEYS, packed_key
 from vgpumgr.placement.resources.demand import Demand, demand_of
 from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
+from vgpumgr.placement.resources.host_state import HostState
 from vgpumgr.placement.tables import gpu_states
 from vgpumgr.placement.tables.gpu_states import StateTable
+from vgpumgr.placement.tables.host_table import HostRows
 from vgpumgr.placement.tables.request_types import parts_of
 
 DEPTH = PlacementPolicy.DEPTH_FIRST
@@ -187,3 +189,23 @@ def test_a_column_that_comes_later_is_filled_for_the_rows_there_are() -> None:
                 assert np.array_equal(
                     early.packed_keys[policy][one, :count], late.packed_keys[policy][other, :count]
                 )
+
+
+def test_gpus_that_share_their_parts_share_a_row_and_no_others_do() -> None:
+    """Each row is the one that the GPU has when it is looked at by itself."""
+    counts, other = {"share-3": 3}, {"share-3": 1}
+    used = (Usage(profile="share-4", framework=Framework.MDEV, units=4, vm="v"),)
+    free = tuple(range(UNITS - 4))
+    changes: list[dict[str, object]] = [
+        {}, {"available": counts}, {"available": counts}, {"available": other}, {"available": {}},
+        {"usages": used, "free_slots": free}, {"usages": used, "free_slots": free},
+        {"usages": used, "free_slots": free, "available": counts}, {"blocked": "so"},
+        {"same_size": True}, {"passthrough_blocked": "so"},
+    ]  # fmt: skip
+    gpus = tuple(gpu(id=f"g{number}", **each) for number, each in enumerate(changes))
+    supply = HostSupply(name="h", free_vcpus=1, free_memory_mib=1, numa=(), gpus=gpus)
+    boards = BoardBook()
+    table = StateTable(boards)
+    rows = HostRows([HostState(supply, 0, boards)], table).rows[0].tolist()
+    assert rows == [table.row_of_supply(each) for each in gpus]
+    assert rows[1] == rows[2] != rows[3]

@@ -106,7 +106,7 @@ def gpu_supplies(
     gpus: Iterable[GpuRecord], host: HostContents, partitions: Sequence[PartitionSupply] = ()
 ) -> tuple[GpuSupply, ...]:
     """The supply of a host's GPUs for placement. Those that nothing on the host touches are worked
-    out once for all that are alike.
+    out once for all identical ones.
     """
     touched = _touched(host)
     joined = frozenset[str]().union(*(each.gpus for each in partitions))
@@ -120,10 +120,10 @@ def gpu_supplies(
             gpu.units, facts.iommu, facts.unknown, facts.versions.libvirt, facts.fabric is None,
             gpu.id in joined,
         )  # fmt: skip
-        alike = _UNTOUCHED.of(
+        values = _UNTOUCHED.of(
             (shape,), around, lambda: _nameless(gpu_supply(gpu, host, partitions))
         )
-        return GpuSupply(id=gpu.id, **alike)
+        return GpuSupply(id=gpu.id, **values)
 
     return tuple(map(supply, gpus))
 

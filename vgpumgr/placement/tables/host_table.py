@@ -158,7 +158,7 @@ class HostRows:
             self.node_cpus[number, position] = cpus(node)
 
     def _first_row(self, gpu: GpuSupply) -> int:
-        """GPUs with the very same offers and room are alike: the rest of them follow."""
+        """GPUs with the very same offers and room are in one state: the rest of them follow."""
         key = (
             id(gpu.offers), id(gpu.free_slots), id(gpu.usages), id(gpu.instances), id(gpu.free_vfs),
             id(gpu.available) if gpu.available else 0, gpu.model, gpu.units, gpu.same_size,

@@ -1,6 +1,6 @@
 """Host facts as the ledger's text: what hosts of one kind have in common is at its end.
 
-That end is read once for all hosts that are alike.
+That end is read once for all of them.
 """
 
 from __future__ import annotations

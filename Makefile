@@ -13,7 +13,7 @@ help: ## show the targets
 
 setup: $(VENV_STAMP) ## Debian packages and .venv
 
-$(VENV_STAMP): requirements.lock pyproject.toml tools/setup.sh
+$(VENV_STAMP): requirements.lock pyproject.toml tools/setup.sh hatch_build.py vgpumgr/placement/scores/host_rating.c
 	@tools/setup.sh demo
 
 demo: setup ## discover a simulated fleet, place, create, run, show the map

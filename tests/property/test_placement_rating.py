@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.property.test_placement_churn import Scene, scenes, turns
-from vgpumgr.model.placement import Placed
-from vgpumgr.model.vm import PlacementPolicy
+from vgpumgr.model.placement import Decision, Placed
+from vgpumgr.model.vm import PlacementPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer
+from vgpumgr.placement.scores.compiled import library, use
 from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane
 from vgpumgr.placement.scores.key_order_plane import KeyOrderPlane
 from vgpumgr.placement.scores.score_plane import one_by_one
@@ -46,3 +48,39 @@ def _at_once(plane: FragmentationPlane | KeyOrderPlane, types: Ints, hosts: Ints
     return np.array([rater._of_type(each, hosts) for each in types.tolist()]).reshape(
         -1, len(hosts)
     )
+
+
+@pytest.mark.skipif(library() is None, reason="host_rating.so was not built (no compiler?)")
+@settings(max_examples=200, deadline=None)
+@given(scenes, st.sampled_from(PlacementPolicy), turns, st.booleans())
+def test_the_compiled_way_gives_the_numbers_of_the_other(
+    scene: Scene, policy: PlacementPolicy, order: list[tuple[int, bool]], values: bool
+) -> None:
+    """Scores bit by bit as the plane keeps them, and so every answer."""
+    fleet, batch = scene
+    batch = [replace(request, policy=None) for request in batch]
+    answers = []
+    for compiled in (True, False):
+        use(compiled)
+        placer = Placer(fleet, policy, mix=Mix.of(batch), values=values)
+        answers.append(_answers(placer, batch, order))
+    use(True)
+    (quick, decisions), (slow, same) = answers
+    assert decisions == same
+    np.testing.assert_array_equal(quick, slow)
+
+
+def _answers(
+    placer: Placer, batch: list[VmSpec], order: list[tuple[int, bool]]
+) -> tuple[object, list[Decision]]:
+    """All scores after all changes, host by host, and the decisions on the way."""
+    decisions: list[Decision] = []
+    for turn, (which, _) in enumerate(order):
+        decision = placer.decide(replace(batch[which % len(batch)], name=f"vm-{turn}"))
+        decisions.append(decision)
+        if isinstance(decision, Placed):
+            placer.commit(decision)
+    (plane,) = placer._matrix._planes.values()
+    for host in range(len(placer.fleet.hosts)):
+        plane.update(host, labels_changed=False)
+    return plane.scores[: len(plane.request_types.demands)], decisions

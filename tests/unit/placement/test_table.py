@@ -17,7 +17,7 @@ from vgpumgr.placement.resources.demand import Demand, demand_of
 from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
 from vgpumgr.placement.resources.host_state import HostState
 from vgpumgr.placement.tables import gpu_states
-from vgpumgr.placement.tables.gpu_states import StateTable
+from vgpumgr.placement.tables.gpu_states import PACKED, StateTable
 from vgpumgr.placement.tables.host_table import HostRows
 from vgpumgr.placement.tables.request_types import parts_of
 
@@ -124,9 +124,9 @@ def test_a_row_says_what_the_rules_say(name: str) -> None:
             found = None if blocked else first_fit(state, kind, demand)
             if found is None:
                 continue
-            for policy, lead in table.packed_keys.items():
+            for policy in PACKED:
                 key = KEYS[policy].gpu(state, *found)
-                assert lead[row, column] == packed_key(policy, key)
+                assert table.keys_by(policy)[row, column] == packed_key(policy, key)
             after = state.copy()
             after.take(*found)
             assert table.after[row, column] == table.row_of(after)
@@ -185,9 +185,9 @@ def test_a_column_that_comes_later_is_filled_for_the_rows_there_are() -> None:
         count = len(DEMANDS)
         for one, other in rows:
             assert np.array_equal(early.room[one, :count], late.room[other, :count])
-            for policy in early.packed_keys:
+            for policy in PACKED:
                 assert np.array_equal(
-                    early.packed_keys[policy][one, :count], late.packed_keys[policy][other, :count]
+                    early.keys_by(policy)[one, :count], late.keys_by(policy)[other, :count]
                 )
 
 

@@ -120,7 +120,8 @@ def penalty(quota: Floats, used: Floats) -> Floats:
 class QuotaTally:
     """The VMs placed since the plan was adopted, against its quotas.
 
-    ``host_class`` [hosts] is the class of each of ``hosts``, FREE where the plan knows none.
+    ``host_class`` [hosts] is the class of each of ``hosts``, FREE where the plan knows none;
+    ``cost`` [classes + 1 × groups + 1] is what one more costs.
     """
 
     def __init__(self, plan: CapacityPlan, hosts: Sequence[str]) -> None:
@@ -130,8 +131,8 @@ class QuotaTally:
         self._quotas = np.full((classes + 1, groups + 1), np.inf)
         self._quotas[:classes, :groups] = plan.quotas
         self._used = np.zeros_like(self._quotas)
-        self._cost = np.zeros_like(self._quotas)
-        self._cost[:classes, :groups] = penalty(plan.quotas, np.zeros_like(plan.quotas))
+        self.cost = np.zeros_like(self._quotas)
+        self.cost[:classes, :groups] = penalty(plan.quotas, np.zeros_like(plan.quotas))
         self.host_class: Ints = np.array([plan.classes.get(name, FREE) for name in hosts], int)
 
     def group(self, key: GroupKey) -> int:
@@ -140,7 +141,7 @@ class QuotaTally:
 
     def by_class(self, group: int) -> Floats:
         """[classes + 1] the cost of one more by class; index it with ``host_class``."""
-        return self._cost[:, group]
+        return self.cost[:, group]
 
     def count(self, group: int, host: int, change: int = 1) -> bool:
         """Note what was placed (1) or given back (-1); True where that changes any cost."""
@@ -149,6 +150,6 @@ class QuotaTally:
         if np.isinf(self._quotas[at]):
             return False
         cost = float(penalty(self._quotas[at], self._used[at]))
-        changed = cost != self._cost[at]
-        self._cost[at] = cost
+        changed = cost != self.cost[at]
+        self.cost[at] = cost
         return bool(changed)

@@ -89,7 +89,7 @@ class MovableFleet:
             self._rows[gpu] = self._table.row_of(self.gpus[gpu])
         self._table.open_rows(dict.fromkeys(self._rows[gpu].item() for gpu in self._changed))
         self._changed.clear()
-        found: NDArray[np.float64] = self._table.packed_keys[DEPTH][self._rows, column]
+        found: NDArray[np.float64] = self._table.keys_by(DEPTH)[self._rows, column]
         return found
 
     def units(self, number: int) -> int:

@@ -72,7 +72,7 @@ def packed_key(policy: PlacementPolicy, key: Key) -> float:
     return float((((makes * 2 + uncut) * _FREE + free) * _BROKEN + broken) * 2 + whole)
 
 
-def packed_rank(rank: Rank) -> float:
+def packed_rank(rank: Rank) -> int:
     """One number above 0 for the rank of an offer: memory in MiB, whole, series, in an instance."""
     memory_mib, is_whole, series, instance = rank
-    return float(((memory_mib * 2 + is_whole) * 8 + series) * 2 + instance + 1)
+    return ((memory_mib * 2 + is_whole) * 8 + series) * 2 + instance + 1

@@ -1,7 +1,7 @@
-"""Boards of which one size alone is expected: which GPU takes the next VM costs no capacity there.
+"""Boards of which one size alone is expected: there it costs no capacity which GPU takes a VM.
 
-GPUs that are cut into parts of one size hold as many of them in whatever order they come, as long
-as nothing else is expected on them and every VM brings the same vCPUs and memory.
+GPUs that are cut into parts of one size hold as many in whatever order they come, if nothing else
+is expected on them and every VM brings the same vCPUs and memory.
 """
 
 from __future__ import annotations

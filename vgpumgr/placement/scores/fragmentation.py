@@ -20,7 +20,7 @@ from vgpumgr.model.supply import GpuSupply
 from vgpumgr.placement.resources.demand import Demand, whole
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.scores.equal_sizes import NO_SIZE, EqualSizes
-from vgpumgr.placement.tables.gpu_states import StateTable, grown
+from vgpumgr.placement.tables.gpu_states import StateTable, grown, stepped
 from vgpumgr.placement.tables.host_table import HostRows
 from vgpumgr.placement.tables.request_types import Floats, Ints, parts_of
 
@@ -58,6 +58,9 @@ def crowding(used: Floats, on_host: Floats) -> Floats:
     return cost
 
 
+SAME = 1e-6
+"""Thousandths that differ by less are of the same part."""
+
 OFF_GPUS = 65536.0
 """What a host without GPUs is worth to a VM without any: more than all else, and a power of two,
 so that scores on hosts with GPUs keep their precision."""
@@ -72,6 +75,9 @@ class Weighted:
 
 
 _PLENTY = 1e6
+
+_SHARE = 2.0**-24
+"""Weights are rounded to it, as thousandths are (``STEP``): what is useful is summed exactly."""
 
 Worths = Callable[[Ints], NDArray[np.float64]]
 """What GPUs in these states (rows) are worth, in thousandths of a GPU."""
@@ -88,8 +94,18 @@ class Values(Protocol):
         ...
 
 
+Measure = NDArray[np.float64] | NDArray[np.float32]
+"""By row of the table; float32 where that holds it exactly."""
+
+
+def summed(values: Measure, axis: int = 1) -> Floats:
+    """The exact sum (``STEP``)."""
+    total: Floats = values.sum(axis=axis, dtype=np.float64)
+    return total
+
+
 class MixRows:
-    """The mix against the states of the table.
+    """The mix against the states of the table, its entries by vCPUs; ``seen`` rows are known.
 
     ``room[row, m]`` is how many parts of entry m a GPU in that state takes, ``useful[row, m]`` its
     free thousandths where there is room. ``waste[row]`` is what a GPU wastes taken by itself,
@@ -106,8 +122,9 @@ class MixRows:
     ) -> None:
         self._sizes = EqualSizes([each.demand for each in mix if each.demand.kinds])
         mix = [each for each in mix if each.demand.kinds and each.weight]
+        mix.sort(key=lambda each: each.demand.vcpus)
         self._table = table
-        self._seen = 0
+        self.seen = 0
         total = sum(each.weight for each in mix) or 1.0
         demands = [each.demand for each in mix]
         self._values = values
@@ -116,9 +133,10 @@ class MixRows:
         self.cpu = np.array([d.vcpus for d in demands], np.int64)
         self.memory = np.array([d.memory_mib for d in demands], np.int64)
         self.need = np.array([d.kinds[0].count for d in demands], np.float64)
-        self.weight = np.array([each.weight / total for each in mix], np.float64)
-        self.room = np.zeros((64, len(mix)), np.float64)
-        self.useful = np.zeros((64, len(mix)), np.float64)
+        shares = np.array([each.weight / total for each in mix], np.float64)
+        self.weight = np.rint(shares / _SHARE) * _SHARE
+        self.room = np.zeros((64, len(mix)), np.float32)
+        self.useful = np.zeros((64, len(mix)), np.float32)
         self.free = np.zeros(64, np.float64)
         self.idle = np.zeros(64, np.float64)
         self.waste = np.zeros(64, np.float64)
@@ -130,11 +148,11 @@ class MixRows:
     def catch_up(self) -> None:
         """Take in the rows that came up since."""
         end = self._table.rows
-        if end == self._seen:
+        if end == self.seen:
             return
         self._grow(end)
-        new = slice(self._seen, end)
-        room, free = self._table.room[new, self._columns], self._table.free[new]
+        new = slice(self.seen, end)
+        room, free = self._table.room[new, self._columns], stepped(self._table.free[new])
         self.room[new] = room
         self.free[new] = self.idle[new] = free
         self.useful[new] = np.where(room > 0, free[:, None], 0.0)
@@ -143,14 +161,14 @@ class MixRows:
             self.size[row] = self._sizes.of(self._table.board(row))
         self.spreading = bool((self.size > NO_SIZE).any())
         self.waste[new] = self.free[new] - self.useful[new] @ self.weight
-        self._seen = end
+        self.seen = end
         if self._worths is not None:
-            self.worth[new] += self._worths(np.arange(new.start, new.stop))
+            self.worth[new] += stepped(self._worths(np.arange(new.start, new.stop)))
             self.catch_up()
 
     def value(self, worths: Worths | None) -> None:
         """Take what GPUs are worth by their states from here; None: nothing."""
-        self._worths, self._seen = worths, 0
+        self._worths, self.seen = worths, 0
         self.worth[:] = 0.0
         self.catch_up()
 
@@ -161,7 +179,7 @@ class MixRows:
             return
         value = self._values.of(key, self._table.sample(row))
         if value is not None:
-            self.worth[row] -= value
+            self.worth[row] -= stepped(np.array(value))
             self.idle[row] = 0.0
             made = self._made(row)
             self.room[row, made] = _PLENTY

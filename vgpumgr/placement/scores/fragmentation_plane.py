@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vgpumgr.model.supply import Offer
-from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, QuotaTally, group_key
+from vgpumgr.placement.capacity_plan.quota_plan import group_key
 from vgpumgr.placement.fit.host_fit import Fit, find_fit
 from vgpumgr.placement.fit.policy_keys import Key, Keys
 from vgpumgr.placement.resources.demand import Demand, surplus
 from vgpumgr.placement.resources.gpu_slots import Spot
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
+from vgpumgr.placement.scores.compiled import CompiledRating
 from vgpumgr.placement.scores.fragmentation import (
     OFF_GPUS,
+    SAME,
+    Measure,
     MixRows,
     Worths,
     crowding,
     cutting,
     leftover,
+    summed,
 )
 from vgpumgr.placement.scores.host_outcomes import Outcomes, OutcomeTable
+from vgpumgr.placement.scores.plan_quotas import PlanQuotas
 from vgpumgr.placement.scores.score_plane import NEVER, Plane, Scores, masked, one_by_one
 from vgpumgr.placement.tables.gpu_states import MILLI, StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRoom, HostRows
@@ -36,7 +39,7 @@ OFF_NODE = 1e6
 UNKNOWN = -MILLI
 """Several parts may fit in a way that was not thought of: the exact fit will look for it."""
 
-_AT_ONCE = 4096
+_AT_ONCE = 1024
 """Hosts: the more, the fewer calls of NumPy; for a mix of 80 types some MiB at a time."""
 
 
@@ -56,13 +59,9 @@ def scored(
     cost = leftover(left / hosts.most_cpu, idle / whole) + cutting(mix.idle[rows])
     if mix.spreading:
         alone = crowding(MILLI - mix.free[rows], MILLI - free / hosts.width)
-        cost = np.where(np.abs(taken - mix.size[rows]) < _SAME, alone, cost)
+        cost = np.where(np.abs(taken - mix.size[rows]) < SAME, alone, cost)
     score: Floats = gain - cost
     return score
-
-
-_SAME = 1e-6
-"""Sums of thousandths differ by less where they are of the same parts."""
 
 
 _Choices = tuple[Ints, Ints, Ints, Ints, Floats]
@@ -76,7 +75,7 @@ class _Before:
     def __init__(self, hosts: HostRows, mix: MixRows, some: Ints) -> None:
         self.cpu, self.memory, self.plain = hosts.cpu[some], hosts.memory[some], hosts.plain[some]
         self.gpus = gpus = np.sort(hosts.rows[some], axis=1)
-        self.room, self.useful = mix.room[gpus].sum(axis=1), mix.useful[gpus].sum(axis=1)
+        self.room, self.useful = summed(mix.room[gpus]), summed(mix.useful[gpus])
         self.free, self.idle = mix.free[gpus].sum(axis=1), mix.idle[gpus].sum(axis=1)
         held = np.where(self.room >= mix.need, self.useful, 0.0) * mix.weight
         self.held = np.einsum("hm,hm->h", mix.open_to(self.cpu, self.memory), held)
@@ -154,9 +153,8 @@ class TypeRater:
         """The scores of choices that ``_choices_of_type`` lists, host by host."""
         mix, request_types = self._mix, self._request_types
 
-        def change(of: Floats) -> Floats:
-            total: Floats = (of[after] - of[was]).sum(axis=1)
-            return total
+        def change(of: Measure) -> Floats:
+            return summed(of[after] - of[was])
 
         left = hosts.cpu[these] - request_types.cpu[number]
         open_to = mix.open_to(left, hosts.memory[these] - request_types.memory[number])
@@ -235,6 +233,10 @@ class FragmentationRater:
         self._room = HostRoom(hosts, request_types, table)
         self._by_type = TypeRater(hosts, table, request_types, mix, self._room)
         self._deriving: OutcomeTable | None = None
+        self._compiled: CompiledRating | None = None
+        if CompiledRating.knows(hosts, request_types, mix):
+            self._compiled = CompiledRating(hosts, table, request_types, mix)
+            self._compiled.set_up(off_node=OFF_NODE, unknown=UNKNOWN)
         self._known: dict[Hashable, Outcomes] = {}
 
     def rate(self, number: int) -> Scores:
@@ -247,6 +249,12 @@ class FragmentationRater:
             scores[types] = np.maximum(scores[types], choices[first:end])
         scores[scores == NEVER] = UNKNOWN
         return masked(scores - off_node * OFF_NODE, fits)
+
+    def write(self, number: int, scores: Scores, allowed: Flags) -> bool:
+        """See ``Rater``."""
+        if self._compiled is not None:
+            self._compiled.rate(number, scores, allowed)
+        return self._compiled is not None
 
     def rate_many(self, hosts: Ints) -> Scores:
         """Type by type where that can be done and there are fewer of them than hosts."""
@@ -266,6 +274,8 @@ class FragmentationRater:
 
     def ways(self, number: int, host: int) -> tuple[list[int], list[float]]:
         """States of a host's GPUs that a type of one part may take, and what each would score."""
+        if self._compiled is not None:
+            return self._compiled.ways(number, host)
         return self._by_type.ways(number, host)
 
     def _outcomes(self, number: int) -> Outcomes:
@@ -295,37 +305,6 @@ class FragmentationRater:
         gain = useful - before + found.worth[found.results] + used - found.surplus
         gain = gain + OFF_GPUS * hosts.plain[number]
         return scored(hosts, mix, gain, left, found.rows, (used, free, idle))
-
-
-# Hosts of one class lie side by side in the matrix, so a decision takes the best host of each
-# class, adds what the class costs, and compares classes.
-
-
-class PlanQuotas:
-    """The quotas of one plan over hosts in the matrix's order, and how much of them is used up."""
-
-    def __init__(self, plan: CapacityPlan, hosts: list[str]) -> None:
-        self._tally = QuotaTally(plan, hosts)
-        classes = self._tally.host_class
-        self._starts: Ints = np.flatnonzero(np.diff(classes, prepend=classes.min(initial=0) - 1))
-        self._ends = np.append(self._starts[1:], len(hosts))
-        self._classes = classes[self._starts]
-        self.group = self._tally.group
-
-    def count(self, group: int, host: int, change: int) -> None:
-        """Note that a VM was placed on a host (by its number), or left it."""
-        self._tally.count(group, host, change)
-
-    def best(self, row: NDArray[Any], group: int, rank: Ints) -> int:
-        """The best host for a row of the matrix; ``rank`` breaks ties between classes."""
-        best = np.maximum.reduceat(row, self._starts)
-        worth = best - self._tally.by_class(group)[self._classes]
-        tied = np.flatnonzero(worth == worth.max()).tolist()
-        return min((self._first(row, each) for each in tied), key=lambda host: int(rank[host]))
-
-    def _first(self, row: NDArray[Any], segment: int) -> int:
-        start, end = self._starts[segment], self._ends[segment]
-        return int(start) + int(row[start:end].argmax())
 
 
 class FragmentationPlane(Plane):

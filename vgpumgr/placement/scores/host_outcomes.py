@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vgpumgr.placement.scores.fragmentation import MixRows
+from vgpumgr.placement.scores.fragmentation import Measure, MixRows, summed
 from vgpumgr.placement.tables.gpu_states import NOTHING, StateTable
 from vgpumgr.placement.tables.request_types import Floats, Ints, RequestTypes
 
@@ -177,16 +177,15 @@ class OutcomeTable:
         """``free``, ``useful``, ``worth`` and ``idle`` of the results."""
         mix = self._mix
 
-        def change(of: Floats) -> Floats:
-            parts = [np.zeros_like(of[:1]), of[after] - of[before]]
+        def change(of: Measure) -> Floats:
+            parts = [np.zeros_like(of[:1], np.float64), of[after] - of[before]]
             if len(moved):
-                parts.append((of[moved] - of[gpus]).sum(axis=1))
+                parts.append(summed(of[moved] - of[gpus]))
             return np.concatenate(parts)
 
-        def summed(of: Floats) -> Floats:
-            total: Floats = of[gpus].sum(axis=0) + change(of)
-            return total
+        def total(of: Measure) -> Floats:
+            return summed(of[gpus], axis=0) + change(of)
 
-        room, useful = summed(mix.room), summed(mix.useful)
+        room, useful = total(mix.room), total(mix.useful)
         weighted = np.where(room >= mix.need, useful, 0.0) * mix.weight
-        return summed(mix.free), weighted, change(mix.worth), summed(mix.idle)
+        return total(mix.free), weighted, change(mix.worth), total(mix.idle)

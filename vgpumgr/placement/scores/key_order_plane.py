@@ -18,10 +18,11 @@ from vgpumgr.placement.fit.host_fit import Fit, find_fit
 from vgpumgr.placement.fit.policy_keys import BREADTH, packed_key, packed_rank
 from vgpumgr.placement.resources.demand import Demand, rank
 from vgpumgr.placement.resources.gpu_state import BoardBook
+from vgpumgr.placement.scores.compiled import CompiledRating, address, library
 from vgpumgr.placement.scores.score_plane import NEVER, Plane, Scores, masked, one_by_one
 from vgpumgr.placement.tables.gpu_states import NOTHING, StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRoom, HostRows
-from vgpumgr.placement.tables.request_types import Ints, RequestTypes
+from vgpumgr.placement.tables.request_types import Flags, Ints, RequestTypes
 
 # Fields of a head side by side: a packed key has 39 bits, all of it 53, so sums are exact.
 
@@ -41,17 +42,17 @@ class KeyHeads:
     def __init__(self, policy: PlacementPolicy, boards: BoardBook) -> None:
         self.policy = policy
         ranks = {packed_rank(rank(offer)) for board in boards for offer in board.offers}
-        self._sizes = np.array(sorted(ranks), np.float64)
+        self.sizes = np.array(sorted(ranks), np.int32)
 
     def vague(self, demand: Demand) -> bool:
         """Whether the best GPU by itself says too little of the key."""
         sized = any(not kind.profile for kind in demand.kinds)
-        unclear = sized and len(self._sizes) >= _MOST_SIZES
+        unclear = sized and len(self.sizes) >= _MOST_SIZES
         return unclear or len(demand.kinds) > 1 or demand.vgpus > 1
 
     def of_states(self, table: StateTable, rows: Ints, columns: Ints) -> Scores:
         """Heads by state (any shape), of a GPU that takes one part more; inf without room."""
-        heads = table.packed_keys[self.policy][rows, columns]
+        heads = table.keys_by(self.policy)[rows, columns]
         return heads + self._size(table.ranks[rows, columns]) * _SIZE
 
     def of_fit(self, demand: Demand, fit: Fit) -> float:
@@ -64,12 +65,13 @@ class KeyHeads:
             return head
         if demand.kinds[0].profile:
             return head + packed_key(self.policy, keys[0])
-        size = self._size(np.array(packed_rank(rank(fit.picks[0].offer))))
+        size = self._size(np.array(packed_rank(rank(fit.picks[0].offer)), np.int32))
         return head + float(size) * _SIZE + packed_key(self.policy, keys[0][_RANK:])
 
-    def _size(self, ranks: NDArray[np.float64]) -> Scores:
+    def _size(self, ranks: NDArray[np.int32]) -> Scores:
         """1 and up for parts by size, 0 for parts by name, whose rank is 0."""
-        return np.searchsorted(self._sizes, ranks, side="right")
+        found: Scores = np.searchsorted(self.sizes, ranks, side="right")
+        return found
 
 
 _RANK = 4
@@ -90,6 +92,20 @@ class KeyOrderRater:
         demands = request_types.demands
         self._vague = np.array([heads.vague(demand) for demand in demands], np.bool_)
         self._known: dict[Hashable, Scores] = {}
+        self._compiled: CompiledRating | None = None
+        if CompiledRating.knows(hosts, request_types):
+            self._compiled = CompiledRating(hosts, table, request_types)
+            self._compiled.set_up([("vague", self._vague), ("size_ranks", heads.sizes)])
+            self._compiled.set_up(
+                off_node=_OFF_NODE, vague_head=_VAGUE, size_field=_SIZE, sizes=len(heads.sizes)
+            )
+
+    def write(self, number: int, scores: Scores, allowed: Flags) -> bool:
+        """See ``Rater``."""
+        if self._compiled is not None:
+            keys = self._table.keys_by(self._heads.policy)
+            self._compiled.heads(number, keys, scores, allowed)
+        return self._compiled is not None
 
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""
@@ -169,29 +185,35 @@ class KeyOrderPlane(Plane):
     def best(self, number: int) -> Fit | None:
         """Where a VM of type ``number`` goes."""
         row, vague = self.scores[number], self._heads.vague(self.request_types.demands[number])
-        while (top := row.max(initial=NEVER)) > NEVER:
-            tied = np.flatnonzero(row == top)
-            fit = None if vague else self._fit_at_top(number, self._first(tied), -float(top))
-            if fit is not None and _all_alike(fit):
+        while (first := self._first(row)) >= 0:
+            top = row[first]
+            fit = None if vague else self._fit_at_top(number, first, -float(top))
+            if fit is not None and _same_parts(fit):
                 return fit
             if fit is not None or vague:
-                fit = self._compared(number, tied, -float(top))
+                fit = self._compared(number, np.flatnonzero(row == top), -float(top))
                 if fit is not None:
                     return fit
         return None
 
-    def _first(self, tied: Ints) -> int:
-        """The host with the best host key, of those the first."""
+    def _first(self, row: Scores) -> int:
+        """Of the hosts at the top the one with the best host key, of those the first; -1: none."""
         hosts = self.hosts
         sign = -1 if self._heads.policy is BREADTH else 1
-        for amount in (hosts.units, hosts.memory, hosts.cpu):
+        amounts = hosts.units, hosts.memory, hosts.cpu
+        if (compiled := library()) is not None:
+            at: int = compiled.best_of_keys(address(row), len(row), sign, *map(address, amounts))
+            return at
+        top = row.max(initial=NEVER)
+        tied = np.flatnonzero(row == top) if top > NEVER else np.zeros(0, np.int64)
+        for amount in amounts if len(tied) else ():
             key = sign * amount[tied]
             tied = tied[key == key.min()]
-        return int(tied[0])
+        return int(tied[0]) if len(tied) else -1
 
     def _compared(self, number: int, tied: Ints, top: float) -> Fit | None:
         """The best of these by the whole key, the first of each class of hosts for all of it."""
-        groups = np.where(self.hosts.partitioned[tied], -1 - tied, self.hosts.classes.group[tied])
+        groups = np.where(self.hosts.partitioned[tied], -1 - tied, self.hosts.classes.group()[tied])
         _, first, group = np.unique(groups, return_index=True, return_inverse=True)
         fits = []
         for at in np.sort(first).tolist():
@@ -223,6 +245,6 @@ class KeyOrderPlane(Plane):
         return fit
 
 
-def _all_alike(fit: Fit) -> bool:
+def _same_parts(fit: Fit) -> bool:
     """Whether no part of it lies worse than the first, so that no host of that head is better."""
     return all(pick.key == fit.picks[0].key for pick in fit.picks)

@@ -19,8 +19,9 @@ from vgpumgr.placement.scores.fragmentation import (
     Weighted,
     fragmentation,
 )
-from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane, PlanQuotas
+from vgpumgr.placement.scores.fragmentation_plane import FragmentationPlane
 from vgpumgr.placement.scores.key_order_plane import KeyHeads, KeyOrderPlane
+from vgpumgr.placement.scores.plan_quotas import PlanQuotas
 from vgpumgr.placement.scores.state_values import values_of
 from vgpumgr.placement.tables.gpu_states import StateTable
 from vgpumgr.placement.tables.host_table import HostFilters, HostRows

@@ -22,12 +22,18 @@ Scores = NDArray[Any]
 
 _REMEMBERED = 4096
 
+_AT_ONCE = 1024
+"""Hosts: the more, the fewer calls of NumPy; for a mix of 80 types some MiB at a time."""
+
 
 class Rater(Protocol):
     """How good hosts are for the types it was made for; rules about hosts themselves left out."""
 
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""
+
+    def write(self, number: int, scores: Scores, allowed: Flags) -> bool:
+        """Write the scores of one host into its column of a plane, if it can do so quickly."""
 
     def rate_many(self, hosts: Ints) -> Scores:
         """[types × hosts] the scores of these hosts."""
@@ -91,7 +97,7 @@ class Plane(ABC):
         count = len(self.request_types.demands)
         if labels_changed:
             self._ask(number, self._with_affinity)
-        if count:
+        if count and not self._rater.write(number, self.scores, self._allowed):
             allowed = self._allowed[:count, number]
             self.scores[:count, number] = np.where(allowed, self._rated(number), NEVER)
 
@@ -102,7 +108,8 @@ class Plane(ABC):
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order."""
-        self.scores, self._allowed = self.scores[:, order], self._allowed[:, order]
+        self.scores = np.take(self.scores, order, axis=1)
+        self._allowed = np.take(self._allowed, order, axis=1)
 
     def _renew(self, first: int) -> None:
         """Fill the rows from type ``first`` on, and rate all types from here."""
@@ -113,15 +120,16 @@ class Plane(ABC):
         self._rater = self.rater(self.request_types)
 
     def _fill(self, new: slice, rater: Rater) -> None:
-        """One host of those that are alike stands for all of them."""
-        into, examples = self.scores[new], self.hosts.classes.examples()
-        some = np.flatnonzero(examples >= 0)
-        scores = rater.rate_many(examples[some])
-        column = np.zeros(len(examples), np.int64)
-        column[some] = np.arange(len(some))
-        columns = column[self.hosts.classes.group]
-        for number, row in enumerate(scores):
-            into[number] = row[columns]
+        """One host of those that are alike stands for all of them; some thousand at a time."""
+        into, group = self.scores[new], self.hosts.classes.group()
+        by_class = np.argsort(group, kind="stable")
+        begins = np.diff(group[by_class], prepend=-1) > 0
+        starts, column = np.flatnonzero(begins), np.cumsum(begins) - 1
+        for first in range(0, len(starts), _AT_ONCE):
+            some = starts[first : first + _AT_ONCE + 1]
+            these = slice(some[0], some[-1] if len(some) > _AT_ONCE else None)
+            scores = rater.rate_many(by_class[some[:_AT_ONCE]])
+            into[:, by_class[these]] = scores[:, column[these] - first]
         into[~self._allowed[new]] = NEVER
 
     def _ask(self, number: int, types: Iterable[int]) -> None:
@@ -129,7 +137,7 @@ class Plane(ABC):
             self._allowed[each, number] = self._filters.on(number, self.request_types.demands[each])
 
     def _rated(self, number: int) -> Scores:
-        digest = self.hosts.classes.digests[number]
+        digest = self.hosts.classes.digest(number)
         found = self._known.get(digest)
         if found is None:
             if len(self._known) >= _REMEMBERED:

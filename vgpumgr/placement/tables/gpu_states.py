@@ -74,11 +74,25 @@ class PartColumns:
         return number
 
 
+ALL = np.iinfo(np.int64).max
+"""In ``opened``: every column, whenever it comes."""
+
 NOTHING = 0
 """The row of a GPU that is not there, or that nothing may be placed on."""
 
 MILLI = 1000.0
 """A whole GPU, in the unit of ``free``: boards of different sizes weigh alike."""
+
+STEP = 2.0**-10
+"""Thousandths are rounded to it where they are summed: sums are then exact, and so the same in
+whatever order a way to rate hosts takes them."""
+
+
+def stepped(milli: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Thousandths as multiples of ``STEP``."""
+    rounded: NDArray[np.float64] = np.rint(milli / STEP) * STEP
+    return rounded
+
 
 PACKED = (BREADTH, DEPTH)
 
@@ -86,13 +100,14 @@ PACKED = (BREADTH, DEPTH)
 class StateTable:
     """``room[row, column]``, ``after[row, column]`` (a row), ``free[row]`` in thousandths of a GPU.
 
-    ``units`` are the free units as they are; ``packed_keys[policy][row, column]`` is the packed key
+    ``units`` are the free units as they are; ``keys_by(policy)[row, column]`` is the packed key
     of the GPU under that policy, inf without room. ``surplus[row, column]`` is what a part by size
     takes there beyond the size asked for, as it costs; ``ranks[row, column]`` is the packed rank of
     the offer that it becomes, 0 for parts by name. Where there are several places for a part,
-    ``after`` is for the place that the rules name first. ``keys[row]`` is the key of a state that
-    is not told apart by its units alone. ``room`` holds for every row; the other columns only for
-    rows that ``open_rows`` was asked for.
+    ``after`` is for the place that the rules name first. ``opened[row]`` is how many
+    columns of it are worked out. ``keys[row]`` is the key of a state that is not told apart by its
+    units alone. ``room`` holds for every row; the other columns only for rows that ``open_rows``
+    was asked for.
     """
 
     def __init__(self, boards: BoardBook) -> None:
@@ -102,16 +117,16 @@ class StateTable:
         self.after = np.zeros((64, 8), np.int32)
         self.free = np.zeros(64, np.float64)
         self.units = np.zeros(64, np.int64)
-        self.packed_keys = {policy: np.full((64, 8), np.inf) for policy in PACKED}
-        self.surplus = np.zeros((64, 8), np.float64)
-        self.ranks = np.zeros((64, 8), np.float64)
+        self._keys_by: dict[PlacementPolicy, NDArray[np.float64]] = {}
+        self.surplus = np.zeros((64, 8), np.float32)
+        self.ranks = np.zeros((64, 8), np.int32)
         self._boards = boards
         self.keys: dict[int, Hashable] = {}
         self._choices: dict[tuple[int, int], tuple[int, ...]] = {}
         self._known: dict[Hashable, int] = {}
+        self.opened = np.zeros(64, np.int64)
         self._samples: dict[int, GpuOccupancy] = {}
         self._roomed: dict[int, int] = {}
-        self._opened: dict[int, int] = {}
         self._slot_counts: dict[Hashable, SlotCountStates] = {}
 
     # --- rows ---
@@ -137,6 +152,24 @@ class StateTable:
         ladders = self._slot_counts.values()
         return next((each.board for each in ladders if each.first <= row < each.end), None)
 
+    def keys_by(self, policy: PlacementPolicy) -> NDArray[np.float64]:
+        """The packed keys of a policy that has some (``PACKED``), kept up once asked for."""
+        if policy not in self._keys_by:
+            keys = self._keys_by[policy] = np.full(self.room.shape, np.inf)
+            for counts in self._slot_counts.values():
+                rows = slice(counts.first, counts.end)
+                has_room = self.room[rows] > 0
+                keys[rows] = np.where(has_room, counts.packed_keys(policy)[:, None], np.inf)
+            for row in self._samples:
+                for column in range(int(self.opened[row])):
+                    self._fill_key(row, column, policy)
+        return self._keys_by[policy]
+
+    def _fill_key(self, row: int, column: int, policy: PlacementPolicy) -> None:
+        gpu, part = self._samples[row], self.parts.all[column]
+        if self.room[row, column] and (found := first_fit(gpu, part.kind, part.demand)):
+            self._keys_by[policy][row, column] = packed_key(policy, KEYS[policy].gpu(gpu, *found))
+
     def column(self, part: Part) -> int:
         """The column of a part; room is known for all rows when this returns."""
         before = len(self.parts)
@@ -148,7 +181,7 @@ class StateTable:
     def open_rows(self, rows: Iterable[int]) -> None:
         """Work out what these rows become with one more of each part."""
         for row in rows:
-            if self._opened.get(row, 0) < len(self.parts) and row in self._samples:
+            if self.opened[row] < len(self.parts) and row in self._samples:
                 self._open(row)
 
     def choices(self, row: int, column: int) -> tuple[int, ...]:
@@ -208,20 +241,20 @@ class StateTable:
 
     def _open(self, row: int) -> None:
         gpu = self._samples[row]
-        for column in range(self._opened.get(row, 0), len(self.parts)):
+        for column in range(int(self.opened[row]), len(self.parts)):
             if self.room[row, column]:
                 self._open_part(row, column, gpu, self.parts.all[column])
-        self._opened[row] = len(self.parts)
+        self.opened[row] = len(self.parts)
 
     def _open_part(self, row: int, column: int, gpu: GpuOccupancy, part: Part) -> None:
         found = first_fit(gpu, part.kind, part.demand)
         assert found is not None, "opened a row without room"
         after = self.after[row, column] = self.after_spot(gpu, *found)
         extra = surplus(found[0], part.kind)
-        self.surplus[row, column] = extra * (self.free[row] - self.free[after])
+        self.surplus[row, column] = stepped(extra * (self.free[row] - self.free[after]))
         self.ranks[row, column] = _rank(found[0], part)
-        for policy, packed_keys in self.packed_keys.items():
-            packed_keys[row, column] = packed_key(policy, KEYS[policy].gpu(gpu, *found))
+        for policy, keys in self._keys_by.items():
+            keys[row, column] = packed_key(policy, KEYS[policy].gpu(gpu, *found))
 
     # --- ladders ---
 
@@ -241,6 +274,7 @@ class StateTable:
         first = self._add(gpu.board.units + 2)
         counts = SlotCountStates(gpu.board, first, goes_whole=goes_whole)
         self.units[first : counts.end] = counts.free()
+        self.opened[first : counts.end] = ALL
         self.free[first : counts.end] = MILLI * counts.free() / max(1, gpu.board.units)
         for column, part in enumerate(self.parts.all):
             self._fill_slot_counts(counts, column, part)
@@ -251,11 +285,10 @@ class StateTable:
         room, after, extra, ranks = counts.fill(part)
         self.room[rows, column], self.after[rows, column] = room, after
         self.ranks[rows, column] = ranks
-        self.surplus[rows, column] = extra * (self.free[rows] - self.free[after])
-        for policy, packed_keys in self.packed_keys.items():
-            packed_keys[rows, column] = np.where(
-                self.room[rows, column] > 0, counts.packed_keys(policy), np.inf
-            )
+        self.surplus[rows, column] = stepped(extra * (self.free[rows] - self.free[after]))
+        for policy, keys in self._keys_by.items():
+            has_room = self.room[rows, column] > 0
+            keys[rows, column] = np.where(has_room, counts.packed_keys(policy), np.inf)
 
     # --- growth ---
 
@@ -276,9 +309,9 @@ class StateTable:
         self.ranks = grown(self.ranks, shape)
         self.free = grown(self.free, shape[:1])
         self.units = grown(self.units, shape[:1])
-        self.packed_keys = {
-            policy: grown(packed_keys, shape, np.inf)
-            for policy, packed_keys in self.packed_keys.items()
+        self.opened = grown(self.opened, shape[:1])
+        self._keys_by = {
+            policy: grown(keys, shape, np.inf) for policy, keys in self._keys_by.items()
         }
 
 
@@ -327,13 +360,13 @@ class SlotCountStates:
             return self.empty if free == self.board.units else None
         return None if free and gpu.whole else self.first + free
 
-    def fill(self, part: Part) -> tuple[Ints, Ints, Floats, Floats]:
+    def fill(self, part: Part) -> tuple[Ints, Ints, Floats, Ints]:
         """How many of the part fit by row, the row after the first of them, which share of what
         it takes was not asked for, and the rank of its offer (see ``StateTable.ranks``).
         """
         offers = [each for each in self.board.matching(part.kind) if self._makes(each, part)]
         room = np.zeros(self.board.units + 2, np.int64)
-        after, extra, ranks = np.zeros_like(room), np.zeros(len(room)), np.zeros(len(room))
+        after, extra, ranks = np.zeros_like(room), np.zeros(len(room)), np.zeros_like(room)
         if len(offers) == 1 and not whole(offers[0]):
             room = self.free() // offers[0].units
             after = np.where(room > 0, self.first + self.free() - offers[0].units, 0)
@@ -382,8 +415,8 @@ class SlotCountStates:
         return self.goes_whole if whole(offer) else part.demand.vgpus <= offer.max_per_vm
 
 
-def _rank(offer: Offer, part: Part) -> float:
-    return 0.0 if part.kind.profile else packed_rank(rank(offer))
+def _rank(offer: Offer, part: Part) -> int:
+    return 0 if part.kind.profile else packed_rank(rank(offer))
 
 
 def counts_slots_only(gpu: GpuOccupancy) -> bool:

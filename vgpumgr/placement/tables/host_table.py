@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -19,47 +18,39 @@ from vgpumgr.placement.tables.request_types import Flags, Ints, RequestTypes
 
 
 class HostClasses:
-    """Classes of hosts that score alike: ``group[host]`` is a small number, equal for equal
-    digests.
-    """
+    """Classes of hosts that score alike: those of equal ``digest``, which is asked when needed."""
 
-    def __init__(self, digests: Sequence[int]) -> None:
-        self._number: dict[int, int] = {}
-        self._hosts: Counter[int] = Counter()
-        self._spare: list[int] = []
-        self.digests = list(digests)
-        self.group: Ints = np.array([self._join(digest) for digest in digests], np.int64)
+    def __init__(self, count: int, digest: Callable[[int], int]) -> None:
+        self._digest = digest
+        self._digests = [0] * count
+        self._changed = set(range(count))
+        self._numbers: dict[int, int] = {}
+        self._group: Ints = np.zeros(count, np.int64)
 
-    def put(self, host: int, digest: int) -> None:
-        """The host has changed to this digest."""
-        self._leave(self.digests[host])
-        self.digests[host] = digest
-        self.group[host] = self._join(digest)
+    def change(self, host: int) -> None:
+        """The host is another than it was."""
+        self._changed.add(host)
 
-    def reorder(self, order: Ints) -> None:
-        """Put the hosts in another order."""
-        self.digests = [self.digests[number] for number in order.tolist()]
-        self.group = self.group[order]
+    def reorder(self) -> None:
+        """All hosts have other numbers."""
+        self._changed = set(range(len(self._digests)))
 
-    def examples(self) -> Ints:
-        """By group a host of it, -1 for groups that are empty."""
-        found = np.full(len(self._number) + len(self._spare), -1)
-        found[self.group] = np.arange(len(self.group))
-        return found
+    def digest(self, host: int) -> int:
+        """Equal for hosts of one class."""
+        if host in self._changed:
+            return self._digest(host)
+        return self._digests[host]
 
-    def _join(self, digest: int) -> int:
-        self._hosts[digest] += 1
-        number = self._number.get(digest)
-        if number is None:
-            number = self._spare.pop() if self._spare else len(self._number)
-            self._number[digest] = number
-        return number
-
-    def _leave(self, digest: int) -> None:
-        self._hosts[digest] -= 1
-        if not self._hosts[digest]:
-            del self._hosts[digest]
-            self._spare.append(self._number.pop(digest))
+    def group(self) -> Ints:
+        """By host a number from 0 on, equal within a class."""
+        if len(self._numbers) > 2 * len(self._digests):
+            self._numbers.clear()
+            self.reorder()
+        for host in self._changed:
+            digest = self._digests[host] = self._digest(host)
+            self._group[host] = self._numbers.setdefault(digest, len(self._numbers))
+        self._changed.clear()
+        return self._group
 
 
 LOOSE, NOWHERE = -1, -2
@@ -100,7 +91,7 @@ class HostRows:
             self._read_nodes(number)
         self.intricate = np.array([_intricate(host.supply) for host in hosts], np.bool_)
         self.partitioned = np.array([bool(host.supply.partitions) for host in hosts], np.bool_)
-        self.classes = HostClasses([self._digest(number) for number in range(count)])
+        self.classes = HostClasses(count, self._digest)
 
     def reorder(self, order: Ints) -> None:
         """Put the hosts in another order: their numbers until now, from the first on."""
@@ -111,7 +102,7 @@ class HostRows:
         self.intricate, self.partitioned = self.intricate[order], self.partitioned[order]
         self.node_memory, self.node_cpus = self.node_memory[order], self.node_cpus[order]
         self.node_of = self.node_of[order]
-        self.classes.reorder(order)
+        self.classes.reorder()
 
     def update(self, number: int) -> None:
         """Read a changed host again."""
@@ -124,7 +115,7 @@ class HostRows:
             self.rows[number, : len(rows)] = rows
             self.units[number] = self._table.units[self.rows[number]].sum()
         self._read_nodes(number)
-        self.classes.put(number, self._digest(number))
+        self.classes.change(number)
 
     def _digest(self, number: int) -> int:
         """Equal for hosts on which every type scores alike, as far as rules for all hosts go."""

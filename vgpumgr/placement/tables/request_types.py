@@ -22,11 +22,12 @@ ALWAYS = -1
 class RequestTypes:
     """One entry per type, in the order in which the types came up.
 
-    ``columns`` and ``counts`` [types × kinds] say which parts of the table a type needs; ``needs``
-    is the room without which it surely does not fit (parts by size may come to be of different
-    offers, and the table counts only one way). ``paged`` and ``any_pinned`` say whether any type
-    wants huge pages or CPUs of its own. ``single`` are types of one GPU part, ``several``
-    those of more.
+    ``columns`` and ``counts`` [types × kinds] say which parts of the table a type needs;
+    ``needs`` is the room without which it surely does not fit (parts by size may come to be of
+    different offers, and the table counts only one way). ``bundles`` have the same by type:
+    column and count of each kind, ``bundles_with_needs`` the room needed too. ``paged`` and
+    ``any_pinned`` say whether any type wants huge pages or CPUs of its own. ``single`` are
+    types of one GPU part, ``several`` those of more.
     """
 
     def __init__(self, table: StateTable) -> None:
@@ -79,6 +80,10 @@ class RequestTypes:
         self.bundles = [
             tuple((self._table.column(part), part.kind.count) for part in parts_of(demand))
             for demand in self.demands
+        ]
+        self.bundles_with_needs = [
+            tuple((*part, int(need)) for part, need in zip(bundle, needs, strict=False))
+            for bundle, needs in zip(self.bundles, self.needs.tolist(), strict=True)
         ]
         parts = self.counts.sum(axis=1)
         self.has_parts = parts > 0

@@ -71,6 +71,11 @@ class Placed:
     cpus: tuple[int, ...] = ()
     partition: int | None = None
 
+    @property
+    def partitions(self) -> bool:
+        """Is a GPU partitioned for it?"""
+        return any(part.layout is not None for part in self.assignments)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotPlaced:

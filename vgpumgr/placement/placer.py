@@ -204,7 +204,8 @@ def _one_by_one(
     placer: Callable[[], Placer],
 ) -> Decisions:
     """In the better one of two orders, each by a ``placer`` of its own."""
-    order = evenly(requests) if policy is _CAPACITY else list(range(len(requests)))
+    bulk = policy is _CAPACITY and len(requests) > 1
+    order = evenly(requests) if bulk else list(range(len(requests)))
     found = _in_order(placer(), requests, order)
     if _placed(found) == len(requests):
         return found

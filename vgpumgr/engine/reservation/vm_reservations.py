@@ -82,9 +82,16 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
     """The transaction of `apply`."""
     operation = opening.operation("apply")
     new = [action.placed for action in plan.actions if action.placed]
-    sites = VmSites(with_layouts_of(view, new))
+    cut = [each for each in new if each.partitions]
+    sites = VmSites(with_layouts_of(view, cut) if cut else view)
     creations = [
-        create(each, sites.site(each.host), opening, partition_steps(each, view)) for each in new
+        create(
+            each,
+            sites.site(each.host),
+            opening,
+            partition_steps(each, view) if each.partitions else (),
+        )
+        for each in new
     ]
     changes = [action for action in plan.actions if action.kind is ActionKind.CHANGE]
     changed = [_changed(action) for action in changes]
@@ -109,7 +116,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         vms=tuple(creation.vm for creation in creations),
         changed_vms=tuple(changed),
         allocations=tuple(each for creation in creations for each in creation.allocations),
-        layouts=layout_records(new, view, operation.id),
+        layouts=layout_records(cut, view, operation.id) if cut else (),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
         host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
         queued=queued,

@@ -48,7 +48,8 @@ from vgpumgr.store.ledger.audit_trail import (
 from vgpumgr.store.ledger.gpus import forget_layouts, settle_layouts
 from vgpumgr.store.ledger.hosts import end_membership
 from vgpumgr.store.ledger.images import end_copy
-from vgpumgr.store.ledger.vms import place, put_first_disk
+from vgpumgr.store.ledger.replaced_disk import put_first_disk
+from vgpumgr.store.ledger.vms import place
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
 # Legal transitions, and for each state the statement with its record: built once, run thousands of

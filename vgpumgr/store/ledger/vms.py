@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.codec import dump, load, load_list
-from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import NotFound, StaleGeneration
 from vgpumgr.model.vm import (
     Allocation,
     AllocationState,
-    DiskMode,
-    DiskSpec,
     InstancePart,
     VmPlace,
     VmRecord,
@@ -26,7 +23,7 @@ from vgpumgr.model.vm import (
 )
 from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.database.redaction import owe
-from vgpumgr.store.ledger.audit_trail import Stamp, of_allocations, of_vms
+from vgpumgr.store.ledger.audit_trail import Stamp, of_allocations
 from vgpumgr.store.ledger.row_memo import RowMemo
 from vgpumgr.store.schema import (
     MEMORY,
@@ -425,38 +422,3 @@ def mark_allocations(
     told = of_allocations(f"allocation.{state.value}", *moving, by_task=False)
     connection.execute(told, stamp.values)
     connection.execute(update(allocation).where(*moving).values(state=state.value))
-
-
-_REIMAGED = of_vms("vm.reimaged", _IT)
-
-
-def put_first_disk(
-    connection: Connection, stamp: Stamp, vm_id: str, task: str, made: VolumePlan
-) -> None:
-    """Write the volume that was made into the VM's spec and volumes, in the place of its first."""
-    it = vm.c.id == vm_id
-    row = connection.execute(
-        select(vm.c.id, vm.c.spec, vm.c.volumes).where(it).with_for_update()
-    ).one()
-    connection.execute(update(vm).where(it).values(**_with(row, made)))
-    connection.execute(_REIMAGED, {"in_task": task, "in_vm": vm_id, **stamp.values})
-
-
-@decodes(vm)
-def _with(row: Any, made: VolumePlan) -> dict[str, str]:
-    spec = load(VmSpec, row.spec)
-    return {
-        "spec": dump(replace(spec, disks=(_disk(made), *spec.disks[1:]))),
-        "volumes": dump([(made.pool, made.name), *load_list(row.volumes)[1:]]),
-    }
-
-
-def _disk(made: VolumePlan) -> DiskSpec:
-    return DiskSpec(
-        pool=made.pool,
-        size_bytes=made.capacity_bytes,
-        mode=DiskMode(made.mode),
-        image=made.source,
-        image_format=made.source_format or made.format,
-        format=made.format,
-    )

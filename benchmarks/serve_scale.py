@@ -26,15 +26,15 @@ from pathlib import Path
 
 from vgpumgr.store import open_ledger
 
-FLEET = """
-apiVersion: vgpumgr/v1
-kind: Fleet
-name: bench
-hosts:
-  - {{name: t4, count: {many}, cpus: 64, memory: 512GiB, gpus: [{{board: T4, count: 8}}]}}
-  - {{name: a40, count: {many}, cpus: 64, memory: 512GiB, gpus: [{{board: A40, count: 8}}]}}
-  - {{name: hgx, count: {few}, cpus: 96, memory: 1TiB, gpus: [{{board: A100-SXM4-40GB, count: 8}}]}}
-"""
+HEAD = "apiVersion: vgpumgr/v1\nkind: Fleet\nname: bench\nhosts:\n"
+HOSTS = (
+    "  - {{name: {name}, count: {count}, cpus: {cpus}, memory: 1TiB, "
+    "gpus: [{{board: {board}, count: 8}}]}}\n"
+)
+# Board, CPUs, and its hosts of every five.
+KINDS = {"t4": ("T4", 64, 2), "a40": ("A40", 64, 2), "hgx": ("A100-SXM4-40GB", 96, 1)}
+MOST = 1000
+"""Hosts in one entry of a fleet."""
 INTERVAL_S = 30.0
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -49,6 +49,18 @@ def rss_mib(pid: int) -> int:
     """Resident memory."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 2**20
+
+
+def fleet(hosts: int) -> str:
+    """The document of so many hosts."""
+    entries = []
+    for name, (board, cpus, share) in KINDS.items():
+        left = hosts * share // 5
+        for number in range(-(-left // MOST)):
+            count = min(MOST, left - number * MOST)
+            kind = f"{name}-{'abcdef'[number]}"
+            entries.append(HOSTS.format(name=kind, count=count, cpus=cpus, board=board))
+    return HEAD + "".join(entries)
 
 
 class Bench:
@@ -124,8 +136,8 @@ def change(bench: Bench, share: float, hosts: int, seconds: float) -> int:
 def measure(tree: Path, hosts: int, cycles: int, share: float) -> dict[str, object]:
     """One fleet from nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        home, many = Path(folder), hosts * 2 // 5
-        (home / "fleet.yaml").write_text(FLEET.format(many=many, few=hosts - 2 * many))
+        home = Path(folder)
+        (home / "fleet.yaml").write_text(fleet(hosts))
         bench = Bench(home, tree)
         try:
             bench.run("sim", "up", "-f", str(home / "fleet.yaml"))

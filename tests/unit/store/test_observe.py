@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import update
 
 from tests.unit.store.values import SLOTS, allocation, board, facts, fleet, gpu, see, start, vm
 from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
@@ -33,6 +34,7 @@ from vgpumgr.model.host import (
     UnknownPart,
 )
 from vgpumgr.store import SqlLedger
+from vgpumgr.store.schema import gpu as gpu_table
 
 COMPLETE: dict[str, object] = {}
 PARTIAL = {"unknown": (UnknownPart(part="devices", why="no sudo"),)}
@@ -401,3 +403,21 @@ def test_a_host_that_is_not_enrolled_cannot_be_observed(url: str) -> None:
         see(ledger, "h9", board("h9", 1))
     assert len(ledger.gpus()) == 1
     ledger.close()
+
+
+def test_evidence_that_is_learned_later_is_kept_though_nothing_else_changed(url: str) -> None:
+    ledger = fleet(url, gpus=0)
+    see(ledger, "h1", board("h1", 1, uuid=None, serial=None))
+    see(ledger, "h1", board("h1", 1, serial=None))
+    assert ledger.gpus()[0].facts == board("h1", 1, serial=None)
+    see(ledger, "h1", board("h1", 1))
+    assert ledger.gpus()[0].facts == board("h1", 1)
+
+
+@pytest.mark.parametrize("stored", ["{", "[]", '{"device":1}', '{"device":"0000:41:00.0"}'])
+def test_a_look_puts_facts_right_that_cannot_be_read(url: str, stored: str) -> None:
+    ledger = fleet(url)
+    with ledger._database.write() as connection:
+        connection.execute(update(gpu_table).values(facts=stored))
+    see(ledger, "h1", board("h1", 1))
+    assert ledger.gpus()[0].facts == board("h1", 1)

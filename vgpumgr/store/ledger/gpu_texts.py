@@ -16,6 +16,7 @@ from typing import Any
 from vgpumgr.model.codec import as_object, dump, from_plain
 from vgpumgr.model.gpu import GpuFacts, GpuHealth, MdevType
 from vgpumgr.model.layout import Scheduler
+from vgpumgr.store.schema.columns import UNREADABLE
 
 Types = tuple[MdevType, ...]
 
@@ -52,6 +53,17 @@ def load_gpu(text: str, uuid: str | None = None, serial: str | None = None) -> G
     at its host puts them right.
     """
     return GpuFacts(**{**_values(text), "uuid": uuid, "serial": serial})
+
+
+def is_text_of(text: str, facts: GpuFacts) -> bool:
+    """Does a stored text say what :func:`dump_gpu` would write of the facts? One that cannot be
+    read does not.
+    """
+    try:
+        values = _values(text)
+    except UNREADABLE:
+        return False
+    return values == {**as_object(facts), "uuid": None, "serial": None}
 
 
 @lru_cache(maxsize=MOST_TEXTS)

@@ -15,7 +15,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
-from vgpumgr.store.ledger.gpu_texts import dump_gpu
+from vgpumgr.store.ledger.gpu_texts import dump_gpu, is_text_of
 from vgpumgr.store.ledger.gpus import gpu_supply
 from vgpumgr.store.ledger.host_texts import dump_host
 from vgpumgr.store.ledger.hosts import get_host, host_supply
@@ -133,12 +133,14 @@ def _refresh(
     connection: Connection, stamp: Stamp, name: str, seen: GpuFacts, old: KnownGpu, units: int
 ) -> None:
     seen = replace(seen, uuid=seen.uuid or old.uuid, serial=seen.serial or old.serial)
-    facts, supply = dump_gpu(seen), gpu_supply(seen)
     units = max(1, units, old.held_slots)
     state = GpuState.HEALTHY if old.state is GpuState.MISSING else old.state
-    moved = (old.host, old.supply, old.units, old.state) != (name, supply, units, state)
-    if not moved and facts == old.facts:
+    stands = (old.host, old.units, old.state) == (name, units, state)
+    known = (old.uuid, old.serial) == (seen.uuid, seen.serial)
+    if stands and known and is_text_of(old.facts, seen):
         return
+    supply = gpu_supply(seen)
+    moved = not stands or old.supply != supply
     if (old.host, old.device) != (name, seen.device):
         write(connection, stamp, [_told("gpu.moved", name, seen, old.id, f"from {old.place()}")])
     elif state is not old.state:
@@ -152,7 +154,7 @@ def _refresh(
             "uuid": seen.uuid,
             "serial": seen.serial,
             "vendor_device": seen.vendor_device or old.vendor_device,
-            "facts": facts,
+            "facts": dump_gpu(seen),
             "supply": supply,
             "units": units,
             "state": state.value,

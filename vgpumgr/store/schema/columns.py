@@ -98,7 +98,7 @@ def _add_conditions(_: MetaData, connection: Connection, **__: object) -> None:
 Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 # What decoding raises of text that nobody wrote.
-_UNREADABLE = (
+UNREADABLE = (
     ValueError,
     TypeError,
     KeyError,
@@ -117,7 +117,7 @@ def decodes(table: Table) -> Callable[[Reader], Reader]:
         def checked(row: Any, *more: Any) -> Any:
             try:
                 return decode(row, *more)
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 why = f"{type(error).__name__}: {error}".partition("\n")[0]
                 raise damaged(name_of(table, row), why) from error
 

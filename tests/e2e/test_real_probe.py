@@ -12,6 +12,7 @@ from vgpumgr import domainxml
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import Ownership, VolumePlan
+from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ports import Host
 from vgpumgr.model.sim_fleet import SimFleet, SimHost
@@ -21,6 +22,11 @@ XML = (
     "<domain type='qemu'><name>a</name><uuid>4b20d080-1b54-4048-85b3-a6a62d165c00</uuid>"
     "<memory unit='MiB'>{}</memory><vcpu>1</vcpu>"
     "<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features></domain>"
+)
+NO_DISK = XML.replace(
+    "<features>",
+    "<devices><disk type='file'><source file='/absent.qcow2'/>"
+    "<target dev='vda' bus='virtio'/></disk></devices><features>",
 )
 MARK = Ownership(fleet="f", vm="a", vm_id="v-1", generation=1, allocations=())
 PLAN = VolumePlan(pool="default", name="v.qcow2", capacity_bytes=1 << 20, format="qcow2")
@@ -37,6 +43,15 @@ CHANGES: tuple[tuple[str, Callable[[Host], object]], ...] = (
     ("undefined", lambda host: host.domains.undefine("a")),
     ("volume made", lambda host: host.storage.create("default", domainxml.volume(PLAN))),
     ("volume deleted", lambda host: host.storage.delete("default", "v.qcow2")),
+)
+
+# Refused, and nothing is written.
+REFUSED: tuple[tuple[str, Callable[[Host], object]], ...] = (
+    ("no domain", lambda host: host.domains.define("<domain type='qemu'/>")),
+    ("no disk", lambda host: host.domains.start("a")),
+    ("runs not", lambda host: host.domains.reboot("a")),
+    ("not there", lambda host: host.domains.start("b")),
+    ("no volume", lambda host: host.storage.create("default", "<volume/>")),
 )
 
 
@@ -63,10 +78,13 @@ def real() -> Iterator[Host]:
     fleet.close()
 
 
-@pytest.mark.parametrize(
+WORLDS = pytest.mark.parametrize(
     "which",
     ["simulated", pytest.param("real", marks=[pytest.mark.root, pytest.mark.libvirtd])],
 )
+
+
+@WORLDS
 def test_each_change_is_seen_and_no_look_is_taken_for_one(
     which: str, request: pytest.FixtureRequest
 ) -> None:
@@ -81,6 +99,17 @@ def test_each_change_is_seen_and_no_look_is_taken_for_one(
         before, seen = after, host.probe()
         assert seen is not facts, name
         facts = seen
+
+
+@WORLDS
+def test_a_refusal_is_no_change(which: str, request: pytest.FixtureRequest) -> None:
+    host: Host = request.getfixturevalue(which)
+    host.domains.define(NO_DISK.format(64))
+    before = fingerprint(host)
+    for name, act in REFUSED:
+        with pytest.raises(VgpumgrError):
+            act(host)
+        assert fingerprint(host) == before, name
 
 
 def fingerprint(host: Host) -> str:

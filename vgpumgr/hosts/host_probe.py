@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from vgpumgr.hosts.facts.host_facts import LibvirtLists, joined
-from vgpumgr.hosts.facts.probe_answer import ProbeAnswer, read_answer
+from vgpumgr.hosts.facts.probe_answer import AnswerParts, read_answer
 from vgpumgr.hosts.libvirt_look import LibvirtLike, LibvirtLook, LibvirtLooks
 from vgpumgr.model.errors import HostRefused, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.host import HostFacts, UnknownPart
@@ -22,7 +22,7 @@ class _Probed:
     tried; without a ``look`` at libvirt ``silent`` says why.
     """
 
-    answer: ProbeAnswer
+    answer: AnswerParts
     kvm: bool | None
     look: LibvirtLook | None
     silent: UnknownPart | None
@@ -64,7 +64,7 @@ class HostProbe:
         self._last = _Probed(answer, kvm, look, silent, facts)
         return facts
 
-    def _asked(self, last: _Probed | None) -> ProbeAnswer:
+    def _asked(self, last: _Probed | None) -> AnswerParts:
         """What the helper tells; what is invalid beside what was presented is asked for once
         more, as if nothing were known.
         """
@@ -77,7 +77,7 @@ class HostProbe:
                 known = known.without_digests()
         return read_answer(self._host, self._helper.call("probe", {}), known)
 
-    def _kvm(self, answer: ProbeAnswer, last: _Probed | None) -> bool | None:
+    def _kvm(self, answer: AnswerParts, last: _Probed | None) -> bool | None:
         """Where KVM was never tried with this kernel and QEMU, try it; the host remembers."""
         if not any(each.part == _KVM for each in answer.parts["unknown"]["unknown"]):
             return None
@@ -89,7 +89,7 @@ class HostProbe:
             return None  # it stays unknown, as the answer says
 
     def _looked(
-        self, answer: ProbeAnswer, last: _Probed | None
+        self, answer: AnswerParts, last: _Probed | None
     ) -> tuple[LibvirtLook | None, UnknownPart | None]:
         """A reboot, another helper, or anything that cannot be read makes it doubtful whether an
         earlier look holds.
@@ -103,7 +103,7 @@ class HostProbe:
 
     def _facts(
         self,
-        answer: ProbeAnswer,
+        answer: AnswerParts,
         kvm: bool | None,
         look: LibvirtLook | None,
         silent: UnknownPart | None,
@@ -118,7 +118,7 @@ class HostProbe:
 
 def _is_as_before(
     last: _Probed,
-    answer: ProbeAnswer,
+    answer: AnswerParts,
     kvm: bool | None,
     look: LibvirtLook | None,
     silent: UnknownPart | None,

@@ -115,11 +115,13 @@ def test_what_is_no_state_of_libvirt_leaves_it(host: FakeHost) -> None:
     [
         lambda host: host.files.pop("/run/libvirtd.pid"),
         lambda host: host.files.pop("/proc/812/stat"),
+        lambda host: host.files.update({"/proc/812/stat": f"812 (l) Z {'0 ' * 18}4711 0\n"}),
+        lambda host: host.files.update({"/proc/812/stat": f"812 (l) T {'0 ' * 18}4711 0\n"}),
         lambda host: host.files.update({"/run/libvirtd.pid": "-"}),
         lambda host: host.files.update({"/proc/812/stat": "812\n"}),
         lambda host: host.unreadable.update({"/run/libvirt/qemu": errno.EACCES}),
     ],
-    ids=["no-daemon", "ended", "no-number", "no-time", "not-permitted"],
+    ids=["no-daemon", "ended", "zombie", "stopped", "no-number", "no-time", "not-permitted"],
 )
 def test_without_a_daemon_or_leave_to_look_there_is_none(
     host: FakeHost, change: Callable[[FakeHost], object]

@@ -27,7 +27,10 @@ FOLDERS = (
 )
 DAEMONS = ("libvirtd", "virtqemud", "virtstoraged", "virtnetworkd")
 _SUFFIX = ".xml"
-_START_TIME = 19  # field 22 of /proc/PID/stat, counted from behind the program's name
+# Fields 3 and 22 of /proc/PID/stat, counted from behind the program's name.
+_STATE, _START_TIME = 0, 19
+# Stopped, ended and not yet waited for, or dead: nothing that would write a file.
+_STILL = frozenset("TtZXx")
 
 
 def fingerprint(system: System) -> str | None:
@@ -49,8 +52,9 @@ def _daemons(system: System) -> Iterator[tuple[str, int, str]]:
     for name in DAEMONS:
         written = sysfs.optional_text(system, f"/run/{name}.pid")
         stat = sysfs.optional_text(system, f"/proc/{int(written)}/stat") if written else None
-        if written and stat:
-            yield name, int(written), stat.rpartition(")")[2].split()[_START_TIME]
+        fields = stat.rpartition(")")[2].split() if stat else ()
+        if written and fields and fields[_STATE] not in _STILL:
+            yield name, int(written), fields[_START_TIME]
 
 
 def _files(system: System) -> Iterator[tuple[str, tuple[int, ...] | None]]:

@@ -15,7 +15,7 @@ _LIBVIRT = "libvirt"
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeAnswer:
+class AnswerParts:
     """Every part of a probe, checked and read, with the digests that the helper gave them.
 
     ``libvirt`` is the fingerprint of libvirt's state; empty where the helper tells none.
@@ -25,18 +25,18 @@ class ProbeAnswer:
     digests: Mapping[str, str] = field(default_factory=dict)
     libvirt: str = ""
 
-    def without_digests(self) -> ProbeAnswer:
+    def without_digests(self) -> AnswerParts:
         """The same, of which nothing can be presented."""
         return replace(self, digests={})
 
-    def is_same(self, other: ProbeAnswer, *parts: str) -> bool:
+    def is_same(self, other: AnswerParts, *parts: str) -> bool:
         """Are these parts, or all of them, the same objects?"""
         return all(self.parts[part] is other.parts[part] for part in parts or PARTS)
 
 
 def read_answer(
-    host: str, answer: Mapping[str, object], known: ProbeAnswer | None = None
-) -> ProbeAnswer:
+    host: str, answer: Mapping[str, object], known: AnswerParts | None = None
+) -> AnswerParts:
     """The whole answer: what it leaves out is taken from ``known``, whose digests were presented.
 
     A part that was told anew and is as before is that of ``known``, the same object. Raises
@@ -51,10 +51,10 @@ def read_answer(
         for part in PARTS
     }
     kept = {part: digest for part, digest in digests.items() if part in PARTS}
-    return ProbeAnswer(parts, kept, digests.get(_LIBVIRT, ""))
+    return AnswerParts(parts, kept, digests.get(_LIBVIRT, ""))
 
 
-def _read(part: str, told: TypedAnswer, known: ProbeAnswer | None) -> PartFields:
+def _read(part: str, told: TypedAnswer, known: AnswerParts | None) -> PartFields:
     fields = PARTS[part](told)
     return known.parts[part] if known is not None and known.parts[part] == fields else fields
 
@@ -69,7 +69,7 @@ def _digests(told: TypedAnswer) -> dict[str, str]:
 
 
 def _same(
-    told: TypedAnswer, digests: Mapping[str, str], known: ProbeAnswer | None
+    told: TypedAnswer, digests: Mapping[str, str], known: AnswerParts | None
 ) -> frozenset[str]:
     presented = known.digests if known is not None else {}
     same = told.texts("same", most=_MOST_PARTS)

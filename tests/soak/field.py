@@ -18,6 +18,7 @@ from tests.soak.hands import Hands
 from tests.soak.model import Model, States
 from tests.soak.neighbour import Neighbour
 from tests.soak.plots import HOSTS, Plot
+from tests.soak.remembered import Remembered
 from tests.soak.strikes import Door, Killed, Kind, Strike
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.domain import MigrationAddress
@@ -54,6 +55,7 @@ class Field:
         self.broken: set[str] = set()
         self._prepare()
         self.beside = Neighbour(folder, self.world.hosts, plot)
+        self._remembered = Remembered(self.world.ledger)
         self.empty = {name: oracle.shown(self.world.sim.host(name)) for name in HOSTS}
 
     def command(
@@ -95,6 +97,7 @@ class Field:
         )
         oracle.no_disks_left(books, self.world.sim)
         assert not books.frozen, f"frozen: {books.frozen}"
+        self._remembered.check(self.world.ledger)
         self.beside.check(books, self.world.sim, self.hands.foreign)
 
     @property

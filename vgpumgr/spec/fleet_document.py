@@ -24,7 +24,7 @@ from vgpumgr.spec.fields import (
 )
 from vgpumgr.spec.spec_file import did_you_mean, either
 
-MAX_HOSTS = 1000
+MAX_HOSTS = 5000
 _MOST_GIM_VFS = 31
 _DEFAULT = SimHost(name="default")
 

@@ -174,6 +174,14 @@ def test_a_record_that_becomes_visible_late_is_news(trail: Trail, changed: Chang
     assert not changed.since("h2", count)
 
 
+def test_a_record_may_be_news_of_several_hosts(trail: Trail, changed: ChangedHosts) -> None:
+    count = changed.count
+    trail.rows += [(1, "h1"), (1, "h2")]
+    changed.read()
+    assert changed.since("h1", count)
+    assert changed.since("h2", count)
+
+
 def test_a_record_is_news_once(trail: Trail, changed: ChangedHosts) -> None:
     trail.rows.append((1, "h1"))
     for _ in range(400):  # longer than records are waited for

@@ -27,7 +27,7 @@ class ChangedHosts:
         self._end = ledger.trail_since(None).end
         self._floor = max(0, self._end - _WINDOW)
         self._ends: deque[tuple[float, int]] = deque()
-        self._seen: set[int] = set()
+        self._seen: set[tuple[int, str]] = set()
         self._last: dict[str, int] = {}
         self._fleet = 0
         self.count = 0
@@ -42,10 +42,10 @@ class ChangedHosts:
             self._floor = max(0, found.end - _WINDOW)
             self._tell("")
         self._end = found.end
-        for seq, host in found.hosts:
-            if seq not in self._seen:
-                self._seen.add(seq)
-                self._tell(host)
+        for each in found.hosts:
+            if each not in self._seen:
+                self._seen.add(each)
+                self._tell(each[1])
         self._raise_floor()
 
     def since(self, host: str, count: int) -> bool:
@@ -67,4 +67,4 @@ class ChangedHosts:
             self._ends.append((now, self._end))
         while self._ends and self._ends[0][0] <= now - _WINDOW_S:
             self._floor = max(self._floor, self._ends.popleft()[1])
-            self._seen = {seq for seq in self._seen if seq > self._floor}
+            self._seen = {each for each in self._seen if each[0] > self._floor}

@@ -6,7 +6,7 @@ before it (``INSERT … SELECT``): a statement that changes nothing leaves no re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -223,39 +223,45 @@ def trail_since(connection: Connection, after: int | None) -> TrailChanges:
     if after is None or after >= end:
         return TrailChanges(end, ())
     rows = connection.execute(_SINCE, {"in_seq": after}).all()
-    by_operation = _operation_hosts(connection, {row.operation for row in rows if row.operation})
+    hosts = _task_hosts(connection, rows)
     return TrailChanges(
         max(end, rows[-1].seq if rows else 0),
-        tuple((row.seq, host) for row in rows for host in _hosts_of(row, by_operation)),
+        tuple((row.seq, host) for row in rows for host in _hosts_of(row, hosts)),
     )
 
 
 _SINCE = (
-    select(audit.c.seq, audit.c.event, audit.c.host, audit.c.operation)
+    select(audit.c.seq, audit.c.event, audit.c.host, audit.c.operation, audit.c.task)
     .where(audit.c.seq > bindparam("in_seq"))
     .order_by(audit.c.seq)
 )
+_Hosts = Mapping[str, frozenset[str]]
 
 
-def _hosts_of(row: Any, by_operation: Mapping[str, frozenset[str]]) -> Iterable[str]:
-    found = by_operation.get(row.operation, frozenset()) | ({row.host} if row.host else set())
+def _hosts_of(row: Any, hosts: _Hosts) -> Iterable[str]:
+    """The row's host, and those of its task; of the whole operation where it names neither."""
+    found = hosts.get(row.task or row.operation, frozenset()) | ({row.host} if row.host else set())
     if found or row.operation:
         return sorted(found)
     return () if row.event.startswith(_OF_NO_HOST) else ("",)
 
 
-def _operation_hosts(
-    connection: Connection, operations: Collection[str]
-) -> dict[str, frozenset[str]]:
-    """Each operation's hosts: of its tasks, and where VMs of it move to."""
-    query = select(task.c.operation, task.c.host, task.c.peer).where(
-        task.c.operation.in_(sorted(operations))
-    )
+def _task_hosts(connection: Connection, rows: Iterable[Any]) -> _Hosts:
+    """By task and by operation: where they are worked on, and where VMs move to."""
+    operations = sorted({row.operation for row in rows if row.operation})
+    query = select(task.c.operation, task.c.id, task.c.host, task.c.peer)
     found: dict[str, frozenset[str]] = {}
-    for row in connection.execute(query) if operations else ():
-        hosts = {each for each in (row.host, row.peer) if each}
-        found[row.operation] = found.get(row.operation, frozenset()) | hosts
+    for first in range(0, len(operations), _MANY):
+        some = operations[first : first + _MANY]
+        for row in connection.execute(query.where(task.c.operation.in_(some))):
+            hosts = frozenset(each for each in (row.host, row.peer) if each)
+            for key in (row.id, row.operation):
+                found[key] = found.get(key, frozenset()) | hosts
     return found
+
+
+_MANY = 500
+"""Operations that are asked for at once: a statement takes so many parameters and some more."""
 
 
 @decodes(audit)

@@ -27,6 +27,7 @@ from vgpumgr.store.ledger.operations import LeaseHolder
 from vgpumgr.store.schema import meta
 
 if TYPE_CHECKING:
+    from vgpumgr.store.ledger import allocations as allocations_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
     from vgpumgr.store.ledger import images as images_sql
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import transitions as transitions_sql
     from vgpumgr.store.ledger import vms as vms_sql
 else:  # each is imported when one of its functions is first called
+    allocations_sql = LateModule("vgpumgr.store.ledger.allocations")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
     images_sql = LateModule("vgpumgr.store.ledger.images")
@@ -167,8 +169,8 @@ class SqlLedger(LeaseHolder):
     vm = reads(vms_sql.get_vm)
     vms_ever = reads(vms_sql.vms_ever)
     deleted_vms = reads(vms_sql.deleted_vms)
-    allocations = reads(vms_sql.list_allocations)
-    mark = changes(vms_sql.mark_allocations)
+    allocations = reads(allocations_sql.list_allocations)
+    mark = changes(allocations_sql.mark_allocations)
     refuse = writes(history_sql.refuse)
     requests = reads(history_sql.list_requests)
     holdings = reads(history_sql.list_holdings)

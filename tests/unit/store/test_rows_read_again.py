@@ -9,10 +9,13 @@ import pytest
 from sqlalchemy import select, update
 
 from tests.unit.store.values import allocation, board, facts, fleet, gpu, see, start, vm
+from vgpumgr.model.codec import dump
 from vgpumgr.model.host import UnchangedLook
+from vgpumgr.model.vm import VmSpec
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.ledger.gpu_texts import dump_gpu, load_gpu
 from vgpumgr.store.ledger.row_memo import RowMemo
+from vgpumgr.store.ledger.vms import _spec as read_spec
 from vgpumgr.store.schema import gpu as gpu_table
 
 
@@ -123,3 +126,18 @@ def test_a_host_shows_which_gpus_it_has(url: str) -> None:
     for one, seen in zip(kept.gpus, facts("h1", board("h1", 1), board("h1", 2)).gpus, strict=True):
         assert [getattr(one, name) for name in names] == [getattr(seen, name) for name in names]
         assert one.mdev_types == ()
+
+
+@pytest.mark.parametrize("name", ["desk-01", 'a"b', "back\\", 'x","vcpus":9,"y":"', "é\0"])
+def test_a_spec_is_read_as_it_was_written_whatever_its_name(name: str) -> None:
+    spec = VmSpec(name=name, vcpus=2, memory_mib=512, gpus=(), labels={"name": "x"})
+    assert read_spec(dump(spec)) == spec
+    long = replace(spec, labels={"text": "x" * 9000})
+    assert read_spec(dump(long)) == long
+
+
+def test_vms_that_differ_in_their_name_share_the_rest() -> None:
+    one, two = (VmSpec(name=n, vcpus=2, memory_mib=512, gpus=(), labels={"a": "b"}) for n in "ab")
+    read = [read_spec(dump(each)) for each in (one, two)]
+    assert read == [one, two]
+    assert read[0].labels is read[1].labels

@@ -81,8 +81,9 @@ def foreign_holder(device: str, host: HostContents) -> str:
     for domain in host.foreign_domains:
         if device in domain.devices:
             return f"domain {domain.name}"
+    unit = formats.pci_claim(device)
     for claim in host.facts.claims:
-        if claim.unit == formats.pci_claim(device) and claim.fleet != host.fleet:
+        if claim.unit == unit and claim.fleet != host.fleet:
             return f"claim of fleet {claim.fleet}"
     return ""
 

@@ -16,6 +16,7 @@ from vgpumgr.model.errors import Damaged
 from vgpumgr.model.ledger_state import LedgerProblem
 from vgpumgr.model.operation import OperationState, StepRecord
 from vgpumgr.store.database.faults import RESTORE, damaged
+from vgpumgr.store.ledger.allocations import HELD, allocation_of
 from vgpumgr.store.ledger.audit_trail import record_of
 from vgpumgr.store.ledger.gpus import EVERY_GPU, gpu_of, layout_of
 from vgpumgr.store.ledger.hosts import READ, from_row
@@ -28,7 +29,7 @@ from vgpumgr.store.ledger.quotas import quota_of
 from vgpumgr.store.ledger.refusals import refusal_of
 from vgpumgr.store.ledger.request_history import request_of
 from vgpumgr.store.ledger.tickets import ticket_of
-from vgpumgr.store.ledger.vms import HELD, OPEN_VMS, allocation_of, vm_of
+from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import (
     allocation,
     audit,

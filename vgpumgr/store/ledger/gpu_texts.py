@@ -16,12 +16,10 @@ from typing import Any
 from vgpumgr.model.codec import as_object, dump, from_plain
 from vgpumgr.model.gpu import GpuFacts, GpuHealth, MdevType
 from vgpumgr.model.layout import Scheduler
+from vgpumgr.store.ledger.row_memo import MOST_TEXTS
 from vgpumgr.store.schema.columns import UNREADABLE
 
 Types = tuple[MdevType, ...]
-
-MOST_TEXTS = 1 << 12
-"""Texts that are remembered with what they say; a fleet has some for each kind of host."""
 
 # A number below 0 or of 17 digits; in a text it may be something else.
 _MAYBE_ODD = re.compile(r"[:\[,] ?(?:-\d|\d{17})")

@@ -11,7 +11,8 @@ from typing import Any
 
 from vgpumgr.model.codec import as_object, dump, fields_decoder
 from vgpumgr.model.host import HostFacts
-from vgpumgr.store.ledger.gpu_texts import MOST_TEXTS, in_range
+from vgpumgr.store.ledger.gpu_texts import in_range
+from vgpumgr.store.ledger.row_memo import MOST_TEXTS
 
 _COMMON = (
     "versions", "cpus", "memory_mib", "iommu", "kvm", "numa", "gpus", "networks", "bridges",

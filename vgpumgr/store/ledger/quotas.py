@@ -19,9 +19,10 @@ from vgpumgr.model.codec import dump, load
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.quota import Amount, Excess, Quota, held_by_tenants, quota_exceeded
+from vgpumgr.store.ledger.allocations import HELD, allocation_of
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.ledger.gpus import list_gpus
-from vgpumgr.store.ledger.vms import HELD, OPEN_VMS, allocation_of, vm_of
+from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import quota, vm
 from vgpumgr.store.schema.columns import decodes
 

@@ -17,6 +17,7 @@ from sqlalchemy.sql import ColumnElement
 from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import Allocation
+from vgpumgr.store.ledger.allocations import AGAIN, insert_allocations, some
 from vgpumgr.store.ledger.audit_trail import Stamp, start_records, write
 from vgpumgr.store.ledger.epoch import refuse_frozen
 from vgpumgr.store.ledger.gpus import replace_layouts
@@ -27,13 +28,7 @@ from vgpumgr.store.ledger.pools import take_all
 from vgpumgr.store.ledger.queue import enter_queue, move_entries
 from vgpumgr.store.ledger.quotas import within_quotas
 from vgpumgr.store.ledger.request_history import keep_requests
-from vgpumgr.store.ledger.vms import (
-    AGAIN,
-    change_vms,
-    insert_allocations,
-    some,
-    vm_row,
-)
+from vgpumgr.store.ledger.vms import change_vms, vm_row
 from vgpumgr.store.schema import (
     gpu,
     host,

@@ -12,6 +12,7 @@ from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.ledger_state import HostsTruth, Remembered
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
 from vgpumgr.store.database.redaction import withhold
+from vgpumgr.store.ledger.allocations import insert_allocations
 from vgpumgr.store.ledger.audit_trail import (
     Stamp,
     StateChange,
@@ -22,7 +23,7 @@ from vgpumgr.store.ledger.audit_trail import (
 )
 from vgpumgr.store.ledger.epoch import frozen
 from vgpumgr.store.ledger.transitions import ALLOCATIONS, GIVE_BACK, VMS
-from vgpumgr.store.ledger.vms import insert_allocations, vm_row
+from vgpumgr.store.ledger.vms import vm_row
 from vgpumgr.store.schema import allocation, gpu, meta, unit, vm
 
 # Databases bound the parameters of one statement.

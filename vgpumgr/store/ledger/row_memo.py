@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 MOST_ROWS = 1 << 18
 """Rows of a table that are remembered: the GPUs of some 30,000 hosts."""
+MOST_TEXTS = 1 << 12
+"""Texts that are remembered with what they say; a fleet has some for each kind of host."""
 _SPARE = 1024
 _LONG = 64
 

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.placement.capacity_plan.host_pools import HostPool, HostPools, pools_of
+from vgpumgr.placement.capacity_plan.priors import with_priors
 from vgpumgr.placement.capacity_plan.quota_plan import CapacityPlan, NoPlan, RequestGroup, groups_of
 from vgpumgr.placement.capacity_plan.state_transitions import TransitionGraph, flow
 from vgpumgr.placement.tables.gpu_states import MILLI
@@ -113,7 +114,7 @@ def make_plan(
         return NoPlan.NO_ROOM
     if not solver_is_there():
         return NoPlan.NO_SOLVER
-    groups = groups_of(history)
+    groups = with_priors(groups_of(history), fleet)
     pools = pools_of(fleet, groups)
     if not pools.may.any():
         return NoPlan.NO_ROOM

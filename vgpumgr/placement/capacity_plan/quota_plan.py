@@ -25,7 +25,7 @@ class RequestGroup:
 
     key: GroupKey
     demand: Demand
-    count: int
+    count: float
     memory_mib: float
 
 

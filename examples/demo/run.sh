@@ -12,6 +12,7 @@ fi
 step() { printf '\n\033[1m$ vgpumgr %s\033[0m\n' "$*"; .venv/bin/vgpumgr "$@"; }
 
 step sim up -f examples/demo/fleet.yaml
+step host set --all --layout auto
 step layout apply -f examples/demo/layout.yaml -y
 step apply -f examples/demo/vms.yaml
 step map

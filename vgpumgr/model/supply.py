@@ -130,7 +130,8 @@ class GpuSupply:
     ``mixed_size`` True: a vGPU may lie only at its offer's ``starts``. ``instances`` are the MIG
     GPU instances, whose slots are never in ``free_slots``; ``gpu_slices`` the compute slices of
     the board (0 without MIG). ``free_vfs`` in the driver's order. ``could`` maps profiles that
-    only a Layout keeps it from making to the Layout's lines (``mig: true, vfs: max``);
+    only a Layout keeps it from making to the Layout's lines (``mig: true, vfs: max``), which an
+    ``automatic`` one needs no Layout for;
     ``no_mig_vgpus`` says why nothing is made in its GPU instances, where that is so.
     """
 
@@ -152,6 +153,7 @@ class GpuSupply:
     free_vfs: tuple[FreeVf, ...] = ()
     module_id: int | None = None
     could: Mapping[str, str] = field(default_factory=dict)
+    automatic: bool = False
     no_mig_vgpus: str = ""
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from vgpumgr.engine.desktops.booked_capacity import BOOKED
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.planning.automatic_layouts import marked, with_layouts_of
 from vgpumgr.engine.planning.vm_admission import QUOTA, quota_raise_command
 from vgpumgr.engine.whatif.alternatives import FleetChanges
 from vgpumgr.model.apply_plan import Action, Plan, QueuedVm
@@ -56,9 +57,10 @@ class _Explained:
     """The VMs of one plan."""
 
     def __init__(self, view: LedgerView, plan: Plan) -> None:
-        fleet = build_fleet(view)
         taken = [action.placed for action in plan.actions if action.placed]
-        self._fleet = Explainer(fleet, taken)
+        view = with_layouts_of(view, taken)
+        fleet = build_fleet(view)
+        self._fleet = Explainer(marked(view, fleet), taken)
         self._helps = _Helps(view, fleet, taken, most=_MOST_DIFFERENT)
 
     def action(self, action: Action) -> Explanation:
@@ -103,10 +105,11 @@ def queue_explanation(view: LedgerView, turn: QueueDecision, name: str) -> Expla
             text = f"waits in the queue, and starts in the next reconcile cycle, on {host}"
             return Explanation(vm=name, host=host, standing=text)
     fleet = build_fleet(view)
+    explainer = Explainer(marked(view, fleet))
     for each in turn.waits:
         if each.waiting.vm.name == name:
             text = f"waits in the queue, position {each.position}: {each.text}"
-            found = _in_queue(each.waiting.vm, text, Explainer(fleet), _Helps(view, fleet))
+            found = _in_queue(each.waiting.vm, text, explainer, _Helps(view, fleet))
             return replace(found, changes=()) if each.why in _NOT_ROOM else found
     return Explanation(vm=name, host=None, standing="waits in the queue, and is being stopped")
 
@@ -114,6 +117,7 @@ def queue_explanation(view: LedgerView, turn: QueueDecision, name: str) -> Expla
 def refusal_explanations(view: LedgerView, plan: Plan, now: float) -> tuple[RequestRecord, ...]:
     """The explanations, as they are kept, of the requests that a plan refuses."""
     taken = [action.placed for action in plan.actions if action.placed]
+    view = with_layouts_of(view, taken)
     helps = _Helps(view, build_fleet(view), taken, most=_MOST_DIFFERENT)
     kept: list[RequestRecord] = []
     before: NotPlaced | None = None

@@ -9,11 +9,12 @@ from vgpumgr import catalog
 from vgpumgr.engine.capacity.profile_capacity import ProfileRoom, by_profile, frameworks_of
 from vgpumgr.engine.capacity.relaid_gpus import RelaidGpus
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.planning.automatic_layouts import partitionable
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
 from vgpumgr.placement.fit.gpu_rules import room as room_for
-from vgpumgr.placement.fleet_room import FleetRoom
+from vgpumgr.placement.fleet_room import FleetRoom, Shape
 from vgpumgr.placement.resources.host_state import FleetState
 
 _POLICY = PlacementPolicy.BREADTH_FIRST
@@ -73,9 +74,12 @@ def with_layouts(
 ) -> tuple[ProfileRoom, ...]:
     """``rooms``, and the profiles that no GPU makes yet, each with the capacity that a layout adds.
 
-    Only empty, healthy GPUs count as partitioned anew, all of them that it would help.
+    Only empty, healthy GPUs count as partitioned anew, all of them that it would help. What GPUs
+    are partitioned for by themselves, where hosts have automatic layouts, fits already.
     """
     found = {each.profile: each for each in rooms}
+    free = frozenset(partitionable(view, room.fleet))
+    unasked: dict[str, list[Places]] = {}
     for lines, wanted in _by_lines(room.gpus, profiles).items():
         relaid = RelaidGpus(view, wanted)
         other = {
@@ -90,7 +94,40 @@ def with_layouts(
             fits = now.fits + room.gained(profile, changes)
             if fits > max(now.fits, now.fits_after):
                 found[profile] = replace(now, fits_after=fits, layout=lines)
+            if free and profile in found:
+                unasked.setdefault(profile, []).append(_among(room, other, free))
+    for profile, places in unasked.items():
+        gained = room.gained(profile, room.changes(_together(places)))
+        found[profile] = _with_room(found[profile], gained)
     return tuple(found[profile] for profile in sorted(found))
+
+
+Places = Mapping[str, Mapping[int, Shape]]
+"""By host: the shapes of some of its GPUs once these are partitioned, by their places."""
+
+
+def _among(room: FleetRoom, places: Places, gpus: Collection[str]) -> Places:
+    """Of these GPUs alone, by id."""
+    return {
+        host.name: {n: at for n, at in places[host.name].items() if host.gpus[n].id in gpus}
+        for host in room.fleet.hosts
+        if host.name in places
+    }
+
+
+def _together(places: Sequence[Places]) -> Places:
+    """All of them; a GPU is among one of them alone, for what it lacks follows from how it is."""
+    found: dict[str, dict[int, Shape]] = {}
+    for each in places:
+        for host, shapes in each.items():
+            found.setdefault(host, {}).update(shapes)
+    return found
+
+
+def _with_room(room: ProfileRoom, more: int) -> ProfileRoom:
+    fits = room.fits + more
+    after = room.fits_after if room.fits_after > fits else 0
+    return replace(room, fits=fits, fits_after=after, layout=room.layout if after else "")
 
 
 def _by_lines(gpus: Iterable[GpuSupply], profiles: Collection[str]) -> Mapping[str, set[str]]:

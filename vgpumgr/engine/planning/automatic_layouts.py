@@ -32,7 +32,7 @@ from vgpumgr.model.gpu import Framework, GpuRecord
 from vgpumgr.model.host import AUTO, HostFacts
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
-from vgpumgr.model.supply import Fleet
+from vgpumgr.model.supply import Fleet, HostSupply
 from vgpumgr.model.vm import GpuRequest, VmSpec
 from vgpumgr.placement.defrag.fleet_without import one_by_one
 
@@ -51,6 +51,12 @@ def with_layouts_of(view: LedgerView, placed: Iterable[Placed]) -> LedgerView:
     return with_layouts(view, layouts_of(placed))
 
 
+def on_partitioned(placed: Placed, layouts: Layouts) -> Placed:
+    """The place, with the layouts that its GPUs are to have before."""
+    parts = (replace(part, layout=layouts.get(part.gpu)) for part in placed.assignments)
+    return replace(placed, assignments=tuple(parts))
+
+
 def place_with_layouts(
     view: LedgerView,
     found: Sequence[Decision],
@@ -59,28 +65,44 @@ def place_with_layouts(
 ) -> tuple[Decision, ...]:
     """The decisions, with places for refused VMs where empty GPUs are partitioned for them first.
 
-    What has a place keeps it. Places in ``left`` are never used.
+    What has a place keeps it, but for VMs that asked for memory and would get a whole GPU with
+    twice as much. Places in ``left`` are never used.
     """
-    refused = [each.request for each in found if isinstance(each, NotPlaced) and each.request.gpus]
-    if not refused or all(host.layout != AUTO for host in view.hosts):
+    refused = [each for each in found if isinstance(each, NotPlaced) and each.request.gpus]
+    large = [each for each in found if isinstance(each, Placed) and _is_large(each)]
+    if not (refused or large) or all(host.layout != AUTO for host in view.hosts):
         return tuple(found)
     fleet = build_fleet(view, left)
-    empty = partitionable(view, fleet)
-    if not empty:
+    if not (empty := partitionable(view, fleet)):
         return tuple(found)
-    taken = [each for each in found if isinstance(each, Placed)]
 
-    def searched(*, mixed: bool) -> _Search:
-        search = _Search(view, fleet, place, left, empty, list(taken), mixed=mixed)
-        for group in _alike(refused):
+    def searched(moving: Sequence[Decision], *, mixed: bool = False) -> _Search:
+        names = {each.request.name for each in moving}
+        taken = [e for e in found if isinstance(e, Placed) and e.request.name not in names]
+        search = _Search(view, fleet, place, left, empty, taken, mixed=mixed)
+        for group in _alike(each.request for each in moving):
             search.add(group)
         return search
 
-    best = searched(mixed=False)
-    if best.may_mix and len(best.placed) < len(refused):
-        other = searched(mixed=True)
-        best = other if len(other.placed) > len(best.placed) else best
+    best = searched([*refused, *large])
+    if any(each.request.name not in best.placed for each in large):
+        best, large = searched(refused), []
+    if best.may_mix and len(best.placed) < len(refused) + len(large):
+        other = searched([*refused, *large], mixed=True)
+        kept = all(each.request.name in other.placed for each in large)
+        best = other if kept and len(other.placed) > len(best.placed) else best
     return tuple(best.decision(each) for each in found)
+
+
+def _is_large(placed: Placed) -> bool:
+    """Has it a whole GPU with twice the memory that it asked for?"""
+    asked = [part for part in placed.request.gpus for _ in range(part.count)]
+    return any(
+        part.offer.framework is Framework.PASSTHROUGH
+        and not want.profile
+        and part.offer.memory_mib >= 2 * (want.memory_mib or 0)
+        for want, part in zip(asked, placed.assignments, strict=True)
+    )
 
 
 def partitionable(view: LedgerView, fleet: Fleet) -> dict[str, GpuRecord]:
@@ -98,6 +120,19 @@ def partitionable(view: LedgerView, fleet: Fleet) -> dict[str, GpuRecord]:
         and gpu.id in supplies
         and not in_use(gpu, supplies[gpu.id], contents[gpu.host])
     }
+
+
+def marked(view: LedgerView, fleet: Fleet) -> Fleet:
+    """The supply, in which GPUs are marked that may be partitioned for a VM: reasons say so."""
+    if all(host.layout != AUTO for host in view.hosts):
+        return fleet
+    free = partitionable(view, fleet)
+
+    def known(host: HostSupply) -> HostSupply:
+        gpus = (replace(gpu, automatic=gpu.id in free) for gpu in host.gpus)
+        return replace(host, gpus=tuple(gpus))
+
+    return Fleet(hosts=tuple(map(known, fleet.hosts)))
 
 
 def _is_known(gpu: GpuRecord) -> bool:
@@ -190,8 +225,7 @@ class _Search:
     def _take(self, placed: Placed, offered: Layouts) -> None:
         used = {part.gpu for part in placed.assignments}
         self.chosen |= {gpu: layout for gpu, layout in offered.items() if gpu in used}
-        parts = (replace(part, layout=self.chosen.get(part.gpu)) for part in placed.assignments)
-        placed = replace(placed, assignments=tuple(parts))
+        placed = on_partitioned(placed, self.chosen)
         self.taken.append(placed)
         self.placed[placed.request.name] = placed
 

@@ -5,12 +5,21 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 from vgpumgr.engine.inventory.fleet_without import fleet_without, view_without
+from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.operations.expected_requests import PlaceFunction
+from vgpumgr.engine.planning.automatic_layouts import (
+    Layouts,
+    layouts_of,
+    on_partitioned,
+    place_with_layouts,
+)
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import AUTO, HostRecord
 from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.queue import (
     QueueDecision,
@@ -183,3 +192,20 @@ def _running(
             started = entry.started_at or entry.since
             terms = vm.spec.queue or entry.terms
             yield vm.id, RunningVm(placed=placed, since=started, terms=terms)
+
+
+def layouts_wanted(view: LedgerView, place: PlaceFunction) -> Layouts:
+    """How empty GPUs are to be partitioned for waiting VMs that fit nowhere as GPUs are now."""
+    if all(host.layout != AUTO for host in view.hosts):
+        return {}
+    waiting = [each.vm for each in _waiting(view, {vm.id: vm for vm in view.vms})]
+    if not waiting:
+        return {}
+    found = place_with_layouts(view, place(build_fleet(view), waiting), place)
+    return layouts_of(each for each in found if isinstance(each, Placed))
+
+
+def with_layouts_wanted(decided: QueueDecision, layouts: Layouts) -> QueueDecision:
+    """The decision on a fleet that has these layouts, with the GPUs marked that get them first."""
+    starts = (replace(each, placed=on_partitioned(each.placed, layouts)) for each in decided.starts)
+    return replace(decided, starts=tuple(starts)) if layouts else decided

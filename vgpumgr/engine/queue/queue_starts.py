@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, booked_desktops
@@ -12,8 +13,9 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import absent
+from vgpumgr.engine.planning.hypothetical_layouts import with_layouts
 from vgpumgr.engine.planning.vm_plan import describe
-from vgpumgr.engine.queue.queue_decision import decide
+from vgpumgr.engine.queue.queue_decision import decide, layouts_wanted, with_layouts_wanted
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_reservation
 from vgpumgr.engine.vms import vm_apply
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
@@ -74,12 +76,14 @@ def decide_by_ledger(
 
     booked = booked_desktops(context.ledger, now)
     ended, bookings = _have_ended(context, queue), OpenBookings(context.ledger, now)
+    layouts = layouts_wanted(view, partial(context.place, kept=booked))
+    view = with_layouts(view, layouts)
     held: list[Wait] = []
     while True:
         found = decide(view, ended, placer, now, kept, booked)
         late = _outdoing(bookings, view, found)
         if not late:
-            return _with(found, held)
+            return with_layouts_wanted(_with(found, held), layouts)
         held += late
         names = {each.waiting.vm.name for each in late}
         view = replace(view, queue=tuple(each for each in view.queue if each.name not in names))

@@ -19,6 +19,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.disk_images import absent, check_images
 from vgpumgr.engine.planning.vm_admission import no_placement, require_known
 from vgpumgr.engine.planning.vm_plan import (
@@ -60,7 +61,8 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
         planned = replace(planned, notes=(*planned.notes, said))
     if booked:
         placed = [action.placed for action in planned.actions if action.placed]
-        outdone = OpenBookings(ledger, context.clock.now()).outdone_by(view, placed)
+        bookings = OpenBookings(ledger, context.clock.now())
+        outdone = bookings.outdone_by(with_layouts_of(view, placed), placed)
         planned = replace(planned, notes=(*planned.notes, *(each.words for each in outdone)))
     return planned, view
 

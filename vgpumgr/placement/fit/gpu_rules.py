@@ -57,6 +57,8 @@ def needs_layout(gpu: GpuOccupancy, kind: PartKind) -> Reason | None:
     if lines is None:
         return None
     text = f"{name(gpu)} could provide {kind.profile} with a layout: {lines}"
+    if gpu.supply.automatic:
+        text = f"{name(gpu)} is partitioned for {kind.profile} when a VM needs it: {lines}"
     return no_gpu(gpu, "needs-layout", text, wanted=kind.profile, layout=lines)
 
 

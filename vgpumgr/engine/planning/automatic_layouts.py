@@ -68,9 +68,11 @@ def place_with_layouts(
     What has a place keeps it, but for VMs that asked for memory and would get a whole GPU with
     twice as much. Places in ``left`` are never used.
     """
+    if all(host.layout != AUTO for host in view.hosts):
+        return tuple(found)
     refused = [each for each in found if isinstance(each, NotPlaced) and each.request.gpus]
     large = [each for each in found if isinstance(each, Placed) and _is_large(each)]
-    if not (refused or large) or all(host.layout != AUTO for host in view.hosts):
+    if not (refused or large):
         return tuple(found)
     fleet = build_fleet(view, left)
     if not (empty := partitionable(view, fleet)):

@@ -55,10 +55,7 @@ def decide_with_layouts(
     """Decisions; where these leave a VM without a place, on empty GPUs that are partitioned for it
     first, of hosts with automatic layouts.
     """
-    found = decide(view, requests, place, left)
-    if all(isinstance(each, Placed) for each in found):
-        return found
-    return place_with_layouts(view, found, place, left)
+    return place_with_layouts(view, decide(view, requests, place, left), place, left)
 
 
 def replacement_command(action: Action) -> str:

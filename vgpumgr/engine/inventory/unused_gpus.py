@@ -40,9 +40,10 @@ def _uses(gpu: GpuRecord, supply: GpuSupply, host: HostContents) -> Iterator[str
     layout = host.layouts.get(gpu.id)
     if layout is not None and layout.layout != AUTOMATIC:
         yield f"layout {layout.layout} is declared for it"
-    functions = _functions(facts)
-    yield from _unread(functions, host)
-    yield from _claims(facts, functions, host)
+    if host.facts.unknown or host.facts.claims:
+        functions = _functions(facts)
+        yield from _unread(functions, host)
+        yield from _claims(facts, functions, host)
     yield from _untold(host)
 
 

@@ -39,6 +39,9 @@ from vgpumgr.placement.defrag.fleet_without import one_by_one
 Layouts = Mapping[str, GpuLayout]
 """By GPU's id."""
 
+# So many GPUs of a board are looked at together at least.
+_FEWEST = 16
+
 
 def layouts_of(placed: Iterable[Placed]) -> dict[str, GpuLayout]:
     """The GPUs that are partitioned for these VMs, and how."""
@@ -205,7 +208,7 @@ class _Search:
     def add(self, group: Sequence[VmSpec]) -> None:
         """Place VMs with the same GPU parts: on what is partitioned already, then on more."""
         left = self._placed_on({}, group) if self.chosen else list(group)
-        for offered in self._offered(group[0].gpus):
+        for offered in self._offered(group):
             if not left:
                 return
             left = self._placed_on(offered, left)
@@ -231,21 +234,40 @@ class _Search:
         self.taken.append(placed)
         self.placed[placed.request.name] = placed
 
-    def _offered(self, parts: Sequence[GpuRequest]) -> Iterator[Layouts]:
-        """Ways to partition all GPUs that are still empty, the best first. For parts that one GPU
-        cannot make together, GPUs are partitioned by turns, or left as they are.
+    def _offered(self, group: Sequence[VmSpec]) -> Iterator[Layouts]:
+        """Ways to partition GPUs that are still empty, the best first, of each way more and more
+        GPUs. For parts that one GPU cannot make together, GPUs are partitioned by turns, or left as
+        they are.
         """
+        parts = group[0].gpus
         step = int(len(set(parts)) > 1)
-        ways = {gpu: self._ways(record, parts) for gpu, record in self.empty.items()}
+        waves = list(self._waves(group))
+        ways = {gpu: self._ways(self.empty[gpu], parts) for wave in waves for gpu in wave}
         for number in range(max(map(len, ways.values()), default=0)):
-            used = {part.gpu for each in self.taken for part in each.assignments}
-            turns = {
-                gpu: found[(number + at * step) % len(found)]
-                for at, (gpu, found) in enumerate(ways.items())
-                if gpu not in used and ((step and found) or number < len(found))
-            }
-            if offered := {gpu: layout for gpu, layout in turns.items() if layout is not None}:
-                yield offered
+            for wave in waves:
+                used = {part.gpu for each in self.taken for part in each.assignments}
+                found = [(gpu, ways[gpu]) for gpu in wave if gpu not in used]
+                turns = {
+                    gpu: those[(number + at * step) % len(those)]
+                    for at, (gpu, those) in enumerate(found)
+                    if (step and those) or number < len(those)
+                }
+                if offered := {gpu: layout for gpu, layout in turns.items() if layout is not None}:
+                    yield offered
+
+    def _waves(self, group: Sequence[VmSpec]) -> Iterator[list[str]]:
+        """The empty GPUs (ids) of hosts that can hold one of the VMs at all, in the order of the
+        fleet: of each board twice as many as the VMs have parts, then always four times as many.
+        """
+        left: dict[str, list[str]] = {}
+        for gpu, record in self.empty.items():
+            if any(_holds(self._supplies[record.host], each) for each in group):
+                left.setdefault(record.facts.model, []).append(gpu)
+        count = max(_FEWEST, 2 * sum(part.count for each in group for part in each.gpus))
+        while any(left.values()):
+            yield [gpu for gpus in left.values() for gpu in gpus[:count]]
+            left = {model: gpus[count:] for model, gpus in left.items()}
+            count *= 4
 
     def _ways(self, gpu: GpuRecord, parts: Sequence[GpuRequest]) -> tuple[GpuLayout | None, ...]:
         """The layouts with which it makes one of the parts, None for it as it is where several are
@@ -263,6 +285,10 @@ class _Search:
         return self.known[key]
 
     @cached_property
+    def _supplies(self) -> Mapping[str, HostSupply]:
+        return {host.name: host for host in self.fleet.hosts}
+
+    @cached_property
     def _hosts(self) -> Mapping[str, HostFacts]:
         return {host.name: host.facts for host in self.view.hosts if host.facts is not None}
 
@@ -272,6 +298,13 @@ class _Search:
         part = with_layouts(_part(self.view, names), layouts)
         anew = {host.name: host for host in build_fleet(part, self.left).hosts}
         return Fleet(hosts=tuple(anew.get(host.name, host) for host in self.fleet.hosts))
+
+
+def _holds(host: HostSupply, request: VmSpec) -> bool:
+    """Has the host the vCPUs and the memory, and may the VM be there?"""
+    named = request.affinity.hosts
+    fits = request.vcpus <= host.free_vcpus and request.memory_mib <= host.free_memory_mib
+    return (fits or request.hugepage_kib is not None) and (not named or host.name in named)
 
 
 def _mixes(gpu: GpuRecord) -> bool:

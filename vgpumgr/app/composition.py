@@ -196,12 +196,12 @@ class App:
 
     def _declared_mix(self) -> Weights:
         """The requests that the settings declare as expected; () where none."""
-        from vgpumgr.engine.inventory.observation import learned_profiles
-        from vgpumgr.spec import SpecError, load_mix
-
         declared = self.config.mix
         if declared is None:
             return ()
+        from vgpumgr.engine.inventory.observation import learned_profiles
+        from vgpumgr.spec import SpecError, load_mix
+
         try:
             return load_mix(declared.text, declared.source)
         except SpecError:

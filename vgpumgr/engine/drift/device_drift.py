@@ -85,9 +85,9 @@ def _next_for_claim(
 
 def _layouts(side: ComparedHost, there: Mapping[str, ClaimFacts]) -> Iterator[Drift]:
     """Claims of kept layouts. A layout that its host has not kept is a layout's drift."""
-    for gpu in side.gpus.values():
+    for gpu in side.own_gpus:
         claim = there.get(formats.layout_claim(gpu.facts.device))
-        if gpu.host != side.host or claim is None or gpu.id in side.work.touched:
+        if claim is None or gpu.id in side.work.touched:
             continue
         declared, ours = gpu.id in side.declared, claim.fleet == side.fleet
         if ours and not declared:

@@ -26,11 +26,10 @@ def foreign_drifts(side: ComparedHost) -> Iterator[Drift]:
         yield from _taken(side, strangers)
     if side.unread("claims"):
         return
-    for gpu in side.gpus.values():
-        if gpu.host == side.host:
-            yield from _mdevs(side, gpu, strangers)
-            yield from _vgpus(side, gpu, strangers)
-            yield from _functions(side, gpu, strangers)
+    for gpu in side.own_gpus:
+        yield from _mdevs(side, gpu, strangers)
+        yield from _vgpus(side, gpu, strangers)
+        yield from _functions(side, gpu, strangers)
 
 
 def _taken(side: ComparedHost, strangers: list[DomainFacts]) -> Iterator[Drift]:
@@ -57,22 +56,25 @@ def _taken(side: ComparedHost, strangers: list[DomainFacts]) -> Iterator[Drift]:
 
 def _mdevs(side: ComparedHost, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
     parents = {gpu.facts.device, *(vf.address for vf in gpu.facts.vfs)}
-    names = {each.type_id: each.profile for each in offers(gpu.facts)}
     for mdev in side.facts.mdevs:
         unit = formats.mdev_claim(mdev.uuid)
         if mdev.parent in parents and _is_foreign(side, mdev.uuid, unit):
-            what = f"mdev {mdev.uuid} ({names.get(mdev.type_id, mdev.type_id)})"
+            what = f"mdev {mdev.uuid} ({_profile(gpu, mdev.type_id)})"
             yield _device(side, gpu, mdev.uuid, unit, what, mdev_removal(mdev.uuid), strangers)
 
 
 def _vgpus(side: ComparedHost, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:
-    names = {each.type_id: each.profile for each in offers(gpu.facts)}
     for vf in gpu.facts.vfs:
         type_id = vf.vendor.type_id if vf.vendor else None
         unit = formats.pci_claim(vf.address)
         if type_id and _is_foreign(side, vf.address, unit):
-            what = f"a vGPU ({names.get(str(type_id), type_id)}) on VF {vf.address}"
+            what = f"a vGPU ({_profile(gpu, str(type_id))}) on VF {vf.address}"
             yield _device(side, gpu, vf.address, unit, what, vgpu_removal(vf.address), strangers)
+
+
+def _profile(gpu: GpuRecord, type_id: str) -> str:
+    names = {each.type_id: each.profile for each in offers(gpu.facts)}
+    return names.get(type_id, type_id)
 
 
 def _functions(side: ComparedHost, gpu: GpuRecord, strangers: list[DomainFacts]) -> Iterator[Drift]:

@@ -99,8 +99,8 @@ class ComparedHost:
     """A host in the ledger, and the host as read: ``vms`` to compare, ``held`` are all its
     allocations.
 
-    ``gpus`` by the fleet's id, ``ours`` the fleet's VMs by id, ``declared`` GPUs that have a
-    layout.
+    ``gpus`` by the fleet's id, ``own_gpus`` the host's, ``ours`` the fleet's VMs by id,
+    ``declared`` GPUs that have a layout.
     """
 
     fleet: str
@@ -108,6 +108,7 @@ class ComparedHost:
     vms: tuple[VmRecord, ...]
     held: tuple[Allocation, ...]
     gpus: Mapping[str, GpuRecord]
+    own_gpus: tuple[GpuRecord, ...]
     ours: Mapping[str, VmRecord]
     declared: frozenset[str]
     work: OperationsInProgress
@@ -154,14 +155,17 @@ def compared_hosts(
     """A side for every host that was seen."""
     locations, gpus = VmSites(view), {gpu.id: gpu for gpu in view.gpus}
     ours = {vm.id: vm for vm in view.vms}
-    touched = work.touched
+    touched, declared = work.touched, frozenset(record.gpu for record in view.layouts)
     vms: dict[str, list[VmRecord]] = {}
     held: dict[str, list[Allocation]] = {}
+    own: dict[str, list[GpuRecord]] = {}
     for vm in view.vms:
         if vm.state is VmState.ACTIVE and vm.id not in touched:
             vms.setdefault(vm.host, []).append(vm)
     for allocation in view.allocations:
         held.setdefault(allocation.host, []).append(allocation)
+    for gpu in view.gpus:
+        own.setdefault(gpu.host, []).append(gpu)
     return tuple(
         ComparedHost(
             fleet=view.fleet,
@@ -169,8 +173,9 @@ def compared_hosts(
             vms=tuple(vms.get(host, ())),
             held=tuple(held.get(host, ())),
             gpus=gpus,
+            own_gpus=tuple(own.get(host, ())),
             ours=ours,
-            declared=frozenset(record.gpu for record in view.layouts),
+            declared=declared,
             work=work,
             sites=locations,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
@@ -14,11 +14,12 @@ from vgpumgr.engine.migration import move_plan_maker, move_reads
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.defrag import DefragGoal, DefragMoves, EmptyGpus, NoDefragMoves, Resident, VmMove
 from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.placement import Placed
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Mix, Placer
 from vgpumgr.placement.defrag.fleet_without import one_by_one, without
-from vgpumgr.placement.defrag.move_search import plan_moves
+from vgpumgr.placement.defrag.move_search import MovePlanner, plan_moves
 
 
 def refusal(context: EngineContext, view: LedgerView, move: VmMove) -> str:
@@ -39,17 +40,50 @@ def refusal(context: EngineContext, view: LedgerView, move: VmMove) -> str:
     return f"{move.vm} to {to.name}: {failed.text}" if failed else ""
 
 
-def share(
-    bare: Fleet, residents: Sequence[Resident], mix: Mix | None, moves: Iterable[VmMove] = ()
-) -> float:
-    """The share of free GPU memory that is of no use to the mix, after these moves."""
-    at = {each.placed.request.name: each.placed for each in residents}
-    for move in moves:
-        at[move.vm] = move.target
-    placer = Placer(bare, PlacementPolicy.CAPACITY_FIRST, mix=mix)
-    for placed in one_by_one(bare, at.values()):
-        placer.commit(placed)
-    return placer.fragmentation().share
+class SharesAfterMoves:
+    """The share of free GPU memory that is of no use to the mix, now and after moves."""
+
+    def __init__(self, bare: Fleet, residents: Sequence[Resident], mix: Mix | None) -> None:
+        self._bare = bare
+        self._mix = mix
+        self._homes = {each.placed.request.name: each.placed for each in residents}
+        self._placer = self._placed(self._homes)
+
+    def now(self) -> float:
+        """With every resident where it is."""
+        return self._placer.fragmentation().share
+
+    def after(self, moves: Iterable[VmMove]) -> float:
+        """With the residents where these moves bring them."""
+        to = {move.vm: move.target for move in moves}
+        if any(map(_in_instance, (*to.values(), *(self._homes[name] for name in to)))):
+            # Others may live in the GPU instance that one of them made.
+            return self._placed(self._homes | to).fragmentation().share
+        homes = {name: self._homes[name] for name in to}
+        self._replace(homes, to)
+        found = self.now()
+        self._replace(to, homes)
+        return found
+
+    def _placed(self, at: Mapping[str, Placed]) -> Placer:
+        placer = Placer(self._bare, PlacementPolicy.CAPACITY_FIRST, mix=self._mix)
+        for placed in one_by_one(self._bare, at.values()):
+            placer.commit(placed)
+        return placer
+
+    def _replace(self, before: Mapping[str, Placed], after: Mapping[str, Placed]) -> None:
+        for placed in before.values():
+            self._placer.release(placed)
+        for placed in after.values():
+            self._placer.commit(placed)
+
+
+def _in_instance(placed: Placed) -> bool:
+    return any(part.offer.instance is not None for part in placed.assignments)
+
+
+_SINGLY = 16
+"""So many numbers of empty GPUs are tried one by one."""
 
 
 def lower(
@@ -62,19 +96,60 @@ def lower(
 ) -> DefragMoves | NoDefragMoves:
     """The moves, at most ``most``, that empty as few GPUs as lower the fragmentation to ``enough``.
 
-    Where no moves do, the moves that lower it furthest; NoMoves where nothing lowers it.
+    Where no moves do, the moves that lower it furthest; NoMoves where nothing lowers it. Up to 16
+    GPUs more every number is tried; a larger one is found by doubling and halving, as if each GPU
+    more that is empty lowers it further.
     """
-    best, least = DefragMoves(), share(bare, residents, mix)
-    empty = _empty_now(bare, residents)
-    while least > enough:
-        empty += 1
-        found = plan_moves(bare, residents, EmptyGpus(gpus=empty), most=most)
+    trial = _Emptying(bare, residents, mix, most)
+    few, many = _empty_now(bare, residents), None
+    step = 1
+    while trial.least > enough and (many is None or many - few > 1):
+        number = few + step if many is None else (few + many) // 2
+        if trial.empty(number) is None:
+            many = number
+            continue
+        if trial.least <= enough:
+            return trial.fewest(few, number, enough)
+        few, step = number, step if trial.tries < _SINGLY else 2 * step
+    return trial.best if trial.best.moves or trial.refusal is None else trial.refusal
+
+
+class _Emptying:
+    """Moves for numbers of empty GPUs: ``best`` lower the share furthest so far, to ``least``."""
+
+    def __init__(
+        self, bare: Fleet, residents: Sequence[Resident], mix: Mix | None, most: int | None
+    ) -> None:
+        self._planner = MovePlanner(bare, residents)
+        self._shares = SharesAfterMoves(bare, residents, mix)
+        self._most = most
+        self.best, self.least = DefragMoves(), self._shares.now()
+        self.refusal: NoDefragMoves | None = None
+        self.tries = 0
+
+    def empty(self, gpus: int) -> tuple[DefragMoves, float] | None:
+        """The moves that empty so many, and the share after them; None where none do."""
+        self.tries += 1
+        found = self._planner.plan(EmptyGpus(gpus=gpus), most=self._most)
         if isinstance(found, NoDefragMoves):
-            return best if best.moves else found
-        after = share(bare, residents, mix, found.moves)
-        if after < least:
-            best, least = found, after
-    return best
+            self.refusal = self.refusal or found
+            return None
+        share = self._shares.after(found.moves)
+        if share < self.least:
+            self.best, self.least = found, share
+        return found, share
+
+    def fewest(self, few: int, many: int, enough: float) -> DefragMoves:
+        """``many`` do and ``few`` do not: the moves for the fewest between them that do."""
+        best = self.best
+        while many - few > 1:
+            middle = (few + many) // 2
+            tried = self.empty(middle)
+            if tried is not None and tried[1] <= enough:
+                best, many = tried[0], middle
+            else:
+                few = middle
+        return best
 
 
 def _empty_now(bare: Fleet, residents: Sequence[Resident]) -> int:
@@ -183,7 +258,7 @@ class _Finding:
             wanted=self._wanted,
             found=found,
             before=self._before,
-            after=share(bare, here, self._mix, moves) if moves else self._before,
+            after=SharesAfterMoves(bare, here, self._mix).after(moves) if moves else self._before,
             refused=tuple(self._refused.values()),
         )
 

@@ -59,6 +59,7 @@ class MovableFleet:
         self.demands = [self.digest(each.placed.request) for each in residents]
         self.columns = [self.column(demand) for demand in self.demands]
         self.mib = _most_mib(residents)
+        self._reach: dict[int, NDArray[np.bool_]] = {}  # by the ways, which many residents share
         self._undo: list[tuple[int | None, Placed, bool, Placed | None]] = []
         self._settle()
         self._rows = np.zeros(len(self.gpus), np.int64)
@@ -90,6 +91,14 @@ class MovableFleet:
         self._table.open_rows(dict.fromkeys(self._rows[gpu].item() for gpu in self._changed))
         self._changed.clear()
         found: NDArray[np.float64] = self._table.keys_by(DEPTH)[self._rows, column]
+        return found
+
+    def reach(self, number: int) -> NDArray[np.bool_]:
+        """The other hosts, by number, that a resident has a way to; not to be changed."""
+        ways = self.residents[number].ways
+        found = self._reach.get(id(ways))
+        if found is None:
+            found = self._reach[id(ways)] = np.array([h.name in ways for h in self.hosts], bool)
         return found
 
     def units(self, number: int) -> int:
@@ -231,7 +240,6 @@ class MoveTargets:
         self.closed = np.zeros(len(trial.gpus), bool)
         self.tries = 0
         self._trial = trial
-        self._reach: dict[int, NDArray[np.bool_]] = {}
 
     def of(self, number: int) -> Iterator[Placed]:
         """Places for a resident where its ways lead, the tightest first; none on a GPU that it is
@@ -266,11 +274,7 @@ class MoveTargets:
 
     def _hosts(self, number: int, demand: Demand) -> NDArray[np.bool_]:
         trial, resident = self._trial, self._trial.residents[number]
-        reach = self._reach.get(id(resident.ways))
-        if reach is None:
-            reach = np.array([host.name in resident.ways for host in trial.hosts], bool)
-            self._reach[id(resident.ways)] = reach
-        found: NDArray[np.bool_] = reach.copy()
+        found = trial.reach(number).copy()
         found[trial.numbers[resident.placed.host]] = resident.within is not None
         found &= trial.free[:, 0] >= demand.vcpus
         found &= trial.free[:, 1] >= demand.memory_mib

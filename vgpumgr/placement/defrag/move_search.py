@@ -257,29 +257,45 @@ def plan_moves(
     most: int | None = None,
     effort: int = EFFORT,
 ) -> DefragMoves | NoDefragMoves:
-    """The fewest moves, at most ``most``, that reach the goal; of as many, the lightest.
+    """The moves for one goal: see :meth:`MovePlanner.plan`."""
+    return MovePlanner(fleet, residents).plan(goal, most=most, effort=effort)
 
-    ``fleet`` is the supply without the residents. Moves go to GPUs of other hosts or of the VM's
-    own, as its ways lead, and are feasible one after the other by all rules of placement. A quick
-    solution is searched for first, then one with fewer moves as long as ``effort`` lasts, so
-    ``DefragMoves.fewest`` may be False. Deterministic.
+
+class MovePlanner:
+    """Plans moves on one fleet, for one goal after the other.
+
+    ``fleet`` is the supply without the residents.
     """
-    trial = MovableFleet(fleet, residents)
-    gain = goal.gpus if isinstance(goal, EmptyGpus) else goal.count
-    found = sites(trial, goal)
-    relocation_trial = RelocationTrial(trial, goal)
-    won, quick = greedy(relocation_trial, found, gain)
-    moves = quick if won >= gain else None
-    least = fewest(found, gain)
-    if least is not None:
-        search = ClearingSearch(relocation_trial, found, gain, effort)
-        moves = _better(search, found, gain, least, moves) or moves
-    if moves is None:
-        return NoDefragMoves(reachable=won, obstacles=obstacles(trial, goal))
-    if most is not None and len(moves) > most:
-        return NoDefragMoves(reachable=won, needs=len(moves))
-    surely = len(moves) <= 1 or (len(moves) == least and _counted(trial, goal))
-    return DefragMoves(moves=waiting_last(moves), fewest=surely)
+
+    def __init__(self, fleet: Fleet, residents: Sequence[Resident]) -> None:
+        self._trial = MovableFleet(fleet, residents)
+
+    def plan(
+        self, goal: DefragGoal, *, most: int | None = None, effort: int = EFFORT
+    ) -> DefragMoves | NoDefragMoves:
+        """The fewest moves, at most ``most``, that reach the goal; of as many, the lightest.
+
+        Moves go to GPUs of other hosts or of the VM's own, as its ways lead, and are feasible one
+        after the other by all rules of placement. A quick solution is searched for first, then one
+        with fewer moves as long as ``effort`` lasts, so ``DefragMoves.fewest`` may be False.
+        Deterministic.
+        """
+        trial = self._trial
+        gain = goal.gpus if isinstance(goal, EmptyGpus) else goal.count
+        found = sites(trial, goal)
+        relocation_trial = RelocationTrial(trial, goal)
+        won, quick = greedy(relocation_trial, found, gain)
+        moves = quick if won >= gain else None
+        least = fewest(found, gain)
+        if least is not None:
+            search = ClearingSearch(relocation_trial, found, gain, effort)
+            moves = _better(search, found, gain, least, moves) or moves
+        if moves is None:
+            return NoDefragMoves(reachable=won, obstacles=obstacles(trial, goal))
+        if most is not None and len(moves) > most:
+            return NoDefragMoves(reachable=won, needs=len(moves))
+        surely = len(moves) <= 1 or (len(moves) == least and _counted(trial, goal))
+        return DefragMoves(moves=waiting_last(moves), fewest=surely)
 
 
 def _better(

@@ -82,8 +82,10 @@ def _in_instance(placed: Placed) -> bool:
     return any(part.offer.instance is not None for part in placed.assignments)
 
 
+_LARGE = 1_000
+"""GPUs of a fleet in which every number of empty ones is tried, at most."""
 _SINGLY = 16
-"""So many numbers of empty GPUs are tried one by one."""
+"""Numbers that are tried one by one in a larger fleet."""
 
 
 def lower(
@@ -96,13 +98,13 @@ def lower(
 ) -> DefragMoves | NoDefragMoves:
     """The moves, at most ``most``, that empty as few GPUs as lower the fragmentation to ``enough``.
 
-    Where no moves do, the moves that lower it furthest; NoMoves where nothing lowers it. Up to 16
-    GPUs more every number is tried; a larger one is found by doubling and halving, as if each GPU
-    more that is empty lowers it further.
+    Where no moves do, the moves that lower it furthest; NoMoves where nothing lowers it. In a fleet
+    of more than 1,000 GPUs every number up to 16 more is tried; a larger one is found by doubling
+    and halving, as if each GPU more that is empty lowers it further.
     """
     trial = _Emptying(bare, residents, mix, most)
     few, many = _empty_now(bare, residents), None
-    step = 1
+    step, large = 1, sum(len(host.gpus) for host in bare.hosts) > _LARGE
     while trial.least > enough and (many is None or many - few > 1):
         number = few + step if many is None else (few + many) // 2
         if trial.empty(number) is None:
@@ -110,7 +112,8 @@ def lower(
             continue
         if trial.least <= enough:
             return trial.fewest(few, number, enough)
-        few, step = number, step if trial.tries < _SINGLY else 2 * step
+        few = number
+        step *= 2 if large and trial.tries >= _SINGLY else 1
     return trial.best if trial.best.moves or trial.refusal is None else trial.refusal
 
 

@@ -381,7 +381,7 @@ class _Search:
         return failed
 
     def _none(self, first: MoveCheck | VgpumgrError | None) -> DrainTarget:
-        """Why each host that was tried refuses, alike ones once."""
+        """Why each host that was tried refuses, equal ones once."""
         why = "; ".join(dict.fromkeys(self.refused.values()))
         if isinstance(first, MoveCheck) and first.name == "users":
             again = f"vgpumgr host drain {self.vm.host} --cold --with-users, or --logoff-within 4h"

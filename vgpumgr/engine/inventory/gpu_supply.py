@@ -105,7 +105,7 @@ _UNTOUCHED = IdentityMemo[Mapping[str, Any]](MOST_SHAPES)
 def gpu_supplies(
     gpus: Iterable[GpuRecord], host: HostContents, partitions: Sequence[PartitionSupply] = ()
 ) -> tuple[GpuSupply, ...]:
-    """The supply of a host's GPUs for placement. Those that nothing on the host touches are worked
+    """The supply of a host's GPUs for placement. GPUs that nothing on the host touches are worked
     out once for all identical ones.
     """
     touched = _touched(host)

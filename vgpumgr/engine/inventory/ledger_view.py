@@ -115,7 +115,7 @@ def read_view(ledger: Ledger) -> LedgerView:
 
 
 _FEW = 8
-"""So many hosts are read one by one, more by reading all."""
+"""Up to this number of hosts are read one by one, more by reading all."""
 
 
 def named_hosts(ledger: Ledger, names: Collection[str]) -> list[HostRecord]:

@@ -168,7 +168,7 @@ def _seat(move: _Move) -> dict[str, Any]:
 
 
 def _pairs(old: Sequence[Allocation], new: Sequence[Allocation]) -> dict[str, str]:
-    """The device that each part becomes: any of the same profile, they are alike."""
+    """The device that each part becomes: any of the same profile will do."""
     left = list(new)
     pairs = {}
     for each in old:

@@ -2,7 +2,7 @@
 
 A host with ``layout: auto`` leaves its GPUs to the fleet where no Layout declares how they are
 partitioned. VMs go to GPUs as they are where they can; for the rest every GPU that surely nobody
-uses is offered as it would be with another layout, and those that get a VM are partitioned.
+uses is offered as it would be with another layout, and GPUs that get a VM are partitioned.
 """
 
 from __future__ import annotations

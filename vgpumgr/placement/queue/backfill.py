@@ -147,7 +147,7 @@ class BackfillReservations:
         return best[1] if best else None
 
     def _could(self, vms: tuple[VmSpec, ...], host: str) -> bool:
-        """Whether these fit if everyone left. Worked out once for alike requests."""
+        """Whether these fit if everyone left. Worked out once for equal requests."""
         known = self._possible.setdefault(tuple(map(self._scratch.demand, vms)), {})
         if host not in known:
             known[host] = self._scratch.fit(vms, host, list(self._scratch.on[host])) is not None

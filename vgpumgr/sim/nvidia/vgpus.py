@@ -173,7 +173,7 @@ T = TypeVar("T")
 
 _FIXED_PLACEMENT = "vgpu-placement-id"
 
-# Alike cards answer alike: a fleet has hundreds of them, and a probe asks for every type.
+# Equal GPUs give equal answers: a fleet has hundreds of them, and a probe asks for every type.
 _REMAINING: dict[object, int] = {}
 _CREATABLE: dict[object, tuple[VgpuType, ...]] = {}
 _REMEMBERED = 20_000

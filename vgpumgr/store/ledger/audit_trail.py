@@ -261,7 +261,7 @@ def _task_hosts(connection: Connection, rows: Iterable[Any]) -> _Hosts:
 
 
 _MANY = 500
-"""Operations that are asked for at once: a statement takes so many parameters and some more."""
+"""The number of operations in one query: a statement takes a thousand parameters at least."""
 
 
 @decodes(audit)

@@ -7,6 +7,7 @@ asked for. JSON on stdout, CPU seconds of this process; ``--hosts N …`` and ``
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import re
@@ -65,6 +66,8 @@ KINDS = {
     "used": {"t4-01": 2, "t4-02": 2, "a40-01": 2, "a40-02": 1, "a40-03": 1, "hgx-01": 2},
 }
 ROUNDS = 3
+# As the command line has it.
+GARBAGE_EVERY = 100_000
 # Tables whose rows are of a host, by the column that names it.
 _TABLES = {"host": "name", "gpu": "host", "layout": "host", "vm": "host", "allocation": "host"}
 _EVIDENCE = re.compile(
@@ -159,6 +162,7 @@ def measure(path: Path) -> dict[str, Any]:
     from vgpumgr.placement.placer import Placer
     from vgpumgr.store import open_ledger
 
+    gc.set_threshold(GARBAGE_EVERY)
     ledger = open_ledger(path)
     found: dict[str, float] = {}
 

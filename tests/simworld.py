@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,13 +30,21 @@ NEW = Versions(kernel="6.12.43", libvirt="11.3.0", qemu="10.0.2", driver="580.10
 class SimWorld:
     """Simulated hosts, all enrolled, and one engine over them."""
 
-    def __init__(self, folder: Path, *hosts: SimHost, ledger: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *hosts: SimHost,
+        ledger: str = "",
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._file: str | Path = ledger or folder / "ledger.db"
         if isinstance(self._file, Path):
             new_ledger(self._file)
         self.ledger = open_ledger(self._file)
         identity = (self.ledger.fleet_id(), self.ledger.epoch())
-        self.hosts = InProcessHosts(SimFleet(name="tests", hosts=hosts), identity=lambda: identity)
+        self.hosts = InProcessHosts(
+            SimFleet(name="tests", hosts=hosts), identity=lambda: identity, clock=clock
+        )
         self.sim = self.hosts.fleet
         for host in hosts:
             self.ledger.add_host(HostRecord(name=host.name, address=f"sim://{host.name}"))

@@ -35,7 +35,8 @@ class Field:
 
     def __init__(self, folder: Path, plot: Plot) -> None:
         self.plot = plot
-        self.world = SimWorld(folder, *plot.hosts)
+        seconds = count()  # one passes at each look
+        self.world = SimWorld(folder, *plot.hosts, clock=lambda: float(next(seconds)))
         self.numbers = count(1)
         ids = Random(0)
         self.world.engine = replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -41,7 +40,7 @@ class HostProbe:
         host: str,
         helper: Helper,
         libvirt: Callable[[], LibvirtLike],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._host = host
         self._helper = helper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from vgpumgr.hosts.facts.checked_helper import CheckedHelper
@@ -16,7 +17,10 @@ Consoles = Callable[[str, str], Stream]
 
 
 class ReachedHost:
-    """Fulfils ``ports.Host``. ``libvirt`` is called at each use; it keeps its own connection."""
+    """Fulfils ``ports.Host``. ``libvirt`` is called at each use; it keeps its own connection.
+
+    ``clock`` is monotonic, in seconds.
+    """
 
     def __init__(
         self,
@@ -27,13 +31,14 @@ class ReachedHost:
         *,
         installation: Installation | None = None,
         console: Consoles | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
         self._console = console
         self._installation = installation
         self._helper = CheckedHelper(name, helper)
         self._libvirt = libvirt
-        self._probe = HostProbe(name, self._helper, libvirt)
+        self._probe = HostProbe(name, self._helper, libvirt, clock)
         self._close = close
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -19,10 +19,21 @@ from vgpumgr.sim.transport.move_client import FleetCall
 
 
 class InProcessHosts:
-    """The hosts of a fleet in this process: for tests, and for runs on virtual time."""
+    """The hosts of a fleet in this process: for tests, and for runs on virtual time.
 
-    def __init__(self, fleet: SimFleet, *, identity: Identity = lambda: ("", 0)) -> None:
+    ``clock`` is that of who looks at them, in seconds; without one time stands still, and every
+    look asks libvirt.
+    """
+
+    def __init__(
+        self,
+        fleet: SimFleet,
+        *,
+        identity: Identity = lambda: ("", 0),
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.fleet = SimulatedFleet(fleet)
+        self._clock = clock
         self._hosts = self.seen_by(identity)
 
     def open(self, record: HostRecord) -> Host:
@@ -31,7 +42,9 @@ class InProcessHosts:
 
     def seen_by(self, identity: Identity) -> Opened:
         """The same hosts as another fleet reaches them."""
-        return Opened(self._call, self.session, self._program, identity, timeout_s=0.0)
+        return Opened(
+            self._call, self.session, self._program, identity, timeout_s=0.0, clock=self._clock
+        )
 
     def close(self) -> None:
         """Power off."""

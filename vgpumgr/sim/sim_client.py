@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -103,8 +104,10 @@ class Opened:
         identity: Identity,
         timeout_s: float,
         renew: Identity | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._call = call
+        self._clock = clock
         self._connect = connect
         self._program = program
         self._identity = identity
@@ -146,5 +149,10 @@ class Opened:
             identity=self._identity,
         )
         return ReachedHost(
-            record.name, helper, lambda: libvirt, installation=installation, console=console
+            record.name,
+            helper,
+            lambda: libvirt,
+            installation=installation,
+            console=console,
+            clock=self._clock,
         )

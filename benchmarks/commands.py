@@ -1,9 +1,10 @@
 """CPU seconds of what a user runs on simulated fleets of 8-GPU hosts, of this tree and of another.
 
-``python benchmarks/commands.py --hosts 100 1000 [--tree CHECKOUT] [--vms 40]``: 40 % of the hosts
-have T4, 40 % A40, 20 % HGX A100. Each command runs three times with every tree, in turn, on a fleet
-and a ledger of that tree; medians go to stdout as JSON. CPU is what the command's own processes
-used (rusage); the simulator is another process, and not counted.
+``python benchmarks/commands.py --hosts 100 1000 [--tree CHECKOUT] [--vms 40] [--serve]``: 40 % of
+the hosts have T4, 40 % A40, 20 % HGX A100. With ``--serve`` a controller keeps looking at them, and
+is waited for until it has looked at all of them twice. Each command runs three times with every
+tree, in turn, on a fleet and a ledger of that tree; medians go to stdout as JSON. CPU is what the
+command's own processes used (rusage); the simulator is another process, and not counted.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -97,6 +99,26 @@ class World:
             raise SystemExit(f"{' '.join(words)} ended with {child.returncode}: {told}")
         return used.ru_utime + used.ru_stime
 
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """With a controller that has looked at every host twice."""
+        said, status = (self._home / "served").open("w"), self._home / "state" / "serve.json"
+        words = [sys.executable, "-m", "vgpumgr", "serve"]
+        process = subprocess.Popen(words, env=self._environ, stdout=said, stderr=said)
+        try:
+            for _ in range(2):
+                began = time.time()
+                while not _looked_since(status, began):
+                    time.sleep(1)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+    def beside(self, *, served: bool) -> AbstractContextManager[None]:
+        """A controller, where one is wanted."""
+        return self.served() if served else nullcontext()
+
     def measured(self) -> dict[str, float]:
         """The medians, by command."""
         found: dict[str, float] = {}
@@ -110,6 +132,15 @@ class World:
             ]
             found[name] = round(median(times), 2)
         return found
+
+
+def _looked_since(status: Path, began: float) -> bool:
+    try:
+        told = json.loads(status.read_text())
+    except FileNotFoundError:
+        return False
+    hosts = told["hosts"]
+    return bool(hosts) and all(each["turn_at"] and each["turn_at"] >= began for each in hosts)
 
 
 @contextmanager
@@ -130,15 +161,22 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--hosts", type=int, nargs="+", default=[100])
     options.add_argument("--vms", type=int, default=0, help="T4-1Q on the fleet before it begins")
+    options.add_argument("--serve", action="store_true", help="beside a running controller")
     options.add_argument("--tree", type=Path, help="another checkout, measured beside this one")
     asked = options.parse_args()
     trees = {"this": Path(__file__).resolve().parents[1]}
     if asked.tree:
         trees["other"] = asked.tree.resolve()
-    result: dict[str, Any] = {"benchmark": "commands", "rounds": ROUNDS, "vms": asked.vms}
+    result: dict[str, Any] = {
+        "benchmark": "commands", "rounds": ROUNDS, "vms": asked.vms, "serve": asked.serve,
+        "load_before": round(os.getloadavg()[0], 1),
+    }  # fmt: skip
     for hosts in asked.hosts:
         for name, tree in trees.items():
-            with world(tree, hosts, asked.vms) as made:
+            with (
+                world(tree, hosts, asked.vms) as made,
+                made.served() if asked.serve else nullcontext(),
+            ):
                 result.setdefault(f"{hosts} hosts, CPU s", {})[name] = made.measured()
     print(json.dumps(result, indent=2))
 

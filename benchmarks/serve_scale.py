@@ -103,18 +103,18 @@ class Bench:
 
 
 def settled(bench: Bench, pid: int, hosts: int) -> float:
-    """Seconds until every host was compared, and a cycle costs no more than the one before."""
+    """Seconds until every host was compared, and three cycles cost the same."""
     began = time.monotonic()
     while bench.seen() < hosts:
         time.sleep(1)
-    last = float("inf")
-    while True:
+    last, equal = 0.0, 0
+    while equal < 2:
         before = cpu_s(pid)
         time.sleep(INTERVAL_S)
         now = cpu_s(pid) - before
-        if now > 0.8 * last:
-            return time.monotonic() - began
+        equal = equal + 1 if 0.8 * last < now < 1.2 * last else 0
         last = now
+    return time.monotonic() - began
 
 
 def change(bench: Bench, share: float, hosts: int, seconds: float) -> int:

@@ -17,6 +17,7 @@ from tests.unit.engine.foreign import domain, pci_hostdev
 from vgpumgr.engine.capacity.profile_capacity import capacity
 from vgpumgr.engine.capacity.relayout_capacity import with_layouts
 from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.planning.automatic_layouts import partitionable
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.errors import HostRefused, NoPlacement, VgpumgrError
 from vgpumgr.model.host import AUTO, DECLARED, Versions
@@ -378,3 +379,15 @@ def test_memory_that_is_asked_for_is_not_a_whole_gpu(worlds: Worlds) -> None:
     assert found["small"].details[0].startswith("partition")
     assert found["small"].placed.assignments[0].offer.profile.startswith("A40-8")
     assert found["most"].placed.assignments[0].offer.profile == "passthrough"
+
+
+def test_a_gpu_that_is_being_partitioned_takes_no_other_vm(worlds: Worlds) -> None:
+    world = worlds(host("L40S"))
+    world.apply(vm("desk", "L40S-8Q"))
+    remove(world, "desk")
+    view = world.engine.view()
+    cut = tuple(replace(each, settled=False) for each in view.layouts)
+    [gpu] = build_fleet(replace(view, layouts=cut)).hosts[0].gpus
+    assert gpu.blocked.startswith("its layout (auto) is not finished (vgpumgr operation list;")
+    assert partitionable(view, build_fleet(view))
+    assert not partitionable(replace(view, layouts=cut), build_fleet(replace(view, layouts=cut)))

@@ -25,7 +25,7 @@ from vgpumgr.model import formats
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.identity_memo import IdentityMemo
-from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRecord
+from vgpumgr.model.layout import AUTOMATIC, VFS_MAX, GpuLayout, InstanceGoal, LayoutRecord
 from vgpumgr.model.supply import FreeVf, GpuSupply, InstanceSupply, Offer, PartitionSupply, Usage
 from vgpumgr.model.vm import Allocation, AllocationState
 
@@ -279,7 +279,10 @@ def _blocked(gpu: GpuRecord, host: HostContents) -> str:
         return f"{doubt} (vgpumgr gpu show {gpu.id})"
     layout = host.layouts.get(gpu.id)
     if layout is not None and not layout.settled:
-        return f"its layout {layout.layout} is not finished (vgpumgr layout apply)"
+        way_on = "vgpumgr layout apply"
+        if layout.layout == AUTOMATIC:
+            way_on = f"vgpumgr operation list; where none is open, {way_on}"
+        return f"its layout {layout.layout} is not finished ({way_on})"
     if facts.mdev_types and not facts.type_units and facts.address is None:
         return "its capacity is unknown: it was never seen empty"
     if facts.mig is not None and facts.mig.enabled and facts.mig.instances is None:

@@ -352,14 +352,21 @@ int64_t best_of_classes(const float *row, int64_t hosts, const int64_t *starts, 
  * vCPUs, of those the first; -1 where no host fits.
  */
 int64_t best_of_keys(const double *row, int64_t hosts, int64_t sign, const int64_t *units, const int64_t *memory, const int64_t *cpu) {
-    int64_t best = -1;
-    double most = -INFINITY;
-    for (int64_t at = 0; at < hosts; at++) {
-        if (row[at] < most || row[at] == -INFINITY) continue;
-        int64_t less = row[at] > most ? -1 : sign * (units[at] - units[best]);
+    double m0 = -INFINITY, m1 = m0, m2 = m0, m3 = m0;
+    int64_t best = -1, at = 0;
+    for (; at + 4 <= hosts; at += 4) {
+        m0 = row[at] > m0 ? row[at] : m0, m1 = row[at + 1] > m1 ? row[at + 1] : m1;
+        m2 = row[at + 2] > m2 ? row[at + 2] : m2, m3 = row[at + 3] > m3 ? row[at + 3] : m3;
+    }
+    for (; at < hosts; at++) m0 = row[at] > m0 ? row[at] : m0;
+    m0 = m1 > m0 ? m1 : m0, m2 = m3 > m2 ? m3 : m2, m0 = m2 > m0 ? m2 : m0;
+    if (m0 == -INFINITY) return -1;
+    for (at = 0; at < hosts; at++) {
+        if (row[at] != m0) continue;
+        int64_t less = best < 0 ? -1 : sign * (units[at] - units[best]);
         if (!less) less = sign * (memory[at] - memory[best]);
         if (!less) less = sign * (cpu[at] - cpu[best]);
-        if (less < 0) best = at, most = row[at];
+        if (less < 0) best = at;
     }
     return best;
 }

@@ -80,6 +80,7 @@ class HostRows:
         for number, host in enumerate(hosts):
             gpus = host.supply.gpus
             self.rows[number, : len(gpus)] = [self._first_row(gpu) for gpu in gpus]
+        self._fresh.clear()
         self.units = table.units[self.rows].sum(axis=1)
         self.plain = np.array([not host.supply.gpus for host in hosts], np.bool_)
         most = max((len(host.supply.numa) for host in hosts), default=0)

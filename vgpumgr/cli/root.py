@@ -149,4 +149,5 @@ def run() -> None:
             raise
         except BaseException as error:
             code = report(error, debug="--debug" in sys.argv, as_json=wants_json(sys.argv))
+    gc.freeze()  # the process gives back all at once: the interpreter need not look for garbage
     sys.exit(code if isinstance(code, int) else 0)

@@ -109,10 +109,13 @@ def made_by(fleet: Fleet, requests: Iterable[VmSpec]) -> list[VmSpec]:
 
 
 def _offers(fleet: Fleet) -> Iterator[tuple[GpuSupply, Offer]]:
-    """Once per GPU model and its very offers."""
-    seen: set[tuple[str, int]] = set()
+    """Once per GPU model and its offers, however many GPUs have them, and in whatever states."""
+    seen: set[tuple[str, int]] = set()  # most of them are the very same: told without their values
+    known: set[tuple[str, tuple[Offer, ...]]] = set()
     for host in fleet.hosts:
         for gpu in host.gpus:
             if (gpu.model, id(gpu.offers)) not in seen:
                 seen.add((gpu.model, id(gpu.offers)))
-                yield from ((gpu, offer) for offer in gpu.offers)
+                if (gpu.model, gpu.offers) not in known:
+                    known.add((gpu.model, gpu.offers))
+                    yield from ((gpu, offer) for offer in gpu.offers)

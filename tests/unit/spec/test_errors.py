@@ -159,9 +159,9 @@ def test_a_name_may_grow_too_long_by_its_number() -> None:
             "mean T4?",
         ),
         (
-            FLEET + "hosts: [{name: h, count: 900}, {name: i, count: 900}]\n",
+            FLEET + "hosts: [{name: h, count: 2900}, {name: i, count: 2900}]\n",
             "hosts",
-            "at most 1000",
+            "at most 5000",
         ),
         (FLEET + "hosts: [{name: h, count: 2}, {name: h-02}]\n", "hosts[1].name", "duplicate"),
     ],

@@ -15,7 +15,7 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.gpu import GpuFacts, VendorVgpu, VfFacts
-from vgpumgr.model.host import NumaNode, UnknownPart
+from vgpumgr.model.host import ClaimFacts, NumaNode, UnknownPart
 from vgpumgr.model.supply import GpuSupply, HostSupply, Offer
 from vgpumgr.model.vm import DiskSpec, NumaPolicy
 from vgpumgr.placement.fleet_room import FleetRoom
@@ -92,6 +92,32 @@ def test_a_foreign_mdev_takes_its_size(world: World) -> None:
     found = gpu(world)
     assert len(found.free_slots) == 14
     assert [usage.foreign for usage in found.usages] == [f"mdev {UUID}"]
+
+
+def claimed(world: World, fleet: str) -> GpuSupply:
+    """With the claim of an mdev that is not there: a boot took it."""
+    world.engine.refresh()
+    view = world.engine.view()
+    assert view.hosts[0].facts is not None
+    claim = ClaimFacts(
+        unit=f"mdev-{UUID}",
+        fleet=fleet,
+        epoch=1,
+        allocation="a",
+        generation=1,
+        vm="theirs",
+        wanted={"kind": "mdev", "parent": GPU, "type": "nvidia-231", "uuid": UUID},
+    )
+    host = replace(view.hosts[0], facts=replace(view.hosts[0].facts, claims=(claim,)))
+    return build_fleet(replace(view, hosts=(host,))).hosts[0].gpus[0]
+
+
+def test_an_mdev_that_another_fleet_brings_back_after_a_boot_takes_its_size(world: World) -> None:
+    found = claimed(world, "theirs")
+    assert len(found.free_slots) == 14
+    assert [usage.foreign for usage in found.usages] == ["claim of fleet theirs"]
+    # Of our own the ledger knows.
+    assert claimed(world, world.ledger.fleet_id()).usages == ()
 
 
 def test_a_foreign_mdev_fixes_the_size(world: World) -> None:

@@ -20,6 +20,7 @@ from vgpumgr.engine.inventory.gpu_usage import (
     instances,
     nvml_unread,
     our_usage,
+    promised_mdevs,
 )
 from vgpumgr.model import formats
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuRecord, GpuState
@@ -136,6 +137,7 @@ def _touched(host: HostContents) -> frozenset[str]:
             *(allocation.device for allocation in host.held),
             *(mdev.parent for mdev in host.facts.mdevs),
             *(claim.unit for claim in host.facts.claims),
+            *(parent for parent, _, _ in promised_mdevs(host)),
             *(device for domain in host.foreign_domains for device in domain.devices),
         )
     )
@@ -210,6 +212,7 @@ def _free_vfs(gpu: GpuFacts, ours: Sequence[Allocation], host: HostContents) -> 
     """VFs without a vGPU, an mdev, an owner of ours or a foreign domain."""
     taken = {allocation.vf for allocation in ours}
     parents = {mdev.parent for mdev in host.facts.mdevs}
+    parents |= {parent for parent, _, _ in promised_mdevs(host)}
     return tuple(
         FreeVf(number=vf.number, address=vf.address)
         for vf in gpu.vfs

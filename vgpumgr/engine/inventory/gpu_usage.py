@@ -96,6 +96,22 @@ def _mdevs(
         if mdev.parent in parents and mdev.uuid not in known:
             offer = _offer(offers, mdev.type_id)
             yield _foreign(offer, mdev.type_id, Framework.MDEV, f"mdev {mdev.uuid}")
+    for parent, type_id, fleet in promised_mdevs(host):
+        if parent in parents:
+            yield _foreign(
+                _offer(offers, type_id), type_id, Framework.MDEV, f"claim of fleet {fleet}"
+            )
+
+
+def promised_mdevs(host: HostContents) -> Iterator[tuple[str, str, str]]:
+    """Parent, type and fleet of each mdev that another fleet has claimed and that is not there: a
+    boot took it, and its fleet brings it back.
+    """
+    there = {mdev.uuid for mdev in host.facts.mdevs}
+    for claim in host.facts.claims:
+        wanted = claim.wanted
+        if claim.fleet != host.fleet and wanted.get("uuid") not in there | {None}:
+            yield str(wanted.get("parent")), str(wanted.get("type")), claim.fleet
 
 
 def _on_vf(

@@ -70,7 +70,7 @@ def test_what_a_cut_move_has_reserved_another_fleet_may_take() -> None:
     state = Soak()
     state.plot(plot="shared instance")
     state.create(kind=0, name="a", strike=None)
-    cut = Strike(Kind.CUT, at=18, after=False)
+    cut = Strike(Kind.CUT, at=15, after=False)
     state.migrate(cold=False, name="a", strike=cut, to="h2")
     state.neighbour(what="makes or deletes", name="y", host="h2", kind=0)
     state.holds()

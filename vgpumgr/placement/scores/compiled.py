@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -121,6 +121,7 @@ class CompiledRating:
         self._seen: tuple[object, ...] = ()
         self._rows, self._found = np.zeros(MOST_GPUS, np.int64), np.zeros(MOST_GPUS)
         self._written: tuple[object, object] = None, None
+        self._keys: Callable[[], NDArray[np.float64]] | None = None
         self._into = 0, 0
         self._count = ctypes.c_int64()
         self._places = address(self._rows), address(self._found), ctypes.addressof(self._count)
@@ -145,11 +146,16 @@ class CompiledRating:
         self._run(self._functions.rate_host, host, *self._columns(scores, allowed))
 
     def heads(
-        self, host: int, keys: NDArray[np.float64], scores: NDArray[np.float64], allowed: Flags
+        self,
+        host: int,
+        keys: Callable[[], NDArray[np.float64]],
+        scores: NDArray[np.float64],
+        allowed: Flags,
     ) -> None:
-        """Write the host's column of scores by ``keys``, the table's for the policy."""
-        if self._kept.get("keys") is not keys:
-            self._point([("keys", keys)])
+        """Write the host's column of scores by ``keys``, the table's for the policy: another array
+        where rows were opened meanwhile.
+        """
+        self._keys = keys
         self._run(self._functions.head_of_host, host, *self._columns(scores, allowed))
 
     def ways(self, number: int, host: int) -> tuple[list[int], list[float]]:
@@ -176,6 +182,8 @@ class CompiledRating:
                 self._mix.catch_up()
 
     def _refresh(self) -> None:
+        if self._keys is not None and self._kept.get("keys") is not (keys := self._keys()):
+            self._point([("keys", keys)])
         table, mix, hosts = self._table, self._mix, self._hosts
         entries = (mix.room, mix.seen) if mix is not None else (table, 0)
         seen = id(table.room), id(hosts.rows), len(table.parts), id(entries[0]), entries[1]

@@ -103,9 +103,11 @@ class KeyOrderRater:
     def write(self, number: int, scores: Scores, allowed: Flags) -> bool:
         """See ``Rater``."""
         if self._compiled is not None:
-            keys = self._table.keys_by(self._heads.policy)
-            self._compiled.heads(number, keys, scores, allowed)
+            self._compiled.heads(number, self._keys, scores, allowed)
         return self._compiled is not None
+
+    def _keys(self) -> Scores:
+        return self._table.keys_by(self._heads.policy)
 
     def rate(self, number: int) -> Scores:
         """The scores of one host, by type."""

@@ -27,8 +27,9 @@ _CHANGE = ChangePart.__name__
 # They write what other points are named by.
 _JOURNAL = frozenset({"reserve", "record"})
 # No use case of the engine writes so: a simulated fleet comes up with its hosts, a person
-# interrupts a command, a backup is put in the ledger's place.
-_OF_NO_USE_CASE = frozenset({"add_host", "leave_operations", "raise_epoch"})
+# interrupts a command, a backup is put in the ledger's place. Hosts that show nothing new are
+# looked at between use cases: a controller that dies there has lost a time of day.
+_OF_NO_USE_CASE = frozenset({"add_host", "leave_operations", "raise_epoch", "looked_again"})
 
 Transition = tuple[str, tuple[str, ...]]
 

@@ -52,6 +52,8 @@ READS = frozenset(
         "operation",
         "tasks",
         "audit",
+        "trail_since",
+        "looks_kept_up",
         "deleted_vms",
         "is_worked_on",
         "remembered",

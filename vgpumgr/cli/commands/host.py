@@ -27,7 +27,13 @@ from vgpumgr.cli.views.host_views import (
     probe_summary,
 )
 from vgpumgr.model.domain import MigrationAddress
-from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, PartlyDone, UsageError
+from vgpumgr.model.errors import (
+    HostUnreachable,
+    NotFound,
+    OutcomeUnknown,
+    PartlyDone,
+    UsageError,
+)
 from vgpumgr.model.formats import format_mib
 from vgpumgr.model.host import AUTO, DECLARED, HostRecord
 
@@ -215,12 +221,17 @@ def set_(
 def _chosen(
     context: Context, names: tuple[str, ...], selector: Selector, *, every: bool
 ) -> list[HostRecord]:
-    """The hosts of exactly one way to name them; NotFound for a name that is none."""
+    """The hosts of exactly one way to name them; NotFound where there is none of that."""
     if (bool(names), bool(selector), every).count(True) != 1:
         raise UsageError("name hosts, or choose them by -l KEY=VALUE, or --all")
     if names:
         return [context.app.ledger.host(name) for name in names]
-    return [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
+    found = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
+    if not found:
+        raise NotFound(
+            "no host is enrolled that has these labels", next="vgpumgr host list -o json"
+        )
+    return found
 
 
 @host.command()

@@ -19,6 +19,9 @@ SVG = "http://www.w3.org/2000/svg"
 WIDTH, ROW, BOX_W, BOX_H = 1120, 92, 150, 44
 ROLE = {
     "cli": "parse, call, print",
+    "api": "HTTP, a route each",
+    "client": "endpoints over HTTP",
+    "endpoints": "what can be asked",
     "app": "settings, composition",
     "sim": "the simulated fleet",
     "engine": "plan, journal, execute",

@@ -209,7 +209,8 @@ def test_a_change_is_printed_as_json_on_request(cli: Cli) -> None:
     stopped = cli.ok("vm", "stop", "a", "-o", "json")
     assert stopped.err == ""
     (outcome,) = stopped.json["vms"]
-    assert outcome == {"name": "a", "host": "one", "verb": "stop", "state": "done"}
+    done = {"name": "a", "host": "one", "verb": "stop", "state": "done", "error": ""}
+    assert outcome == done
     deleted = cli.ok("vm", "delete", "a", "-y", "-o", "json")
     assert (deleted.err, deleted.json["kind"]) == ("", "Outcome")
 

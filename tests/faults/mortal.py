@@ -52,6 +52,7 @@ READS = frozenset(
         "operation",
         "tasks",
         "audit",
+        "audit_after",
         "trail_since",
         "looks_kept_up",
         "deleted_vms",

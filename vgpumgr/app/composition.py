@@ -65,6 +65,7 @@ class App:
         self.config = config
         self.stop = threading.Event()
         self.unasked = False
+        self.begun: Callable[[str], None] = lambda _: None
         self.progress: Callable[[VmOutcome], None] = lambda _: None
         self.tell: Callable[[str], None] = lambda _: None
         self.notice: Callable[[str], None] = lambda _: None
@@ -182,6 +183,7 @@ class App:
             stop=self.stop,
             left_s=self.config.interrupted_s,
             unasked=self.unasked,
+            begun=self._begun,
             progress=self._report,
             tell=self._tell,
         )
@@ -207,6 +209,9 @@ class App:
         except SpecError:
             known = learned_profiles(self.ledger)
             return load_mix(declared.text, declared.source, known)
+
+    def _begun(self, operation: str) -> None:
+        self.begun(operation)
 
     def _report(self, outcome: VmOutcome) -> None:
         self.progress(outcome)

@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+from vgpumgr.model.errors import UsageError
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.app.config import Config
+    from vgpumgr.client.api_client import ApiClient
+    from vgpumgr.endpoints.endpoint import Endpoint, Result
+
+P = TypeVar("P")
+A = TypeVar("A")
 
 
 class Context:
     """Made by the root command; closed when the command ends."""
 
-    def __init__(self, overrides: dict[str, str]) -> None:
-        self._overrides = overrides
+    def __init__(self, overrides: dict[str, str], server: str = "") -> None:
+        self._server = server
+        self.overrides = overrides
         self._opened = False
 
     @cached_property
@@ -26,11 +34,17 @@ class Context:
         """The merged settings."""
         from vgpumgr.app.config import load_config
 
-        return load_config(os.environ, Path.cwd(), self._overrides)
+        return load_config(os.environ, Path.cwd(), self.overrides)
 
     @cached_property
     def app(self) -> App:
-        """The app, made on first use."""
+        """The app, made on first use; UsageError where commands are carried out at a server."""
+        if self.server is not None:
+            raise UsageError(
+                "this command works on the controller's own files",
+                why="it cannot be carried out at a server",
+                next="the same without --server, on the controller",
+            )
         from vgpumgr.app import App
         from vgpumgr.cli.output import say
 
@@ -38,6 +52,24 @@ class Context:
         app = App(self.config)
         app.notice = say
         return app
+
+    @cached_property
+    def server(self) -> ApiClient | None:
+        """The server that commands are carried out at; None: in this process."""
+        told = self._server or os.environ.get("VGPUMGR_SERVER", "")
+        if not told:
+            return None
+        from vgpumgr.client.api_client import ApiClient, ServerAddress
+
+        return ApiClient(ServerAddress.parse(told))
+
+    def read(self, endpoint: Endpoint[P, A], asked: P) -> Result[A]:
+        """The answer of an endpoint that changes nothing."""
+        if self.server is not None:
+            return self.server.call(endpoint, asked)
+        from vgpumgr.endpoints.call_context import CallContext
+
+        return endpoint.work(CallContext(app=self.app), asked)
 
     def warn_if_frozen(self) -> None:
         """One line on stderr under whatever is listed from a ledger that may not allocate."""
@@ -49,7 +81,9 @@ class Context:
             say(f"the ledger is frozen, nothing is allocated or started: {why}: vgpumgr store thaw")
 
     def close(self) -> None:
-        """Close the app if it was opened."""
+        """Close what was opened."""
+        if (server := self.__dict__.get("server")) is not None:
+            server.close()
         if self._opened:
             self.app.close()
 

@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -17,15 +16,13 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli import terminal
 from vgpumgr.cli.terminal import echo, echo_json, one_line
 from vgpumgr.model.errors import UsageError
+from vgpumgr.model.json_times import timed
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
 # Where the root command leaves what is to be said after every list.
 AFTER_LISTS = "vgpumgr.after-lists"
 # A table keeps so many columns; a last one that is longer than a sentence's least goes on below.
 _FEWEST, _SENTENCE = 3, 24
-# The names of times: a number under one is Unix seconds, and is printed as text in UTC.
-_TIMES = frozenset({"at", "since", "until"})
-_TIME_ENDS = ("_at", "_since", "_until", "_by")
 Item = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -234,28 +231,6 @@ def _echo_csv(items: Sequence[Item], columns: Sequence[Column]) -> None:
     writer.writerow([column.title.lower() for column in columns])
     writer.writerows([column.text(item) for column in columns] for item in items)
     echo(buffer.getvalue(), nl=False)
-
-
-def time_text(at: float) -> str:
-    """A Unix time as every JSON of ours has it: ``2026-11-24T10:00:00.000Z``."""
-    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
-
-
-def timed(value: object) -> object:
-    """The same with its Unix times as text: the numbers under names that times have."""
-    if isinstance(value, Mapping):
-        return {key: _timed(key, each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [timed(each) for each in value]
-    return value
-
-
-def _timed(key: object, value: object) -> object:
-    is_time = key in _TIMES or (isinstance(key, str) and key.endswith(_TIME_ENDS))
-    if is_time and isinstance(value, int | float) and not isinstance(value, bool):
-        return time_text(value)
-    return timed(value)
 
 
 def _echo_json(data: object) -> None:

@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "quota": ("quota:quota", "What tenants may hold: list, set, delete."),
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
     "serve": ("serve:serve", "Run the controller: reconcile hosts and ledger until stopped."),
+    "api": ("api:api", "Serve the HTTP API: a route for every command."),
     "audit": ("audit:audit", "Audit trail of every change: list."),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
     "doctor": (
@@ -66,7 +67,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Desktops": ("pool", "booking"),
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),
-    "Fleet care": ("serve", "drift", "heal", "adopt", "operation"),
+    "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }
 
@@ -119,9 +120,10 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="vgpumgr")
 @click.option("--state-dir", metavar="DIR", help="Folder of the ledger and the simulated fleet.")
 @click.option("--ledger", metavar="FILE|URL", help="Ledger to use: a file or a PostgreSQL URL.")
+@click.option("--server", metavar="URL", help="Work at a server: https://HOST[:PORT] or unix:PATH.")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 @click.pass_context
-def root(ctx: click.Context, state_dir: str | None, ledger: str | None) -> None:
+def root(ctx: click.Context, state_dir: str | None, ledger: str | None, server: str | None) -> None:
     """GPUs for KVM virtual machines: passthrough, vGPU and MIG across a fleet of hosts.
 
     \b
@@ -131,7 +133,7 @@ def root(ctx: click.Context, state_dir: str | None, ledger: str | None) -> None:
     """
     ctx.color = False if os.environ.get("NO_COLOR") else None
     overrides = {"state_dir": state_dir, "ledger": ledger}
-    ctx.obj = Context({key: value for key, value in overrides.items() if value})
+    ctx.obj = Context({key: value for key, value in overrides.items() if value}, server or "")
     ctx.meta[AFTER_LISTS] = ctx.obj.warn_if_frozen
     ctx.call_on_close(ctx.obj.close)
 

@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgpumgr.cli.failure import report, wants_json
 from vgpumgr.cli.output import chosen_format, say
@@ -21,6 +22,8 @@ from vgpumgr.model.errors import Interrupted, VgpumgrError
 # How long the second Ctrl-C waits for its last words to be written down.
 _BRIEF_S = 2.0
 AFTER_A_CHANGE = "vgpumgr operation list --open"
+P = TypeVar("P")
+A = TypeVar("A")
 
 
 @contextmanager
@@ -95,8 +98,8 @@ def _end(*, next: str) -> None:
 
 
 if TYPE_CHECKING:
-    from vgpumgr.app import App
     from vgpumgr.cli.command_context import Context
+    from vgpumgr.endpoints.endpoint import Endpoint, Result
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.engine.use_cases import Engine
 
@@ -108,37 +111,87 @@ def changing(context: Context, total: int) -> Iterator[Engine]:
     Every VM's end is reported, the first Ctrl-C lets the running host call end, and the hosts
     that were touched and answered are probed afterwards, so that lists show what the change did.
     """
-    from vgpumgr.engine.operations.task_run import CUT
+    from vgpumgr.endpoints.call_context import CallContext
 
     app = context.app
-    with ending_gently(app.stop, app.leave_to_person):
-        with _reporting(app, total) as ended:
-            yield app.engine
-        touched = {host for outcome in ended for host in outcome.hosts} - {
-            host for outcome in ended if isinstance(outcome.error, CUT) for host in outcome.hosts
-        }
-        if touched and not app.stop.is_set():
-            app.engine.refresh(touched)
+    with ending_gently(app.stop, app.leave_to_person), _reporting(total) as sinks:
+        call = CallContext(app=app, progress=sinks.progress, tell=sinks.tell)
+        with call.changing() as engine:
+            yield engine
+
+
+def carry_out(context: Context, endpoint: Endpoint[P, A], asked: P) -> Result[A]:
+    """The result of an endpoint that changes VMs: every VM's end is reported as it comes, and the
+    first Ctrl-C lets the running host calls end.
+    """
+    from vgpumgr.endpoints.call_context import CallContext
+
+    if context.server is not None:
+        with _reporting(endpoint.size(asked)) as sinks:
+            return context.server.carry_out(endpoint, asked, OperationWatch(sinks.progress))
+    app = context.app
+    with ending_gently(app.stop, app.leave_to_person), _reporting(endpoint.size(asked)) as sinks:
+        call = CallContext(app=app, progress=sinks.progress, tell=sinks.tell)
+        return endpoint.work(call, asked)
+
+
+class OperationWatch:
+    """Reports the tasks of an operation at a server as they end."""
+
+    def __init__(self, progress: Callable[[VmOutcome], None]) -> None:
+        self._progress = progress
+        self._told: set[str] = set()
+
+    def __call__(self, operation: Mapping[str, Any]) -> None:
+        """Report the tasks that have ended since."""
+        from vgpumgr.engine.operations.operation_outcome import VmOutcome
+        from vgpumgr.model.errors import VgpumgrError
+        from vgpumgr.model.operation import FINAL_TASKS, TaskState
+
+        for task in operation["tasks"]:
+            state = TaskState(task["state"])
+            if state in FINAL_TASKS and task["id"] not in self._told:
+                self._told.add(task["id"])
+                error = VgpumgrError(task["error"]) if task["error"] else None
+                told = {name: task[name] for name in ("vm", "host", "verb")}
+                self._progress(VmOutcome(**told, state=state, error=error))
+
+
+def finish(result: Result[Any]) -> None:
+    """Say the notes of an answer that was printed, and raise what went wrong."""
+    for note in result.notes:
+        say(note)
+    if result.error is not None:
+        raise result.error
+
+
+@dataclass(frozen=True, slots=True)
+class _Sinks:
+    """What hears of a change's progress."""
+
+    progress: Callable[[VmOutcome], None]
+    tell: Callable[[str], None]
 
 
 @contextmanager
-def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
+def _reporting(total: int) -> Iterator[_Sinks]:
     """A counter at a terminal, a line per failure elsewhere. Lanes call from their own threads."""
     from vgpumgr.model.operation import TaskState
 
     lock = threading.Lock()
-    ended: list[VmOutcome] = []
+    ended = 0
     quiet = chosen_format().name == "json"
     live = sys.stderr.isatty() and not quiet
 
     def report(outcome: VmOutcome) -> None:
+        nonlocal ended
         with lock:
-            ended.append(outcome)
+            ended += 1
             if outcome.state is not TaskState.DONE and not quiet:
                 reason = f": {one_line(str(outcome.error))}" if outcome.error else ""
                 _line(f"{outcome.vm} on {outcome.host}: {outcome.verb} {outcome.state}{reason}")
             if live:
-                echo(f"{CLEAR_LINE}{len(ended)}/{total} {outcome.vm:.40}", nl=False, err=True)
+                echo(f"{CLEAR_LINE}{ended}/{total} {outcome.vm:.40}", nl=False, err=True)
 
     def told(text: str) -> None:
         with lock:
@@ -147,11 +200,9 @@ def _reporting(app: App, total: int) -> Iterator[list[VmOutcome]]:
             elif not quiet:
                 _line(text)
 
-    app.progress, app.tell = report, told
     try:
-        yield ended
+        yield _Sinks(report, told)
     finally:
-        app.progress, app.tell = (lambda _: None), (lambda _: None)
         if live and ended:
             echo(CLEAR_LINE, nl=False, err=True)
 

@@ -30,7 +30,7 @@ VgpumgrError                1  failure
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 
@@ -236,6 +236,13 @@ class Interrupted(VgpumgrError):
 def kind_of(code: str) -> type[VgpumgrError]:
     """The kind of error with that code, as it was kept or sent; the base for one not known."""
     return {kind.code: kind for kind in _tree(VgpumgrError)}.get(code, VgpumgrError)
+
+
+def error_from(data: Mapping[str, object]) -> VgpumgrError:
+    """The error that :meth:`VgpumgrError.as_dict` wrote; what is missing of it is empty."""
+    texts = {key: str(data.get(key) or "") for key in ("code", "message", "why", "next")}
+    kind = kind_of(texts["code"])
+    return kind(texts["message"] or "it failed", why=texts["why"], next=texts["next"])
 
 
 def _tree(kind: type[VgpumgrError]) -> Iterator[type[VgpumgrError]]:

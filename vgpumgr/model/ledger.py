@@ -345,6 +345,9 @@ class Ledger(Protocol):
         ``event`` and ``by`` by their beginning). ``since`` is Unix seconds.
         """
 
+    def audit_after(self, seq: int, limit: int) -> tuple[AuditRecord, ...]:
+        """At most ``limit`` records of the trail after ``seq``, in order."""
+
     def trail_since(self, after: int | None) -> TrailChanges:
         """The hosts that records of the trail after that number are about; without one, only the
         trail's end. On PostgreSQL a record may become visible after later ones.

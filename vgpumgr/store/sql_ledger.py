@@ -211,6 +211,7 @@ class SqlLedger(LeaseHolder):
     operation = reads(operations_sql.get_operation)
     tasks = reads(operations_sql.list_tasks)
     audit = reads(audit_trail.list_audit)
+    audit_after = reads(audit_trail.audit_after)
     trail_since = reads(audit_trail.trail_since)
 
     @retried

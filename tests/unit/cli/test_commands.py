@@ -17,6 +17,7 @@ from vgpumgr.cli.root import COMMANDS, SECTIONS, root
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
 NOT_TYPED = {
+    "api": "serves until it is stopped; tests/e2e/test_api.py",
     "completion": "prints what click generates",
     "pool watch": "goes on until Ctrl-C",
     "sim add": "talks to the simulator's own process; tests/e2e/test_sim.py",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vgpumgr.cli.views.vm_views import vm_items
+from vgpumgr.endpoints.vm_items import vm_items
 from vgpumgr.model.domain import DomainFacts, DomainState, Ownership
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
 
@@ -33,5 +33,4 @@ def test_what_an_evacuated_vm_left_is_not_listed(
     )  # fmt: skip
     host = HostRecord(name="h1", address="local", facts=facts, evacuated=evacuated)
     ledger: Any = SimpleNamespace(allocations=lambda: (), vms=lambda: (), hosts=lambda: (host,))
-    context: Any = SimpleNamespace(app=SimpleNamespace(ledger=ledger))
-    assert [each["name"] for each in vm_items(context)] == listed
+    assert [each["name"] for each in vm_items(ledger)] == listed

@@ -14,8 +14,9 @@ from vgpumgr.cli.options import require_all_read
 from vgpumgr.cli.output import Column, list_options, print_item, say
 from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.layout_views import layout_plan_item, layout_plan_text
-from vgpumgr.cli.views.outcome_views import outcome_item, print_outcome
+from vgpumgr.cli.views.outcome_views import print_outcome
 from vgpumgr.cli.views.reports import print_report, report_lines
+from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.formats import counted

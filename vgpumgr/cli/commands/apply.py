@@ -21,8 +21,9 @@ from vgpumgr.cli.user_files import (
     what_stays,
 )
 from vgpumgr.cli.views.layout_views import layout_plan_item, layout_plan_text
-from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
+from vgpumgr.cli.views.outcome_views import outcome_text
 from vgpumgr.cli.views.plan_views import plan_item, plan_text, say_surplus
+from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone, StillRunning
 from vgpumgr.model.formats import counted, spanned
@@ -208,7 +209,9 @@ class _PlanShown:
 
 def _print_outcome(done: Plan, outcome: Outcome) -> None:
     """Programs get the plan and its outcome in one; people have seen the plan before."""
-    print_item("Apply", {**plan_item(done), **outcome_item(outcome)}, outcome_text(outcome))
+    print_item(
+        "Apply", {**plan_item(done), **outcome_item(outcome)}, outcome_text(outcome_item(outcome))
+    )
 
 
 @click.command("delete")

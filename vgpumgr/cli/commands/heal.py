@@ -12,8 +12,9 @@ from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import Column, list_options, print_item, say
 from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.terminal import confirm
-from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
+from vgpumgr.cli.views.outcome_views import outcome_text
 from vgpumgr.cli.views.reports import print_report, report_lines
+from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import PartlyDone, UsageError
@@ -55,7 +56,7 @@ def print_healed(healed: HealReport) -> None:
     left = [_item(each) for each in healed.left.remedies]
     errors = [each.message for each in healed.errors]
     item = {**outcome_item(healed.outcome), "left": left, "errors": errors}
-    done = outcome_text(healed.outcome)
+    done = outcome_text(outcome_item(healed.outcome))
     words = [*([done] if done else []), *errors, "left:" if left else "", plan_text(healed.left)]
     print_item("Heal", item, "\n".join(each for each in words if each))
 

@@ -43,7 +43,8 @@ from vgpumgr.cli.views.layout_views import (
     refused,
     to_change,
 )
-from vgpumgr.cli.views.outcome_views import outcome_item, outcome_text
+from vgpumgr.cli.views.outcome_views import outcome_text
+from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.formats import counted
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
@@ -264,7 +265,7 @@ def _few(names: Sequence[str], most: int = 5) -> str:
 
 
 def _print_outcome(done: LayoutPlan, outcome: Outcome) -> None:
-    text = outcome_text(outcome) if outcome.vms else layout_plan_text(done)
+    text = outcome_text(outcome_item(outcome)) if outcome.vms else layout_plan_text(done)
     print_item("LayoutApply", {**layout_plan_item(done), **outcome_item(outcome)}, text)
 
 

@@ -12,7 +12,8 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.options import refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item
 from vgpumgr.cli.terminal import style
-from vgpumgr.cli.views.ages import age, answers, look_item
+from vgpumgr.cli.views.ages import age
+from vgpumgr.endpoints.host_looks import answers, look_item
 from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.host import HostRecord

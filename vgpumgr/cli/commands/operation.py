@@ -21,7 +21,8 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.running_command import changing
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.outcome_views import outcome_item, print_outcome
+from vgpumgr.cli.views.outcome_views import print_outcome
+from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import PartlyDone
 from vgpumgr.model.operation import FINAL_TASKS, OperationRecord, StepState, TaskRecord, TaskState

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.output import chosen_format, output_option, time_text
+from vgpumgr.cli.output import chosen_format, output_option
 from vgpumgr.cli.terminal import echo, json_text, one_line
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import Interrupted, PartlyDone
 from vgpumgr.model.formats import counted
+from vgpumgr.model.json_times import time_text
 
 if TYPE_CHECKING:
     from vgpumgr.app.controller_process import ControllerProcess

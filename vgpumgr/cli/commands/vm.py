@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,29 +11,29 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.console import vm_connect
 from vgpumgr.cli.commands.vm_create import create, delete
-from vgpumgr.cli.options import Selector, matches, refresh_option, refreshed, selector_option
+from vgpumgr.cli.options import Selector, refresh_option, selector_option
 from vgpumgr.cli.output import (
     Column,
     Item,
-    fields,
     list_options,
     output_option,
     print_item,
     print_list,
-    say,
 )
-from vgpumgr.cli.running_command import changing
+from vgpumgr.cli.running_command import carry_out, changing, finish
 from vgpumgr.cli.terminal import echo
-from vgpumgr.cli.views.ages import age, seen_text
-from vgpumgr.cli.views.outcome_views import print_outcome, with_users_option
-from vgpumgr.cli.views.queue_views import waiting_line
-from vgpumgr.cli.views.vm_views import part_text, power_text, vm_items
+from vgpumgr.cli.views.ages import seen_text
+from vgpumgr.cli.views.outcome_views import (
+    print_outcome,
+    print_outcome_result,
+    with_users_option,
+)
+from vgpumgr.cli.views.vm_views import power_text, vm_text
+from vgpumgr.endpoints import vms
 from vgpumgr.model.formats import format_mib
 
 if TYPE_CHECKING:
     from vgpumgr.engine.migration.move_plan import MovePlan
-    from vgpumgr.engine.operations.operation_outcome import Outcome
-    from vgpumgr.engine.use_cases import Engine
 
 
 @click.command()
@@ -127,11 +126,10 @@ for command in (vm_connect, create, delete, migrate):
 @pass_context
 def list_(context: Context, selector: Selector, refresh: bool) -> None:
     """List VMs, foreign domains included."""
-    with refreshed(context, refresh):
-        items = [item for item in vm_items(context) if matches(item["labels"], selector)]
-        print_list("VM", items, COLUMNS)
-    if waiting := waiting_line(context.app.ledger.queue()):
-        say(waiting)
+    labels = tuple(f"{key}={value}" for key, value in selector)
+    found = context.read(vms.LIST_VMS, vms.VmFilter(labels=labels, refresh=refresh))
+    print_list("VM", found.answer["items"], COLUMNS)
+    finish(found)
 
 
 @vm.command()
@@ -140,57 +138,8 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show one VM."""
-    ledger = context.app.ledger
-    found = ledger.vm(name)
-    item = next(item for item in vm_items(context) if item["id"] == found.id)
-    text = fields(
-        [
-            ("Name", item["name"]),
-            ("Id", item["id"]),
-            ("Host", item["host"]),
-            ("State", _state_text(item)),
-            ("Moves", _moves_text(context, found.id)),
-            ("Power", _power_text(item)),
-            ("vCPUs", item["vcpus"]),
-            ("Memory", format_mib(item["memory_mib"])),
-            ("NUMA node", item["numa_node"]),
-            ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
-            *(("GPU", part_text(part)) for part in item["gpus"]),
-            *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
-            ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
-            ("Tenant", item["tenant"]),
-        ]
-    )
-    print_item("VM", item, text)
-
-
-def _power_text(item: dict[str, Any]) -> str:
-    """``running (seen 5s ago)``; what is old or not known says so itself."""
-    if item["observed_at"] is None:
-        return str(item["power"])
-    if item["stale"]:
-        return f"{power_text(item)}: {item['host']} is {item['stale_why']}"
-    return f"{item['power']} (seen {age(item['observed_at'])} ago)"
-
-
-def _moves_text(context: Context, vm_id: str) -> str:
-    """``to gpu2 when ada logs off``; empty where no move of it waits."""
-    waits = (each for each in context.app.ledger.logoff_moves() if each.vm_id == vm_id)
-    return "".join(f"to {each.host} when {each.user} logs off ({each.why})" for each in waits)
-
-
-def _state_text(item: dict[str, Any]) -> str:
-    """``migrating to gpu2``; of a VM that does not run, what that means."""
-    to, status = item["moving_to"], item["status"]
-    if to == item["host"]:
-        return f"moving to another GPU of {to}"
-    if to:
-        return f"{status} to {to}"
-    if status == "stopped":
-        return "stopped (by request; it keeps its GPU parts)" if item["gpus"] else "stopped"
-    if status == "down":
-        return f"down (should be running: vgpumgr vm start {item['name']})"
-    return str(status)
+    item = context.read(vms.SHOW_VM, vms.OneVm(name=name)).answer
+    print_item("VM", item, vm_text(item))
 
 
 @vm.command()
@@ -198,7 +147,7 @@ def _state_text(item: dict[str, Any]) -> str:
 @pass_context
 def xml(context: Context, name: str) -> None:
     """Print the domain XML from libvirt on the host."""
-    echo(context.app.engine.domain_xml(name), nl=False)
+    echo(context.read(vms.SHOW_XML, vms.OneVm(name=name)).answer["xml"], nl=False)
 
 
 @vm.command()
@@ -207,7 +156,7 @@ def xml(context: Context, name: str) -> None:
 @pass_context
 def start(context: Context, names: tuple[str, ...]) -> None:
     """Start VMs; GPU parts that the host lost come back first, with the same identity."""
-    _power(context, names, lambda engine, each: engine.start(each))
+    print_outcome_result(carry_out(context, vms.START_VMS, vms.StartVms(names=names)))
 
 
 @vm.command()
@@ -215,6 +164,7 @@ def start(context: Context, names: tuple[str, ...]) -> None:
 @click.option("--force", is_flag=True, help="Power off at once, without asking the guest.")
 @click.option(
     "--timeout",
+    "timeout_s",
     type=click.FloatRange(0, 86400),
     default=60.0,
     show_default=True,
@@ -228,32 +178,12 @@ def start(context: Context, names: tuple[str, ...]) -> None:
 @with_users_option
 @output_option
 @pass_context
-def stop(
-    context: Context,
-    names: tuple[str, ...],
-    force: bool,
-    timeout: float,
-    release_gpu: bool,
-    with_users: bool,
-) -> None:
+def stop(context: Context, /, **asked: Any) -> None:
     """Ask the guests to power off. They keep their GPU parts, unless released.
 
     A desktop that a user works on is refused (exit 4, the user is named) without --with-users.
     """
-    if release_gpu:
-        from vgpumgr.engine.reservation.shelf_reservations import StopManner
-
-        wanted = StopManner(force=force, timeout_s=timeout)
-        _power(context, names, lambda engine, each: engine.shelve(each, wanted))
-        return
-    _power(
-        context,
-        names,
-        lambda engine, each: engine.stop_vms(
-            each, force=force, timeout_s=timeout, with_users=with_users
-        ),
-        users=with_users,
-    )
+    print_outcome_result(carry_out(context, vms.STOP_VMS, vms.StopVms(**asked)))
 
 
 @vm.command()
@@ -262,26 +192,6 @@ def stop(
 @with_users_option
 @output_option
 @pass_context
-def reboot(context: Context, names: tuple[str, ...], force: bool, with_users: bool) -> None:
+def reboot(context: Context, /, **asked: Any) -> None:
     """Reboot VMs; one that a user works on only with --with-users (exit 4)."""
-    _power(
-        context,
-        names,
-        lambda engine, each: engine.reboot(each, force=force, with_users=with_users),
-        users=with_users,
-    )
-
-
-def _power(
-    context: Context,
-    names: Sequence[str],
-    act: Callable[[Engine, Sequence[str]], Outcome],
-    *,
-    users: bool = False,
-) -> None:
-    """``users``: those at work there are cut off by it."""
-    once = tuple(dict.fromkeys(names))
-    there = context.app.engine.users_on(once) if users else ()
-    with changing(context, len(once)) as engine:
-        outcome = act(engine, once)
-    print_outcome(outcome, there)
+    print_outcome_result(carry_out(context, vms.REBOOT_VMS, vms.RebootVms(**asked)))

@@ -12,8 +12,9 @@ from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import output_option, print_item, say
-from vgpumgr.cli.running_command import changing
-from vgpumgr.cli.views.outcome_views import print_outcome
+from vgpumgr.cli.running_command import carry_out, changing
+from vgpumgr.cli.views.outcome_views import print_outcome_result
+from vgpumgr.endpoints.vms import DELETE_VMS, DeleteVms
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.formats import counted
 from vgpumgr.model.vm import VmSpec
@@ -120,6 +121,5 @@ def delete_vms(
             say(f"  and {len(volumes) - 20} more")
     some = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
     ask(f"delete {counted(len(names), 'VM')}: {some}?")
-    with changing(context, len(names)) as engine:
-        outcome = engine.delete(names, keep_disks=keep_disks, force=force)
-    print_outcome(outcome)
+    asked = DeleteVms(names=names, keep_disks=keep_disks, force=force)
+    print_outcome_result(carry_out(context, DELETE_VMS, asked))

@@ -9,8 +9,9 @@ from typing import Any
 from vgpumgr import catalog
 from vgpumgr.cli.command_context import Context
 from vgpumgr.cli.output import Item, chosen_format
-from vgpumgr.cli.views.ages import age, look_item
+from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.layout_views import goal_item
+from vgpumgr.endpoints.host_looks import Look, look_item
 from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.layout import LayoutRecord
@@ -118,7 +119,7 @@ class SeenGpu:
     supply: GpuSupply | None
     held: Sequence[Allocation]
     layout: LayoutRecord | None
-    look: dict[str, Any]
+    look: Look
     refusals: Sequence[Refusal] = ()
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from vgpumgr.app.enrolment import HELPER_VERSION
 from vgpumgr.cli.output import fields, table
-from vgpumgr.cli.views.ages import age, look_item, until
+from vgpumgr.cli.views.ages import age, until
 from vgpumgr.cli.views.gpu_views import BACK_OFF, refusal_lines, refusals_item
-from vgpumgr.cli.views.outcome_views import cut_off_text, outcome_item, user_items
+from vgpumgr.cli.views.outcome_views import cut_off_text
 from vgpumgr.cli.views.plan_views import folded
+from vgpumgr.endpoints.host_looks import look_item
+from vgpumgr.endpoints.outcomes import outcome_item, user_items
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.formats import counted, format_mib
@@ -182,7 +184,7 @@ def drained_item(drained: DrainReport) -> dict[str, Any]:
 def drained_text(drained: DrainReport) -> str:
     """What was moved, then the VMs that stay."""
     moved = f"{drained.host}: {counted(len(drained.outcome.done), 'VM')} moved away"
-    moved = "; ".join(filter(None, [moved, cut_off_text(drained.cut_off)]))
+    moved = "; ".join(filter(None, [moved, cut_off_text(user_items(drained.cut_off))]))
     return "\n".join(
         filter(None, [moved, table(folded([_line(each) for each in drained.staying]))])
     )
@@ -207,7 +209,7 @@ def evacuation_text(plan: EvacuationPlan) -> str:
     rows = [[e.vm.name, f"{plan.lost.name} → {e.placed.host}", "", ""] for e in plan.remade]
     rows += [_staying(each) for each in plan.staying]
     text = table(folded(rows)) or f"{plan.lost.name}: no VM is on it"
-    return "\n".join(filter(None, [text, cut_off_text(plan.users)]))
+    return "\n".join(filter(None, [text, cut_off_text(user_items(plan.users))]))
 
 
 def _staying(each: StayingVm) -> list[str]:

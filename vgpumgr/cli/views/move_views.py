@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import Column, table
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.outcome_views import outcome_item, user_items
 from vgpumgr.cli.views.plan_views import reason_rows
+from vgpumgr.endpoints.outcomes import outcome_item, user_items
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.defrag import DefragGoal, LogoffMove, MoveMode, NoDefragMoves, Obstacle, VmMove
 from vgpumgr.model.formats import counted, format_mib

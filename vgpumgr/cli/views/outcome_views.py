@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from vgpumgr.cli.output import print_item
+from vgpumgr.cli.running_command import finish
+from vgpumgr.endpoints.outcomes import OutcomeItem, UserItem, outcome_result
+from vgpumgr.model.operation import TaskState
 
 if TYPE_CHECKING:
+    from vgpumgr.endpoints.endpoint import Result
     from vgpumgr.engine.desktops.user_sessions import UserAtWork
     from vgpumgr.engine.operations.operation_outcome import Outcome
 
@@ -26,45 +30,30 @@ def with_users_option(command: F) -> F:
     )(command)
 
 
-def user_items(users: Sequence[UserAtWork]) -> list[dict[str, Any]]:
-    """The JSON of who is at work, and where."""
-    return [
-        {"user": each.user, "vm": each.vm, "pool": each.pool, "disconnected": each.away}
-        for each in users
-    ]
-
-
-def cut_off_text(users: Sequence[UserAtWork]) -> str:
+def cut_off_text(users: Sequence[UserItem]) -> str:
     """``cut off: ada on cad-01``; empty where nobody is."""
-    from vgpumgr.engine.desktops.user_sessions import named
-
-    return f"cut off: {named(users, len(users))}" if users else ""
-
-
-def outcome_item(outcome: Outcome) -> dict[str, Any]:
-    """The JSON of an outcome."""
-    return {
-        "name": outcome.operation,
-        "operation": outcome.operation,
-        "vms": [
-            {"name": vm.vm, "host": vm.host, "verb": vm.verb, "state": str(vm.state)}
-            for vm in outcome.vms
-        ],
-    }
+    there = [f"{each['user']} on {each['vm']}" for each in users]
+    return f"cut off: {', '.join(there)}" if there else ""
 
 
-def outcome_text(outcome: Outcome) -> str:
+def outcome_text(outcome: OutcomeItem) -> str:
     """``40 of 40 done (operation 1a2b3c4d)``; empty when there was nothing to do."""
-    if not outcome.operation:
+    if not outcome["operation"]:
         return ""
-    return f"{len(outcome.done)} of {len(outcome.vms)} done (operation {outcome.operation[:8]})"
+    done = sum(vm["state"] == TaskState.DONE for vm in outcome["vms"])
+    return f"{done} of {len(outcome['vms'])} done (operation {outcome['operation'][:8]})"
 
 
 def print_outcome(outcome: Outcome, users: Sequence[UserAtWork] = ()) -> None:
     """Print it, then raise for what failed; ``users`` were at work there, and are cut off."""
-    item, text = outcome_item(outcome), outcome_text(outcome) or "nothing to do"
-    if users:
-        item["users"] = user_items(users)
+    print_outcome_result(outcome_result(outcome, users))
+
+
+def print_outcome_result(result: Result[OutcomeItem]) -> None:
+    """Print an outcome, then raise for what failed."""
+    item = result.answer
+    text = outcome_text(item) or "nothing to do"
+    if users := item.get("users", []):
         text = f"{text}; {cut_off_text(users)}"
     print_item("Outcome", item, text)
-    outcome.raise_for_failure()
+    finish(result)

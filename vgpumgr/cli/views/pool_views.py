@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import fields, table
-from vgpumgr.cli.views.ages import UNREACHABLE, age, look_item
+from vgpumgr.cli.views.ages import age
+from vgpumgr.endpoints.host_looks import UNREACHABLE, look_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.desktop import DesktopRecord, DesktopRequestRecord, PastSession, PoolRecord
 from vgpumgr.model.formats import counted, span_words

@@ -2,71 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from vgpumgr.cli.command_context import Context
-from vgpumgr.cli.views.ages import age, answers, look_item, observed_states
-from vgpumgr.model.codec import to_plain
-from vgpumgr.model.domain import DomainFacts
-from vgpumgr.model.host import HostRecord
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
-
-UNKNOWN = "unknown"
-_OFF = frozenset({"shutoff", "crashed"})
-
-
-def vm_item(
-    vm: VmRecord, held: Sequence[Allocation], power: str, look: dict[str, Any]
-) -> dict[str, Any]:
-    """The JSON of a VM. ``power_seen`` is what its host showed at the last look, ``power`` is
-    unknown where the host has not answered since. ``status`` is state and power in one word.
-    """
-    now = power if answers(look) else UNKNOWN
-    return {
-        "name": vm.name,
-        "id": vm.id,
-        "host": vm.host,
-        "moving_to": vm.moving_to.host if vm.moving_to else None,
-        "state": str(vm.state),
-        "status": _status(vm, now),
-        "power": now,
-        "power_seen": power,
-        **look,
-        "wanted_running": vm.running,
-        "vcpus": vm.spec.vcpus,
-        "memory_mib": vm.spec.memory_mib,
-        "tenant": vm.spec.tenant,
-        "labels": dict(vm.spec.labels),
-        "gpus": [
-            {
-                "profile": each.profile,
-                "framework": each.framework,
-                "gpu": each.gpu,
-                "device": each.device,
-                "parent": each.parent,
-                "state": str(each.state),
-                "vf": each.vf,
-                "instance": to_plain(each.instance),
-                "placement_id": each.placement_id,
-                "frame_rate_limiter": each.frame_rate_limiter,
-                "partition": each.partition,
-            }
-            for each in sorted(held, key=lambda each: (each.parent or each.device, each.device))
-        ],
-        "volumes": [{"pool": pool, "name": name} for pool, name in vm.volumes],
-        "cpus": list(vm.cpus),
-        "numa_node": vm.numa_node,
-        "owner": "vgpumgr",
-        "adopted": bool(vm.definition),
-    }
-
-
-def _status(vm: VmRecord, power: str) -> str:
-    """``stopped`` and ``down`` are active VMs that do not run: as asked for, or against it."""
-    if vm.state is not VmState.ACTIVE or power not in _OFF:
-        return str(vm.state)
-    return "down" if vm.running else "stopped"
+from vgpumgr.cli.output import fields
+from vgpumgr.cli.views.ages import age
+from vgpumgr.endpoints.vm_items import UNKNOWN, VmItem
+from vgpumgr.endpoints.vms import WaitingMove, WholeVm
+from vgpumgr.model.formats import format_mib
 
 
 def power_text(item: Mapping[str, Any]) -> str:
@@ -79,7 +22,7 @@ def power_text(item: Mapping[str, Any]) -> str:
     return seen if item["power"] != UNKNOWN else f"{UNKNOWN} ({seen})"
 
 
-def part_text(part: dict[str, Any]) -> str:
+def part_text(part: Mapping[str, Any]) -> str:
     """``1g.10gb (vfio-vf) 0000:41:00.5 on gpu-1a2b3c4d, VF 1, in GPU instance 1g.10gb at 2``."""
     words = [
         f"{part['profile']} ({part['framework']}) {part['device']} on "
@@ -99,64 +42,51 @@ def part_text(part: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def vm_items(context: Context) -> list[dict[str, Any]]:
-    """Our VMs, then the foreign domains of the last observation."""
-    ledger = context.app.ledger
-    held: dict[str, list[Allocation]] = {}
-    for allocation in ledger.allocations():
-        held.setdefault(allocation.vm_id, []).append(allocation)
-    vms, hosts = ledger.vms(), ledger.hosts()
-    states = observed_states(hosts)
-    looks = {host.name: look_item(host) for host in hosts}
-    ours = {(vm.host, vm.name) for vm in vms}
-    ours |= {(vm.moving_to.host, vm.name) for vm in vms if vm.moving_to}
-    items = [
-        vm_item(
-            vm,
-            held.get(vm.id, ()),
-            states.get((vm.host, vm.name), UNKNOWN),
-            looks.get(vm.host) or look_item(None),
-        )
-        for vm in vms
-    ]
-    foreign = [
-        _foreign(host, domain)
-        for host in hosts
-        if host.facts
-        for domain in host.facts.domains
-        if (host.name, domain.name) not in ours and not _was_left(host, domain)
-    ]
-    return [*items, *foreign]
+def vm_text(item: WholeVm) -> str:
+    """A VM for people."""
+    return fields(
+        [
+            ("Name", item["name"]),
+            ("Id", item["id"]),
+            ("Host", item["host"]),
+            ("State", _state_text(item)),
+            ("Moves", "".join(map(_move_text, item["moves"]))),
+            ("Power", _power_text(item)),
+            ("vCPUs", item["vcpus"]),
+            ("Memory", format_mib(item["memory_mib"])),
+            ("NUMA node", item["numa_node"]),
+            ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
+            *(("GPU", part_text(part)) for part in item["gpus"]),
+            *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
+            ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
+            ("Tenant", item["tenant"]),
+        ]
+    )
 
 
-def _was_left(host: HostRecord, domain: DomainFacts) -> bool:
-    """Is it what an evacuated VM left? That was seen last before its host was proven off."""
-    return host.evacuated and domain.ownership is not None
+def _move_text(move: WaitingMove) -> str:
+    """``to gpu2 when ada logs off``."""
+    return f"to {move['host']} when {move['user']} logs off ({move['why']})"
 
 
-def _foreign(host: HostRecord, domain: DomainFacts) -> dict[str, Any]:
-    look = look_item(host)
-    return {
-        "name": domain.name,
-        "id": domain.uuid,
-        "host": host.name,
-        "moving_to": None,
-        "state": "foreign",
-        "status": "foreign",
-        "power": str(domain.state) if answers(look) else UNKNOWN,
-        "power_seen": str(domain.state),
-        **look,
-        "wanted_running": None,
-        "vcpus": domain.vcpus,
-        "memory_mib": domain.memory_mib,
-        "tenant": "",
-        "labels": {},
-        "gpus": [
-            {"profile": "?", "framework": "", "gpu": "", "device": device, "parent": ""}
-            for device in domain.devices
-        ],
-        "volumes": [],
-        "cpus": [],
-        "numa_node": None,
-        "owner": "foreign",
-    }
+def _power_text(item: VmItem) -> str:
+    """``running (seen 5s ago)``; what is old or not known says so itself."""
+    if item["observed_at"] is None:
+        return item["power"]
+    if item["stale"]:
+        return f"{power_text(item)}: {item['host']} is {item['stale_why']}"
+    return f"{item['power']} (seen {age(item['observed_at'])} ago)"
+
+
+def _state_text(item: VmItem) -> str:
+    """``migrating to gpu2``; of a VM that does not run, what that means."""
+    to, status = item["moving_to"], item["status"]
+    if to == item["host"]:
+        return f"moving to another GPU of {to}"
+    if to:
+        return f"{status} to {to}"
+    if status == "stopped":
+        return "stopped (by request; it keeps its GPU parts)" if item["gpus"] else "stopped"
+    if status == "down":
+        return f"down (should be running: vgpumgr vm start {item['name']})"
+    return status

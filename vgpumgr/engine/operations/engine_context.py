@@ -63,7 +63,8 @@ class EngineContext:
     hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
     Ctrl-C; interrupted operations are left for ``left_s`` seconds to the person that pressed it.
     ``unasked``: this process is a controller, not a person's command, and leaves such operations
-    alone. ``progress`` is called at every task's end, ``tell`` with the progress of a long task.
+    alone. ``begun`` hears of an operation (its id) once it is reserved and before a host is asked,
+    ``progress`` of every task's end, ``tell`` of the progress of a long task.
     """
 
     ledger: Ledger
@@ -79,6 +80,7 @@ class EngineContext:
     stop: threading.Event = field(default_factory=threading.Event)
     left_s: float = 0.0
     unasked: bool = False
+    begun: Callable[[str], None] = _silent
     progress: Progress = _silent
     tell: Tell = _silent
 

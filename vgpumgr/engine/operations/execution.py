@@ -59,6 +59,7 @@ def run(
     refused VMs are tried at other places, in further tasks of the operation, as long as there are
     any.
     """
+    context.begun(operation)
     try:
         return _run(context, operation, tasks, only, elsewhere=elsewhere)
     except DatabaseFault as error:

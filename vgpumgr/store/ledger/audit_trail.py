@@ -211,6 +211,12 @@ def list_audit(
     return tuple(record_of(row) for row in connection.execute(query))
 
 
+def audit_after(connection: Connection, seq: int, limit: int) -> tuple[AuditRecord, ...]:
+    """At most ``limit`` records after ``seq``, in order."""
+    query = select(audit).where(audit.c.seq > seq).order_by(audit.c.seq).limit(limit)
+    return tuple(record_of(row) for row in connection.execute(query))
+
+
 # Kinds of records, by their beginnings, that say nothing of what is, or belongs, on a host.
 _OF_NO_HOST = (
     "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.",

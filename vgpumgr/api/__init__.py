@@ -1,0 +1,1 @@
+"""The HTTP API: a route for every endpoint, a process of its own."""

@@ -1,0 +1,116 @@
+"""The application: routes, answers for errors, and the headers of every answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from vgpumgr import __version__
+from vgpumgr.api.authentication import actor_of
+from vgpumgr.api.problems import FieldProblem, problem
+from vgpumgr.api.routes import PREFIX, add_routes
+from vgpumgr.api.service import Service
+from vgpumgr.api.worker import unexpected
+from vgpumgr.endpoints.registry import ENDPOINTS
+from vgpumgr.model.errors import NotFound, UsageError, VgpumgrError
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+_log = logging.getLogger("vgpumgr.api")
+
+
+def make_application(service: Service) -> FastAPI:
+    """The API over a service."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+
+    api = FastAPI(
+        title="vgpumgr",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=f"{PREFIX}/openapi.json",
+        redirect_slashes=False,
+    )
+    add_routes(api, service, list(ENDPOINTS.values()))
+    _add_events(api, service)
+    _answer_errors(api)
+    return api
+
+
+def _add_events(api: FastAPI, service: Service) -> None:
+    @api.get(
+        f"{PREFIX}/events",
+        operation_id="event.stream",
+        tags=["event"],
+        summary="Every change as it is committed, as server-sent events.",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}, "description": "The stream."}},
+        openapi_extra={"x-permission": "audit:read"},
+    )
+    async def events(
+        request: Request,
+        last_event_id: Annotated[int | None, Header(ge=0)] = None,
+    ) -> StreamingResponse:
+        actor_of(request)
+        stream = service.changes.stream(last_event_id)
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+
+def _answer_errors(api: FastAPI) -> None:
+    @api.exception_handler(VgpumgrError)
+    async def known(_: Request, error: VgpumgrError) -> Response:
+        return problem(error)
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        fields = [_field_problem(each) for each in error.errors()[:20]]
+        first = fields[0] if fields else FieldProblem(pointer="", message="it is not valid")
+        told = UsageError(
+            f"{first.pointer or 'the request'}: {first.message}",
+            next="GET /v1/openapi.json describes every request",
+        )
+        return problem(told, status=422, fields=fields)
+
+    @api.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        path = request.url.path
+        told = NotFound(f"no {path}") if error.status_code == 404 else UsageError(str(error.detail))
+        answer = problem(told, status=error.status_code)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @api.exception_handler(Exception)
+    async def bug(_: Request, error: Exception) -> Response:
+        _log.error("a bug", exc_info=error)
+        return problem(unexpected(error))
+
+    @api.middleware("http")
+    async def headers(request: Request, call_next: Any) -> Response:
+        answer: Response = await call_next(request)
+        for name, value in HEADERS.items():
+            answer.headers.setdefault(name, value)
+        return answer
+
+
+def _field_problem(error: Any) -> FieldProblem:
+    where, *rest = [str(each) for each in error["loc"]] or [""]
+    inside = [each for each in rest if each != "others"]
+    pointer = "/" + "/".join(inside) if inside else where
+    return FieldProblem(pointer=pointer, message=str(error["msg"])[:500])

@@ -1,0 +1,118 @@
+"""Types of endpoints as pydantic has them: parameters to check, answers to document."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Hashable
+from functools import cache, reduce
+from operator import or_
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from typing_extensions import TypedDict
+
+from vgpumgr import API_VERSION
+from vgpumgr.api.problems import Problem
+from vgpumgr.endpoints.endpoint import AnyEndpoint, Limits
+
+MAX_TEXT = 4096
+"""The longest text of a parameter that says nothing else."""
+
+
+def path_names(endpoint: AnyEndpoint) -> tuple[str, ...]:
+    """The parameters that are in the path."""
+    names = (field.name for field in dataclasses.fields(endpoint.asks))
+    return tuple(name for name in names if f"{{{name}}}" in endpoint.path)
+
+
+def path_types(endpoint: AnyEndpoint) -> dict[str, Any]:
+    """Their types."""
+    hints = get_type_hints(endpoint.asks, include_extras=True)
+    return {name: _checked(hints[name]) for name in path_names(endpoint)}
+
+
+def other_parameters(endpoint: AnyEndpoint) -> type[BaseModel] | None:
+    """A model of what is in the query or body; None where there is nothing."""
+    hints = get_type_hints(endpoint.asks, include_extras=True)
+    inside = path_names(endpoint)
+    fields: dict[str, Any] = {
+        field.name: (_checked(hints[field.name]), _default(field))
+        for field in dataclasses.fields(endpoint.asks)
+        if field.name not in inside
+    }
+    if not fields:
+        return None
+    made: type[BaseModel] = create_model(
+        endpoint.asks.__name__, __config__=ConfigDict(extra="forbid"), **fields
+    )
+    return made
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default is dataclasses.MISSING:
+        return ...
+    return list(field.default) if isinstance(field.default, tuple) else field.default
+
+
+def _checked(hint: Any) -> Any:
+    """The same with its limits for pydantic; tuples are lists, texts have a longest."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        inner, *notes = get_args(hint)
+        limits = next((each for each in notes if isinstance(each, Limits)), None)
+        if limits is None:
+            return _checked(inner)
+        inner = inner if inner is str else _checked(inner)
+        return Annotated[inner, _field(limits)]
+    if origin is tuple:
+        return list[_checked(get_args(hint)[0])]  # type: ignore[misc]
+    if origin in {Union, types.UnionType}:
+        return reduce(or_, (_checked(each) for each in get_args(hint)))
+    return Annotated[str, Field(max_length=MAX_TEXT)] if hint is str else hint
+
+
+def _field(limits: Limits) -> Any:
+    told = {f.name: getattr(limits, f.name) for f in dataclasses.fields(limits)}
+    return Field(**{name: value for name, value in told.items() if value is not None})
+
+
+def answer_type(endpoint: AnyEndpoint) -> Any:
+    """The whole answer as a type, for the API's description."""
+    return _whole(endpoint.kind, cast("Hashable", endpoint.answers))
+
+
+@cache
+def _whole(kind: str, answers: Any) -> Any:
+    origin = get_origin(answers) or answers
+    filled = dict(zip(getattr(origin, "__parameters__", ()), get_args(answers), strict=True))
+    hints = get_type_hints(origin, include_extras=True)
+    return TypedDict(  # type: ignore[operator]
+        kind,
+        {
+            "apiVersion": Literal[API_VERSION],
+            "kind": Literal[kind],
+            **{name: _filled(hint, filled) for name, hint in hints.items()},
+            "notes": NotRequired[list[str]],
+            "error": NotRequired[Problem],
+        },
+    )
+
+
+def _filled(hint: Any, filled: dict[Any, Any]) -> Any:
+    if isinstance(hint, TypeVar):
+        return filled[hint]
+    if get_origin(hint) is list:
+        return list[_filled(get_args(hint)[0], filled)]  # type: ignore[misc]
+    return hint

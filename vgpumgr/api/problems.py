@@ -1,0 +1,79 @@
+"""Errors over HTTP: problem documents (RFC 9457) with the code, cause and advice of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from vgpumgr.model.errors import VgpumgrError
+
+MEDIA_TYPE = "application/problem+json"
+# By the beginning of an error's code, the longest first.
+_STATUS = {
+    "usage": 400,
+    "not-found": 404,
+    "conflict": 409,
+    "placement": 409,
+    "quota-exceeded": 409,
+    "not-permitted": 403,
+    "unauthenticated": 401,
+    "host": 502,
+    "deadline": 504,
+    "ledger": 503,
+    "interrupted": 503,
+    "precondition": 412,
+    "precondition-required": 428,
+    "idempotency": 422,
+}
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one parameter; ``pointer`` is where it is (RFC 6901)."""
+
+    pointer: str
+    message: str
+
+
+class Problem(BaseModel):
+    """What happened, why, and what to do next. ``code`` is stable; ``exit`` is the exit status of
+    the command line for it.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    message: str
+    why: str
+    next: str
+    exit: int
+    fields: list[FieldProblem] = []
+
+
+def status_of(code: str) -> int:
+    """The HTTP status for an error's code."""
+    for length in range(code.count(".") + 1, 0, -1):
+        found = _STATUS.get(".".join(code.split(".")[:length]))
+        if found is not None:
+            return found
+    return 500
+
+
+def problem(
+    error: VgpumgrError, *, status: int | None = None, fields: list[FieldProblem] | None = None
+) -> JSONResponse:
+    """The answer for an error."""
+    told: dict[str, Any] = error.as_dict()
+    status = status or status_of(error.code)
+    body = Problem(
+        type=f"urn:vgpumgr:error:{error.code}",
+        title=error.message,
+        status=status,
+        detail=f"{error.message}: {error.why}" if error.why else error.message,
+        fields=fields or [],
+        **told,
+    )
+    return JSONResponse(body.model_dump(), status_code=status, media_type=MEDIA_TYPE)

@@ -1,0 +1,46 @@
+"""What the API's routes work with: the app, worker processes, and the trail as it grows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from vgpumgr.api.trail_follower import TrailFollower
+from vgpumgr.api.worker_pool import Job, WorkerPool
+
+if TYPE_CHECKING:
+    from vgpumgr.app import App
+
+KEPT_JOBS = 1000
+"""The number of jobs that are kept with their answers."""
+
+
+class Service:
+    """One API process. ``overrides`` are the settings by which its workers open the same fleet."""
+
+    def __init__(self, app: App, overrides: Mapping[str, str]) -> None:
+        self.app = app
+        self.workers = WorkerPool(overrides)
+        self.changes = TrailFollower(app.writable_ledger)
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def start(self) -> None:
+        """Begin to follow the trail, and make workers ready; called in the event loop."""
+        self.workers.start()
+        self.changes.start()
+
+    def close(self) -> None:
+        """Let running host calls end."""
+        self.changes.close()
+        self.workers.close()
+
+    def keep(self, job: Job) -> None:
+        """Keep a job whose operation is known."""
+        self._jobs[job.operation] = job
+        while len(self._jobs) > KEPT_JOBS:
+            self._jobs.popitem(last=False)
+
+    def job(self, operation: str) -> Job | None:
+        """The job of an operation that was begun here."""
+        return self._jobs.get(operation)

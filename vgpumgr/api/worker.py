@@ -1,0 +1,109 @@
+"""A worker process: it carries out one endpoint after the other for the API, and tells of each.
+
+Jobs come as JSON lines on standard input, what becomes of them goes as JSON lines to standard
+output. SIGTERM lets the running host calls end; the rest is left in the ledger. The
+end of the input ends the process after the running job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from vgpumgr.endpoints.answers import to_json
+from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.registry import ENDPOINTS
+from vgpumgr.model.actor import Actor, acting
+from vgpumgr.model.codec import from_plain
+from vgpumgr.model.errors import UsageError, VgpumgrError
+
+if TYPE_CHECKING:
+    from vgpumgr.app import App
+    from vgpumgr.engine.operations.operation_outcome import VmOutcome
+
+
+class JobTeller:
+    """Writes what becomes of a job, a line each; threads may tell at once."""
+
+    def __init__(self, writing: IO[str]) -> None:
+        self._writing = writing
+        self._lock = threading.Lock()
+
+    def tell(self, **event: object) -> None:
+        """Write one line; its reader may be gone, and the work goes on."""
+        with self._lock:
+            try:
+                self._writing.write(json.dumps(event) + "\n")
+                self._writing.flush()
+            except (OSError, ValueError):
+                pass
+
+    def begun(self, operation: str) -> None:
+        """An operation is reserved."""
+        self.tell(begun=operation)
+
+    def progress(self, outcome: VmOutcome) -> None:
+        """A VM's task has ended."""
+        error = str(outcome.error) if outcome.error else ""
+        ended = {"vm": outcome.vm, "host": outcome.host, "verb": outcome.verb}
+        self.tell(progress={**ended, "state": str(outcome.state), "error": error})
+
+
+def work(app: App, job: Mapping[str, Any], teller: JobTeller) -> None:
+    """Carry out one job, and tell its answer or error."""
+    try:
+        endpoint = ENDPOINTS[job["endpoint"]]
+        asked = from_plain(endpoint.asks, job["asked"])
+        actor = from_plain(Actor, job["actor"])
+        context = CallContext(app=app, begun=teller.begun, progress=teller.progress)
+        with acting(actor):
+            result = endpoint.work(context, asked)
+        teller.tell(answer=to_json(endpoint, result))
+    except VgpumgrError as error:
+        teller.tell(error=error.as_dict())
+    except Exception as error:
+        teller.tell(error=unexpected(error).as_dict())
+        raise
+
+
+def unexpected(error: Exception) -> VgpumgrError:
+    """The error of a bug of ours: its kind, and no more of it."""
+    return VgpumgrError(
+        f"an unexpected {type(error).__name__}",
+        why="this is a bug in vgpumgr; the journal of the service has the details",
+        next="journalctl -u vgpumgr-api",
+    )
+
+
+def main() -> None:
+    """Serve the API's jobs until its end."""
+    from vgpumgr.app import App
+    from vgpumgr.app.config import load_config
+
+    reading, teller = sys.stdin, JobTeller(os.fdopen(os.dup(1), "w"))
+    os.dup2(2, 1)  # nothing else that is printed is taken for an event
+    overrides = json.loads(reading.readline() or "{}")
+    app = App(load_config(os.environ, Path.cwd(), overrides))
+    signal.signal(signal.SIGTERM, lambda *_: app.stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        app.writable_ledger.fleet_id()
+        teller.tell(ready=os.getpid())
+        for line in reading:
+            work(app, json.loads(line), teller)
+            if app.stop.is_set():
+                break
+    except UsageError as error:
+        teller.tell(error=error.as_dict())
+    finally:
+        app.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Endpoints called over HTTP: the same answers and errors as in one's own process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+from vgpumgr.endpoints.answers import from_json
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, UsageError, error_from
+
+P = TypeVar("P")
+A = TypeVar("A")
+
+CONNECT_S = 10.0
+ANSWER_S = 900.0
+"""How long an answer may take: probing and planning a large fleet is waited for."""
+WAIT = "30s"
+MAX_ANSWER = 256 << 20
+UNIX = "unix:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """Where a server is: a unix socket's path, or a host and port; with ``tls`` unless on loopback.
+    ``ca`` is the file of certificates that sign its own.
+    """
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+    tls: bool = True
+    ca: Path | None = None
+    token: str = ""
+
+    @classmethod
+    def parse(cls, text: str, *, ca: Path | None = None, token: str = "") -> ServerAddress:
+        """``unix:PATH`` or ``https://HOST[:PORT]``; UsageError for anything else."""
+        if text.startswith(UNIX) and text != UNIX:
+            return cls(path=text.removeprefix(UNIX), token=token)
+        try:
+            url = urlsplit(text)
+            port = url.port
+        except ValueError as error:
+            raise _no_server(text) from error
+        plain = url.scheme == "http" and url.hostname in {"127.0.0.1", "::1", "localhost"}
+        if not url.hostname or not (url.scheme == "https" or plain) or url.path not in {"", "/"}:
+            raise _no_server(text)
+        return cls(host=url.hostname, port=port or 8443, tls=not plain, ca=ca, token=token)
+
+    def __str__(self) -> str:
+        """As it was written."""
+        if self.path:
+            return f"{UNIX}{self.path}"
+        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
+
+
+def _no_server(text: str) -> UsageError:
+    return UsageError(
+        f"{text} is no server",
+        why="it is unix:PATH, or https://HOST:PORT",
+        next="vgpumgr --server unix:/run/vgpumgr/api.sock vm list",
+    )
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("vgpumgr", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the path."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class ApiClient:
+    """One server. A connection is kept between calls; not for several threads."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        self._address = address
+        self._connection: http.client.HTTPConnection | None = None
+
+    def call(self, endpoint: Endpoint[P, A], asked: P) -> Result[A]:
+        """The answer of an endpoint, without waiting for an operation's end."""
+        status, whole = self._ask(endpoint, asked)
+        if status == http.client.ACCEPTED:
+            return self._end_of(endpoint, whole, lambda _: None)
+        return from_json(endpoint, whole)
+
+    def carry_out(
+        self, endpoint: Endpoint[P, A], asked: P, watch: Callable[[dict[str, Any]], None]
+    ) -> Result[A]:
+        """The result of a change once it has ended; ``watch`` sees its operation meanwhile."""
+        status, whole = self._ask(endpoint, asked)
+        if status == http.client.ACCEPTED:
+            return self._end_of(endpoint, whole, watch)
+        return from_json(endpoint, whole)
+
+    def _end_of(
+        self,
+        endpoint: Endpoint[P, A],
+        operation: dict[str, Any],
+        watch: Callable[[dict[str, Any]], None],
+    ) -> Result[A]:
+        path = f"/v1/operations/{quote(str(operation['name']), safe='')}?wait={WAIT}"
+        while not operation["done"]:
+            operation = self._request("GET", path, None)[1]
+            watch(operation)
+        if "response" in operation:
+            return from_json(endpoint, operation["response"])
+        if "error" in operation:
+            raise error_from(operation["error"])
+        raise OutcomeUnknown(
+            "the server does not know any more what came of it",
+            next=f"vgpumgr operation show {operation['name']}",
+        )
+
+    def _ask(self, endpoint: Endpoint[P, A], asked: P) -> tuple[int, dict[str, Any]]:
+        plain: dict[str, Any] = to_plain(asked)
+        path = "/v1" + endpoint.path
+        for name in list(plain):
+            if f"{{{name}}}" in path:
+                path = path.replace(f"{{{name}}}", quote(str(plain.pop(name)), safe=""))
+        if endpoint.method is HttpMethod.GET:
+            query = urlencode(_query(plain), doseq=True)
+            return self._request("GET", f"{path}?{query}" if query else path, None)
+        return self._request(endpoint.method, path, plain)
+
+    def _request(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> tuple[int, dict[str, Any]]:
+        headers = {"Accept": "application/json"}
+        if self._address.token:
+            headers["Authorization"] = f"Bearer {self._address.token}"
+        text = None if body is None else json.dumps(body)
+        if text is not None:
+            headers["Content-Type"] = "application/json"
+        connection = self._connected()
+        try:
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+            data = answer.read(MAX_ANSWER + 1)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise self._cut(method, error) from error
+        return answer.status, self._checked(answer.status, data)
+
+    def _checked(self, status: int, data: bytes) -> dict[str, Any]:
+        try:
+            whole = json.loads(data) if len(data) <= MAX_ANSWER else None
+        except ValueError:
+            whole = None
+        if not isinstance(whole, dict):
+            raise UsageError(
+                f"{self._address} does not answer as a vgpumgr does",
+                why=f"HTTP status {status}",
+                next="is it the address of `vgpumgr api`?",
+            )
+        if status >= http.client.BAD_REQUEST:
+            raise error_from(whole)
+        return whole
+
+    def _cut(self, method: str, error: Exception) -> OutcomeUnknown | HostUnreachable:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        if method == HttpMethod.GET:
+            return HostUnreachable(f"{self._address} did not answer", why=why)
+        return OutcomeUnknown(
+            f"{self._address} did not answer",
+            why=f"{why}: it may have been done",
+            next="vgpumgr operation list",
+        )
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            connection = _connection(self._address)
+            try:
+                connection.connect()
+            except OSError as error:
+                raise HostUnreachable(
+                    f"{self._address} cannot be reached",
+                    why=getattr(error, "strerror", None) or str(error),
+                    next="is `vgpumgr api` running there?",
+                ) from error
+            connection.sock.settimeout(ANSWER_S)
+            self._connection = connection
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection; a later call makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _connection(address: ServerAddress) -> http.client.HTTPConnection:
+    if address.path:
+        return _UnixConnection(address.path, CONNECT_S)
+    if not address.tls:
+        return http.client.HTTPConnection(address.host, address.port, timeout=CONNECT_S)
+    context = ssl.create_default_context(cafile=address.ca)
+    return http.client.HTTPSConnection(
+        address.host, address.port, timeout=CONNECT_S, context=context
+    )
+
+
+def _query(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that are given, as a query has them."""
+    words = {True: "true", False: "false"}
+    return {
+        name: words[value] if isinstance(value, bool) else value
+        for name, value in plain.items()
+        if value is not None and value != [] and value is not False
+    }

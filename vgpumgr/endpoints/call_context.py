@@ -1,0 +1,58 @@
+"""What an endpoint works with: the app, and what is told while it works."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vgpumgr.app import App
+    from vgpumgr.engine.operations.operation_outcome import VmOutcome
+    from vgpumgr.engine.use_cases import Engine
+
+
+def _silent(_: object) -> None:
+    """No listener."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """The app with its ledger and engine. ``begun`` hears of an operation (its id) once it is
+    reserved, ``progress`` of the end of every VM's task, ``tell`` of the progress of a long one;
+    all are called from threads.
+    """
+
+    app: App
+    begun: Callable[[str], None] = field(default=_silent)
+    progress: Callable[[VmOutcome], None] = field(default=_silent)
+    tell: Callable[[str], None] = field(default=_silent)
+
+    @contextmanager
+    def changing(self) -> Iterator[Engine]:
+        """The engine, for a change. The hosts that it touched and that answered are probed
+        afterwards, so that lists show what the change did.
+        """
+        from vgpumgr.engine.operations.task_run import CUT
+
+        ended: list[VmOutcome] = []
+        lock = threading.Lock()
+
+        def report(outcome: VmOutcome) -> None:
+            with lock:
+                ended.append(outcome)
+                self.progress(outcome)
+
+        app = self.app
+        app.begun, app.progress, app.tell = self.begun, report, self.tell
+        try:
+            yield app.engine
+        finally:
+            app.begun, app.progress, app.tell = _silent, _silent, _silent
+        touched = {host for outcome in ended for host in outcome.hosts} - {
+            host for outcome in ended if isinstance(outcome.error, CUT) for host in outcome.hosts
+        }
+        if touched and not app.stop.is_set():
+            app.engine.refresh(touched)

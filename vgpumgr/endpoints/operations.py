@@ -1,0 +1,238 @@
+"""The endpoints of operations: list, show, resume, undo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item, outcome_result
+from vgpumgr.endpoints.shapes import Name, Time
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import PartlyDone, VgpumgrError
+from vgpumgr.model.operation import FINAL_TASKS, OperationRecord, TaskRecord, TaskState
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.operations.operation_outcome import Outcome
+    from vgpumgr.engine.operations.operation_status import OperationStatus
+    from vgpumgr.model.ledger import Ledger
+
+
+class OperationItem(TypedDict):
+    """An operation. ``state`` is what it is, by its journal and its worker's life; ``note`` says
+    more, ``next`` what to type. One that was interrupted is left to its person ``left_until``.
+    """
+
+    name: str
+    id: str
+    kind: str
+    state: str
+    epoch: int
+    started_at: Time
+    ended_at: Time | None
+    by: str
+    summary: str
+    worker: str
+    left_until: Time | None
+    note: str
+    next: str
+
+
+class StepItem(TypedDict):
+    """A step of a task: ``kind`` is what it does, ``args`` with what."""
+
+    seq: int
+    kind: str
+    args: dict[str, object]
+    state: str
+    detail: str
+    host: str
+
+
+class TaskItem(TypedDict):
+    """A task of an operation: what is done to one VM, GPU or host."""
+
+    id: str
+    operation: str
+    vm_id: str
+    vm: str
+    host: str
+    verb: str
+    state: str
+    error: str
+    peer: str
+    steps: list[StepItem]
+
+
+class WholeOperation(OperationItem):
+    """An operation with its tasks; ``done``: nothing works on it any more. ``response`` is then the
+    answer of the request that began it, as long as it is kept.
+    """
+
+    done: bool
+    tasks: list[TaskItem]
+    response: NotRequired[dict[str, object]]
+
+
+def operation_status(
+    ledger: Ledger, found: OperationRecord, tasks: tuple[TaskRecord, ...] | None = None
+) -> OperationStatus:
+    """How it stands now; the tasks of one that has ended are not read for it."""
+    from vgpumgr.engine.operations.operation_status import status
+
+    if found.ended_at is not None:
+        return status(found, (), worked_on=False, now=time.time())
+    worked_on = ledger.is_worked_on(found.id)
+    known = ledger.tasks(found.id) if tasks is None else tasks
+    return status(found, known, worked_on=worked_on, now=time.time())
+
+
+def operation_item(found: OperationRecord, how: OperationStatus) -> OperationItem:
+    """The JSON of an operation."""
+    plain: OperationItem = to_plain(found)
+    return {
+        **plain,
+        "name": found.id,
+        "state": str(how.word),
+        "left_until": how.left_until,
+        "note": how.note,
+        "next": how.next,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationFilter:
+    """Operations, the newest first: the ``open`` ones, those begun ``since`` (Unix seconds); at
+    most ``limit`` of them, 0 for all.
+    """
+
+    open: bool = False
+    since: float | None = None
+    limit: Annotated[int, Limits(ge=0)] = 100
+
+
+class OperationList(TypedDict):
+    """Operations; ``more``: there are others before them."""
+
+    items: list[OperationItem]
+    more: bool
+
+
+def list_operations(context: CallContext, asked: OperationFilter) -> Result[OperationList]:
+    """The operations that are asked for."""
+    ledger = context.app.ledger
+    found = [
+        each
+        for each in ledger.operations(open_only=asked.open)
+        if asked.since is None or each.started_at >= asked.since
+    ]
+    shown = found[: asked.limit] if asked.limit else found
+    items = [operation_item(each, operation_status(ledger, each)) for each in shown]
+    return Result(answer={"items": items, "more": len(found) > len(shown)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOperation:
+    """An operation by its id, or the beginning of it."""
+
+    id: Name
+
+
+def show_operation(context: CallContext, asked: OneOperation) -> Result[WholeOperation]:
+    """One operation with its tasks and their steps."""
+    ledger = context.app.ledger
+    found = ledger.operation(asked.id)
+    tasks = ledger.tasks(found.id)
+    how = operation_status(ledger, found, tasks)
+    items: list[TaskItem] = [to_plain(task) for task in tasks]
+    done = found.ended_at is not None
+    whole: Any = {**operation_item(found, how), "done": done, "tasks": items}
+    return Result(answer=whole)
+
+
+def resume_operation(context: CallContext, asked: OneOperation) -> Result[OutcomeItem]:
+    """Look at the hosts first, then go on."""
+    with context.changing() as engine:
+        outcome = engine.resume(asked.id)
+    return outcome_result(outcome)
+
+
+def undo_operation(context: CallContext, asked: OneOperation) -> Result[OutcomeItem]:
+    """Undo what is unfinished; what has finished stays."""
+    with context.changing() as engine:
+        outcome = engine.undo(asked.id)
+    return Result(answer=outcome_item(outcome), error=_left_undone(outcome))
+
+
+def _left_undone(outcome: Outcome) -> VgpumgrError | None:
+    if outcome.interrupted:
+        return failure_of(outcome)
+    left = [vm for vm in outcome.vms if vm.state not in FINAL_TASKS]
+    if not left:
+        return None
+    settled: Sequence[VgpumgrError] = [
+        vm.error for vm in left if vm.error is not None and vm.state is TaskState.RUNNING
+    ]
+    if len(settled) == len(outcome.vms) == 1:
+        return settled[0]
+    return PartlyDone(
+        f"{len(left)} of {len(outcome.vms)} VMs could not be undone{'' if settled else ' yet'}",
+        why="; ".join(f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in left[:5]),
+        next=next((each.next for each in settled), "")
+        or f"vgpumgr operation undo {outcome.operation}",
+    )
+
+
+LIST_OPERATIONS = Endpoint(
+    name="operation.list",
+    method=HttpMethod.GET,
+    path="/operations",
+    permission="operation:read",
+    summary="Operations, the newest first.",
+    asks=OperationFilter,
+    answers=OperationList,
+    kind="OperationList",
+    work=list_operations,
+)
+SHOW_OPERATION = Endpoint(
+    name="operation.show",
+    method=HttpMethod.GET,
+    path="/operations/{id}",
+    permission="operation:read",
+    summary="An operation with its tasks and their steps.",
+    asks=OneOperation,
+    answers=WholeOperation,
+    kind="Operation",
+    work=show_operation,
+)
+RESUME_OPERATION = Endpoint(
+    name="operation.resume",
+    method=HttpMethod.POST,
+    path="/operations/{id}:resume",
+    permission="operation:act",
+    summary="Resume an interrupted operation.",
+    asks=OneOperation,
+    answers=OutcomeItem,
+    kind="Outcome",
+    work=resume_operation,
+    runs=Runs.OPERATION,
+)
+UNDO_OPERATION = Endpoint(
+    name="operation.undo",
+    method=HttpMethod.POST,
+    path="/operations/{id}:undo",
+    permission="operation:act",
+    summary="Undo the unfinished part of an operation.",
+    asks=OneOperation,
+    answers=OutcomeItem,
+    kind="Outcome",
+    work=undo_operation,
+    runs=Runs.OPERATION,
+)
+
+ENDPOINTS = (LIST_OPERATIONS, SHOW_OPERATION, RESUME_OPERATION, UNDO_OPERATION)

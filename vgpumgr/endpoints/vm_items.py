@@ -1,0 +1,183 @@
+"""VMs in JSON: those of the ledger, and domains that are not managed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from vgpumgr.endpoints.host_looks import Look, answers, look_item, observed_states
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.vm import Allocation, VmRecord, VmState
+
+if TYPE_CHECKING:
+    from vgpumgr.model.domain import DomainFacts
+    from vgpumgr.model.host import HostRecord
+    from vgpumgr.model.ledger import Ledger
+
+
+class VmGpu(TypedDict):
+    """A GPU part that a VM holds; of a foreign domain little is known but its ``device``."""
+
+    profile: str
+    framework: str
+    gpu: str
+    device: str
+    parent: str
+    state: NotRequired[str]
+    vf: NotRequired[int | None]
+    instance: NotRequired[dict[str, Any] | None]
+    placement_id: NotRequired[int | None]
+    frame_rate_limiter: NotRequired[bool | None]
+    partition: NotRequired[int | None]
+
+
+class VmVolume(TypedDict):
+    """A volume that was made for a VM."""
+
+    pool: str
+    name: str
+
+
+class VmItem(Look):
+    """A VM. ``power_seen`` is what its host showed at the last look, ``power`` is unknown where the
+    host has not answered since. ``status`` is state and power in one word. ``owner``: ``foreign``
+    are domains that others made.
+    """
+
+    name: str
+    id: str
+    host: str
+    moving_to: str | None
+    state: str
+    status: str
+    power: str
+    power_seen: str
+    wanted_running: bool | None
+    vcpus: int
+    memory_mib: int
+    tenant: str
+    labels: dict[str, str]
+    gpus: list[VmGpu]
+    volumes: list[VmVolume]
+    cpus: list[int]
+    numa_node: int | None
+    owner: str
+    adopted: bool
+
+
+UNKNOWN = "unknown"
+_OFF = frozenset({"shutoff", "crashed"})
+
+
+def vm_item(vm: VmRecord, held: Sequence[Allocation], power: str, look: Look) -> VmItem:
+    """The JSON of a VM, with what its host showed at the last look."""
+    now = power if answers(look) else UNKNOWN
+    return {
+        "name": vm.name,
+        "id": vm.id,
+        "host": vm.host,
+        "moving_to": vm.moving_to.host if vm.moving_to else None,
+        "state": str(vm.state),
+        "status": _status(vm, now),
+        "power": now,
+        "power_seen": power,
+        **look,
+        "wanted_running": vm.running,
+        "vcpus": vm.spec.vcpus,
+        "memory_mib": vm.spec.memory_mib,
+        "tenant": vm.spec.tenant,
+        "labels": dict(vm.spec.labels),
+        "gpus": [
+            {
+                "profile": each.profile,
+                "framework": each.framework,
+                "gpu": each.gpu,
+                "device": each.device,
+                "parent": each.parent,
+                "state": str(each.state),
+                "vf": each.vf,
+                "instance": to_plain(each.instance),
+                "placement_id": each.placement_id,
+                "frame_rate_limiter": each.frame_rate_limiter,
+                "partition": each.partition,
+            }
+            for each in sorted(held, key=lambda each: (each.parent or each.device, each.device))
+        ],
+        "volumes": [{"pool": pool, "name": name} for pool, name in vm.volumes],
+        "cpus": list(vm.cpus),
+        "numa_node": vm.numa_node,
+        "owner": "vgpumgr",
+        "adopted": bool(vm.definition),
+    }
+
+
+def _status(vm: VmRecord, power: str) -> str:
+    """``stopped`` and ``down`` are active VMs that do not run: as asked for, or against it."""
+    if vm.state is not VmState.ACTIVE or power not in _OFF:
+        return str(vm.state)
+    return "down" if vm.running else "stopped"
+
+
+def vm_items(ledger: Ledger) -> list[VmItem]:
+    """Our VMs, then the foreign domains of the last observation."""
+    held: dict[str, list[Allocation]] = {}
+    for allocation in ledger.allocations():
+        held.setdefault(allocation.vm_id, []).append(allocation)
+    vms, hosts = ledger.vms(), ledger.hosts()
+    states = observed_states(hosts)
+    looks = {host.name: look_item(host) for host in hosts}
+    ours = {(vm.host, vm.name) for vm in vms}
+    ours |= {(vm.moving_to.host, vm.name) for vm in vms if vm.moving_to}
+    items = [
+        vm_item(
+            vm,
+            held.get(vm.id, ()),
+            states.get((vm.host, vm.name), UNKNOWN),
+            looks.get(vm.host) or look_item(None),
+        )
+        for vm in vms
+    ]
+    foreign = [
+        _foreign(host, domain)
+        for host in hosts
+        if host.facts
+        for domain in host.facts.domains
+        if (host.name, domain.name) not in ours and not _was_left(host, domain)
+    ]
+    return [*items, *foreign]
+
+
+def _was_left(host: HostRecord, domain: DomainFacts) -> bool:
+    """Is it what an evacuated VM left? That was seen last before its host was proven off."""
+    return host.evacuated and domain.ownership is not None
+
+
+def _foreign(host: HostRecord, domain: DomainFacts) -> VmItem:
+    look = look_item(host)
+    return {
+        "name": domain.name,
+        "id": domain.uuid,
+        "host": host.name,
+        "moving_to": None,
+        "state": "foreign",
+        "status": "foreign",
+        "power": str(domain.state) if answers(look) else UNKNOWN,
+        "power_seen": str(domain.state),
+        **look,
+        "wanted_running": None,
+        "vcpus": domain.vcpus,
+        "memory_mib": domain.memory_mib,
+        "tenant": "",
+        "labels": {},
+        "gpus": [
+            {"profile": "?", "framework": "", "gpu": "", "device": device, "parent": ""}
+            for device in domain.devices
+        ],
+        "volumes": [],
+        "cpus": [],
+        "numa_node": None,
+        "owner": "foreign",
+        "adopted": False,
+    }

@@ -1,0 +1,264 @@
+"""The endpoints of VMs: list, show, XML, start, stop, reboot, migrate, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typing_extensions import TypedDict
+
+from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.outcomes import OutcomeItem, outcome_result
+from vgpumgr.endpoints.refreshed import refresh
+from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
+from vgpumgr.endpoints.vm_items import VmItem, vm_items
+from vgpumgr.model.errors import NotFound
+from vgpumgr.model.formats import counted
+from vgpumgr.model.queue import QueueState
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.operations.operation_outcome import Outcome
+    from vgpumgr.engine.use_cases import Engine
+
+Names = Annotated[tuple[Name, ...], Limits(min_length=1, max_length=10_000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmFilter:
+    """VMs with all of these ``labels``; ``refresh``: their hosts are probed first."""
+
+    labels: Labels = ()
+    refresh: bool = False
+
+
+def list_vms(context: CallContext, asked: VmFilter) -> Result[ItemList[VmItem]]:
+    """The VMs; a note counts those in the queue."""
+    unread = refresh(context) if asked.refresh else None
+    ledger, wanted = context.app.ledger, selector(asked.labels)
+    items = [item for item in vm_items(ledger) if matches(item["labels"], wanted)]
+    waiting = sum(each.state is QueueState.WAITING for each in ledger.queue())
+    note = f"{counted(waiting, 'VM')} in the queue: vgpumgr queue list"
+    return Result(answer={"items": items}, notes=(note,) if waiting else (), error=unread)
+
+
+LIST_VMS = Endpoint(
+    name="vm.list",
+    method=HttpMethod.GET,
+    path="/vms",
+    permission="vm:read",
+    summary="VMs, and domains that others made.",
+    asks=VmFilter,
+    answers=ItemList[VmItem],
+    kind="VMList",
+    work=list_vms,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneVm:
+    """A VM by its name."""
+
+    name: Name
+
+
+class WaitingMove(TypedDict):
+    """A move of a VM that waits until ``user`` has logged off."""
+
+    host: str
+    user: str
+    why: str
+
+
+class WholeVm(VmItem):
+    """A VM with the moves of it that wait for a logoff."""
+
+    moves: list[WaitingMove]
+
+
+def show_vm(context: CallContext, asked: OneVm) -> Result[WholeVm]:
+    """One VM; NotFound suggests near names."""
+    ledger = context.app.ledger
+    found = ledger.vm(asked.name)
+    item = next((item for item in vm_items(ledger) if item["id"] == found.id), None)
+    if item is None:
+        raise NotFound(f"VM {asked.name} is deleted", next="vgpumgr vm list")
+    waits = (each for each in ledger.logoff_moves() if each.vm_id == found.id)
+    moves: list[WaitingMove] = [
+        {"host": each.host, "user": each.user, "why": each.why} for each in waits
+    ]
+    return Result(answer={**item, "moves": moves})
+
+
+SHOW_VM = Endpoint(
+    name="vm.show",
+    method=HttpMethod.GET,
+    path="/vms/{name}",
+    permission="vm:read",
+    summary="One VM.",
+    asks=OneVm,
+    answers=WholeVm,
+    kind="VM",
+    work=show_vm,
+)
+
+
+class DomainXml(TypedDict):
+    """The domain XML as libvirt on the host has it."""
+
+    name: str
+    xml: str
+
+
+def show_xml(context: CallContext, asked: OneVm) -> Result[DomainXml]:
+    """The domain XML from libvirt on the host."""
+    xml = context.app.engine.domain_xml(asked.name)
+    return Result(answer={"name": asked.name, "xml": xml})
+
+
+SHOW_XML = Endpoint(
+    name="vm.xml",
+    method=HttpMethod.GET,
+    path="/vms/{name}/xml",
+    permission="vm:read",
+    summary="The domain XML from libvirt on the host.",
+    asks=OneVm,
+    answers=DomainXml,
+    kind="DomainXML",
+    work=show_xml,
+    runs=Runs.WORKER,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartVms:
+    """VMs to start."""
+
+    names: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopVms:
+    """VMs to stop: their guests are asked, for ``timeout_s``, or with ``force`` cut off at once.
+    ``release_gpu``: what they hold is given back, but their disks. ``with_users``: even where users
+    are at work.
+    """
+
+    names: Names
+    force: bool = False
+    timeout_s: Annotated[float, Limits(ge=0, le=86400)] = 60.0
+    release_gpu: bool = False
+    with_users: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebootVms:
+    """VMs to reboot; ``force``: off and on, without asking their guests."""
+
+    names: Names
+    force: bool = False
+    with_users: bool = False
+
+
+def start_vms(context: CallContext, asked: StartVms) -> Result[OutcomeItem]:
+    """Start VMs; GPU parts that a host lost come back first."""
+    return _power(context, asked.names, lambda engine, names: engine.start(names))
+
+
+def stop_vms(context: CallContext, asked: StopVms) -> Result[OutcomeItem]:
+    """Stop VMs; UsersAtWork where a user would be cut off unnamed."""
+
+    def stop(engine: Engine, names: Sequence[str]) -> Outcome:
+        if asked.release_gpu:
+            from vgpumgr.engine.reservation.shelf_reservations import StopManner
+
+            return engine.shelve(names, StopManner(force=asked.force, timeout_s=asked.timeout_s))
+        return engine.stop_vms(
+            names, force=asked.force, timeout_s=asked.timeout_s, with_users=asked.with_users
+        )
+
+    return _power(context, asked.names, stop, users=asked.with_users and not asked.release_gpu)
+
+
+def reboot_vms(context: CallContext, asked: RebootVms) -> Result[OutcomeItem]:
+    """Reboot VMs; UsersAtWork where a user would be cut off unnamed."""
+
+    def reboot(engine: Engine, names: Sequence[str]) -> Outcome:
+        return engine.reboot(names, force=asked.force, with_users=asked.with_users)
+
+    return _power(context, asked.names, reboot, users=asked.with_users)
+
+
+def _power(
+    context: CallContext,
+    names: Sequence[str],
+    act: Callable[[Engine, Sequence[str]], Outcome],
+    *,
+    users: bool = False,
+) -> Result[OutcomeItem]:
+    """``users``: those at work there are cut off by it."""
+    once = tuple(dict.fromkeys(names))
+    there = context.app.engine.users_on(once) if users else ()
+    with context.changing() as engine:
+        outcome = act(engine, once)
+    return outcome_result(outcome, there)
+
+
+def _power_endpoint(verb: str, asks: type[Any], work: Any, summary: str) -> Endpoint[Any, Any]:
+    return Endpoint(
+        name=f"vm.{verb}",
+        method=HttpMethod.POST,
+        path=f"/vms:{verb}",
+        permission="vm:power",
+        summary=summary,
+        asks=asks,
+        answers=OutcomeItem,
+        kind="Outcome",
+        work=work,
+        runs=Runs.OPERATION,
+        size=lambda asked: len(asked.names),
+    )
+
+
+START_VMS = _power_endpoint("start", StartVms, start_vms, "Start VMs.")
+STOP_VMS = _power_endpoint("stop", StopVms, stop_vms, "Stop VMs; they keep their GPU parts.")
+REBOOT_VMS = _power_endpoint("reboot", RebootVms, reboot_vms, "Reboot VMs.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteVms:
+    """VMs to delete with the disks made for them (but for ``keep_disks``); a running one needs
+    ``force``.
+    """
+
+    names: Names
+    keep_disks: bool = False
+    force: bool = False
+
+
+def delete_vms(context: CallContext, asked: DeleteVms) -> Result[OutcomeItem]:
+    """Delete VMs; NotFound where one is none, and nothing is changed."""
+    for name in asked.names:
+        context.app.ledger.vm(name)
+    names = tuple(dict.fromkeys(asked.names))
+    with context.changing() as engine:
+        outcome = engine.delete(names, keep_disks=asked.keep_disks, force=asked.force)
+    return outcome_result(outcome)
+
+
+DELETE_VMS = Endpoint(
+    name="vm.delete",
+    method=HttpMethod.POST,
+    path="/vms:delete",
+    permission="vm:delete",
+    summary="Delete VMs, with the disks and GPU parts created for them.",
+    asks=DeleteVms,
+    answers=OutcomeItem,
+    kind="Outcome",
+    work=delete_vms,
+    runs=Runs.OPERATION,
+    size=lambda asked: len(asked.names),
+)
+
+ENDPOINTS = (LIST_VMS, SHOW_VM, SHOW_XML, START_VMS, STOP_VMS, REBOOT_VMS, DELETE_VMS)

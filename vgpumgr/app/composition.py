@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from vgpumgr.app.actor import actor
 from vgpumgr.app.config import Config
+from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.errors import NotFound
 
 if TYPE_CHECKING:
@@ -84,7 +85,13 @@ class App:
     def _open_ledger(self, *, create: bool) -> Ledger:
         from vgpumgr.store import open_ledger
 
-        ledger = open_ledger(self.config.ledger, create=create, migrated=self._migrated, by=actor())
+        ledger = open_ledger(
+            self.config.ledger,
+            create=create,
+            migrated=self._migrated,
+            by=actor(),
+            method=LoginMethod.SERVE if self.unasked else LoginMethod.SHELL,
+        )
         self._closers.append(ledger.close)
         return ledger
 

@@ -18,6 +18,7 @@ from vgpumgr.engine.controller.cycle_threads import ThreadCycleRunner
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools import session_activity
 from vgpumgr.hosts.deadlines import DEADLINES
+from vgpumgr.model.actor import carried
 from vgpumgr.model.console_ticket import ConsoleProxyState
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, LedgerError
 from vgpumgr.model.ports import ConsoleProxy, Stream
@@ -287,7 +288,10 @@ def ticket_service(
     )
     ending = threading.Event()
     thread = threading.Thread(
-        target=_run_tickets, args=(desk, ending, emit), name="vgpumgr-tickets", daemon=True
+        target=carried(_run_tickets),
+        args=(desk, ending, emit),
+        name="vgpumgr-tickets",
+        daemon=True,
     )
     with closing(context.ledger.hear(turns.wake)):
         thread.start()

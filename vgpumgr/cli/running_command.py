@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vgpumgr.cli.failure import report, wants_json
 from vgpumgr.cli.output import chosen_format, say
 from vgpumgr.cli.terminal import CLEAR_LINE, echo, one_line
+from vgpumgr.model.actor import carried
 from vgpumgr.model.errors import Interrupted, VgpumgrError
 
 # How long the second Ctrl-C waits for its last words to be written down.
@@ -83,7 +84,7 @@ def _briefly(act: Callable[[], object]) -> None:
         with suppress(VgpumgrError):
             act()
 
-    thread = threading.Thread(target=quietly, daemon=True)
+    thread = threading.Thread(target=carried(quietly), daemon=True)
     thread.start()
     thread.join(_BRIEF_S)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 
 class LoginMethod(StrEnum):
@@ -50,3 +52,12 @@ def acting(actor: Actor) -> Iterator[None]:
         yield
     finally:
         _ACTOR.reset(token)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def carried(work: Callable[P, T]) -> Callable[P, T]:
+    """``work`` for another thread, in which it is asked for by whoever asks in this one."""
+    return partial(copy_context().run, work)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpumgr.model.placement import Explanation
@@ -47,6 +48,11 @@ class AuditRecord:
     ``gpu`` is our id of the GPU, ``units`` the memory slots it is about, ``device`` what realises
     them on the host. ``before`` and ``after`` are the generations of the row that changed, or
     None where it has none. ``detail`` says in words what the other fields cannot.
+
+    ``by`` is who did it, ``asked_by`` who asked for the operation that it is part of (empty: of
+    none). ``tenant``, ``method``, ``address`` and ``credential`` are those of the :class:`Actor`
+    (``by``). ``consumption`` is what is taken: ``vcpus``, ``memory_mib``, ``gpu.units`` (slots),
+    ``gpu.memory_mib``.
     """
 
     seq: int
@@ -65,6 +71,19 @@ class AuditRecord:
     before: int | None = None
     after: int | None = None
     detail: str = ""
+    tenant: str = ""
+    method: str = ""
+    address: str = ""
+    credential: str = ""
+    consumption: Mapping[str, int] = field(default_factory=dict)
+    asked_by: str = ""
+
+
+class AccessEvent(StrEnum):
+    """What the trail keeps of somebody's coming in, beside changes."""
+
+    LOGIN = "access.login"
+    REFUSED = "access.refused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         PoolRecord,
     )
     from vgpumgr.model.gpu import GpuRecord
-    from vgpumgr.model.history import AuditRecord, Holding, RequestRecord, TrailChanges
+    from vgpumgr.model.history import AccessEvent, AuditRecord, Holding, RequestRecord, TrailChanges
     from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
     from vgpumgr.model.image import ImageRecord
     from vgpumgr.model.layout import LayoutRecord
@@ -338,11 +338,14 @@ class Ledger(Protocol):
         operation: str = "",
         event: str = "",
         by: str = "",
+        user: str = "",
+        tenant: str = "",
         since: float | None = None,
         limit: int | None = None,
     ) -> tuple[AuditRecord, ...]:
-        """The trail, newest first; each filter that is set must match (``operation``,
-        ``event`` and ``by`` by their beginning). ``since`` is Unix seconds.
+        """The trail, newest first; each filter that is set must match (``operation``, ``event``,
+        ``by`` and ``user`` by their beginning). What is of a ``user`` or ``tenant`` was done by
+        it, or in an operation that it began. ``since`` is Unix seconds.
         """
 
     def audit_after(self, seq: int, limit: int) -> tuple[AuditRecord, ...]:
@@ -351,6 +354,11 @@ class Ledger(Protocol):
     def trail_since(self, after: int | None) -> TrailChanges:
         """The hosts that records of the trail after that number are about; without one, only the
         trail's end. On PostgreSQL a record may become visible after later ones.
+        """
+
+    def record_access(self, event: AccessEvent, detail: str = "") -> None:
+        """Keep in the trail that the current actor came in, or was refused, and why: 256
+        characters of it. Never pass what was shown as proof.
         """
 
     def freeze(self, why: str) -> None:

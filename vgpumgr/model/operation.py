@@ -131,6 +131,7 @@ class OperationRecord:
 
     ``worker`` names the process that works on it, or did when it died (``MACHINE:PID:…``).
     ``left_until``: a person interrupted it, and nobody goes on with it unasked before that time.
+    ``by``, ``tenant`` and ``method`` are those of the :class:`Actor` who asked for it.
     """
 
     id: str
@@ -143,6 +144,8 @@ class OperationRecord:
     summary: str = ""
     worker: str = ""
     left_until: float | None = None
+    tenant: str = ""
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, select
 
+from vgpumgr.model.actor import Actor, LoginMethod
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import OperationMoved, Reservation, Transition
 from vgpumgr.model.refusal import Refusal
@@ -27,6 +28,7 @@ from vgpumgr.store.ledger.operations import LeaseHolder
 from vgpumgr.store.schema import meta
 
 if TYPE_CHECKING:
+    from vgpumgr.store.ledger import access_events as access_sql
     from vgpumgr.store.ledger import allocations as allocations_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import transitions as transitions_sql
     from vgpumgr.store.ledger import vms as vms_sql
 else:  # each is imported when one of its functions is first called
+    access_sql = LateModule("vgpumgr.store.ledger.access_events")
     allocations_sql = LateModule("vgpumgr.store.ledger.allocations")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
@@ -65,6 +68,9 @@ else:  # each is imported when one of its functions is first called
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+AskedTransitions: TypeAlias = tuple[Actor, Sequence[Transition]]
+"""Transitions, and who asks for them: the thread that commits is not the one that asks."""
 
 
 def reads(work: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[SqlLedger, P], T]:
@@ -114,10 +120,10 @@ class SqlLedger(LeaseHolder):
     """The ledger over one database; safe to share between threads."""
 
     def __init__(
-        self, database: Database, claims: ProcessLocks, now: Callable[[], float], by: str = ""
+        self, database: Database, claims: ProcessLocks, now: Callable[[], float], own: Actor
     ) -> None:
-        super().__init__(database, claims, now, by)
-        self._writer: GroupWriter[Sequence[Transition]] = GroupWriter(self._commit)
+        super().__init__(database, claims, now, own)
+        self._writer: GroupWriter[AskedTransitions] = GroupWriter(self._commit)
         self._fleet = ""
 
     # Hosts and GPUs
@@ -213,6 +219,7 @@ class SqlLedger(LeaseHolder):
     audit = reads(audit_trail.list_audit)
     audit_after = reads(audit_trail.audit_after)
     trail_since = reads(audit_trail.trail_since)
+    record_access = changes(access_sql.record_access)
 
     @retried
     def reserve(self, reservation: Reservation) -> None:
@@ -225,13 +232,17 @@ class SqlLedger(LeaseHolder):
     def record(self, *transitions: Transition) -> None:
         """Make transitions durable together; LedgerError when one of them is not legal."""
         if transitions:
-            self._writer.submit(transitions)
+            self._writer.submit((self.actor(), transitions))
 
     @retried
-    def _commit(self, batch: Sequence[Sequence[Transition]]) -> None:
-        moves = list(chain.from_iterable(batch))
+    def _commit(self, batch: Sequence[AskedTransitions]) -> None:
+        of_each: dict[Actor, list[Transition]] = {}
+        for actor, some in batch:
+            of_each.setdefault(actor, []).extend(some)
+        moves = list(chain.from_iterable(of_each.values()))
         with self.moved(moves) as connection:
-            transitions_sql.apply_transitions(connection, self.stamp(), moves)
+            for actor, some in of_each.items():
+                transitions_sql.apply_transitions(connection, self.stamp(actor), some)
             if any(isinstance(each, OperationMoved) for each in moves):
                 self.tell(connection)
 
@@ -286,15 +297,16 @@ def open_ledger(
     now: Callable[[], float] = time.time,
     migrated: Migrated = lambda _: None,
     by: str = "",
+    method: LoginMethod = LoginMethod.SHELL,
 ) -> SqlLedger:
     """Open the ledger at a file path or an SQLAlchemy URL, making it where ``create`` says so.
 
     Without a file and with ``create=False`` it is empty, refuses writes and makes nothing. With
     ``create`` a file of an older vgpumgr is backed up and migrated, of which ``migrated`` is told.
-    ``now`` stamps what the ledger closes (Unix seconds), ``by`` is who does it
-    (``user@controller``), for the trail. Raises LedgerError when the ledger cannot
-    be made, is damaged, is not ours, or was created by a newer vgpumgr (by an older one,
-    where it is not migrated).
+    ``now`` stamps what the ledger closes (Unix seconds), ``by`` is who does what nobody else asks
+    for (``user@controller``), and ``method`` says as what, for the trail. Raises LedgerError when
+    the ledger cannot be made, is damaged, is not ours, or was created by a newer vgpumgr (by an
+    older one, where it is not migrated).
     """
     database = open_database(url, create=create, busy_timeout_s=busy_timeout_s, migrated=migrated)
-    return SqlLedger(database, claims_of(database, url), now, by)
+    return SqlLedger(database, claims_of(database, url), now, Actor(user=by, method=method))

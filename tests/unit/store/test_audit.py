@@ -24,7 +24,7 @@ from vgpumgr.model.operation import OperationMoved, OperationState, StepState, T
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
-from vgpumgr.store.admin.migrations import _trail_and_freeze
+from vgpumgr.store.admin.migrations import _actors, _trail_and_freeze
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -159,12 +159,16 @@ def test_a_record_says_who_did_what_to_which_units(ledger: SqlLedger) -> None:
         device=taken.device,
         units=(2, 3),
         after=1,
+        method="shell",
+        consumption={"gpu.units": 2},
+        asked_by="eva@ctl",
     )
     assert ledger.operation(begun.operation.id).by == "eva@ctl"
     end = TaskMoved(task=job, state=TaskState.RUNNING, allocations=AllocationState.ACTIVE)
     ledger.record(end)
     [active, _] = ledger.audit(event="allocation.")
-    assert active == replace(record, seq=active.seq, at=active.at, event=active.event, before=1)
+    same = replace(record, seq=active.seq, at=active.at, event=active.event, before=1)
+    assert active == replace(same, consumption={})
 
 
 def test_saying_a_thing_twice_leaves_one_record(ledger: SqlLedger) -> None:
@@ -290,6 +294,7 @@ def test_a_migrated_ledger_writes_a_trail(tmp_path: Path, pg: PgServer) -> None:
         for statement in OLDER:
             connection.execute(text(statement))
         _trail_and_freeze(connection)
+        _actors(connection)
     assert shape(old) == shape(made)
     ledger = open_ledger(old)
     ledger.add_host(HostRecord(name="h1", address="root@h1"))
@@ -306,6 +311,8 @@ OLDER = (
     "ALTER TABLE host DROP COLUMN due_at",
     "ALTER TABLE gpu DROP COLUMN state_why",
     "ALTER TABLE operation DROP COLUMN worker",
+    "ALTER TABLE operation DROP COLUMN tenant",
+    "ALTER TABLE operation DROP COLUMN method",
     "ALTER TABLE vm DROP COLUMN definition",
 )
 

@@ -56,7 +56,7 @@ def test_everything_of_a_reservation_comes_back(url: str) -> None:
     assert ledger.vms() == (desk,)
     assert ledger.vm("desk") == desk
     assert ledger.allocations() == (whole,)
-    assert replace(ledger.operation(made.operation.id), worker="") == made.operation
+    assert replace(ledger.operation(made.operation.id), worker="", method="") == made.operation
     assert ledger.tasks(made.operation.id) == made.tasks
     assert rows(ledger)["unit"] == SLOTS
     ledger.close()

@@ -19,7 +19,8 @@ from vgpumgr.store.schema import metadata
 # Text that is taken as it is, whatever it says. Everything else is decoded, or a number.
 PLAIN = {
     "allocation": "id vm_id vm host gpu profile framework device type_id parent",
-    "audit": "by event operation task vm host gpu allocation profile device detail",
+    "audit": "by event operation task vm host gpu allocation profile device detail"
+    " tenant method address credential",
     "booking": "id user_group profile tenant",
     "desktop": "id pool name vm_id image host owner why",
     "gpu": "id host device uuid serial vendor_device supply state_why",
@@ -29,7 +30,7 @@ PLAIN = {
     "layout": "gpu host layout operation",
     "logoff_move": "id vm_id vm user_name host why outcome",
     "meta": "fleet_id frozen_why",
-    "operation": "id kind started_by summary worker",
+    "operation": "id kind started_by summary worker tenant method",
     "pool": "id name",
     "pool_ask": "id pool user_name",
     "pool_session": "id pool desktop name user_name booking why",
@@ -48,6 +49,7 @@ TEXTS = ('{"a', "{}", '["\\ud800", 7, {"b": []}]')
 # Objects of which every member has a default.
 MAY_BE_EMPTY = {
     ("allocation", "extra"),
+    ("audit", "consumption"),
     ("quota", "limits"),
     ("step", "args"),
     ("host", "settings"),

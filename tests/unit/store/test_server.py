@@ -76,7 +76,7 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
     for table, column in (
         *(("meta", "frozen_why"), ("meta", "frozen_at"), ("host", "due_at")),
         *(("gpu", "state_why"), ("operation", "worker"), ("vm", "definition")),
-        ("operation", "left_until"),
+        *(("operation", "left_until"), ("operation", "tenant"), ("operation", "method")),
     ):
         pg.sql(f"ALTER TABLE {table} DROP COLUMN {column}", name)
     pg.sql("UPDATE meta SET schema_version = 3", name)

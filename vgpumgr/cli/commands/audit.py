@@ -27,6 +27,10 @@ def _generations(item: Mapping[str, Any]) -> str:
     return f"{'-' if before is None else before} → {'-' if after is None else after}"
 
 
+def _consumption(taken: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in taken.items())
+
+
 COLUMNS = (
     Column("TIME", lambda item: _time(item["at"])),
     Column("BY", "by"),
@@ -42,6 +46,12 @@ COLUMNS = (
     Column("GENERATION", _generations, wide=True),
     Column("ALLOCATION", lambda item: item["allocation"][:8], wide=True),
     Column("SEQ", "seq", wide=True),
+    Column("ASKED BY", "asked_by", wide=True),
+    Column("TENANT", "tenant", wide=True),
+    Column("METHOD", "method", wide=True),
+    Column("ADDRESS", "address", wide=True),
+    Column("CREDENTIAL", "credential", wide=True),
+    Column("CONSUMPTION", lambda item: _consumption(item["consumption"]), wide=True),
 )
 
 
@@ -77,6 +87,13 @@ def audit() -> None:
 @click.option(
     "--by", default="", metavar="WHO", help="Only events by this user; a prefix of BY is enough."
 )
+@click.option(
+    "--user",
+    default="",
+    metavar="WHO",
+    help="Only what this user did or asked for, whoever carried it out; a prefix is enough.",
+)
+@click.option("--tenant", default="", metavar="TENANT", help="Only what was done for this tenant.")
 @since_option
 @limit_option
 @list_options
@@ -88,6 +105,8 @@ def list_(
     operation: str,
     event: str,
     by: str,
+    user: str,
+    tenant: str,
     since: float | None,
     limit: int,
 ) -> None:
@@ -98,6 +117,8 @@ def list_(
         operation=operation,
         event=event,
         by=by,
+        user=user,
+        tenant=tenant,
         since=since,
         limit=limit + 1 if limit else None,
     )

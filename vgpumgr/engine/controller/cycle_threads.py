@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
+from vgpumgr.model.actor import carried
 from vgpumgr.model.errors import Interrupted
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.ledger import Ledger
@@ -120,7 +121,8 @@ class ThreadCycleRunner(Generic[T]):
         """Begin a cycle of a host that is not busy."""
         lane = self._lanes[host] = CycleThread(host, self._clock)
         args = (lane, job)
-        threading.Thread(target=self._run, args=args, name=f"turn-{host}", daemon=True).start()
+        run = carried(self._run)
+        threading.Thread(target=run, args=args, name=f"turn-{host}", daemon=True).start()
 
     def _run(self, lane: CycleThread, job: Callable[[CycleThread], T]) -> None:
         self._ends.put(_result(lane, job))

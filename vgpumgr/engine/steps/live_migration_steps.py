@@ -14,6 +14,7 @@ from vgpumgr import domainxml, gpu
 from vgpumgr.engine.steps.domain_steps import find_ours
 from vgpumgr.engine.steps.move_steps import NotInTime, both_run
 from vgpumgr.engine.steps.step import TOLD_EVERY, StepSurroundings, TwoHostStep, UndoNotPossible
+from vgpumgr.model.actor import carried
 from vgpumgr.model.domain import (
     OFF,
     DomainFacts,
@@ -97,7 +98,7 @@ def watched(
     """Watch the move of a domain off its host until the block ends."""
     watch = MigrationWatch(name, source, around, timeout_s, began=around.clock.monotonic())
     ended = threading.Event()
-    thread = threading.Thread(target=watch.run, args=(ended,), name="move", daemon=True)
+    thread = threading.Thread(target=carried(watch.run), args=(ended,), name="move", daemon=True)
     thread.start()
     try:
         yield watch

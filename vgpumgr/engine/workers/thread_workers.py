@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from vgpumgr.model.actor import carried
 from vgpumgr.model.errors import DatabaseFault, DeadlineExceeded
 from vgpumgr.model.ports import WAIT_LIMITS, PendingAnswers, WaitLimits, WaitPolicy
 
@@ -143,7 +144,8 @@ class ThreadLooks(Generic[T, K]):
                 return place_in_s
             lane = self._running[host] = _Lane(host, time.monotonic())
             args = (lane, self._due.pop(host))
-            threading.Thread(target=self._run, args=args, name=f"lane-{host}", daemon=True).start()
+            run = carried(self._run)
+            threading.Thread(target=run, args=args, name=f"lane-{host}", daemon=True).start()
         return math.inf
 
     def _place_in_s(self) -> float:

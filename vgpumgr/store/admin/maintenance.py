@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
+from vgpumgr.model.actor import Actor
 from vgpumgr.model.errors import Conflict, Damaged
 from vgpumgr.model.ledger_state import (
     Backup,
@@ -50,13 +51,13 @@ def restore_ledger(
         confirm(facts)
         why = f"restored from {path}"
         try:
-            return _restore(url, source, Stamp(by, time.time()), why)
+            return _restore(url, source, Stamp.of(Actor(user=by), time.time()), why)
         except Damaged:
             file = file_path(url)
             if file is None:
                 raise
             aside = _move_aside(file)
-        done = _restore(url, source, Stamp(by, time.time()), why)
+        done = _restore(url, source, Stamp.of(Actor(user=by), time.time()), why)
     return LedgerRestored(rows=done.rows, epoch=done.epoch, kept=aside)
 
 
@@ -94,7 +95,7 @@ def move_ledger(source: str | Path, target: str | Path, *, by: str) -> LedgerMov
     The copy is read back and speaks in the next epoch: hosts refuse whoever goes on with the
     source once they have heard of it.
     """
-    stamp = Stamp(by, time.time())
+    stamp = Stamp.of(Actor(user=by), time.time())
     with _opened(source, create=False) as (old, old_claims):
         _require_one(old)
         with _opened(target, create=True) as (new, new_claims):

@@ -193,6 +193,20 @@ def _withheld(connection: Connection) -> None:
         rewrite(connection, step, it, "args", row.args)
 
 
+def _actors(connection: Connection) -> None:
+    """Version 12: for whom something was done, how it was known who did it, what it takes."""
+    for statement in (
+        "ALTER TABLE operation ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE operation ADD COLUMN method TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE audit ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE audit ADD COLUMN method TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE audit ADD COLUMN address TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE audit ADD COLUMN credential TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE audit ADD COLUMN consumption TEXT NOT NULL DEFAULT '{}'",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -207,6 +221,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         8: _logoff_moves,
         9: _refusals,
         10: _withheld,
+        11: _actors,
     }
 )
 

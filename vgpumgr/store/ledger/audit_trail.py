@@ -7,7 +7,7 @@ before it (``INSERT … SELECT``): a statement that changes nothing leaves no re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -29,7 +29,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ColumnElement
 
-from vgpumgr.model.codec import dump, load_list, printable
+from vgpumgr.model.actor import Actor
+from vgpumgr.model.codec import dump, load_list, load_mapping, printable
 from vgpumgr.model.history import AuditRecord, TrailChanges
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.operation import (
@@ -45,21 +46,43 @@ from vgpumgr.store.schema.columns import decodes
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who changes the ledger (``user@controller``), and when (Unix seconds)."""
+    """Who changes the ledger (``user@controller``), and when (Unix seconds); for whom, and how it
+    was established who it is, as in :class:`Actor`.
+    """
 
     by: str
     at: float
+    tenant: str = ""
+    method: str = ""
+    address: str = ""
+    credential: str = ""
+
+    @classmethod
+    def of(cls, actor: Actor, at: float) -> Stamp:
+        """The stamp of what an actor does at a time (Unix seconds)."""
+        who = (actor.user, actor.tenant, actor.method.value, actor.address, actor.credential)
+        by, *more = map(printable, who)
+        return cls(by, at, *more)
+
+    @property
+    def columns(self) -> dict[str, object]:
+        """Its columns in a record."""
+        return {name: getattr(self, name) for name in _STAMPED}
 
     @property
     def values(self) -> dict[str, object]:
         """What the statements below are executed with, beside their own parameters."""
-        return {"in_by": printable(self.by), "in_at": self.at}
+        return {f"in_{name}": getattr(self, name) for name in _STAMPED}
 
 
+_STAMPED = tuple(field.name for field in fields(Stamp))
+
+
+_EMPTY = {"units": "[]", "consumption": "{}"}
 _NOTHING = {
-    column.name: None if column.nullable else "[]" if column.name == "units" else ""
+    column.name: None if column.nullable else _EMPTY.get(column.name, "")
     for column in audit.columns
-    if column.name not in {"seq", "at", "by"}
+    if column.name not in {"seq", *_STAMPED}
 }
 
 
@@ -74,7 +97,7 @@ def write(connection: Connection, stamp: Stamp, records: Iterable[Mapping[str, o
 
 
 def _row(stamp: Stamp, record: Mapping[str, object]) -> dict[str, object]:
-    row = {**_NOTHING, **record, "at": stamp.at, "by": printable(stamp.by)}
+    row = {**_NOTHING, **record, **stamp.columns}
     row["detail"] = printable(str(row["detail"]))
     return row
 
@@ -163,8 +186,7 @@ _BY_TASK: dict[str, ColumnElement[Any]] = {
     ),
 }
 _WHO: dict[str, ColumnElement[Any]] = {
-    "at": bindparam("in_at", type_=Float(53)),
-    "by": bindparam("in_by", type_=Text),
+    name: bindparam(f"in_{name}", type_=Float(53) if name == "at" else Text) for name in _STAMPED
 }
 
 
@@ -183,6 +205,18 @@ def _from(
     return insert(audit).from_select(list(values), select(*values.values()).where(*where))
 
 
+# The record of an operation's beginning says who asked for all that is done in it.
+begun = audit.alias("begun")
+_IS_ITS_BEGINNING = (
+    (audit.c.operation != "")
+    & (begun.c.operation == audit.c.operation)
+    & (begun.c.event == "operation.begun")
+)
+RECORDS = select(audit, func.coalesce(begun.c.by, "").label("asked_by")).select_from(
+    audit.outerjoin(begun, _IS_ITS_BEGINNING)
+)
+
+
 def list_audit(
     connection: Connection,
     *,
@@ -191,11 +225,16 @@ def list_audit(
     operation: str = "",
     event: str = "",
     by: str = "",
+    user: str = "",
+    tenant: str = "",
     since: float | None = None,
     limit: int | None = None,
 ) -> tuple[AuditRecord, ...]:
-    """The trail, newest first; ``operation``, ``event`` and ``by`` match by their beginning."""
-    query = select(audit).order_by(audit.c.seq.desc()).limit(limit)
+    """The trail, newest first; ``operation``, ``event``, ``by`` and ``user`` match by their
+    beginning. What is of a ``user`` was written by that user, or is in an operation that the user
+    began; of a ``tenant`` in the same way.
+    """
+    query = RECORDS.order_by(audit.c.seq.desc()).limit(limit)
     if vm:
         query = query.where(audit.c.vm == vm)
     if host:
@@ -206,6 +245,13 @@ def list_audit(
         query = query.where(audit.c.event.startswith(event, autoescape=True))
     if by:
         query = query.where(audit.c.by.startswith(by, autoescape=True))
+    if user:
+        query = query.where(
+            audit.c.by.startswith(user, autoescape=True)
+            | begun.c.by.startswith(user, autoescape=True)
+        )
+    if tenant:
+        query = query.where((audit.c.tenant == tenant) | (begun.c.tenant == tenant))
     if since is not None:
         query = query.where(audit.c.at >= since)
     return tuple(record_of(row) for row in connection.execute(query))
@@ -213,13 +259,13 @@ def list_audit(
 
 def audit_after(connection: Connection, seq: int, limit: int) -> tuple[AuditRecord, ...]:
     """At most ``limit`` records after ``seq``, in order."""
-    query = select(audit).where(audit.c.seq > seq).order_by(audit.c.seq).limit(limit)
+    query = RECORDS.where(audit.c.seq > seq).order_by(audit.c.seq).limit(limit)
     return tuple(record_of(row) for row in connection.execute(query))
 
 
 # Kinds of records, by their beginnings, that say nothing of what is, or belongs, on a host.
 _OF_NO_HOST = (
-    "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.",
+    "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.", "access.",
 )  # fmt: skip
 
 
@@ -274,7 +320,9 @@ _MANY = 500
 def record_of(row: Any) -> AuditRecord:
     """The record of a whole row."""
     values = dict(row._mapping)
-    return AuditRecord(**{**values, "units": tuple(load_list(values["units"]))})
+    values["units"] = tuple(load_list(values["units"]))
+    values["consumption"] = load_mapping(values["consumption"])
+    return AuditRecord(**values)
 
 
 Row = dict[str, Any]
@@ -303,6 +351,7 @@ def vm_record(record: VmRecord) -> Row:
         "host": record.host,
         "after": record.generation,
         "detail": f"to {'run' if record.running else 'be off'}",
+        "consumption": dump({"vcpus": record.spec.vcpus, "memory_mib": record.spec.memory_mib}),
     }
 
 
@@ -318,6 +367,10 @@ def allocation_record(held: Allocation) -> Row:
         "device": held.device,
         "units": dump(held.slots),
         "after": held.generation,
+        "consumption": dump(
+            {"gpu.units": len(held.slots)}
+            | ({"gpu.memory_mib": held.memory_mib} if held.memory_mib is not None else {})
+        ),
     }
 
 

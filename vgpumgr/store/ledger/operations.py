@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.sql import ColumnElement
 
+from vgpumgr.model.actor import Actor, current_actor
 from vgpumgr.model.codec import dump, load_mapping, printable
 from vgpumgr.model.errors import LedgerError, NotFound
 from vgpumgr.model.operation import (
@@ -95,6 +96,8 @@ def operation_of(row: Any) -> OperationRecord:
         summary=row.summary,
         worker=row.worker,
         left_until=row.left_until,
+        tenant=row.tenant,
+        method=row.method,
     )
 
 
@@ -109,6 +112,8 @@ def operation_row(record: OperationRecord) -> dict[str, object]:
         "ended_at": record.ended_at,
         "started_by": printable(record.by),
         "summary": printable(record.summary),
+        "tenant": printable(record.tenant),
+        "method": record.method,
     }
 
 
@@ -256,21 +261,25 @@ def release_leases(connection: Connection, operations: Collection[str], worker: 
 class LeaseHolder:
     """One process at a ledger, with the operations and names that it holds; threads may share it.
 
-    ``now`` gives Unix seconds, ``by`` is who writes (``user@controller``), for the trail.
+    ``now`` gives Unix seconds, ``own`` is who writes what nobody else asks for, for the trail.
     """
 
     def __init__(
-        self, database: Database, claims: ProcessLocks, now: Callable[[], float], by: str = ""
+        self, database: Database, claims: ProcessLocks, now: Callable[[], float], own: Actor
     ) -> None:
         self._database = database
         self._claims = claims
         self._now = now
-        self._by = by
+        self._own = own
         self._epoch: int | None = None
 
-    def stamp(self) -> Stamp:
-        """Who writes, and when."""
-        return Stamp(self._by, self._now())
+    def actor(self) -> Actor:
+        """Who asks in this thread; the process's own user where nobody does."""
+        return current_actor() or self._own
+
+    def stamp(self, actor: Actor | None = None) -> Stamp:
+        """Who writes (or the ``actor`` who asked for it), and when."""
+        return Stamp.of(actor or self.actor(), self._now())
 
     def claim_operation(self, operation_id: str) -> bool:
         """Become the only worker of an operation until it ends or waits, or :meth:`close`; False

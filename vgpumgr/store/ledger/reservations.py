@@ -141,7 +141,8 @@ def _insert_vms(connection: Connection, rows: list[Row]) -> None:
 
 
 def _insert_journal(connection: Connection, stamp: Stamp, start: Reservation) -> None:
-    begun = replace(start.operation, by=start.operation.by or stamp.by)
+    it = start.operation
+    begun = replace(it, by=it.by or stamp.by, tenant=stamp.tenant, method=stamp.method)
     first = _tasks_of(connection, start.operation.id) if start.continued else 0
     tasks = [task_row(each, position) for position, each in enumerate(start.tasks, first)]
     steps = [step_row(each, task_.id) for task_ in start.tasks for each in task_.steps]

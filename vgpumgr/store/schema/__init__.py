@@ -27,7 +27,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm,
 )
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 
 __all__ = [
     "MEMORY",

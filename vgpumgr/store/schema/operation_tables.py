@@ -20,6 +20,8 @@ operation = Table(
     text("summary"),
     text("worker", server_default=""),
     end("left_until"),
+    text("tenant", server_default=""),
+    text("method", server_default=""),
 )
 
 task = Table(
@@ -69,4 +71,9 @@ audit = Table(
     Column("before", Integer),
     Column("after", Integer),
     text("detail"),
+    text("tenant", server_default=""),
+    text("method", server_default=""),
+    text("address", server_default=""),
+    text("credential", server_default=""),
+    text("consumption", server_default="{}"),
 )

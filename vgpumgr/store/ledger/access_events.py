@@ -1,0 +1,22 @@
+"""Logins and refusals in the audit trail: records that tell of no change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from vgpumgr.model.history import AccessEvent
+from vgpumgr.store.ledger.audit_trail import Stamp, write
+
+# Names and details come from whoever knocks: so many characters of each are kept.
+_MOST = 256
+
+
+def record_access(
+    connection: Connection, stamp: Stamp, event: AccessEvent, detail: str = ""
+) -> None:
+    """Keep that the current actor came in, or was refused and why; never the proof itself."""
+    by, credential = stamp.by[:_MOST], stamp.credential[:_MOST]
+    short = replace(stamp, by=by, credential=credential, address=stamp.address[:_MOST])
+    write(connection, short, [{"event": event.value, "detail": detail[:_MOST]}])

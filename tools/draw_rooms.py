@@ -16,7 +16,7 @@ from lxml import etree
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs" / "rooms.svg"
 SVG = "http://www.w3.org/2000/svg"
-WIDTH, ROW, BOX_W, BOX_H = 1120, 92, 150, 44
+WIDTH, ROW, BOX_W, BOX_H = 1280, 92, 150, 44
 ROLE = {
     "cli": "parse, call, print",
     "api": "HTTP, a route each",
@@ -27,6 +27,8 @@ ROLE = {
     "engine": "plan, journal, execute",
     "hosts": "SSH, helper, bridge",
     "store": "the ledger",
+    "identity": "who asks",
+    "access": "who may do what",
     "checks": "is a host set up well",
     "gpu": "ways to give a GPU",
     "image_inspection": "is a file an image",

@@ -19,6 +19,7 @@ from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.errors import NotFound
 
 if TYPE_CHECKING:
+    from vgpumgr.app.access_control import AccessControl
     from vgpumgr.app.fence_programs import Fences
     from vgpumgr.engine.operations.expected_requests import ExpectedRequests, Weights
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
@@ -233,6 +234,21 @@ class App:
         from vgpumgr.engine.workers.thread_workers import SystemClock
 
         return Fences(SystemClock())
+
+    @cached_property
+    def access(self) -> AccessControl:
+        """Who asks, and what they may do."""
+        return self._access(self.writable_ledger)
+
+    @cached_property
+    def shown_access(self) -> AccessControl:
+        """The same for reading: without a ledger no user has a role."""
+        return self._access(self.ledger)
+
+    def _access(self, ledger: Ledger) -> AccessControl:
+        from vgpumgr.app.access_control import AccessControl
+
+        return AccessControl(ledger, self.config.ledger)
 
     def require_hosts(self) -> None:
         """NotFound when no host is enrolled yet."""

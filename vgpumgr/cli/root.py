@@ -50,6 +50,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
     "serve": ("serve:serve", "Run the controller: reconcile hosts and ledger until stopped."),
     "api": ("api:api", "Serve the HTTP API: a route for every command."),
+    "role": ("role:role", "Who holds which role in which tenant: list, grant, revoke."),
+    "token": ("token:token", "API tokens: list, create, revoke."),
+    "auth": ("auth:auth", "Access: roles, whoami, session."),
     "audit": ("audit:audit", "Audit trail of every change: list."),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
     "doctor": (
@@ -68,6 +71,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
+    "Access": ("role", "token", "auth"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from vgpumgr.access.permission import Permission
+
 if TYPE_CHECKING:
     from vgpumgr.endpoints.call_context import CallContext
     from vgpumgr.model.errors import VgpumgrError
@@ -76,7 +78,7 @@ class Endpoint(Generic[P, A]):
     name: str
     method: HttpMethod
     path: str
-    permission: str
+    permission: Permission
     summary: str
     asks: type[P]
     answers: type[A]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
 from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item, outcome_result
@@ -192,7 +193,7 @@ LIST_OPERATIONS = Endpoint(
     name="operation.list",
     method=HttpMethod.GET,
     path="/operations",
-    permission="operation:read",
+    permission=Permission.OPERATION_READ,
     summary="Operations, the newest first.",
     asks=OperationFilter,
     answers=OperationList,
@@ -203,7 +204,7 @@ SHOW_OPERATION = Endpoint(
     name="operation.show",
     method=HttpMethod.GET,
     path="/operations/{id}",
-    permission="operation:read",
+    permission=Permission.OPERATION_READ,
     summary="An operation with its tasks and their steps.",
     asks=OneOperation,
     answers=WholeOperation,
@@ -214,7 +215,7 @@ RESUME_OPERATION = Endpoint(
     name="operation.resume",
     method=HttpMethod.POST,
     path="/operations/{id}:resume",
-    permission="operation:act",
+    permission=Permission.OPERATION_ACT,
     summary="Resume an interrupted operation.",
     asks=OneOperation,
     answers=OutcomeItem,
@@ -226,7 +227,7 @@ UNDO_OPERATION = Endpoint(
     name="operation.undo",
     method=HttpMethod.POST,
     path="/operations/{id}:undo",
-    permission="operation:act",
+    permission=Permission.OPERATION_ACT,
     summary="Undo the unfinished part of an operation.",
     asks=OneOperation,
     answers=OutcomeItem,

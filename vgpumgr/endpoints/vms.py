@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import TypedDict
 
+from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
 from vgpumgr.endpoints.outcomes import OutcomeItem, outcome_result
@@ -47,7 +48,7 @@ LIST_VMS = Endpoint(
     name="vm.list",
     method=HttpMethod.GET,
     path="/vms",
-    permission="vm:read",
+    permission=Permission.VM_READ,
     summary="VMs, and domains that others made.",
     asks=VmFilter,
     answers=ItemList[VmItem],
@@ -95,7 +96,7 @@ SHOW_VM = Endpoint(
     name="vm.show",
     method=HttpMethod.GET,
     path="/vms/{name}",
-    permission="vm:read",
+    permission=Permission.VM_READ,
     summary="One VM.",
     asks=OneVm,
     answers=WholeVm,
@@ -121,7 +122,7 @@ SHOW_XML = Endpoint(
     name="vm.xml",
     method=HttpMethod.GET,
     path="/vms/{name}/xml",
-    permission="vm:read",
+    permission=Permission.VM_READ,
     summary="The domain XML from libvirt on the host.",
     asks=OneVm,
     answers=DomainXml,
@@ -210,7 +211,7 @@ def _power_endpoint(verb: str, asks: type[Any], work: Any, summary: str) -> Endp
         name=f"vm.{verb}",
         method=HttpMethod.POST,
         path=f"/vms:{verb}",
-        permission="vm:power",
+        permission=Permission.VM_POWER,
         summary=summary,
         asks=asks,
         answers=OutcomeItem,
@@ -251,7 +252,7 @@ DELETE_VMS = Endpoint(
     name="vm.delete",
     method=HttpMethod.POST,
     path="/vms:delete",
-    permission="vm:delete",
+    permission=Permission.VM_DELETE,
     summary="Delete VMs, with the disks and GPU parts created for them.",
     asks=DeleteVms,
     answers=OutcomeItem,

@@ -59,5 +59,5 @@ T = TypeVar("T")
 
 
 def carried(work: Callable[P, T]) -> Callable[P, T]:
-    """``work`` for another thread, in which it is asked for by whoever asks in this one."""
+    """``work`` for another thread, in which the actor is the same."""
     return partial(copy_context().run, work)

@@ -16,7 +16,9 @@ VgpumgrError                1  failure
 ├── HostUnreachable         6
 ├── PartlyDone              7
 ├── NotPermitted            8
-│   └── HostKeyChanged      8
+│   ├── HostKeyChanged      8
+│   ├── AccessRefused       8  the role of who asks does not give it
+│   └── LoginRefused        8  it was not established who asks
 ├── DeadlineExceeded        9
 ├── HostRefused             1  the kernel, the driver or libvirt said no
 ├── OutcomeUnknown          1  a call was aborted: look, never assume
@@ -166,6 +168,18 @@ class HostKeyChanged(NotPermitted):
     """The host's SSH key is not the pinned key."""
 
     code = "not-permitted.host-key"
+
+
+class AccessRefused(NotPermitted):
+    """Who asks has no role that gives the permission."""
+
+    code = "not-permitted.role"
+
+
+class LoginRefused(NotPermitted):
+    """It was not established who asks: a token, certificate or login that is not taken."""
+
+    code = "not-permitted.login"
 
 
 class DeadlineExceeded(VgpumgrError):

@@ -80,7 +80,7 @@ class AuditRecord:
 
 
 class AccessEvent(StrEnum):
-    """What the trail keeps of somebody's coming in, beside changes."""
+    """Logins in the trail, which are no changes."""
 
     LOGIN = "access.login"
     REFUSED = "access.refused"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from vgpumgr.model.credential import AccessLedger
+
 if TYPE_CHECKING:
     from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved
     from vgpumgr.model.defrag import LogoffMove
@@ -35,7 +37,7 @@ class Subscription(Protocol):
         """Let go."""
 
 
-class Ledger(Protocol):
+class Ledger(AccessLedger, Protocol):
     """Every method is one transaction; none spans a host call."""
 
     # Hosts and their GPUs.

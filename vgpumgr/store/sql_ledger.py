@@ -28,7 +28,8 @@ from vgpumgr.store.ledger.operations import LeaseHolder
 from vgpumgr.store.schema import meta
 
 if TYPE_CHECKING:
-    from vgpumgr.store.ledger import access_events as access_sql
+    from vgpumgr.store.ledger import access as access_sql
+    from vgpumgr.store.ledger import access_events as access_events_sql
     from vgpumgr.store.ledger import allocations as allocations_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import transitions as transitions_sql
     from vgpumgr.store.ledger import vms as vms_sql
 else:  # each is imported when one of its functions is first called
-    access_sql = LateModule("vgpumgr.store.ledger.access_events")
+    access_events_sql = LateModule("vgpumgr.store.ledger.access_events")
+    access_sql = LateModule("vgpumgr.store.ledger.access")
     allocations_sql = LateModule("vgpumgr.store.ledger.allocations")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
@@ -212,6 +214,22 @@ class SqlLedger(LeaseHolder):
     await_logoff = changes(logoff_moves_sql.await_logoff, heard=True)
     end_logoff_move = changes(logoff_moves_sql.end_logoff_move)
 
+    # Access: who holds which role, tokens, logins
+    role_bindings = reads(access_sql.list_bindings)
+    bind_role = changes(access_sql.bind_role)
+    unbind_role = changes(access_sql.unbind_role)
+    api_tokens = reads(access_sql.list_tokens)
+    api_token = reads(access_sql.get_token)
+    add_api_token = changes(access_sql.add_token)
+    use_api_token = writes(access_sql.use_token)
+    revoke_api_token = changes(access_sql.revoke_token)
+    login_sessions = reads(access_sql.list_logins)
+    login_session = reads(access_sql.get_login)
+    last_login = reads(access_sql.last_login)
+    begin_login = changes(access_sql.begin_login)
+    see_login = writes(access_sql.see_login)
+    end_login = changes(access_sql.end_login)
+
     # Operations
     operations = reads(operations_sql.list_operations)
     operation = reads(operations_sql.get_operation)
@@ -219,7 +237,7 @@ class SqlLedger(LeaseHolder):
     audit = reads(audit_trail.list_audit)
     audit_after = reads(audit_trail.audit_after)
     trail_since = reads(audit_trail.trail_since)
-    record_access = changes(access_sql.record_access)
+    record_access = changes(access_events_sql.record_access)
 
     @retried
     def reserve(self, reservation: Reservation) -> None:

@@ -23,7 +23,10 @@ from unittest import mock
 
 from tests.e2e.support import run_argv
 from tests.ledgers import new_ledger
+from vgpumgr.access.principal import Principal
 from vgpumgr.app.composition import App
+from vgpumgr.identity.local_accounts import LocalAccounts
+from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.sim.in_process import InProcessHosts
@@ -32,6 +35,14 @@ from vgpumgr.store import open_ledger
 _UUID = re.compile(r"\b([0-9a-f]{8})(?:(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?\b")
 _MAC = re.compile(r"52:54:00(:[0-9a-f]{2}){3}")
 _BEGIN, _BETWEEN_S = 1_800_000_000.0, 60.0
+ADA = Principal(
+    user="ada",
+    groups=frozenset({"staff"}),
+    method=LoginMethod.SHELL,
+    uid=1000,
+    is_local=True,
+    owns_ledger=True,
+)
 _STRAY = """\
 <domain type="kvm"><name>{}</name><memory unit="MiB">512</memory><vcpu>1</vcpu>
 <os><type arch="x86_64" machine="q35">hvm</type></os></domain>"""
@@ -49,6 +60,9 @@ class _Ids:
         drawn = uuid.UUID(int=self._random.getrandbits(128), version=4)
         self._drawn[str(drawn)[:8]] = str(drawn)
         return drawn
+
+    def chance(self, count: int) -> bytes:
+        return self._random.randbytes(count)
 
     def named(self, text: str) -> str:
         return _UUID.sub(lambda found: self._name(found[0], found[1]), text)
@@ -109,6 +123,9 @@ class Program:
             mock.patch("vgpumgr.store.open_ledger", self._open),
             mock.patch("time.time", lambda: self._now),
             mock.patch("uuid.uuid4", self._ids.draw),
+            mock.patch("secrets.token_bytes", self._ids.chance),
+            mock.patch.object(LocalAccounts, "by_uid", lambda *_: ADA),
+            mock.patch.object(LocalAccounts, "by_name", lambda *_: ADA),
             mock.patch("socket.gethostname", lambda: "controller"),
             mock.patch("vgpumgr.app.composition.actor", lambda: "ada@controller"),
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from tests.unit.store import test_access as access
 from tests.unit.store import test_images as images
 from tests.unit.store import test_layouts as layouts
 from tests.unit.store import test_pools as pools
@@ -60,4 +61,7 @@ def every_table(path: Path) -> None:
     images.end(ledger, "o-image-c-1", CopyState.THERE)
     ledger.ask_ticket(tickets.asked())
     ledger.await_logoff([waiting(desk.id)])
+    ledger.bind_role(access.ADA_VIEWS)
+    ledger.add_api_token(access.token(), access.HASH)
+    ledger.begin_login(access.login("s-1"), access.HASH)
     ledger.close()

@@ -19,6 +19,7 @@ from vgpumgr.store.schema import metadata
 # Text that is taken as it is, whatever it says. Everything else is decoded, or a number.
 PLAIN = {
     "allocation": "id vm_id vm host gpu profile framework device type_id parent",
+    "api_token": "id name owner secret_hash tenant",
     "audit": "by event operation task vm host gpu allocation profile device detail"
     " tenant method address credential",
     "booking": "id user_group profile tenant",
@@ -28,6 +29,7 @@ PLAIN = {
     "image": "id name version format sha256 source",
     "image_copy": "id image host pool",
     "layout": "gpu host layout operation",
+    "login_session": "id secret_hash user_name address why",
     "logoff_move": "id vm_id vm user_name host why outcome",
     "meta": "fleet_id frozen_why",
     "operation": "id kind started_by summary worker tenant method",
@@ -38,6 +40,7 @@ PLAIN = {
     "quota": "tenant",
     "refusal": "host gpu vm operation task what why",
     "request": "vm vm_id",
+    "role_binding": "subject tenant created_by",
     "step": "task kind detail host",
     "task": "id operation vm_id vm host verb error peer",
     "ticket": "id vm_id vm user machine key address answer code why next",

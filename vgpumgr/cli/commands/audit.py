@@ -91,7 +91,7 @@ def audit() -> None:
     "--user",
     default="",
     metavar="WHO",
-    help="Only what this user did or asked for, whoever carried it out; a prefix is enough.",
+    help="Only what this user did or asked for; a prefix is enough.",
 )
 @click.option("--tenant", default="", metavar="TENANT", help="Only what was done for this tenant.")
 @since_option

@@ -41,7 +41,10 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "operations": lambda ledger: (each.id for each in ledger.operations()),
     "pools": lambda ledger: (each.spec.name for each in ledger.pools()),
     "queue": lambda ledger: (each.vm.name for each in ledger.queue()),
+    "login sessions": lambda ledger: (each.id for each in ledger.login_sessions()),
+    "subjects": lambda ledger: (each.subject for each in ledger.role_bindings()),
     "tenants": lambda ledger: (each.tenant for each in ledger.quotas()),
+    "tokens": lambda ledger: (each.id for each in ledger.api_tokens()),
     "vms": lambda ledger: (each.name for each in ledger.vms()),
 }
 

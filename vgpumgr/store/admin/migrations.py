@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
+from vgpumgr.store.admin.access_steps import access_tables
 from vgpumgr.store.database.connections import Database, database_errors
 from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.redaction import rewrite, withhold
@@ -222,6 +223,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         9: _refusals,
         10: _withheld,
         11: _actors,
+        12: access_tables,
     }
 )
 

@@ -16,6 +16,7 @@ from vgpumgr.model.errors import Damaged
 from vgpumgr.model.ledger_state import LedgerProblem
 from vgpumgr.model.operation import OperationState, StepRecord
 from vgpumgr.store.database.faults import RESTORE, damaged
+from vgpumgr.store.ledger.access import binding_of, login_of, token_of
 from vgpumgr.store.ledger.allocations import HELD, allocation_of
 from vgpumgr.store.ledger.audit_trail import record_of
 from vgpumgr.store.ledger.gpus import EVERY_GPU, gpu_of, layout_of
@@ -32,6 +33,7 @@ from vgpumgr.store.ledger.tickets import ticket_of
 from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import (
     allocation,
+    api_token,
     audit,
     booking,
     desktop,
@@ -40,6 +42,7 @@ from vgpumgr.store.schema import (
     image,
     image_copy,
     layout,
+    login_session,
     logoff_move,
     meta,
     metadata,
@@ -51,6 +54,7 @@ from vgpumgr.store.schema import (
     quota,
     refusal,
     request,
+    role_binding,
     step,
     task,
     ticket,
@@ -71,6 +75,7 @@ def _read(row: Any, query: Select[Any]) -> tuple[Any, ...]:
 # Each table and how its rows become values; None where the columns are the value.
 DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     allocation: lambda row: allocation_of(_read(row, HELD)),
+    api_token: token_of,
     audit: record_of,
     booking: booking_of,
     desktop: desktop_of,
@@ -79,6 +84,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     image: lambda row: image_of(row, ()),
     image_copy: copy_of,
     layout: layout_of,
+    login_session: login_of,
     logoff_move: move_of,
     meta: None,
     operation: operation_of,
@@ -89,6 +95,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     quota: quota_of,
     refusal: lambda row: refusal_of(row, 0.0),
     request: request_of,
+    role_binding: binding_of,
     step: step_of,
     task: lambda row: task_of(row, ()),
     ticket: ticket_of,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from vgpumgr.model.history import AccessEvent
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 
-# Names and details come from whoever knocks: so many characters of each are kept.
+# Names and details come from users who are not known yet: at most this is kept of each.
 _MOST = 256
 
 

@@ -261,7 +261,7 @@ def release_leases(connection: Connection, operations: Collection[str], worker: 
 class LeaseHolder:
     """One process at a ledger, with the operations and names that it holds; threads may share it.
 
-    ``now`` gives Unix seconds, ``own`` is who writes what nobody else asks for, for the trail.
+    ``now`` gives Unix seconds, ``own`` is the process's own user, for the trail.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class LeaseHolder:
         self._epoch: int | None = None
 
     def actor(self) -> Actor:
-        """Who asks in this thread; the process's own user where nobody does."""
+        """Who asks in this thread; the process's own user where no other does."""
         return current_actor() or self._own
 
     def stamp(self, actor: Actor | None = None) -> Stamp:

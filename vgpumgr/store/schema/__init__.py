@@ -6,6 +6,7 @@ allocations, refusals, the queue and pools are closed by a time, never deleted; 
 as long as they are held.
 """
 
+from vgpumgr.store.schema.access_tables import api_token, login_session, role_binding
 from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import audit, operation, step, task
@@ -27,13 +28,14 @@ from vgpumgr.store.schema.vm_tables import (
     vm,
 )
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 __all__ = [
     "MEMORY",
     "SCHEMA_VERSION",
     "VF",
     "allocation",
+    "api_token",
     "audit",
     "booking",
     "desktop",
@@ -42,6 +44,7 @@ __all__ = [
     "image",
     "image_copy",
     "layout",
+    "login_session",
     "logoff_move",
     "meta",
     "metadata",
@@ -53,6 +56,7 @@ __all__ = [
     "quota",
     "refusal",
     "request",
+    "role_binding",
     "step",
     "task",
     "ticket",

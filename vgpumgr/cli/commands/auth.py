@@ -1,0 +1,124 @@
+"""The commands `auth roles`, `whoami` and `session`: what roles give, who you are, logins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.output import (
+    Column,
+    fields,
+    list_options,
+    output_option,
+    print_item,
+    print_list,
+    say,
+)
+from vgpumgr.cli.views.ages import age, until
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.role_binding import Role
+
+SESSION_COLUMNS = (
+    Column("ID", lambda item: item["id"][:8]),
+    Column("USER", "user"),
+    Column("METHOD", "method"),
+    Column("FROM", "address"),
+    Column("SINCE", lambda item: age(item["created_at"])),
+    Column("SEEN", lambda item: age(item["seen_at"])),
+    Column("EXPIRES", lambda item: until(item["expires_at"])),
+    Column("GROUPS", "groups", wide=True),
+)
+
+
+@click.group()
+def auth() -> None:
+    """Access: roles, whoami, session."""
+
+
+@auth.command()
+@list_options
+def roles() -> None:
+    """List what each role gives, a line per permission.
+
+    FLEET: only where the role is held in all tenants.
+    """
+    from vgpumgr.access.permission import FLEET_WIDE, Permission
+    from vgpumgr.access.roles import PERMISSIONS
+
+    items = [
+        {
+            "name": permission.value,
+            "fleet_wide": permission in FLEET_WIDE,
+            "roles": [role.value for role in Role if permission in PERMISSIONS[role]],
+        }
+        for permission in Permission
+    ]
+    columns = (
+        Column("PERMISSION", "name"),
+        Column("FLEET", lambda item: "fleet" if item["fleet_wide"] else ""),
+        *(Column(role.upper(), _holds(role)) for role in Role),
+    )
+    print_list("Permission", items, columns)
+
+
+def _holds(role: Role) -> Callable[[Mapping[str, Any]], str]:
+    return lambda item: "yes" if role.value in item["roles"] else ""
+
+
+@auth.command()
+@output_option
+@pass_context
+def whoami(context: Context) -> None:
+    """Show who you are to vgpumgr, what bindings may call you, and what you may do where."""
+    who = context.app.shown_access.at_shell()
+    held = {str(permission): scope for permission, scope in who.grants.table()}
+    item = {
+        "name": who.principal.user,
+        "subjects": sorted(who.principal.subjects),
+        "method": who.principal.method.value,
+        "roles": list(who.grants.roles),
+        "permissions": {name: to_plain(scope)["tenants"] or "*" for name, scope in held.items()},
+    }
+    places: dict[str, list[str]] = {}
+    for name, scope in held.items():
+        places.setdefault(str(scope), []).append(name)
+    text = fields(
+        [
+            ("User", who.principal.user),
+            ("Known as", ", ".join(item["subjects"])),
+            ("Roles", ", ".join(who.grants.roles) or "none"),
+            *((f"May in {where}", ", ".join(names)) for where, names in places.items()),
+        ]
+    )
+    print_item("Principal", item, text)
+
+
+@auth.group()
+def session() -> None:
+    """Login sessions: list, end."""
+
+
+@session.command("list")
+@list_options
+@pass_context
+def list_(context: Context) -> None:
+    """List login sessions, newest first: your own, or everybody's for who may see all access."""
+    access = context.app.shown_access
+    found = access.administration.list_logins(access.at_shell())
+    items = [{"name": each.id, **to_plain(each)} for each in found]
+    print_list("LoginSession", items, SESSION_COLUMNS)
+
+
+@session.command()
+@click.argument("sessions", nargs=-1, required=True, shell_complete=completed("login sessions"))
+@pass_context
+def end(context: Context, sessions: tuple[str, ...]) -> None:
+    """End login sessions at once, by their ids."""
+    access = context.app.access
+    for each in sessions:
+        ended = access.administration.end_login(access.at_shell(), each)
+        say(f"session of {ended.user} is ended")

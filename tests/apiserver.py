@@ -44,7 +44,11 @@ class ApiServer:
     def __init__(self, cli: Cli) -> None:
         self.cli = cli
         self.path = str(cli.state / "api.sock")
-        self.process: subprocess.Popen[str] = cli.process("api")
+        self.start()
+
+    def start(self) -> None:
+        """Start it (again), and wait until it answers."""
+        self.process: subprocess.Popen[str] = self.cli.process("api")
         until(self._answers, "the API to answer")
 
     def _answers(self) -> bool:

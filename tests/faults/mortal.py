@@ -47,6 +47,8 @@ READS = frozenset(
         "bookings",
         "logoff_moves",
         "tickets",
+        "api_request",
+        "request_of",
         "role_bindings",
         "api_tokens",
         "api_token",

@@ -7,15 +7,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from vgpumgr import __version__
-from vgpumgr.api.authentication import actor_of
+from vgpumgr.access.permission import Permission
+from vgpumgr.api.authentication import authenticate
+from vgpumgr.api.incoming_call import PREFIX
 from vgpumgr.api.problems import FieldProblem, problem
-from vgpumgr.api.routes import PREFIX, add_routes
+from vgpumgr.api.routes import add_routes
 from vgpumgr.api.service import Service
 from vgpumgr.api.worker import unexpected
 from vgpumgr.endpoints.registry import ENDPOINTS
@@ -62,13 +65,14 @@ def _add_events(api: FastAPI, service: Service) -> None:
         summary="Every change as it is committed, as server-sent events.",
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {}}, "description": "The stream."}},
-        openapi_extra={"x-permission": "audit:read"},
+        openapi_extra={"x-permission": Permission.AUDIT_READ},
     )
     async def events(
         request: Request,
         last_event_id: Annotated[int | None, Header(ge=0)] = None,
     ) -> StreamingResponse:
-        actor_of(request)
+        who = await to_thread.run_sync(authenticate, service.app.access, request)
+        who.grants.require(Permission.AUDIT_READ)
         stream = service.changes.stream(last_event_id)
         return StreamingResponse(stream, media_type="text/event-stream")
 

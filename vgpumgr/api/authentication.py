@@ -1,19 +1,21 @@
-"""Who asks: the peer of the socket, and later what a request shows."""
+"""Who asks: the peer of a unix socket, or the token that a request shows; and what they may do."""
 
 from __future__ import annotations
 
-import os
-import pwd
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 
-from vgpumgr.app.actor import machine
-from vgpumgr.model.actor import Actor, LoginMethod
-from vgpumgr.model.errors import NotPermitted
+from vgpumgr.model.errors import LoginRefused
+
+if TYPE_CHECKING:
+    from vgpumgr.app.access_control import AccessControl
+    from vgpumgr.identity.established import Established
 
 PEER = "vgpumgr.peer"
 """Where the connection's peer is in a request's scope."""
+_BEARER = "bearer "
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +28,15 @@ class Peer:
     certificate: bytes | None = None
 
 
-def actor_of(request: Request) -> Actor:
-    """Who asks; NotPermitted where it is not known."""
+def authenticate(access: AccessControl, request: Request) -> Established:
+    """Who asks, with the grants of this moment; LoginRefused where that is not established."""
     peer: Peer = request.scope.get(PEER, Peer())
-    if peer.uid is not None and peer.uid in {0, os.geteuid()}:
-        return Actor(user=f"{_name(peer.uid)}@{machine()}", method=LoginMethod.SOCKET)
-    raise NotPermitted("not logged in", next="vgpumgr login")
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
+    address = request.client.host if request.client and peer.uid is None else ""
+    shown = request.headers.get("authorization", "")
+    if shown:
+        if not shown.lower().startswith(_BEARER):
+            raise LoginRefused("only bearer tokens are taken", next="Authorization: Bearer vgm_…")
+        return access.tokens.authenticate(shown[len(_BEARER) :].strip(), address)
+    if peer.uid is not None:
+        return access.of_account(peer.uid)
+    raise LoginRefused("not logged in", next="vgpumgr token create, and show the token")

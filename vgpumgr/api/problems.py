@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from starlette.status import HTTP_401_UNAUTHORIZED
 
 from vgpumgr.model.errors import VgpumgrError
 
@@ -18,7 +19,7 @@ _STATUS = {
     "placement": 409,
     "quota-exceeded": 409,
     "not-permitted": 403,
-    "unauthenticated": 401,
+    "not-permitted.login": 401,
     "host": 502,
     "deadline": 504,
     "ledger": 503,
@@ -76,4 +77,7 @@ def problem(
         fields=fields or [],
         **told,
     )
-    return JSONResponse(body.model_dump(), status_code=status, media_type=MEDIA_TYPE)
+    headers = {"WWW-Authenticate": "Bearer"} if status == HTTP_401_UNAUTHORIZED else None
+    return JSONResponse(
+        body.model_dump(), status_code=status, headers=headers, media_type=MEDIA_TYPE
+    )

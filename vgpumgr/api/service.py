@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vgpumgr.api.trail_follower import TrailFollower
@@ -23,10 +25,12 @@ class Service:
         self.app = app
         self.workers = WorkerPool(overrides)
         self.changes = TrailFollower(app.writable_ledger)
+        self._loop: asyncio.AbstractEventLoop
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def start(self) -> None:
         """Begin to follow the trail, and make workers ready; called in the event loop."""
+        self._loop = asyncio.get_running_loop()
         self.workers.start()
         self.changes.start()
 
@@ -34,6 +38,15 @@ class Service:
         """Let running host calls end."""
         self.changes.close()
         self.workers.close()
+
+    def wake(self, changed: asyncio.Event) -> Callable[[], None]:
+        """A function that sets the event from any thread; called in a thread of the loop's."""
+
+        def set_it() -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(changed.set)
+
+        return set_it
 
     def keep(self, job: Job) -> None:
         """Keep a job whose operation is known."""

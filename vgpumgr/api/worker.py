@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,12 +21,49 @@ from vgpumgr.endpoints.answers import to_json
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.actor import Actor, acting
+from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.codec import from_plain
-from vgpumgr.model.errors import UsageError, VgpumgrError
+from vgpumgr.model.errors import RequestRepeated, UsageError, VgpumgrError
+from vgpumgr.model.role_binding import Scope
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of an endpoint, as the API tells a worker of it. ``request`` is the key of one that
+    changes something.
+    """
+
+    endpoint: str
+    asked: Mapping[str, Any]
+    actor: Actor
+    scope: Scope
+    request: RequestKey | None = None
+
+
+def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
+    """The whole answer of a call; what came of a request is kept in the ledger. Raises what the
+    endpoint raises.
+    """
+    endpoint = ENDPOINTS[call.endpoint]
+    asked = from_plain(endpoint.asks, call.asked)
+    with acting(call.actor):
+        if call.request is None:
+            return to_json(endpoint, endpoint.work(context, asked))
+        try:
+            with working_for(call.request):
+                answer = to_json(endpoint, endpoint.work(context, asked))
+        except RequestRepeated:
+            raise
+        except VgpumgrError as error:
+            context.app.writable_ledger.end_request(call.request, {"error": error.as_dict()})
+            raise
+        kept = {"answer": {} if endpoint.secret else answer}
+        context.app.writable_ledger.end_request(call.request, kept)
+        return answer
 
 
 class JobTeller:
@@ -58,13 +96,11 @@ class JobTeller:
 def work(app: App, job: Mapping[str, Any], teller: JobTeller) -> None:
     """Carry out one job, and tell its answer or error."""
     try:
-        endpoint = ENDPOINTS[job["endpoint"]]
-        asked = from_plain(endpoint.asks, job["asked"])
-        actor = from_plain(Actor, job["actor"])
-        context = CallContext(app=app, begun=teller.begun, progress=teller.progress)
-        with acting(actor):
-            result = endpoint.work(context, asked)
-        teller.tell(answer=to_json(endpoint, result))
+        call = from_plain(Call, job)
+        context = CallContext(
+            app=app, scope=call.scope, begun=teller.begun, progress=teller.progress
+        )
+        teller.tell(answer=carry_out(context, call))
     except VgpumgrError as error:
         teller.tell(error=error.as_dict())
     except Exception as error:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vgpumgr.model.role_binding import ALL_TENANTS, Scope
+
 if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
@@ -20,12 +22,14 @@ def _silent(_: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """The app with its ledger and engine. ``begun`` hears of an operation (its id) once it is
+    """The app with its ledger and engine; ``scope`` are the tenants that the caller may see.
+    ``begun`` hears of an operation (its id) once it is
     reserved, ``progress`` of the end of every VM's task, ``tell`` of the progress of a long one;
     all are called from threads.
     """
 
     app: App
+    scope: Scope = ALL_TENANTS
     begun: Callable[[str], None] = field(default=_silent)
     progress: Callable[[VmOutcome], None] = field(default=_silent)
     tell: Callable[[str], None] = field(default=_silent)

@@ -71,8 +71,9 @@ class Endpoint(Generic[P, A]):
 
     ``name`` is ``NOUN.VERB``; ``path`` is below ``/v1`` and names the parameters in it;
     ``permission`` is what the caller must have; ``asks`` is a frozen dataclass of the parameters,
-    ``answers`` the TypedDict of the answer; ``kind`` is the answer's ``kind``. ``size`` is how many
-    VMs a change is about, where that is known.
+    ``answers`` the TypedDict of the answer; ``kind`` is the answer's ``kind``. An answer that is
+    ``secret`` is told once, and kept nowhere. ``size`` is how many VMs a change is about, where
+    that is known.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Endpoint(Generic[P, A]):
     kind: str
     work: Callable[[CallContext, P], Result[A]]
     runs: Runs = Runs.LEDGER
+    secret: bool = False
     size: Callable[[P], int] = field(default=lambda _: 1)
 
     @property

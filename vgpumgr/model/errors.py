@@ -10,6 +10,7 @@ VgpumgrError                1  failure
 │   ├── StillRunning        4  VMs run that were to be deleted
 │   ├── UsersAtWork         4  users would be cut off
 │   ├── Frozen              4  the ledger went back in time and may not allocate
+│   ├── RequestRepeated     4  the same request over HTTP, carried out already
 │   └── StaleGeneration     4  the ledger moved since it was read; plan again
 ├── NoPlacement             5
 │   └── QuotaExceeded       5  there may be room, but the tenant may not hold more
@@ -128,6 +129,12 @@ class StaleGeneration(Conflict):
     """The ledger row moved since it was read; the caller plans again."""
 
     code = "conflict.generation"
+
+
+class RequestRepeated(Conflict):
+    """Another attempt of the same request over HTTP has changed something."""
+
+    code = "conflict.repeated"
 
 
 class NoPlacement(VgpumgrError):

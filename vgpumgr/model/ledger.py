@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Subscription(Protocol):
         """Let go."""
 
 
-class Ledger(AccessLedger, Protocol):
+class Ledger(AccessLedger, RequestLedger, Protocol):
     """Every method is one transaction; none spans a host call."""
 
     # Hosts and their GPUs.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 from sqlalchemy import Connection, select
 
 from vgpumgr.model.actor import Actor, LoginMethod
+from vgpumgr.model.api_request import RequestKey, current_request
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import OperationMoved, Reservation, Transition
 from vgpumgr.model.refusal import Refusal
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import access as access_sql
     from vgpumgr.store.ledger import access_events as access_events_sql
     from vgpumgr.store.ledger import allocations as allocations_sql
+    from vgpumgr.store.ledger import api_requests as api_requests_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
     from vgpumgr.store.ledger import images as images_sql
@@ -51,6 +53,7 @@ else:  # each is imported when one of its functions is first called
     access_events_sql = LateModule("vgpumgr.store.ledger.access_events")
     access_sql = LateModule("vgpumgr.store.ledger.access")
     allocations_sql = LateModule("vgpumgr.store.ledger.allocations")
+    api_requests_sql = LateModule("vgpumgr.store.ledger.api_requests")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
     images_sql = LateModule("vgpumgr.store.ledger.images")
@@ -99,17 +102,24 @@ def writes(work: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenat
 
 
 def changes(
-    work: Callable[Concatenate[Connection, Stamp, P], T], *, heard: bool = False
+    work: Callable[Concatenate[Connection, Stamp, P], T],
+    *,
+    heard: bool = False,
+    requested: bool = True,
 ) -> Callable[Concatenate[SqlLedger, P], T]:
     """The same where ``work`` tells the audit trail, by whom and when.
 
     What is ``heard`` may be work for other controllers: those that listen are told at the commit.
+    What is ``requested`` carries the key of the request over HTTP that it is for; what hosts show
+    is not.
     """
 
     @wraps(work)
     @retried
     def change(ledger: SqlLedger, /, *args: P.args, **named: P.kwargs) -> T:
         with ledger._database.write() as connection:
+            if requested and current_request() is not None:
+                api_requests_sql.bind_request(connection, ledger._now())
             done = work(connection, ledger.stamp(), *args, **named)
             if heard:
                 ledger.tell(connection)
@@ -141,7 +151,7 @@ class SqlLedger(LeaseHolder):
     looked_again = writes(looks_sql.looked_again)
     looks_kept_up = reads(looks_sql.looks_kept_up)
     gpus = reads(gpus_sql.list_gpus)
-    quarantine = changes(gpus_sql.quarantine)
+    quarantine = changes(gpus_sql.quarantine, requested=False)
     lift = changes(refusals_sql.lift)
     layouts = reads(gpus_sql.list_layouts)
 
@@ -149,7 +159,7 @@ class SqlLedger(LeaseHolder):
         """Keep a probe made at ``at`` (Unix seconds); Conflict when a GPU's evidence disagrees."""
         self._observe(facts, units, at, self.fleet_id())
 
-    _observe = changes(observations_sql.observe)
+    _observe = changes(observations_sql.observe, requested=False)
 
     def take_hosts(self, now: float, until: float, limit: int) -> tuple[str, ...]:
         """At most ``limit`` such hosts, those first that are due longest."""
@@ -178,7 +188,7 @@ class SqlLedger(LeaseHolder):
     vms_ever = reads(vms_sql.vms_ever)
     deleted_vms = reads(vms_sql.deleted_vms)
     allocations = reads(allocations_sql.list_allocations)
-    mark = changes(allocations_sql.mark_allocations)
+    mark = changes(allocations_sql.mark_allocations, requested=False)
     refuse = writes(history_sql.refuse)
     requests = reads(history_sql.list_requests)
     holdings = reads(history_sql.list_holdings)
@@ -237,7 +247,7 @@ class SqlLedger(LeaseHolder):
     audit = reads(audit_trail.list_audit)
     audit_after = reads(audit_trail.audit_after)
     trail_since = reads(audit_trail.trail_since)
-    record_access = changes(access_events_sql.record_access)
+    record_access = changes(access_events_sql.record_access, requested=False)
 
     @retried
     def reserve(self, reservation: Reservation) -> None:
@@ -245,6 +255,9 @@ class SqlLedger(LeaseHolder):
         Conflict and nothing.
         """
         with self.begun(reservation.operation.id) as connection:
+            if current_request() is not None:
+                id_ = reservation.operation.id
+                api_requests_sql.bind_request(connection, self._now(), id_)
             reservations_sql.reserve(connection, self.stamp(), reservation)
 
     def record(self, *transitions: Transition) -> None:
@@ -269,14 +282,25 @@ class SqlLedger(LeaseHolder):
         if self._database.is_server:
             notify(connection)
 
+    # Requests over HTTP
+    api_request = reads(api_requests_sql.get_request)
+    request_of = reads(api_requests_sql.request_of_operation)
+    forget_requests = writes(api_requests_sql.forget_requests)
+
+    def end_request(self, key: RequestKey, end: Mapping[str, object]) -> None:
+        """Keep the end of a request that changed something; nothing for one that did not."""
+        self._end_request(self._now(), key, end)
+
+    _end_request = writes(api_requests_sql.end_request)
+
     # The ledger itself: its epoch, and its recovery after a rollback
     epoch = reads(epoch_sql.read_epoch)
-    freeze = changes(epoch_sql.freeze)
+    freeze = changes(epoch_sql.freeze, requested=False)
     frozen = reads(epoch_sql.frozen)
     remembered = reads(recovery_sql.remembered)
-    take_in = changes(recovery_sql.take_in)
-    _raise_epoch = changes(epoch_sql.raise_epoch)
-    _thaw = changes(epoch_sql.thaw)
+    take_in = changes(recovery_sql.take_in, requested=False)
+    _raise_epoch = changes(epoch_sql.raise_epoch, requested=False)
+    _thaw = changes(epoch_sql.thaw, requested=False)
 
     def fleet_id(self) -> str:
         """This fleet's id, made when the ledger was created; empty before that."""

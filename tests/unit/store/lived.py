@@ -12,6 +12,7 @@ from tests.unit.store import test_pools as pools
 from tests.unit.store import test_tickets as tickets
 from tests.unit.store.test_queue import entry
 from tests.unit.store.values import allocation, refused, start, vm
+from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.desktop import Booking, DesktopRequest, DesktopRequestRecord
 from vgpumgr.model.image import CopyState
@@ -64,4 +65,8 @@ def every_table(path: Path) -> None:
     ledger.bind_role(access.ADA_VIEWS)
     ledger.add_api_token(access.token(), access.HASH)
     ledger.begin_login(access.login("s-1"), access.HASH)
+    key = RequestKey(user="ada", key="k-1", digest="d", endpoint="quota.set", attempt="a-1")
+    with working_for(key):
+        ledger.set_quota(Quota(tenant="paint", vms=1))
+    ledger.end_request(key, {"answer": {"tenant": "paint"}})
     ledger.close()

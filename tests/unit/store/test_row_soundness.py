@@ -19,6 +19,7 @@ from vgpumgr.store.schema import metadata
 # Text that is taken as it is, whatever it says. Everything else is decoded, or a number.
 PLAIN = {
     "allocation": "id vm_id vm host gpu profile framework device type_id parent",
+    "api_request": "user_name key digest endpoint attempt operation",
     "api_token": "id name owner secret_hash tenant",
     "audit": "by event operation task vm host gpu allocation profile device detail"
     " tenant method address credential",
@@ -52,6 +53,7 @@ TEXTS = ('{"a', "{}", '["\\ud800", 7, {"b": []}]')
 # Objects of which every member has a default.
 MAY_BE_EMPTY = {
     ("allocation", "extra"),
+    ("api_request", "answer"),
     ("audit", "consumption"),
     ("quota", "limits"),
     ("step", "args"),

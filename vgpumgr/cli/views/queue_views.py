@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def queue_items(entries: Iterable[QueueEntry], turn: QueueDecision | None) -> list[dict[str, Any]]:
-    """The JSON of entries, those that wait with their position and why."""
+    """The JSON of entries, waiting ones with their position and why."""
     waits = {each.waiting.vm.name: each for each in turn.waits} if turn else {}
     starts = {each.waiting.vm.name for each in turn.starts} if turn else set()
     return [_item(each, waits.get(each.name), each.name in starts) for each in entries]

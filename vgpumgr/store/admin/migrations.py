@@ -208,6 +208,18 @@ def _actors(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _api_requests(connection: Connection) -> None:
+    """Version 14: requests over HTTP that changed something."""
+    for statement in (
+        "CREATE TABLE api_request (user_name TEXT NOT NULL, key TEXT NOT NULL, "
+        "digest TEXT NOT NULL, endpoint TEXT NOT NULL, attempt TEXT NOT NULL, "
+        "operation TEXT NOT NULL, begun_at FLOAT NOT NULL, ended_at FLOAT, "
+        "answer TEXT NOT NULL DEFAULT '{}', PRIMARY KEY (user_name, key))",
+        "CREATE INDEX ix_api_request_operation ON api_request (operation)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -224,6 +236,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         10: _withheld,
         11: _actors,
         12: access_tables,
+        13: _api_requests,
     }
 )
 

@@ -18,6 +18,7 @@ from vgpumgr.model.operation import OperationState, StepRecord
 from vgpumgr.store.database.faults import RESTORE, damaged
 from vgpumgr.store.ledger.access import binding_of, login_of, token_of
 from vgpumgr.store.ledger.allocations import HELD, allocation_of
+from vgpumgr.store.ledger.api_requests import request_of_row
 from vgpumgr.store.ledger.audit_trail import record_of
 from vgpumgr.store.ledger.gpus import EVERY_GPU, gpu_of, layout_of
 from vgpumgr.store.ledger.hosts import READ, from_row
@@ -33,6 +34,7 @@ from vgpumgr.store.ledger.tickets import ticket_of
 from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import (
     allocation,
+    api_request,
     api_token,
     audit,
     booking,
@@ -75,6 +77,7 @@ def _read(row: Any, query: Select[Any]) -> tuple[Any, ...]:
 # Each table and how its rows become values; None where the columns are the value.
 DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     allocation: lambda row: allocation_of(_read(row, HELD)),
+    api_request: request_of_row,
     api_token: token_of,
     audit: record_of,
     booking: booking_of,

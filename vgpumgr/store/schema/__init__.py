@@ -9,7 +9,7 @@ as long as they are held.
 from vgpumgr.store.schema.access_tables import api_token, login_session, role_binding
 from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
-from vgpumgr.store.schema.operation_tables import audit, operation, step, task
+from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,
     VF,
@@ -28,13 +28,14 @@ from vgpumgr.store.schema.vm_tables import (
     vm,
 )
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 
 __all__ = [
     "MEMORY",
     "SCHEMA_VERSION",
     "VF",
     "allocation",
+    "api_request",
     "api_token",
     "audit",
     "booking",

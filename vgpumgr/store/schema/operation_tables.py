@@ -51,6 +51,21 @@ step = Table(
     text("host", server_default=""),
 )
 
+# A request over HTTP that changed something, written with its first change.
+api_request = Table(
+    "api_request",
+    metadata,
+    Column("user_name", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    text("digest"),
+    text("endpoint"),
+    text("attempt"),
+    text("operation", index=True),
+    time("begun_at"),
+    end("ended_at"),
+    text("answer", server_default="{}"),
+)
+
 # One row per change of state, written in its transaction and never changed.
 audit = Table(
     "audit",

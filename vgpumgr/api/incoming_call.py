@@ -1,0 +1,199 @@
+"""One request for an endpoint: who asks, whether they may, and the ways in which it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyio import to_thread
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+
+from vgpumgr.api.authentication import authenticate
+from vgpumgr.api.problems import problem
+from vgpumgr.api.request_keys import in_doubt, request_key, require_same
+from vgpumgr.api.service import Service
+from vgpumgr.api.worker import Call, carry_out
+from vgpumgr.api.worker_pool import Job
+from vgpumgr.endpoints.answers import to_json
+from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.endpoint import AnyEndpoint, Runs
+from vgpumgr.endpoints.operations import SHOW_OPERATION, OneOperation, show_operation
+from vgpumgr.identity.established import Established
+from vgpumgr.model.actor import acting
+from vgpumgr.model.api_request import ApiRequest
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import VgpumgrError, error_from
+
+PREFIX = "/v1"
+SOON_S, BEAT_S = 5.0, 0.05
+END_WRITTEN_S = 30.0
+"""How long after an operation's end its request's may still be written."""
+
+
+@dataclass(slots=True)
+class IncomingCall:
+    """A request for ``endpoint`` with its parameters (``asked``), and its idempotency key if it
+    shows one.
+    """
+
+    service: Service
+    endpoint: AnyEndpoint
+    request: Request
+    asked: dict[str, Any]
+    key: str | None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def answer_here(self) -> Response:
+        """Answer in this thread, from the ledger."""
+        who = self._admitted()
+        call = self._call(who)
+        if call.request is not None and (found := self._found(call)) is not None:
+            return self._replayed(who, found)
+        context = CallContext(app=self.service.app, scope=call.scope)
+        try:
+            return JSONResponse(carry_out(context, call))
+        except VgpumgrError as error:
+            return self._failed(who, call, error)
+
+    async def answer_in_worker(self, wait_s: float) -> Response:
+        """Answer from a worker process: at once where an operation is reserved, but for
+        ``wait_s``.
+        """
+        begun = await to_thread.run_sync(self._submitted)
+        if isinstance(begun, Response):
+            return begun
+        who, call, job = begun
+        early = self.endpoint.runs is Runs.OPERATION
+        while not (job.ended or (early and job.operation)):
+            await self.changed.wait()
+            self.changed.clear()
+        if job.operation:
+            self.service.keep(job)
+            await self._until_ended(job, wait_s)
+        return await to_thread.run_sync(self._end_of, who, call, job)
+
+    async def awaited_operation(self, wait_s: float) -> Response:
+        """An operation, once it has ended or the time is over."""
+        who = await to_thread.run_sync(self._admitted)
+        until = time.monotonic() + wait_s
+        while True:
+            whole = await to_thread.run_sync(self._operation, who, str(self.asked["id"]))
+            left_s = until - time.monotonic()
+            if whole["done"] or left_s <= 0:
+                return _operation_answer(whole, 200)
+            await self.service.changes.wait(min(left_s, 1.0))
+
+    def _admitted(self) -> Established:
+        """Who asks; LoginRefused or AccessRefused."""
+        who = authenticate(self.service.app.access, self.request)
+        who.grants.require(self.endpoint.permission)
+        return who
+
+    def _call(self, who: Established) -> Call:
+        request = None
+        if self.endpoint.changes:
+            request = request_key(self.endpoint, who.actor.user, self.asked, self.key)
+        scope = who.grants.require(self.endpoint.permission)
+        return Call(
+            endpoint=self.endpoint.name,
+            asked=self.asked,
+            actor=who.actor,
+            scope=scope,
+            request=request,
+        )
+
+    def _found(self, call: Call) -> ApiRequest | None:
+        """The request that was carried out under the key, if it was."""
+        assert call.request is not None
+        if self.key is None:
+            return None
+        found = self.service.app.writable_ledger.api_request(call.request.user, call.request.key)
+        if found is not None:
+            require_same(found, call.request)
+        return found
+
+    def _submitted(self) -> tuple[Established, Call, Job] | Response:
+        who = self._admitted()
+        call = self._call(who)
+        if call.request is not None and (found := self._found(call)) is not None:
+            return self._replayed(who, found)
+        job = Job(asked=to_plain(call), changed=self.service.wake(self.changed))
+        self.service.workers.submit(job)
+        return who, call, job
+
+    def _end_of(self, who: Established, call: Call, job: Job) -> Response:
+        if job.error is not None:
+            return self._failed(who, call, job.error)
+        if job.answer is not None:
+            return JSONResponse(job.answer)
+        return _operation_answer(self._operation(who, job.operation), 202)
+
+    def _failed(self, who: Established, call: Call, error: VgpumgrError) -> Response:
+        """The answer for an error; that of a faster attempt where there was one: the error may be
+        of what that has done.
+        """
+        found = self._found(call) if call.request is not None else None
+        if found is None or (call.request is not None and found.attempt == call.request.attempt):
+            return problem(error)
+        return self._replayed(who, found)
+
+    def _replayed(self, who: Established, found: ApiRequest) -> Response:
+        """The answer of a request that was carried out before; one that may still be under way is
+        waited for.
+        """
+        until = time.monotonic() + SOON_S
+        while found.ended_at is None and not found.operation and time.monotonic() < until:
+            time.sleep(BEAT_S)
+            ledger = self.service.app.writable_ledger
+            found = ledger.api_request(found.user, found.key) or found
+        if "error" in found.end:
+            return problem(error_from(dict(found.end["error"])))  # type: ignore[call-overload]
+        if found.end.get("answer"):
+            return JSONResponse(found.end["answer"])
+        if found.operation:
+            return _operation_answer(self._operation(who, found.operation), 202)
+        raise in_doubt(found)
+
+    def _operation(self, who: Established, id_: str) -> dict[str, Any]:
+        """An operation, with the end of the request that began it."""
+        scope = who.grants.scope(SHOW_OPERATION.permission)
+        with acting(who.actor):
+            context = CallContext(app=self.service.app, scope=scope)
+            whole = to_json(SHOW_OPERATION, show_operation(context, OneOperation(id=id_)))
+        found = self.service.app.writable_ledger.request_of(whole["name"])
+        if found is None:
+            return whole
+        end = found.end
+        if end.get("answer"):
+            whole["response"] = end["answer"]
+        if "error" in end:
+            whole["error"] = end["error"]
+        return {**whole, "done": whole["done"] and _is_ended(self.service, found)}
+
+    async def _until_ended(self, job: Job, wait_s: float) -> None:
+        try:
+            async with asyncio.timeout(wait_s):
+                while not job.ended:
+                    await self.changed.wait()
+                    self.changed.clear()
+        except TimeoutError:
+            pass
+
+
+def _is_ended(service: Service, request: ApiRequest) -> bool:
+    """Has it an end, or will it never have one?"""
+    if request.ended_at is not None:
+        return True
+    job = service.job(request.operation)
+    if job is not None:
+        return job.ended
+    ended_at = service.app.writable_ledger.operation(request.operation).ended_at
+    return ended_at is not None and time.time() - ended_at > END_WRITTEN_S
+
+
+def _operation_answer(whole: dict[str, Any], status: int) -> Response:
+    headers = {"Location": f"{PREFIX}/operations/{whole['name']}"}
+    return JSONResponse(whole, status_code=status, headers=headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from anyio import to_thread
 from fastapi import FastAPI, Header, Request
@@ -17,7 +17,7 @@ from vgpumgr import __version__
 from vgpumgr.access.permission import Permission
 from vgpumgr.api.authentication import authenticate
 from vgpumgr.api.incoming_call import PREFIX
-from vgpumgr.api.problems import FieldProblem, problem
+from vgpumgr.api.problems import MEDIA_TYPE, FieldProblem, problem
 from vgpumgr.api.routes import add_routes
 from vgpumgr.api.service import Service
 from vgpumgr.api.worker import unexpected
@@ -34,12 +34,18 @@ HEADERS = {
 _log = logging.getLogger("vgpumgr.api")
 
 
-def make_application(service: Service) -> FastAPI:
-    """The API over a service."""
+def describe() -> dict[str, Any]:
+    """The OpenAPI description; it depends on the endpoints alone."""
+    return make_application(None).openapi()
+
+
+def make_application(service: Service | None) -> FastAPI:
+    """The API over a service; without one it can only be described."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        if service is not None:
+            service.start()
         yield
 
     api = FastAPI(
@@ -51,10 +57,28 @@ def make_application(service: Service) -> FastAPI:
         openapi_url=f"{PREFIX}/openapi.json",
         redirect_slashes=False,
     )
-    add_routes(api, service, list(ENDPOINTS.values()))
-    _add_events(api, service)
+    served = cast("Service", service)
+    add_routes(api, served, list(ENDPOINTS.values()))
+    _add_events(api, served)
     _answer_errors(api)
+    plain = api.openapi
+    api.openapi = lambda: with_problems(plain())  # type: ignore[method-assign]
     return api
+
+
+def with_problems(description: dict[str, Any]) -> dict[str, Any]:
+    """The description in which every failure is a problem document, and nothing else."""
+    for path in description["paths"].values():
+        for operation in path.values():
+            for status, answer in operation["responses"].items():
+                if status >= "400":
+                    answer["content"] = {MEDIA_TYPE: {"schema": _PROBLEM}}
+    for name in ("HTTPValidationError", "ValidationError"):
+        description["components"]["schemas"].pop(name, None)
+    return description
+
+
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 
 def _add_events(api: FastAPI, service: Service) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 KEEP_ALIVE_S = 30
 END_S = 30
 BACKLOG = 512
+RELOAD_S = 2.0
+_log = logging.getLogger("vgpumgr.api")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +153,9 @@ def _config(application: FastAPI, tls: TlsListener | None = None) -> uvicorn.Con
 
 
 def _tcp_listener(tls: TlsListener) -> socket.socket:
+    family = socket.AF_INET6 if ":" in tls.host else socket.AF_INET
     try:
-        return socket.create_server((tls.host, tls.port), backlog=BACKLOG)
+        return socket.create_server((tls.host, tls.port), family=family, backlog=BACKLOG)
     except OSError as error:
         where = f"{tls.host}:{tls.port}"
         raise Conflict(f"{where} cannot be listened at", why=error.strerror or "") from error
@@ -166,4 +170,34 @@ async def _run(servers: list[tuple[_Server, list[socket.socket]]]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
+    reloads = [asyncio.create_task(_reload(server.config)) for server, _ in servers]
     await asyncio.gather(*(server.serve(sockets=sockets) for server, sockets in servers))
+    for each in reloads:
+        each.cancel()
+
+
+async def _reload(config: uvicorn.Config) -> None:
+    """Take a certificate that was renewed for connections to come; what cannot be read is tried
+    again, and the old one is used meanwhile.
+    """
+    if not config.ssl_certfile or not config.ssl_keyfile:
+        return
+    files = [Path(config.ssl_certfile), Path(config.ssl_keyfile)]
+    seen = _times(files)
+    while True:
+        await asyncio.sleep(RELOAD_S)
+        now = _times(files)
+        if now != seen and config.ssl is not None:
+            try:
+                config.ssl.load_cert_chain(files[0], files[1])
+            except (OSError, ssl.SSLError) as error:
+                _log.warning("the certificate cannot be read: %s", error)
+                continue
+            seen = now
+            _log.warning("the certificate was read again")
+
+
+def _times(files: list[Path]) -> list[int]:
+    with suppress(OSError):
+        return [each.stat().st_mtime_ns for each in files]
+    return []

@@ -128,6 +128,7 @@ class Config:
     A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
     ``interrupted_s`` for that person. After ``quarantine_after`` refusals a GPU is quarantined, a
     host cordoned; 0: never. ``mix`` are the requests that are expected, read when they are needed.
+    ``api_listen`` is ``HOST:PORT`` of the API over TLS, the files next to it are PEM.
     """
 
     ledger: str
@@ -145,6 +146,11 @@ class Config:
     interrupted_s: float = INTERRUPTED_S
     quarantine_after: int = QUARANTINE_AFTER
     mix: Declared | None = None
+    api_socket: Path | None = None
+    api_listen: str = ""
+    api_certificate: Path | None = None
+    api_key: Path | None = None
+    api_client_ca: Path | None = None
 
     @property
     def keys_dir(self) -> Path:
@@ -199,7 +205,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         policy=_policy(settings.get("policy")),
         connect_timeout_s=_number(settings, "connect_timeout_s", 10.0),
         call_timeout_s=_number(settings, "call_timeout_s", 30.0),
-        ssh_config=Path(texts["ssh_config"]) if "ssh_config" in texts else None,
+        ssh_config=_path(texts, "ssh_config"),
         lanes=_lanes(settings),
         defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
         defrag_mode=_unasked(settings, "defrag_mode"),
@@ -209,7 +215,16 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),
         quarantine_after=_refusals(settings),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
+        api_socket=_path(texts, "api_socket"),
+        api_listen=texts.get("api_listen", ""),
+        api_certificate=_path(texts, "api_certificate"),
+        api_key=_path(texts, "api_key"),
+        api_client_ca=_path(texts, "api_client_ca"),
     )
+
+
+def _path(texts: Mapping[str, str], key: str) -> Path | None:
+    return Path(texts[key]) if key in texts else None
 
 
 def _policy(setting: _Setting | None) -> PlacementPolicy:

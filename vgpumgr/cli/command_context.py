@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 A = TypeVar("A")
+
+
+def contexts_exist(environ: Mapping[str, str]) -> bool:
+    """Has this user ever added a server?"""
+    folder = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME') or '/root'}/.config"
+    return Path(folder, "vgpumgr", "contexts").exists()
 
 
 class Context:
@@ -57,11 +64,13 @@ class Context:
     def server(self) -> ApiClient | None:
         """The server that commands are carried out at; None: in this process."""
         told = self._server or os.environ.get("VGPUMGR_SERVER", "")
-        if not told:
+        if not told and (self.overrides or not contexts_exist(os.environ)):
             return None
-        from vgpumgr.client.api_client import ApiClient, ServerAddress
+        from vgpumgr.client.api_client import ApiClient
+        from vgpumgr.client.contexts import server_address
 
-        return ApiClient(ServerAddress.parse(told))
+        address = server_address(os.environ, told)
+        return ApiClient(address) if address is not None else None
 
     def read(self, endpoint: Endpoint[P, A], asked: P) -> Result[A]:
         """The answer of an endpoint that changes nothing."""

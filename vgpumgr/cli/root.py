@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
     "serve": ("serve:serve", "Run the controller: reconcile hosts and ledger until stopped."),
     "api": ("api:api", "Serve the HTTP API: a route for every command."),
+    "context": ("context:context", "Servers to work at: add, list, use, remove."),
     "role": ("role:role", "Who holds which role in which tenant: list, grant, revoke."),
     "token": ("token:token", "API tokens: list, create, revoke."),
     "auth": ("auth:auth", "Access: roles, whoami, session."),
@@ -71,7 +72,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
-    "Access": ("role", "token", "auth"),
+    "Access": ("context", "role", "token", "auth"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }
 
@@ -124,7 +125,11 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="vgpumgr")
 @click.option("--state-dir", metavar="DIR", help="Folder of the ledger and the simulated fleet.")
 @click.option("--ledger", metavar="FILE|URL", help="Ledger to use: a file or a PostgreSQL URL.")
-@click.option("--server", metavar="URL", help="Work at a server: https://HOST[:PORT] or unix:PATH.")
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Work at a server: https://HOST[:PORT], unix:PATH, or a context.",
+)
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 @click.pass_context
 def root(ctx: click.Context, state_dir: str | None, ledger: str | None, server: str | None) -> None:

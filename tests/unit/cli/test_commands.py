@@ -17,6 +17,10 @@ from vgpumgr.cli.root import COMMANDS, SECTIONS, root
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
 NOT_TYPED = {
+    **dict.fromkeys(
+        ("context add", "context list", "context use", "context remove"),
+        "works on the user's own files; tests/unit/client/test_contexts.py",
+    ),
     "api": "serves until it is stopped; tests/e2e/test_api.py",
     "completion": "prints what click generates",
     "pool watch": "goes on until Ctrl-C",
@@ -30,6 +34,7 @@ NOT_AS_JSON = {
 NOT_COMPLETED = {
     *("vm create name", "host add name", "sim add name", "token create name"),  # new names
     *("pool assign user", "pool connect user", "pool release user"),  # the directory's names
+    *("context add name", "context use name", "context remove name"),
     *("layout import file", "store migrate addresses", "capacity profiles", "sim inject fault"),
 }
 

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
+from vgpumgr.app.config import Config
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import say
 from vgpumgr.model.errors import UsageError
 
+_file = click.Path(dir_okay=False, path_type=Path)
+
 
 @click.command()
-@click.option("--socket", metavar="PATH", help="Unix socket to listen at.")
+@click.option("--socket", "api_socket", type=_file, help="Unix socket to listen at.")
+@click.option("--listen", "api_listen", metavar="HOST:PORT", help="Listen with TLS, too.")
+@click.option("--certificate", "api_certificate", type=_file, help="Certificate for TLS, PEM.")
+@click.option("--key", "api_key", type=_file, help="Key of the certificate, PEM.")
+@click.option("--client-ca", "api_client_ca", type=_file, help="CA of clients' certificates, PEM.")
 @pass_context
-def api(context: Context, socket: str | None) -> None:
-    """Serve the HTTP API until stopped: on a unix socket, whose users are known by their uid."""
+def api(context: Context, /, **given: Any) -> None:
+    """Serve the HTTP API until stopped: on a unix socket, whose users are known by their uid, and
+    with TLS where it is told.
+
+    \b
+    vgpumgr api --listen 0.0.0.0:8443 --certificate gpu.pem --key gpu.key
+    """
     try:
-        from vgpumgr.api.server import serve_api
+        from vgpumgr.api.server import TlsListener, serve_api
         from vgpumgr.api.service import Service
     except ModuleNotFoundError as error:
         raise UsageError(
@@ -25,7 +39,38 @@ def api(context: Context, socket: str | None) -> None:
             why=str(error),
             next="pip install 'vgpumgr[server]'",
         ) from error
-    path = Path(socket) if socket else context.config.state_dir / "api.sock"
+    config = replace(context.config, **{key: value for key, value in given.items() if value})
+    path = config.api_socket or config.state_dir / "api.sock"
+    tls = None
+    if config.api_listen:
+        host, port = _host_and_port(config.api_listen)
+        certificate, key = _certificate(config)
+        tls = TlsListener(
+            host=host,
+            port=port,
+            certificate=certificate,
+            key=key,
+            client_ca=config.api_client_ca,
+        )
     service = Service(context.app, context.overrides)
-    say(f"listening at unix:{path}")
-    serve_api(service, path, None)
+    say(f"listening at unix:{path}{f' and https://{config.api_listen}' if tls else ''}")
+    serve_api(service, path, tls)
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"{text} is not HOST:PORT", next="--listen 0.0.0.0:8443")
+    return host.strip("[]"), int(port)
+
+
+def _certificate(config: Config) -> tuple[Path, Path]:
+    if config.api_certificate is None or config.api_key is None:
+        raise UsageError(
+            "TLS needs a certificate and its key",
+            next="--certificate FILE --key FILE, or api: {certificate: …, key: …} in the settings",
+        )
+    for path in (config.api_certificate, config.api_key, config.api_client_ca):
+        if path is not None and not path.is_file():
+            raise UsageError(f"no file {path}")
+    return config.api_certificate, config.api_key

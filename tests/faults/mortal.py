@@ -55,6 +55,7 @@ READS = frozenset(
         "login_sessions",
         "login_session",
         "last_login",
+        "within",
         "is_claimed",
         "operations",
         "operation",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.guards import of_engine, of_helper, of_ledger
+from tests.guards import of_engine, of_helper, of_ledger, of_scopes
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
-GUARDS = (*of_ledger.GUARDS, *of_helper.GUARDS, *of_engine.GUARDS)
+GUARDS = (*of_ledger.GUARDS, *of_helper.GUARDS, *of_engine.GUARDS, *of_scopes.GUARDS)
 CASES = tuple(
     (guard, store)
     for guard in GUARDS

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from vgpumgr.model.queue import QueueEntry, QueueMoved
     from vgpumgr.model.quota import Quota
     from vgpumgr.model.refusal import Refusal
+    from vgpumgr.model.role_binding import Scope
+    from vgpumgr.model.scoped_reads import ScopedReads
     from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
 
 
@@ -309,6 +311,11 @@ class Ledger(AccessLedger, RequestLedger, Protocol):
 
     def release(self, name: str) -> None:
         """Let go of a name; one that is not held is no error."""
+
+    def within(self, scope: Scope) -> ScopedReads:
+        """Reads for somebody who may see the things of these tenants alone: what a front end that
+        acts for its users reads by.
+        """
 
     def spoken_epoch(self) -> int:
         """The epoch this process speaks to hosts in: the one it first read, or raised by a

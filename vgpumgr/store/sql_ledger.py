@@ -16,6 +16,8 @@ from vgpumgr.model.api_request import RequestKey, current_request
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import OperationMoved, Reservation, Transition
 from vgpumgr.model.refusal import Refusal
+from vgpumgr.model.role_binding import Scope
+from vgpumgr.model.scoped_reads import ScopedReads
 from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, open_database
 from vgpumgr.store.database.connections import Database, GroupWriter, retried
 from vgpumgr.store.database.locks import ProcessLocks
@@ -292,6 +294,12 @@ class SqlLedger(LeaseHolder):
         self._end_request(self._now(), key, end)
 
     _end_request = writes(api_requests_sql.end_request)
+
+    def within(self, scope: Scope) -> ScopedReads:
+        """Reads for somebody who may see the things of these tenants alone."""
+        from vgpumgr.store.ledger.scoped_reads import SqlScopedReads
+
+        return SqlScopedReads(self._database, scope)
 
     # The ledger itself: its epoch, and its recovery after a rollback
     epoch = reads(epoch_sql.read_epoch)

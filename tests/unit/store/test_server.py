@@ -70,13 +70,14 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
     name = pg.name(pg_copy)
     later = (
         "logoff_move, ticket, image_copy, image, pool_session, pool_ask, desktop, pool, booking, "
-        "refusal"
+        "refusal, role_binding, api_token, login_session"
     )
     pg.sql(f"DROP TABLE audit, queue, quota, {later}", name)
     for table, column in (
         *(("meta", "frozen_why"), ("meta", "frozen_at"), ("host", "due_at")),
         *(("gpu", "state_why"), ("operation", "worker"), ("vm", "definition")),
         *(("operation", "left_until"), ("operation", "tenant"), ("operation", "method")),
+        *(("operation", "vm_tenant"), ("vm", "tenant"), ("request", "tenant")),
     ):
         pg.sql(f"ALTER TABLE {table} DROP COLUMN {column}", name)
     pg.sql("UPDATE meta SET schema_version = 3", name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, load, load_list
 from vgpumgr.model.errors import StaleGeneration
@@ -16,7 +17,7 @@ from vgpumgr.model.vm import Allocation, AllocationState, InstancePart
 from vgpumgr.store.ledger.audit_trail import Stamp, of_allocations
 from vgpumgr.store.ledger.row_memo import MOST_TEXTS, RowMemo
 from vgpumgr.store.schema import MEMORY, VF, allocation, unit
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 AGAIN = "the same command again: it makes a new plan"
 
@@ -60,16 +61,19 @@ def list_allocations(
     vm_ids: Collection[str] = (),
     *,
     released: bool = False,
+    within: ColumnElement[bool] = ALL_ROWS,
 ) -> tuple[Allocation, ...]:
     """Allocations that hold units, oldest first; with ``released`` the closed ones too. With
     ``host`` those there, and those of these VMs.
     """
     query = _EVER if released else HELD
+    if within is not ALL_ROWS:
+        query = query.where(within)
     if host is not None:
         of_these = allocation.c.vm_id.in_(sorted(vm_ids))
         query = query.where(or_(allocation.c.host == host, of_these))
     found = tuple(map(allocation_of, connection.execute(query).all()))
-    if host is None:
+    if host is None and within is ALL_ROWS:
         _ALLOCATIONS.listed(len(found))
     return found
 

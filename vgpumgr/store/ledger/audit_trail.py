@@ -41,7 +41,7 @@ from vgpumgr.model.operation import (
 )
 from vgpumgr.model.vm import Allocation, VmRecord
 from vgpumgr.store.schema import allocation, audit, gpu, layout, operation, step, task, vm
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +229,13 @@ def list_audit(
     tenant: str = "",
     since: float | None = None,
     limit: int | None = None,
+    within: ColumnElement[bool] = ALL_ROWS,
 ) -> tuple[AuditRecord, ...]:
     """The trail, newest first; ``operation``, ``event``, ``by`` and ``user`` match by their
     beginning. What is of a ``user`` was written by that user, or is in an operation that the user
     began; of a ``tenant`` in the same way.
     """
-    query = RECORDS.order_by(audit.c.seq.desc()).limit(limit)
+    query = RECORDS.where(within).order_by(audit.c.seq.desc()).limit(limit)
     if vm:
         query = query.where(audit.c.vm == vm)
     if host:
@@ -257,9 +258,11 @@ def list_audit(
     return tuple(record_of(row) for row in connection.execute(query))
 
 
-def audit_after(connection: Connection, seq: int, limit: int) -> tuple[AuditRecord, ...]:
+def audit_after(
+    connection: Connection, seq: int, limit: int, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[AuditRecord, ...]:
     """At most ``limit`` records after ``seq``, in order."""
-    query = RECORDS.where(audit.c.seq > seq).order_by(audit.c.seq).limit(limit)
+    query = RECORDS.where(audit.c.seq > seq, within).order_by(audit.c.seq).limit(limit)
     return tuple(record_of(row) for row in connection.execute(query))
 
 

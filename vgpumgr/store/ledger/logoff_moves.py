@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, load_list, printable
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.schema import logoff_move
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 _OPEN_MOVES = logoff_move.c.closed_at.is_(None)
 _LOGOFF_MOVES = select(logoff_move).where(_OPEN_MOVES).order_by(logoff_move.c.vm)
@@ -24,9 +25,11 @@ _END_ID = _END.where(logoff_move.c.id == bindparam("in_id")).returning(logoff_mo
 _END_VM = _END.where(logoff_move.c.vm_id == bindparam("in_vm"))
 
 
-def list_logoff_moves(connection: Connection) -> tuple[LogoffMove, ...]:
+def list_logoff_moves(
+    connection: Connection, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[LogoffMove, ...]:
     """Those that wait, by VM."""
-    return tuple(move_of(row) for row in connection.execute(_LOGOFF_MOVES))
+    return tuple(move_of(row) for row in connection.execute(_LOGOFF_MOVES.where(within)))
 
 
 def await_logoff(connection: Connection, stamp: Stamp, moves: Iterable[LogoffMove]) -> None:

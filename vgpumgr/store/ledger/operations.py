@@ -37,7 +37,7 @@ from vgpumgr.store.database.locks import (
 from vgpumgr.store.ledger.audit_trail import Stamp, is_one_of
 from vgpumgr.store.ledger.epoch import raise_epoch, read_epoch
 from vgpumgr.store.schema import operation, step, task
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 _EVERY = select(operation).order_by(operation.c.number.desc())
 _OPEN = _EVERY.where(
@@ -53,21 +53,27 @@ _TASKS = select(task).where(task.c.operation == bindparam("in_operation")).order
 
 
 def list_operations(
-    connection: Connection, *, open_only: bool = False, since: float | None = None
+    connection: Connection,
+    *,
+    open_only: bool = False,
+    since: float | None = None,
+    within: ColumnElement[bool] = ALL_ROWS,
 ) -> tuple[OperationRecord, ...]:
     """Operations, newest first; ``open_only`` leaves those that run or wait, ``since`` these and
     those that ended after that time (Unix seconds).
     """
-    query = _OPEN if open_only else _EVERY
+    query = (_OPEN if open_only else _EVERY).where(within)
     if since is not None:
         query = query.where(operation.c.ended_at.is_(None) | (operation.c.ended_at > since))
     return tuple(operation_of(row) for row in connection.execute(query))
 
 
-def get_operation(connection: Connection, operation_id: str) -> OperationRecord:
+def get_operation(
+    connection: Connection, operation_id: str, *, within: ColumnElement[bool] = ALL_ROWS
+) -> OperationRecord:
     """One operation by id or unique prefix; NotFound otherwise."""
     starts = operation.c.id.startswith(operation_id, autoescape=True)
-    query = select(operation).where(starts).order_by(operation.c.id).limit(4)
+    query = select(operation).where(starts, within).order_by(operation.c.id).limit(4)
     rows = connection.execute(query).all() if operation_id else []
     found = [row for row in rows if row.id == operation_id] or rows
     if len(found) > 1:
@@ -77,9 +83,22 @@ def get_operation(connection: Connection, operation_id: str) -> OperationRecord:
             next=f"vgpumgr operation show {found[0].id}",
         )
     if len(found) != 1:
-        known = connection.execute(select(operation.c.id)).scalars()
+        known = connection.execute(select(operation.c.id).where(within)).scalars()
         raise not_found("operation", operation_id, known)
     return operation_of(found[0])
+
+
+def without_tenant(connection: Connection, operations: Sequence[str]) -> frozenset[str]:
+    """Which of these operations are no tenant's: on VMs of several, or on none."""
+    found: set[str] = set()
+    for first in range(0, len(operations), _AT_ONCE):
+        some = operations[first : first + _AT_ONCE]
+        query = select(operation.c.id).where(operation.c.id.in_(some), operation.c.vm_tenant == "")
+        found |= set(connection.execute(query).scalars())
+    return frozenset(found)
+
+
+_AT_ONCE = 500
 
 
 @decodes(operation)
@@ -117,13 +136,15 @@ def operation_row(record: OperationRecord) -> dict[str, object]:
     }
 
 
-def list_tasks(connection: Connection, operation_id: str) -> tuple[TaskRecord, ...]:
+def list_tasks(
+    connection: Connection, operation_id: str, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[TaskRecord, ...]:
     """The tasks of an operation with their steps, in the order they were written."""
     steps: dict[str, list[StepRecord]] = {}
     which = {"in_operation": operation_id}
     for row in connection.execute(_STEPS, which):
         steps.setdefault(row.task, []).append(step_of(row))
-    rows = connection.execute(_TASKS, which)
+    rows = connection.execute(_TASKS.where(within), which)
     return tuple(task_of(row, tuple(steps.get(row.id, ()))) for row in rows)
 
 

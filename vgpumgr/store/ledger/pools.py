@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, load, load_list, printable
 from vgpumgr.model.desktop import (
@@ -29,7 +30,7 @@ from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.schema import booking, desktop, pool, pool_ask, pool_session
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 Row = dict[str, Any]
 
@@ -38,14 +39,18 @@ _ASKS = select(pool_ask).where(pool_ask.c.closed_at.is_(None)).order_by(pool_ask
 _BOOKINGS = select(booking).where(booking.c.closed_at.is_(None)).order_by(booking.c.starts_at)
 
 
-def list_pools(connection: Connection) -> tuple[PoolRecord, ...]:
+def list_pools(
+    connection: Connection, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[PoolRecord, ...]:
     """Pools that there are, by name."""
-    return tuple(pool_of(row) for row in connection.execute(_POOLS))
+    return tuple(pool_of(row) for row in connection.execute(_POOLS.where(within)))
 
 
-def get_pool(connection: Connection, name: str) -> PoolRecord:
+def get_pool(
+    connection: Connection, name: str, *, within: ColumnElement[bool] = ALL_ROWS
+) -> PoolRecord:
     """One of them; NotFound suggests near names."""
-    there = {each.name: each for each in list_pools(connection)}
+    there = {each.name: each for each in list_pools(connection, within=within)}
     if name not in there:
         raise not_found("pool", name, there)
     return there[name]
@@ -62,6 +67,7 @@ def put_pool(connection: Connection, stamp: Stamp, record: PoolRecord) -> None:
         "created_at": record.created_at,
         "closed_at": record.closed_at,
         "generation": record.generation + 1,
+        "tenant": record.spec.desktop.tenant,
     }
     if record.generation:
         _change_pool(connection, record, values)
@@ -78,9 +84,11 @@ def raise_pool(connection: Connection, record: PoolRecord) -> None:
     _change_pool(connection, record, {"generation": record.generation + 1})
 
 
-def list_asks(connection: Connection) -> tuple[DesktopRequestRecord, ...]:
+def list_asks(
+    connection: Connection, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[DesktopRequestRecord, ...]:
     """Who waits for a desktop, the longest first."""
-    return tuple(ask_of(row) for row in connection.execute(_ASKS))
+    return tuple(ask_of(row) for row in connection.execute(_ASKS.where(within)))
 
 
 @decodes(pool_ask)
@@ -118,9 +126,11 @@ def end_ask(connection: Connection, stamp: Stamp, pool_id: str, user: str) -> bo
     return _close_asks(connection, stamp, waits)
 
 
-def list_bookings(connection: Connection) -> tuple[Booking, ...]:
+def list_bookings(
+    connection: Connection, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[Booking, ...]:
     """Bookings that were not cancelled, by when they begin."""
-    return tuple(booking_of(row) for row in connection.execute(_BOOKINGS))
+    return tuple(booking_of(row) for row in connection.execute(_BOOKINGS.where(within)))
 
 
 @decodes(booking)
@@ -211,17 +221,21 @@ def pool_of(row: Any) -> PoolRecord:
 _OPEN_DESKTOPS = desktop.c.closed_at.is_(None)
 
 
-def list_desktops(connection: Connection, names: Sequence[str] = ()) -> tuple[DesktopRecord, ...]:
+def list_desktops(
+    connection: Connection, names: Sequence[str] = (), *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[DesktopRecord, ...]:
     """Desktops that there are, by name: all, or those of these names."""
-    query = select(desktop).where(_OPEN_DESKTOPS).order_by(desktop.c.name)
+    query = select(desktop).where(_OPEN_DESKTOPS, within).order_by(desktop.c.name)
     if names:
         query = query.where(desktop.c.name.in_(sorted(names)))
     return tuple(desktop_of(row) for row in connection.execute(query))
 
 
-def list_sessions(connection: Connection, pool_id: str, limit: int) -> tuple[PastSession, ...]:
+def list_sessions(
+    connection: Connection, pool_id: str, limit: int, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[PastSession, ...]:
     """Who was on which desktop of a pool, the last one first."""
-    query = select(pool_session).where(pool_session.c.pool == pool_id)
+    query = select(pool_session).where(pool_session.c.pool == pool_id, within)
     newest = query.order_by(pool_session.c.since.desc(), pool_session.c.id).limit(limit)
     return tuple(session_of(row) for row in connection.execute(newest))
 

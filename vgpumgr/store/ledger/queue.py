@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, load, printable
 from vgpumgr.model.errors import Conflict, StaleGeneration
@@ -17,7 +18,7 @@ from vgpumgr.store.database.faults import not_found
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.schema import queue
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 Row = dict[str, Any]
 
@@ -25,10 +26,12 @@ _OPEN = queue.c.closed_at.is_(None)
 _AGAIN = "the same command again: it makes a new plan"
 
 
-def list_queue(connection: Connection, names: Collection[str] = ()) -> tuple[QueueEntry, ...]:
+def list_queue(
+    connection: Connection, names: Collection[str] = (), *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[QueueEntry, ...]:
     """What waits or runs, the longest first; of ``names`` what is closed, too."""
     wanted = or_(_OPEN, queue.c.name.in_(sorted(names))) if names else _OPEN
-    query = select(queue).where(wanted).order_by(queue.c.since, queue.c.name, queue.c.id)
+    query = select(queue).where(wanted, within).order_by(queue.c.since, queue.c.name, queue.c.id)
     return tuple(entry_of(row) for row in connection.execute(query))
 
 
@@ -154,4 +157,5 @@ def _row(entry: QueueEntry) -> Row:
         "preempted": entry.preempted,
         "why": printable(entry.why),
         "generation": 1,
+        "tenant": entry.vm.tenant,
     }

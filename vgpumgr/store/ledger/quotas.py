@@ -24,7 +24,7 @@ from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.ledger.gpus import list_gpus
 from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import quota, vm
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 # Whose VM it is when its spec does not say.
 _DEFAULT = "default"
@@ -56,9 +56,11 @@ _RAISE_QUOTAS = (
 )
 
 
-def list_quotas(connection: Connection) -> tuple[Quota, ...]:
+def list_quotas(
+    connection: Connection, *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[Quota, ...]:
     """Every tenant's quota, by tenant."""
-    return tuple(quota_of(row) for row in connection.execute(_QUOTAS))
+    return tuple(quota_of(row) for row in connection.execute(_QUOTAS.where(within)))
 
 
 def set_quota(connection: Connection, stamp: Stamp, wanted: Quota) -> None:

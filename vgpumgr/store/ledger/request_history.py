@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, from_plain, load, load_list
 from vgpumgr.model.history import Holding, RequestOutcome, RequestRecord
@@ -16,7 +17,7 @@ from vgpumgr.model.vm import VmSpec
 from vgpumgr.store.database.redaction import withheld
 from vgpumgr.store.ledger.vms import Row
 from vgpumgr.store.schema import allocation, request
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 
 def refuse(connection: Connection, refused: Sequence[RequestRecord]) -> None:
@@ -28,6 +29,7 @@ def refuse(connection: Connection, refused: Sequence[RequestRecord]) -> None:
             "outcome": RequestOutcome.REFUSED.value,
             "spec": _kept(each.spec, dump(each.spec)),
             "reasons": dump(each.explanation),
+            "tenant": each.spec.tenant,
         }
         for each in refused
     ]
@@ -45,6 +47,7 @@ def keep_requests(connection: Connection, start: Reservation, vms: list[Row]) ->
             "spec": _kept(vm.spec, row["spec"]),
             "reasons": "[]",
             "vm_id": row["id"],
+            "tenant": vm.spec.tenant,
         }
         for vm, row in zip(start.vms, vms, strict=True)
     ]
@@ -58,10 +61,20 @@ def _kept(spec: VmSpec, text: str) -> str:
 
 
 def list_requests(
-    connection: Connection, *, since: float = 0.0, vm: str = "", limit: int | None = None
+    connection: Connection,
+    *,
+    since: float = 0.0,
+    vm: str = "",
+    limit: int | None = None,
+    within: ColumnElement[bool] = ALL_ROWS,
 ) -> tuple[RequestRecord, ...]:
     """Requests from ``since`` on, the newest first; of one name where ``vm`` is given."""
-    query = select(request).where(request.c.at >= since).order_by(request.c.id.desc()).limit(limit)
+    query = (
+        select(request)
+        .where(request.c.at >= since, within)
+        .order_by(request.c.id.desc())
+        .limit(limit)
+    )
     if vm:
         query = query.where(request.c.vm == vm)
     return tuple(request_of(row) for row in connection.execute(query))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
@@ -151,12 +151,25 @@ def _insert_journal(connection: Connection, stamp: Stamp, start: Reservation) ->
             connection.execute(insert(operation), operation_row(begun))
         _insert(connection, task, tasks)
         _insert(connection, step, steps)
+        connection.execute(_WHOSE, {"in_operation": start.operation.id})
     except IntegrityError as error:
         raise LedgerError(
             f"operation {start.operation.id} cannot be written",
             why=f"its id or one of its tasks' is not new ({error.orig})",
             next="vgpumgr operation list",
         ) from error
+
+
+# The tenant of all its VMs; an operation on VMs of several tenants, or on none, is no tenant's.
+_OF_IT = task.c.operation == bindparam("in_operation")
+_TENANTS = select(vm.c.tenant).join(task, task.c.vm_id == vm.c.id).where(_OF_IT)
+_ONE = _TENANTS.group_by(vm.c.tenant).order_by(vm.c.tenant).limit(1).scalar_subquery()
+_MANY = select(func.count(vm.c.tenant.distinct())).join(task, task.c.vm_id == vm.c.id).where(_OF_IT)
+_WHOSE = (
+    update(operation)
+    .where(operation.c.id == bindparam("in_operation"))
+    .values(vm_tenant=case((_MANY.scalar_subquery() == 1, _ONE), else_=""))
+)
 
 
 def _tasks_of(connection: Connection, operation_id: str) -> int:

@@ -7,13 +7,14 @@ from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import printable
 from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.schema import ticket
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema import ticket, vm
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 Row = dict[str, Any]
 
@@ -26,10 +27,12 @@ _WHEN = {
 }
 
 
-def list_tickets(connection: Connection, ids: Collection[str] = ()) -> tuple[ConsoleTicket, ...]:
+def list_tickets(
+    connection: Connection, ids: Collection[str] = (), *, within: ColumnElement[bool] = ALL_ROWS
+) -> tuple[ConsoleTicket, ...]:
     """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
     wanted = or_(_OPEN, ticket.c.id.in_(sorted(ids))) if ids else _OPEN
-    query = select(ticket).where(wanted).order_by(ticket.c.asked_at, ticket.c.id)
+    query = select(ticket).where(wanted, within).order_by(ticket.c.asked_at, ticket.c.id)
     return tuple(ticket_of(row) for row in connection.execute(query))
 
 
@@ -37,7 +40,9 @@ def ask_ticket(connection: Connection, stamp: Stamp, asked: ConsoleTicket) -> No
     """Add one."""
     values = {name: getattr(asked, name) for name in _NAMES}
     uids = ",".join(str(each) for each in asked.uids)
-    connection.execute(insert(ticket), [{**values, "state": asked.state.value, "uids": uids}])
+    tenant = connection.execute(select(vm.c.tenant).where(vm.c.id == asked.vm_id)).scalar()
+    row = {**values, "state": asked.state.value, "uids": uids, "tenant": tenant or ""}
+    connection.execute(insert(ticket), [row])
     write(connection, stamp, [_told(asked.state, asked.vm, f"for {asked.user}")])
 
 

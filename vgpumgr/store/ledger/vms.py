@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, fields_decoder, load, load_list
 from vgpumgr.model.errors import NotFound, StaleGeneration
@@ -26,7 +27,7 @@ from vgpumgr.store.schema import (
     queue,
     vm,
 )
-from vgpumgr.store.schema.columns import decodes
+from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
 _EVERY_VM = select(
     vm.c.id,
@@ -49,17 +50,23 @@ _WAITS = select(queue.c.id).where(queue.c.closed_at.is_(None), queue.c.name == b
 
 
 def list_vms(
-    connection: Connection, host: str | None = None, ids: Collection[str] = ()
+    connection: Connection,
+    host: str | None = None,
+    ids: Collection[str] = (),
+    *,
+    within: ColumnElement[bool] = ALL_ROWS,
 ) -> tuple[VmRecord, ...]:
     """VMs that are not deleted, by name; with ``host`` those that are there or move there, and
     those of these ids.
     """
     if host is None:
-        every = tuple(map(vm_of, connection.execute(OPEN_VMS).all()))
-        _VMS.listed(len(every))
+        query = OPEN_VMS if within is ALL_ROWS else OPEN_VMS.where(within)
+        every = tuple(map(vm_of, connection.execute(query).all()))
+        if within is ALL_ROWS:
+            _VMS.listed(len(every))
         return every
     wanted = or_(vm.c.host == host, vm.c.moving_to.is_not(None), vm.c.id.in_(sorted(ids)))
-    found = (vm_of(row) for row in connection.execute(OPEN_VMS.where(wanted)))
+    found = (vm_of(row) for row in connection.execute(OPEN_VMS.where(wanted, within)))
     return tuple(each for each in found if host in _hosts(each) or each.id in ids)
 
 
@@ -67,17 +74,24 @@ def _hosts(record: VmRecord) -> tuple[str, ...]:
     return (record.host, record.moving_to.host) if record.moving_to else (record.host,)
 
 
-def get_vm(connection: Connection, name: str) -> VmRecord:
+def get_vm(
+    connection: Connection,
+    name: str,
+    *,
+    within: ColumnElement[bool] = ALL_ROWS,
+    waits: ColumnElement[bool] = ALL_ROWS,
+) -> VmRecord:
     """One VM; NotFound says where it waits, or suggests near names."""
-    row = connection.execute(_NAMED, {"in_vm": name}).one_or_none()
+    row = connection.execute(_NAMED.where(within), {"in_vm": name}).one_or_none()
     if row is None:
-        if connection.execute(_WAITS, {"in_vm": name}).first() is not None:
+        if connection.execute(_WAITS.where(waits), {"in_vm": name}).first() is not None:
             raise NotFound(
                 f"there is no VM {name} yet",
                 why="it waits in the queue for room",
                 next=f"vgpumgr queue show {name}; vgpumgr queue cancel {name} ends that",
             )
-        names = connection.execute(select(vm.c.name).where(vm.c.deleted_at.is_(None))).scalars()
+        there = select(vm.c.name).where(vm.c.deleted_at.is_(None), within)
+        names = connection.execute(there).scalars()
         raise not_found("vm", name, names)
     return vm_of(row)
 
@@ -166,6 +180,7 @@ def vm_row(record: VmRecord) -> dict[str, object]:
         "created_at": record.created_at,
         "moving_to": dump(record.moving_to) if record.moving_to is not None else None,
         "definition": record.definition,
+        "tenant": record.spec.tenant,
     }
 
 

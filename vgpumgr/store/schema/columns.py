@@ -17,8 +17,10 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     event,
+    true,
 )
 from sqlalchemy.engine import Dialect
+from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from vgpumgr.store.database.faults import damaged
@@ -77,6 +79,14 @@ def end(name: str) -> Column[float | None]:
     """Unix seconds; NULL while the row is open."""
     return Column(name, Moment(name))
 
+
+def of_tenant(name: str = "tenant") -> Column[str]:
+    """Whose the row is: what its spec says, or '' where it belongs to no tenant."""
+    return text(name, server_default="", index=True)
+
+
+ALL_ROWS: ColumnElement[bool] = true()
+"""The condition that chooses every row."""
 
 _OPEN = "open"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, ForeignKey, Integer, Table, Text
 
-from vgpumgr.store.schema.columns import end, integer, metadata, text, time
+from vgpumgr.store.schema.columns import end, integer, metadata, of_tenant, text, time
 
 operation = Table(
     "operation",
@@ -22,6 +22,7 @@ operation = Table(
     end("left_until"),
     text("tenant", server_default=""),
     text("method", server_default=""),
+    of_tenant("vm_tenant"),
 )
 
 task = Table(

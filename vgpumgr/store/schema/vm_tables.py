@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, ForeignKey, Integer, Table, Text
 
-from vgpumgr.store.schema.columns import end, index_of_open, integer, metadata, optional, text, time
+from vgpumgr.store.schema.columns import (
+    end,
+    index_of_open,
+    integer,
+    metadata,
+    of_tenant,
+    optional,
+    text,
+    time,
+)
 from vgpumgr.store.schema.host_tables import gpu
 
 # What an allocation takes from a GPU: memory slots, and the number of a virtual function.
@@ -28,6 +37,7 @@ vm = Table(
     end("deleted_at"),
     optional("moving_to"),
     text("definition", server_default=""),
+    of_tenant(),
 )
 index_of_open(
     "vm_name_once",
@@ -84,6 +94,7 @@ request = Table(
     text("spec"),
     text("reasons"),
     Column("vm_id", Text, ForeignKey(vm.c.id)),
+    of_tenant(),
 )
 
 
@@ -129,6 +140,7 @@ ticket = Table(
     text("why"),
     text("next"),
     text("uids", server_default=""),
+    of_tenant(),
 )
 index_of_open(
     "ticket_open",
@@ -161,6 +173,7 @@ queue = Table(
     integer("preempted"),
     text("why"),
     integer("generation"),
+    of_tenant(),
 )
 index_of_open(
     "queue_name_once",
@@ -181,6 +194,7 @@ pool = Table(
     time("created_at"),
     end("closed_at"),
     integer("generation"),
+    of_tenant(),
 )
 
 desktop = Table(

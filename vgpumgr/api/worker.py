@@ -19,11 +19,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from vgpumgr.endpoints.answers import to_json
 from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.endpoint import AnyEndpoint
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.codec import from_plain
-from vgpumgr.model.errors import RequestRepeated, UsageError, VgpumgrError
+from vgpumgr.model.errors import AccessRefused, RequestRepeated, UsageError, VgpumgrError
 from vgpumgr.model.role_binding import Scope
 
 if TYPE_CHECKING:
@@ -46,16 +47,16 @@ class Call:
 
 def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
     """The whole answer of a call; what came of a request is kept in the ledger. Raises what the
-    endpoint raises.
+    endpoint raises. Other tenants' names are in neither.
     """
     endpoint = ENDPOINTS[call.endpoint]
     asked = from_plain(endpoint.asks, call.asked)
     with acting(call.actor):
         if call.request is None:
-            return to_json(endpoint, endpoint.work(context, asked))
+            return _told(context, endpoint, asked)
         try:
             with working_for(call.request):
-                answer = to_json(endpoint, endpoint.work(context, asked))
+                answer = _told(context, endpoint, asked)
         except RequestRepeated:
             raise
         except VgpumgrError as error:
@@ -64,6 +65,27 @@ def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
         kept = {"answer": {} if endpoint.secret else answer}
         context.app.writable_ledger.end_request(call.request, kept)
         return answer
+
+
+def _told(context: CallContext, endpoint: AnyEndpoint, asked: object) -> dict[str, Any]:
+    """The answer as JSON, within the caller's scope."""
+    if context.scope.is_all:
+        return to_json(endpoint, endpoint.work(context, asked))
+    require_scoped(endpoint)
+    reads = context.reads
+    try:
+        return reads.redacted(to_json(endpoint, endpoint.work(context, asked)))
+    except VgpumgrError as error:
+        raise reads.redacted(error) from None
+
+
+def require_scoped(endpoint: AnyEndpoint) -> None:
+    """AccessRefused for what is answered for all tenants only."""
+    if not endpoint.scoped:
+        raise AccessRefused(
+            f"{endpoint.name} is for users who may see all tenants",
+            next="vgpumgr auth whoami; an administrator can grant more",
+        )
 
 
 class JobTeller:

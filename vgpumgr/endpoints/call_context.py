@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.engine.use_cases import Engine
+    from vgpumgr.model.scoped_reads import ScopedReads
 
 
 def _silent(_: object) -> None:
@@ -33,6 +34,18 @@ class CallContext:
     begun: Callable[[str], None] = field(default=_silent)
     progress: Callable[[VmOutcome], None] = field(default=_silent)
     tell: Callable[[str], None] = field(default=_silent)
+
+    @property
+    def reads(self) -> ScopedReads:
+        """The ledger as the caller may see it."""
+        return self.app.ledger.within(self.scope)
+
+    def require_vms(self, names: Iterable[str]) -> None:
+        """NotFound where one of these is no VM that the caller may see."""
+        if not self.scope.is_all:
+            reads = self.reads
+            for name in names:
+                reads.vm(name)
 
     @contextmanager
     def changing(self) -> Iterator[Engine]:

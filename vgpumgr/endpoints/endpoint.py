@@ -72,9 +72,9 @@ class Endpoint(Generic[P, A]):
     ``name`` is ``NOUN.VERB``; ``path`` is below ``/v1`` and names the parameters in it;
     ``permission`` is what the caller must have; ``asks`` is a frozen dataclass of the parameters,
     ``answers`` the TypedDict of the answer; ``kind`` is the answer's ``kind``. An answer that is
-    ``secret`` is told once, and kept nowhere. One that is ``scoped`` shows and changes nothing outside
-    the caller's scope; others are for callers who may see all tenants. ``size`` is how many VMs a change is about, where
-    that is known.
+    ``secret`` is told once, and kept nowhere. One that is ``scoped`` shows and changes nothing
+    outside the caller's scope; others are for callers who may see all tenants. ``size`` is how many
+    VMs a change is about, where that is known.
     """
 
     name: str

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from vgpumgr.cli.commands.map import bar
 from vgpumgr.cli.terminal import unstyled
 from vgpumgr.cli.views.gpu_views import instance_text, mig_text, vfs_text
-from vgpumgr.cli.views.layout_views import change_text, goal_item, goal_text, layout_plan_text
+from vgpumgr.cli.views.layout_views import change_text, goal_text, layout_plan_text
+from vgpumgr.cli.views.map_views import bar
 from vgpumgr.cli.views.plan_views import folded
 from vgpumgr.cli.views.vm_views import part_text
+from vgpumgr.endpoints.fleet_map import cells
+from vgpumgr.endpoints.layout_items import change_item, goal_item, layout_plan_item
 from vgpumgr.model.formats import ranges, span_words, spanned
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.layout import (
@@ -79,11 +81,11 @@ OFFER = Offer(
     ids=["free", "anywhere", "placed", "instance", "part of an instance", "too much", "none"],
 )
 def test_a_bar_shows_what_lies_where(drawn: GpuSupply, expected: str) -> None:
-    assert unstyled(bar(drawn)).rstrip() == expected
+    assert unstyled(bar(cells(drawn))).rstrip() == expected
 
 
 def test_a_large_gpu_is_scaled() -> None:
-    text = unstyled(bar(gpu(80, usage(40, 4), instances=(instance(4, range(40, 80)),))))
+    text = unstyled(bar(cells(gpu(80, usage(40, 4), instances=(instance(4, range(40, 80)),)))))
     assert text == f"[{'.' * 12}{'A' * 12}]"
 
 
@@ -121,7 +123,7 @@ GOAL = GpuLayout(
     ],
 )
 def test_a_goal_reads_like_its_yaml(goal: GpuLayout, text: str) -> None:
-    assert goal_text(goal) == text
+    assert goal_text(goal_item(goal)) == text
     assert "vfs" not in goal_item(goal) or goal_item(goal)["vfs"] in {"max", 0, 1}
 
 
@@ -144,7 +146,7 @@ def test_a_goal_reads_like_its_yaml(goal: GpuLayout, text: str) -> None:
     ],
 )
 def test_every_change_has_a_sentence(change: PartChange, text: str) -> None:
-    assert change_text(change) == text
+    assert change_text(change_item(change)) == text
 
 
 def changed(host: str, device: str, **fields: object) -> GpuChange:
@@ -164,7 +166,7 @@ def test_gpus_of_which_the_same_is_said_share_their_lines() -> None:
         ),
         unchanged=3,
     )  # fmt: skip
-    assert layout_plan_text(plan).splitlines() == [
+    assert layout_plan_text(layout_plan_item(plan)).splitlines() == [
         "h1  A16  a b  (layout cut)",
         "h2  A16  d  (layout cut)",
         "  differs  VFs: 0 on, wanted 16",

@@ -13,9 +13,10 @@ from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.options import require_all_read
 from vgpumgr.cli.output import Column, list_options, print_item, say
 from vgpumgr.cli.running_command import changing
-from vgpumgr.cli.views.layout_views import layout_plan_item, layout_plan_text
+from vgpumgr.cli.views.layout_views import layout_plan_text
 from vgpumgr.cli.views.outcome_views import print_outcome
 from vgpumgr.cli.views.reports import print_report, report_lines
+from vgpumgr.endpoints.layout_items import layout_plan_item
 from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import Conflict, UsageError
@@ -170,5 +171,5 @@ def _layout(context: Context, host: str, *, apply_: bool) -> None:
         return
     done, outcome = context.app.engine.adopt_layout(host)
     item = {**layout_plan_item(done), **outcome_item(outcome)}
-    print_item("LayoutAdopt", item, layout_plan_text(done))
+    print_item("LayoutAdopt", item, layout_plan_text(layout_plan_item(done)))
     outcome.raise_for_failure()

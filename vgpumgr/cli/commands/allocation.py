@@ -8,7 +8,7 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import Column, list_options, print_list
-from vgpumgr.model.codec import to_plain
+from vgpumgr.endpoints import gpus
 from vgpumgr.model.formats import ranges
 
 COLUMNS = (
@@ -43,5 +43,5 @@ def allocation() -> None:
 @pass_context
 def list_(context: Context, released: bool) -> None:
     """List allocations."""
-    rows = context.app.ledger.allocations(released=released)
-    print_list("Allocation", [{"name": each.id, **to_plain(each)} for each in rows], COLUMNS)
+    asked = gpus.AllocationFilter(released=released)
+    print_list("Allocation", context.read(gpus.LIST_ALLOCATIONS, asked).answer["items"], COLUMNS)

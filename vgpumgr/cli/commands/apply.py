@@ -20,9 +20,10 @@ from vgpumgr.cli.user_files import (
     vms_of,
     what_stays,
 )
-from vgpumgr.cli.views.layout_views import layout_plan_item, layout_plan_text
+from vgpumgr.cli.views.layout_views import layout_plan_text
 from vgpumgr.cli.views.outcome_views import outcome_text
 from vgpumgr.cli.views.plan_views import plan_item, plan_text, say_surplus
+from vgpumgr.endpoints.layout_items import layout_plan_item
 from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone, StillRunning
@@ -107,7 +108,7 @@ def _print_plan(file: str, shown: Plan, layouts: LayoutPlan, *, partial: bool = 
         item["layouts"] = layout_plan_item(layouts)
     if layouts.gpus:
         hint = f"  next: {layout_command(file)}"
-        text = "\n".join([layout_plan_text(layouts), hint, text])
+        text = "\n".join([layout_plan_text(layout_plan_item(layouts)), hint, text])
     print_item("Plan", item, text)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
-from vgpumgr.cli.options import refresh_option, refreshed, require_all_read
+from vgpumgr.cli.options import refresh_option, require_all_read
 from vgpumgr.cli.output import (
     Column,
     chosen_format,
@@ -19,31 +19,29 @@ from vgpumgr.cli.output import (
     print_item,
     print_list,
     say,
-    table,
 )
-from vgpumgr.cli.running_command import changing
+from vgpumgr.cli.running_command import changing, finish
 from vgpumgr.cli.terminal import confirm, echo
 from vgpumgr.cli.user_files import load_layouts
 from vgpumgr.cli.views.ages import seen_text
 from vgpumgr.cli.views.gpu_views import (
-    SeenGpu,
     instance_text,
     layout_text,
     mig_text,
     mode_text,
-    partitioning,
-    seen_gpus,
     vfs_text,
 )
 from vgpumgr.cli.views.layout_views import (
     as_declared,
     goal_text,
-    layout_plan_item,
     layout_plan_text,
     refused,
     to_change,
 )
 from vgpumgr.cli.views.outcome_views import outcome_text
+from vgpumgr.cli.views.reports import report_lines
+from vgpumgr.endpoints.layout_items import LayoutPlanItem, layout_plan_item
+from vgpumgr.endpoints.layouts import SHOW_LAYOUTS, LayoutStateFilter, LayoutStateItem
 from vgpumgr.endpoints.outcomes import outcome_item
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.formats import counted
@@ -67,47 +65,18 @@ COLUMNS = (
 )
 
 
-def print_states(context: Context, hosts: Sequence[str]) -> None:
-    """GPUs that can be partitioned, and those with a layout, of these hosts (all without)."""
-    seen = [
-        each
-        for each in seen_gpus(context)
-        if (not hosts or each.gpu.host in hosts) and _partitionable(each)
-    ]
-    items = [_item(each) for each in seen]
+def print_states(items: Sequence[LayoutStateItem]) -> None:
+    """GPUs with what each is declared to have, and the VM in each instance."""
     if chosen_format().name != "table" or chosen_format().columns or not items:
         print_list("LayoutState", items, COLUMNS)
         return
-    shown = [column for column in COLUMNS if not column.wide]
-    head = [column.title for column in shown]
-    lines = table([head, *([c.text(item) for c in shown] for item in items)]).splitlines()
-    echo(lines[0])
-    for line, each, item in zip(lines[1:], seen, items, strict=True):
+    for line in report_lines(items, COLUMNS, _below):
         echo(line)
-        for more in _below(each, item):
-            echo(f"    {more}")
 
 
-def _partitionable(seen: SeenGpu) -> bool:
-    facts = seen.gpu.facts
-    return bool(seen.layout or facts.mig or facts.sriov_total or facts.vfs)
-
-
-def _item(seen: SeenGpu) -> dict[str, Any]:
-    facts = seen.gpu.facts
-    return {
-        "name": seen.gpu.id,
-        "host": seen.gpu.host,
-        "device": facts.device,
-        "model": facts.model,
-        **seen.look,
-        **partitioning(seen),
-    }
-
-
-def _below(seen: SeenGpu, item: dict[str, Any]) -> Iterator[str]:
-    if seen.layout is not None:
-        yield f"declared  {goal_text(seen.layout.goal)}"
+def _below(item: Mapping[str, Any]) -> Iterator[str]:
+    if item["layout"] is not None:
+        yield f"declared  {goal_text(item['layout']['declared'])}"
     for each in (item["mig"] or {}).get("instances") or ():
         yield instance_text(each)
 
@@ -214,16 +183,16 @@ def _specs(context: Context, file: str | None) -> tuple[LayoutSpec, ...] | None:
     return None
 
 
-def _plan(context: Context, specs: Sequence[LayoutSpec] | None) -> LayoutPlan:
+def _plan(context: Context, specs: Sequence[LayoutSpec] | None) -> LayoutPlanItem:
     context.app.require_hosts()
-    return context.app.engine.layout_plan(specs)
+    return layout_plan_item(context.app.engine.layout_plan(specs))
 
 
-def _print_plan(shown: LayoutPlan) -> None:
-    print_item("LayoutPlan", layout_plan_item(shown), layout_plan_text(shown))
+def _print_plan(shown: LayoutPlanItem) -> None:
+    print_item("LayoutPlan", shown, layout_plan_text(shown))
     if refused(shown):
         raise click.exceptions.Exit(Conflict.exit_status)
-    require_all_read(shown.warnings)
+    require_all_read(tuple(shown["warnings"]))
 
 
 @layout.command()
@@ -246,7 +215,7 @@ def apply(context: Context, file: str | None, yes: bool, dry_run: bool) -> None:
     changes = to_change(ahead)
     if changes and not refused(ahead):
         say(layout_plan_text(ahead))
-        hosts = sorted({gpu.host for gpu in changes})
+        hosts = sorted({gpu["host"] for gpu in changes})
         confirm(yes=yes)(f"change {counted(len(changes), 'GPU')} on {_few(hosts)}?")
     try:
         with changing(context, len(changes)) as engine:
@@ -265,7 +234,11 @@ def _few(names: Sequence[str], most: int = 5) -> str:
 
 
 def _print_outcome(done: LayoutPlan, outcome: Outcome) -> None:
-    text = outcome_text(outcome_item(outcome)) if outcome.vms else layout_plan_text(done)
+    text = (
+        outcome_text(outcome_item(outcome))
+        if outcome.vms
+        else layout_plan_text(layout_plan_item(done))
+    )
     print_item("LayoutApply", {**layout_plan_item(done), **outcome_item(outcome)}, text)
 
 
@@ -277,17 +250,17 @@ def assert_(context: Context, file: str | None) -> None:
     """Compare the hosts with a file, or with what was applied last: exit 10 when they differ."""
     specs = load_layouts(context, file) if file else None
     context.app.require_hosts()
-    shown = context.app.engine.layout_plan(specs)
-    print_item("LayoutPlan", layout_plan_item(shown), _differences(shown, file))
-    require_all_read(shown.warnings)
-    if shown.gpus:
+    shown = layout_plan_item(context.app.engine.layout_plan(specs))
+    print_item("LayoutPlan", shown, _differences(shown, file))
+    require_all_read(tuple(shown["warnings"]))
+    if shown["gpus"]:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def _differences(shown: LayoutPlan, file: str | None) -> str:
-    if file is None and not (shown.gpus or shown.unchanged or shown.warnings):
+def _differences(shown: LayoutPlanItem, file: str | None) -> str:
+    if file is None and not (shown["gpus"] or shown["unchanged"] or shown["warnings"]):
         return "no GPU has a layout"
-    if not shown.gpus:
+    if not shown["gpus"]:
         return as_declared(shown)
     return layout_plan_text(shown)
 
@@ -299,11 +272,9 @@ def _differences(shown: LayoutPlan, file: str | None) -> str:
 @pass_context
 def show(context: Context, hosts: tuple[str, ...], refresh: bool) -> None:
     """Show declared and actual partitioning of GPUs, and the VM in each instance."""
-    pass
-
-    known = [context.app.ledger.host(name).name for name in hosts]
-    with refreshed(context, refresh, known):
-        print_states(context, known)
+    found = context.read(SHOW_LAYOUTS, LayoutStateFilter(hosts=hosts, refresh=refresh))
+    print_states(found.answer["items"])
+    finish(found)
 
 
 for _command in (export, import_):

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vgpumgr import catalog
-from vgpumgr.cli.command_context import Context
-from vgpumgr.cli.output import Item, chosen_format
+from vgpumgr.cli.output import Item, fields
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.layout_views import goal_item
-from vgpumgr.endpoints.host_looks import Look, look_item
-from vgpumgr.model.formats import counted
-from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuHealth, GpuRecord, GpuState
-from vgpumgr.model.layout import LayoutRecord
-from vgpumgr.model.refusal import Refusal, of_place
-from vgpumgr.model.supply import GpuSupply, InstanceSupply, Usage
-from vgpumgr.model.vm import Allocation
+from vgpumgr.endpoints.gpu_items import GpuFabric, GpuItem, GpuType
+from vgpumgr.endpoints.refusal_items import BACK_OFF
+from vgpumgr.model.formats import counted, format_mib
+from vgpumgr.model.gpu import GpuHealth, GpuState
 
-BACK_OFF = "back-off"
+# What NVML says of a GPU that hangs on no NVSwitch.
+NO_FABRIC = "not-supported"
 
 
-def refusals_item(refusals: Sequence[Refusal]) -> dict[str, Any]:
-    """What no success has closed since, and for how many more seconds it is chosen last."""
-    return {
-        "back_off_s": round(max((each.left_s for each in refusals), default=0.0), 1),
-        "refusals": [
-            {
-                "at": each.at,
-                "vm": each.vm,
-                "operation": each.operation,
-                "what": each.what,
-                "why": each.why,
-                "counts": each.counts,
-            }
-            for each in refusals
-        ],
-    }
-
-
-def refusal_lines(item: dict[str, Any], most: int = 5) -> Iterable[tuple[str, str]]:
+def refusal_lines(item: Mapping[str, Any], most: int = 5) -> Iterable[tuple[str, str]]:
     """``Refused   to make T4-4Q for desk-01, 3 m ago: EIO, Input/output error``, the last first."""
     found = item["refusals"]
     for each in reversed(found[-most:]):
@@ -62,7 +38,7 @@ def health_text(item: Item) -> str:
     return BACK_OFF if in_back_off else str(item["state"])
 
 
-def mig_text(mig: dict[str, Any] | None) -> str:
+def mig_text(mig: Mapping[str, Any] | None) -> str:
     """``off``, ``on``, ``3 GIs``, ``off, on after a reset``; empty where there is none."""
     if mig is None:
         return ""
@@ -75,7 +51,7 @@ def mig_text(mig: dict[str, Any] | None) -> str:
     return counted(len(mig["instances"]), "GI") if mig["instances"] else now
 
 
-def vfs_text(vfs: dict[str, int] | None) -> str:
+def vfs_text(vfs: Mapping[str, Any] | None) -> str:
     """``12/16``: free of those that are on; ``off``; empty where the GPU has none."""
     if vfs is None:
         return ""
@@ -89,7 +65,7 @@ def mode_text(mixed_size: bool | None) -> str:
     return "mixed-size" if mixed_size else "same-size"
 
 
-def instance_text(instance: dict[str, Any]) -> str:
+def instance_text(instance: Mapping[str, Any]) -> str:
     """``3g.40gb at 4: notebook-01``, with the vGPU's type where that is another word."""
     guests = [_guest_text(each, instance["profile"]) for each in instance["vgpus"]]
     computes = len(instance["compute"])
@@ -99,184 +75,90 @@ def instance_text(instance: dict[str, Any]) -> str:
     return f"{where}{inside}{due}: {', '.join(guests) or 'empty'}"
 
 
-def _guest_text(vgpu: dict[str, Any], instance: str) -> str:
+def _guest_text(vgpu: Mapping[str, Any], instance: str) -> str:
     name = vgpu["vm"] or f"foreign {vgpu['foreign']}"
     return str(name) if vgpu["profile"] == instance else f"{name} ({vgpu['profile']})"
 
 
-def layout_text(layout: dict[str, Any] | None) -> str:
+def layout_text(layout: Mapping[str, Any] | None) -> str:
     """Its name, and whether it was reached."""
     if layout is None:
         return ""
     return str(layout["name"]) + ("" if layout["settled"] else " (not finished)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenGpu:
-    """One GPU with all that is known of it. ``supply`` None: its host was never probed."""
-
-    gpu: GpuRecord
-    supply: GpuSupply | None
-    held: Sequence[Allocation]
-    layout: LayoutRecord | None
-    look: Look
-    refusals: Sequence[Refusal] = ()
+def memory_text(item: Item) -> str:
+    """``16 GiB``; empty where it is not known."""
+    return format_mib(item["memory_mib"]) if item["memory_mib"] else ""
 
 
-def gpu_items(context: Context) -> list[dict[str, Any]]:
-    """All GPUs with what they hold, foreign things included; their types where they are shown."""
-    types = chosen_format().name in {"json", "yaml"}
-    return [gpu_item(each, types=types) for each in seen_gpus(context)]
+def gpu_text(item: GpuItem) -> str:
+    """A GPU for people."""
+    return fields(
+        [
+            ("Id", item["name"]),
+            ("Host", item["host"]),
+            ("Device", item["device"]),
+            ("Siblings", ", ".join(item["siblings"])),
+            ("Model", item["model"]),
+            ("Conflict", _conflict_text(item)),
+            ("UUID", item["uuid"]),
+            ("Memory", memory_text(item)),
+            ("Driver", item["driver"]),
+            ("NUMA node", item["numa_node"]),
+            ("IOMMU group", item["iommu_group"]),
+            ("State", ": ".join(filter(None, (health_text(item), item["state_why"])))),
+            *refusal_lines(item),
+            ("Health", ": ".join(filter(None, (item["health"], item["health_detail"])))),
+            ("Seen", f"{age(item['observed_at'])} ago"),
+            ("Slots", f"{item['units_used']} of {item['units']} in use"),
+            *_partitioning(item),
+            ("Fabric", fabric_text(item["fabric"])),
+            *(("Type", _type_text(each)) for each in item["types"]),
+            *(
+                ("Held", f"{a['profile']} by {a['vm']} as {a['device']}")
+                for a in item["allocations"]
+            ),
+            *(("Foreign", f"{each['profile']}: {each['what']}") for each in item["foreign"]),
+        ]
+    )
 
 
-def seen_gpus(context: Context) -> list[SeenGpu]:
-    """All GPUs, by host and device."""
-    from vgpumgr.engine.inventory.host_supply import build_fleet
-    from vgpumgr.engine.inventory.ledger_view import read_view
+def _conflict_text(item: GpuItem) -> str:
+    if not item["conflict"]:
+        return ""
+    helps = f"fix the board or its driver, then vgpumgr host probe {item['host']}"
+    return f"{item['conflict']}; it takes no VM: {helps}"
 
-    view = read_view(context.app.ledger)
-    held: dict[str, list[Allocation]] = {}
-    for allocation in view.allocations:
-        held.setdefault(allocation.gpu, []).append(allocation)
-    supplies = {gpu.id: gpu for host in build_fleet(view).hosts for gpu in host.gpus}
-    layouts = {record.gpu: record for record in view.layouts}
-    looks = {host.name: look_item(host) for host in view.hosts}
+
+def _partitioning(item: GpuItem) -> list[tuple[str, object]]:
+    mig, vfs = item["mig"], item["vfs"]
     return [
-        SeenGpu(
-            gpu=gpu,
-            supply=supplies.get(gpu.id),
-            held=held.get(gpu.id, ()),
-            layout=layouts.get(gpu.id),
-            look=looks.get(gpu.host) or look_item(None),
-            refusals=of_place(view.refusals, gpu.host, gpu.id),
-        )
-        for gpu in view.gpus
+        ("Layout", layout_text(item["layout"])),
+        ("MIG", mig_text(mig)),
+        *(("GPU instance", instance_text(each)) for each in (mig and mig["instances"]) or ()),
+        ("MIG vGPUs", mig and mig["no_vgpus"] and f"none: {mig['no_vgpus']}"),
+        ("VFs", vfs and f"{vfs['on']} of {vfs['total']} on, {vfs['free']} free"),
+        ("Mode", mode_text(item["mixed_size"])),
+        ("Scheduler", item["scheduler"]),
     ]
 
 
-def gpu_item(seen: SeenGpu, *, types: bool = True) -> dict[str, Any]:
-    """The JSON of a GPU, as its host showed it at the last look.
-
-    ``types`` False leaves out what it could make: for a large fleet that takes a while.
-    """
-    gpu, facts = seen.gpu, seen.gpu.facts
-    foreign = [usage for usage in seen.supply.usages if usage.foreign] if seen.supply else []
-    used = sum(len(each.slots) for each in seen.held) + sum(each.units for each in foreign)
-    return {
-        "name": gpu.id,
-        "host": gpu.host,
-        "device": facts.device,
-        "model": facts.model,
-        "driver_name": facts.name,
-        "uuid": facts.uuid,
-        "serial": facts.serial,
-        "memory_mib": facts.memory_mib,
-        "driver": facts.driver,
-        "numa_node": facts.numa_node,
-        "iommu_group": facts.iommu_group,
-        "siblings": list(facts.siblings),
-        "state": str(gpu.state),
-        "state_why": gpu.state_why,
-        **refusals_item(seen.refusals),
-        "health": str(facts.health),
-        "health_detail": facts.health_detail,
-        "conflict": catalog.contradiction(facts),
-        "ecc": facts.ecc,
-        **seen.look,
-        "units": gpu.units,
-        "units_used": min(used, gpu.units),
-        **partitioning(seen),
-        "fabric": _fabric(facts),
-        "types": _types(seen.supply) if types else [],
-        "allocations": [
-            {"vm": each.vm, "profile": each.profile, "device": each.device} for each in seen.held
-        ],
-        "foreign": [{"profile": each.profile, "what": each.foreign} for each in foreign],
+def fabric_text(fabric: GpuFabric | None) -> str:
+    """``module 1, state completed, NVLinks 18``; empty where it hangs on no NVSwitch."""
+    if fabric is None or fabric["state"] == NO_FABRIC:
+        return ""
+    parts = {
+        "module": fabric["module_id"],
+        "state": fabric["state"],
+        "NVLinks": fabric["nvlinks"],
     }
+    return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
 
-def partitioning(seen: SeenGpu) -> dict[str, Any]:
-    """How the GPU is partitioned, and how it is declared to be (``layout`` null: not at all)."""
-    facts, record = seen.gpu.facts, seen.layout
-    return {
-        "mig": _mig(seen),
-        "vfs": _vfs(seen),
-        "mixed_size": facts.mixed_size,
-        "scheduler": facts.scheduler,
-        "layout": record
-        and {"name": record.layout, "settled": record.settled, "declared": goal_item(record.goal)},
-    }
-
-
-def _mig(seen: SeenGpu) -> dict[str, Any] | None:
-    mig = seen.gpu.facts.mig
-    if mig is None:
-        return None
-    supplied = seen.supply.instances if seen.supply else ()
-    unread = mig.instances is None
-    return {
-        "enabled": mig.enabled,
-        "pending": mig.pending,
-        "instances": None if unread else [_instance(seen, each) for each in supplied],
-        "no_vgpus": seen.supply.no_mig_vgpus if seen.supply else "",
-    }
-
-
-def _instance(seen: SeenGpu, instance: InstanceSupply) -> dict[str, Any]:
-    """One GPU instance; ``id`` null: we hold its place, and it is not made yet."""
-    guests = [u for u in seen.supply.usages if u.start == instance.start] if seen.supply else []
-    return {
-        "id": instance.id,
-        "profile": instance.profile,
-        "start": instance.start,
-        "size": instance.size,
-        "compute": [each.profile_id for each in _compute(seen.gpu.facts, instance.start)],
-        "made_for_vm": any(
-            each.instance.make and each.instance.start == instance.start
-            for each in seen.held
-            if each.instance is not None
-        ),
-        "vgpus": [_guest(each) for each in guests],
-    }
-
-
-def _compute(facts: GpuFacts, start: int) -> tuple[ComputeInstance, ...]:
-    found = facts.mig.instances if facts.mig else None
-    return next((each.compute for each in found or () if each.start == start), ())
-
-
-def _guest(usage: Usage) -> dict[str, Any]:
-    return {"vm": usage.vm, "foreign": usage.foreign, "profile": usage.profile}
-
-
-def _vfs(seen: SeenGpu) -> dict[str, int] | None:
-    facts = seen.gpu.facts
-    if not facts.sriov_total and not facts.vfs:
-        return None
-    free = len(seen.supply.free_vfs) if seen.supply else 0
-    return {"total": facts.sriov_total, "on": len(facts.vfs), "free": free}
-
-
-def _fabric(facts: GpuFacts) -> dict[str, Any] | None:
-    found = {
-        "module_id": facts.module_id,
-        "state": facts.fabric_state,
-        "nvlinks": facts.nvlinks,
-    }
-    return None if set(found.values()) == {None} else found
-
-
-def _types(supply: GpuSupply | None) -> list[dict[str, Any]]:
-    """``available`` is how many could be created now; ``layout`` what the GPU lacks for it."""
-    from vgpumgr.engine.capacity.relayout_capacity import creatable
-
-    return [
-        {
-            "type_id": each.type_id,
-            "profile": each.profile,
-            "framework": each.framework,
-            "available": each.fits,
-            "layout": each.layout,
-        }
-        for each in (creatable(supply) if supply else ())
-    ]
+def _type_text(each: GpuType) -> str:
+    """``A40-48Q (nvidia-566): 1 more``; ``A40-48Q: after layout vfs: max``."""
+    if each["layout"]:
+        return f"{each['profile']}: after layout {each['layout']}"
+    number = f" ({each['type_id']})" if each["type_id"] else ""
+    return f"{each['profile']}{number}: {each['available']} more"

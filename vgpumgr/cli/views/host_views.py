@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from vgpumgr.app.enrolment import HELPER_VERSION
 from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import age, until
-from vgpumgr.cli.views.gpu_views import BACK_OFF, refusal_lines, refusals_item
+from vgpumgr.cli.views.gpu_views import refusal_lines
 from vgpumgr.cli.views.outcome_views import cut_off_text
 from vgpumgr.cli.views.plan_views import folded
 from vgpumgr.endpoints.host_looks import look_item
 from vgpumgr.endpoints.outcomes import outcome_item, user_items
+from vgpumgr.endpoints.refusal_items import BACK_OFF, refusals_item
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.formats import counted, format_mib

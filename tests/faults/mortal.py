@@ -48,6 +48,7 @@ READS = frozenset(
         "logoff_moves",
         "tickets",
         "api_request",
+        "version",
         "request_of",
         "role_bindings",
         "api_tokens",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,13 +51,25 @@ class IncomingCall:
         """Answer in this thread, from the ledger."""
         who = self._admitted()
         call = self._call(who)
-        if call.request is not None and (found := self._found(call)) is not None:
-            return self._replayed(who, found)
         context = CallContext(app=self.service.app, scope=call.scope)
+        if call.request is None:
+            return self._live(context, call)
+        if (found := self._found(call)) is not None:
+            return self._replayed(who, found)
         try:
             return JSONResponse(carry_out(context, call))
         except VgpumgrError as error:
             return self._failed(who, call, error)
+
+    def _live(self, context: CallContext, call: Call) -> Response:
+        """The answer of a read: the one that is kept, as long as nothing has changed."""
+        asked = json.dumps(call.asked, sort_keys=True)
+
+        def make() -> bytes:
+            return json.dumps(carry_out(context, call), separators=(",", ":")).encode()
+
+        data = self.service.answers.answer((call.endpoint, asked, call.scope), make)
+        return Response(data, media_type="application/json")
 
     async def answer_in_worker(self, wait_s: float) -> Response:
         """Answer from a worker process: at once where an operation is reserved, but for

@@ -84,7 +84,7 @@ def _handler(service: Service, endpoint: AnyEndpoint) -> Callable[..., Any]:
         match endpoint.runs:
             case Runs.LEDGER if takes_wait:
                 return await call.awaited_operation(wait_s)
-            case Runs.LEDGER:
+            case Runs.LEDGER if not asked.get("refresh"):
                 return await to_thread.run_sync(call.answer_here)
             case _:
                 return await call.answer_in_worker(wait_s)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from vgpumgr.api.live_answers import LiveAnswers
 from vgpumgr.api.trail_follower import TrailFollower
 from vgpumgr.api.worker_pool import Job, WorkerPool
 
@@ -26,6 +27,7 @@ class Service:
         self.workers = WorkerPool(overrides)
         self.changes = TrailFollower(app.writable_ledger)
         self._loop: asyncio.AbstractEventLoop
+        self.answers = LiveAnswers(app.writable_ledger.version)
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def start(self) -> None:

@@ -22,6 +22,7 @@ from vgpumgr.model.role_binding import Role
 DAY_S = 86_400.0
 DEFAULT_LIFETIME_S = 30 * DAY_S
 LONGEST_S = 366 * DAY_S
+SEEN_EVERY_S = 60.0
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}")
 
 
@@ -86,7 +87,8 @@ class ApiTokens:
         owner = self.owner(token)
         if owner is None:
             raise LoginRefused(f"the token {token.name} is not taken", why="its owner is gone")
-        self.ledger.use_api_token(token.id, now)
+        if token.last_used_at is None or now - token.last_used_at >= SEEN_EVERY_S:
+            self.ledger.use_api_token(token.id, now)
         actor = Actor(
             user=owner.user,
             tenant=acted_tenant(token.tenant),

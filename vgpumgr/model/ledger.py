@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from vgpumgr.model.api_request import RequestLedger
@@ -357,6 +357,9 @@ class Ledger(AccessLedger, RequestLedger, Protocol):
         ``by`` and ``user`` by their beginning). What is of a ``user`` or ``tenant`` was done by
         it, or in an operation that it began. ``since`` is Unix seconds.
         """
+
+    def version(self) -> Hashable:
+        """Equal as long as nothing is committed, by any process."""
 
     def audit_after(self, seq: int, limit: int) -> tuple[AuditRecord, ...]:
         """At most ``limit`` records of the trail after ``seq``, in order."""

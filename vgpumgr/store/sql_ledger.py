@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.scoped_reads import ScopedReads
 from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, open_database
+from vgpumgr.store.database.change_counter import ChangeCounter
 from vgpumgr.store.database.connections import Database, GroupWriter, retried
 from vgpumgr.store.database.locks import ProcessLocks
 from vgpumgr.store.database.postgresql import WorkListener, notify
@@ -138,6 +139,7 @@ class SqlLedger(LeaseHolder):
     ) -> None:
         super().__init__(database, claims, now, own)
         self._writer: GroupWriter[AskedTransitions] = GroupWriter(self._commit)
+        self._counter = ChangeCounter(database.engine, database.where)
         self._fleet = ""
 
     # Hosts and GPUs
@@ -251,6 +253,10 @@ class SqlLedger(LeaseHolder):
     trail_since = reads(audit_trail.trail_since)
     record_access = changes(access_events_sql.record_access, requested=False)
 
+    def version(self) -> Hashable:
+        """Equal as long as nothing is committed, by any process."""
+        return self._counter.version()
+
     @retried
     def reserve(self, reservation: Reservation) -> None:
         """Write an operation's start, and be its worker: all of it, or StaleGeneration or
@@ -335,6 +341,7 @@ class SqlLedger(LeaseHolder):
     def close(self) -> None:
         """Commit what waits, let go of claimed operations and of the database."""
         self._writer.close()
+        self._counter.close()
         super().close()
         self._database.close()
 

@@ -70,12 +70,12 @@ class World:
         self._file("ten", 10, "T4-2Q")
         for number in range(ROUNDS):
             self._file(f"one-{number}", 1, "T4-4Q")
-        self._environ = {
+        self.environ = {
             **os.environ,
             "VGPUMGR_STATE_DIR": str(home / "state"),
             "PYTHONPATH": str(tree),
         }
-        self._environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def _file(self, name: str, count: int, profile: str) -> None:
         (self._home / f"{name}.yaml").write_text(
@@ -87,7 +87,7 @@ class World:
         with (self._home / "out").open("w") as out:
             child = subprocess.Popen(
                 [sys.executable, "-m", "vgpumgr", *words],
-                env=self._environ,
+                env=self.environ,
                 cwd=self._home,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -104,7 +104,7 @@ class World:
         """With a controller that has looked at every host twice."""
         said, status = (self._home / "served").open("w"), self._home / "state" / "serve.json"
         words = [sys.executable, "-m", "vgpumgr", "serve"]
-        process = subprocess.Popen(words, env=self._environ, stdout=said, stderr=said)
+        process = subprocess.Popen(words, env=self.environ, stdout=said, stderr=said)
         try:
             for _ in range(2):
                 began = time.time()

@@ -41,15 +41,22 @@ class Answer:
 class ApiServer:
     """A running API. Called like ``Cli``, it runs a command at the server."""
 
-    def __init__(self, cli: Cli) -> None:
+    def __init__(self, cli: Cli, tls: tuple[str, ...] = ()) -> None:
         self.cli = cli
+        self.port = _free_port() if tls else 0
+        self.argv = ("--listen", f"127.0.0.1:{self.port}", *tls) if tls else ()
         self.path = str(cli.state / "api.sock")
         self.start()
 
     def start(self) -> None:
         """Start it (again), and wait until it answers."""
-        self.process: subprocess.Popen[str] = self.cli.process("api")
+        self.process: subprocess.Popen[str] = self.cli.process("api", *self.argv)
         until(self._answers, "the API to answer")
+
+    @property
+    def url(self) -> str:
+        """Where it listens with TLS."""
+        return f"https://127.0.0.1:{self.port}"
 
     def _answers(self) -> bool:
         assert self.process.poll() is None, finish(self.process)
@@ -110,10 +117,15 @@ class ApiServer:
         return finish(self.process)
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
 @contextmanager
-def serving_api(cli: Cli) -> Iterator[ApiServer]:
-    """A running API over the fleet of ``cli``."""
-    server = ApiServer(cli)
+def serving_api(cli: Cli, tls: tuple[str, ...] = ()) -> Iterator[ApiServer]:
+    """A running API over the fleet of ``cli``; with the options ``tls`` also on the loopback."""
+    server = ApiServer(cli, tls)
     try:
         yield server
     finally:

@@ -12,6 +12,8 @@ from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.status import HTTP_405_METHOD_NOT_ALLOWED
 
 from vgpumgr import __version__
 from vgpumgr.access.permission import Permission
@@ -122,6 +124,8 @@ def _answer_errors(api: FastAPI) -> None:
         told = NotFound(f"no {path}") if error.status_code == 404 else UsageError(str(error.detail))
         answer = problem(told, status=error.status_code)
         answer.headers.update(error.headers or {})
+        if error.status_code == HTTP_405_METHOD_NOT_ALLOWED:
+            answer.headers["Allow"] = ", ".join(_methods(api, path))
         return answer
 
     @api.exception_handler(Exception)
@@ -135,6 +139,14 @@ def _answer_errors(api: FastAPI) -> None:
         for name, value in HEADERS.items():
             answer.headers.setdefault(name, value)
         return answer
+
+
+def _methods(api: FastAPI, path: str) -> list[str]:
+    """Every method that the path has: Starlette tells those of the first route alone."""
+    routes = (
+        each for each in api.routes if isinstance(each, Route) and each.path_regex.match(path)
+    )
+    return sorted({method for each in routes for method in each.methods or ()} - {"HEAD"})
 
 
 def _field_problem(error: Any) -> FieldProblem:

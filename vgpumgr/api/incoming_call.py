@@ -29,6 +29,8 @@ from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import VgpumgrError, error_from
 
 PREFIX = "/v1"
+_JSON = "application/json"
+_PACKED = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
 SOON_S, BEAT_S = 5.0, 0.05
 END_WRITTEN_S = 30.0
 """How long after an operation's end its request's may still be written."""
@@ -60,6 +62,8 @@ class IncomingCall:
             return JSONResponse(carry_out(context, call))
         except VgpumgrError as error:
             return self._failed(who, call, error)
+        finally:
+            self.service.answers.changed()
 
     def _live(self, context: CallContext, call: Call) -> Response:
         """The answer of a read: the one that is kept, as long as nothing has changed."""
@@ -68,8 +72,10 @@ class IncomingCall:
         def make() -> bytes:
             return json.dumps(carry_out(context, call), separators=(",", ":")).encode()
 
-        data = self.service.answers.answer((call.endpoint, asked, call.scope), make)
-        return Response(data, media_type="application/json")
+        found = self.service.answers.answer((call.endpoint, asked, call.scope), make)
+        if "gzip" in self.request.headers.get("accept-encoding", "") and (packed := found.packed()):
+            return Response(packed, headers=_PACKED, media_type=_JSON)
+        return Response(found.data, headers={"Vary": "Accept-Encoding"}, media_type=_JSON)
 
     async def answer_in_worker(self, wait_s: float) -> Response:
         """Answer from a worker process: at once where an operation is reserved, but for
@@ -83,6 +89,7 @@ class IncomingCall:
         while not (job.ended or (early and job.operation)):
             await self.changed.wait()
             self.changed.clear()
+        self.service.answers.changed()
         if job.operation:
             self.service.keep(job)
             await self._until_ended(job, wait_s)
@@ -96,6 +103,7 @@ class IncomingCall:
             whole = await to_thread.run_sync(self._operation, who, str(self.asked["id"]))
             left_s = until - time.monotonic()
             if whole["done"] or left_s <= 0:
+                self.service.answers.changed()
                 return _operation_answer(whole, 200)
             await self.service.changes.wait(min(left_s, 1.0))
 

@@ -12,6 +12,7 @@ from fastapi import Body, FastAPI, Header, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
+from starlette.convertors import Convertor, register_url_convertor
 
 from vgpumgr.api.incoming_call import PREFIX, IncomingCall
 from vgpumgr.api.parameters import answer_type, other_parameters, path_types
@@ -42,7 +43,7 @@ def add_routes(api: FastAPI, service: Service, endpoints: list[AnyEndpoint]) -> 
 def _add(api: FastAPI, service: Service, endpoint: AnyEndpoint) -> None:
     handler = _handler(service, endpoint)
     api.add_api_route(
-        PREFIX + endpoint.path,
+        PREFIX + _route_path(endpoint),
         handler,
         methods=[endpoint.method],
         operation_id=endpoint.name,
@@ -53,6 +54,29 @@ def _add(api: FastAPI, service: Service, endpoint: AnyEndpoint) -> None:
         responses=_responses(endpoint),
         openapi_extra={"x-permission": endpoint.permission},
     )
+
+
+class _NameConvertor(Convertor[str]):
+    """A name in a path: what comes after a colon is what is to be done to it."""
+
+    regex = "[^/:]+"
+
+    def convert(self, value: str) -> str:
+        """The name."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The name as it is in the path."""
+        return value
+
+
+register_url_convertor("name", _NameConvertor())
+
+
+def _route_path(endpoint: AnyEndpoint) -> str:
+    """The path as the router has it; names of GPUs may hold slashes and colons."""
+    kind = "path" if endpoint.name.startswith("gpu.") else "name"
+    return re.sub(r"\{(\w+)\}", rf"{{\1:{kind}}}", endpoint.path)
 
 
 def _responses(endpoint: AnyEndpoint) -> dict[int | str, dict[str, Any]]:

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vgpumgr.api.application import make_application
 from vgpumgr.api.authentication import PEER, Peer
+from vgpumgr.api.problems import problem
 from vgpumgr.api.service import Service
 from vgpumgr.model.errors import Conflict, UsageError
 
@@ -48,6 +50,19 @@ class TlsListener:
 
 class PeerProtocol(H11Protocol):
     """HTTP whose requests know the other end of their connection."""
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, or too much of it, is a problem like any other."""
+        told = UsageError(msg, why="a request line and its headers are at most 16 KiB")
+        answer = problem(told, status=400)
+        headers = [*answer.raw_headers, (b"connection", b"close")]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=bytes(answer.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def connection_made(self, transport: Any) -> None:
         """Put the peer into the scope of every request of the connection."""

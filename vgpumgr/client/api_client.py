@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
+import io
 import json
 import socket
 import ssl
@@ -141,7 +143,7 @@ class ApiClient:
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None
     ) -> tuple[int, dict[str, Any]]:
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         if self._address.token:
             headers["Authorization"] = f"Bearer {self._address.token}"
         text = None if body is None else json.dumps(body)
@@ -152,7 +154,9 @@ class ApiClient:
             connection.request(method, path, text, headers)
             answer = connection.getresponse()
             data = answer.read(MAX_ANSWER + 1)
-        except (OSError, http.client.HTTPException) as error:
+            if answer.headers.get("Content-Encoding") == "gzip":
+                data = _unpacked(data)
+        except (OSError, EOFError, http.client.HTTPException) as error:
             self.close()
             raise self._cut(method, error) from error
         return answer.status, self._checked(answer.status, data)
@@ -213,6 +217,12 @@ def _connection(address: ServerAddress) -> http.client.HTTPConnection:
     return http.client.HTTPSConnection(
         address.host, address.port, timeout=CONNECT_S, context=context
     )
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What gzip packed, up to a byte over the limit."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(MAX_ANSWER + 1)
 
 
 def _query(plain: Mapping[str, Any]) -> dict[str, Any]:

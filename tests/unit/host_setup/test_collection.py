@@ -97,6 +97,7 @@ def test_the_unit_comes_before_libvirt_and_never_stops_it() -> None:
     [
         (FOLDER / "roles/boot_restore/files/vgpumgr-restore.service", 5.0),
         (APP / "vgpumgr-serve.service", 2.0),
+        (APP.parent / "api" / "vgpumgr-api.service", 2.0),
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )

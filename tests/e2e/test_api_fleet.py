@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.apiserver import ApiServer, serving_api
-from tests.e2e.support import host, new_cli, vm
+from tests.e2e.support import Cli, host, new_cli, vm
+
+
+@contextmanager
+def made() -> Iterator[Cli]:
+    with new_cli() as cli:
+        cli.sim_up(host("h1", ("T4", 2)), host("h2", ("H100-SXM5-80GB", 1)), host("h3"))
+        cli.ok("apply", "-f", cli.documents(vm("desk", "T4-4Q")))
+        yield cli
 
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[ApiServer]:
-    with new_cli() as cli:
-        cli.sim_up(host("h1", ("T4", 2)), host("h2", ("H100-SXM5-80GB", 1)), host("h3"))
-        cli.ok("apply", "-f", cli.documents(vm("desk", "T4-4Q")))
-        with serving_api(cli) as server:
-            yield server
+    with made() as cli, serving_api(cli) as server:
+        yield server
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[0-9a-f-]{36}", "…", without_times(text))
 
 
 def without_times(text: str) -> str:
@@ -36,7 +46,7 @@ def alike(api: ApiServer, command: str) -> None:
 
 
 @pytest.mark.mainline
-@pytest.mark.parametrize("command", ["map", "gpu list -o wide"])
+@pytest.mark.parametrize("command", ["map", "gpu list -o wide", "host list"])
 def test_a_list_at_a_server_is_the_list(api: ApiServer, command: str) -> None:
     alike(api, command)
 
@@ -57,9 +67,76 @@ allocation list --released -o json
 layout show
 layout show h2 -o json
 layout show nope
+host list -o json
+host list -l a=b
+host list --refresh -o wide
+host show h1
+host show h1 -o json
+host show nope
+host probe
+host probe h1 nope
+host drain h1 --dry-run
+host drain h1 --dry-run -o json
+host drain nope --dry-run
+host evacuate h1 --dry-run
+host evacuate h1
+host evacuate h1 --confirm-off h2
+host fence h1
+host fence h1 --check
+host fence h1 --off x --status y
+host fence h1 --off "abc" --status "abc"
+host migration h1
+host remove h1
+host set nope --layout auto
+host set --layout auto
+host trust nope --fingerprint SHA256:x
+host upgrade nope
+host uncordon nope
+host add h9
+host add h1 --address sim://h1
+host add h9 --address sim://nope
 """.splitlines()
 
 
 @pytest.mark.parametrize("command", READS)
 def test_a_read_at_a_server_is_the_read(api: ApiServer, command: str) -> None:
     alike(api, command)
+
+
+CHANGES = """\
+host cordon h1 h2
+host cordon h1 nope
+host uncordon h1 h2
+host set h1 h2 --layout auto
+host set --all --layout declared
+host migration h1 --address 10.0.0.1 --bandwidth 500MiB
+host migration h1 --address 10.0.0.1 --bandwidth nothing
+host migration h1 --off
+host fence h3 --off ["/bin/true"] --status ["/bin/true"]
+host fence h3 --check
+host fence h3 --remove
+host maintenance h3
+host uncordon h3
+host maintenance h3 --off
+host drain h2
+host undrain h2
+host drain h1 -o json
+host undrain h1
+host upgrade h3
+host remove h3 -y
+host add h3 --address sim://h3 --label use=x
+"""
+
+
+@pytest.mark.mainline
+def test_changes_of_hosts_at_a_server_are_the_changes() -> None:
+    """Both fleets are alike, and go through the same."""
+    with made() as here, made() as beyond, serving_api(beyond) as there:
+        for command in CHANGES.splitlines():
+            at_server, local = there(*command.split()), here(*command.split())
+            assert (command, at_server.code, plain(at_server.out), plain(at_server.err)) == (
+                command,
+                local.code,
+                plain(local.out),
+                plain(local.err),
+            )

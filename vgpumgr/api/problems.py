@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from starlette.status import HTTP_401_UNAUTHORIZED
 
 from vgpumgr.model.errors import VgpumgrError
@@ -39,9 +39,10 @@ class FieldProblem(BaseModel):
 
 class Problem(BaseModel):
     """What happened, why, and what to do next. ``code`` is stable; ``exit`` is the exit status of
-    the command line for it.
+    the command line for it. Some kinds of errors have more keys.
     """
 
+    model_config = ConfigDict(extra="allow")
     type: str
     title: str
     status: int

@@ -7,8 +7,8 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from vgpumgr.model.errors import NotPermitted
@@ -111,6 +111,15 @@ class Fences:
     def confirm(self, host: str, by: str) -> None:
         """Note that an operator, who typed the host's name, says that it is off and stays off."""
         self._confirmed[host] = Proof(host=host, how=f"{by} confirms it (--confirm-off)")
+
+    @contextmanager
+    def vouched(self, host: str, by: str) -> Iterator[None]:
+        """The same for as long as the block works."""
+        self.confirm(host, by)
+        try:
+            yield
+        finally:
+            self._confirmed.pop(host, None)
 
     def status(self, fence: Fence) -> ProgramResult:
         """What ``status`` says now."""

@@ -80,6 +80,10 @@ class Context:
 
         return endpoint.work(CallContext(app=self.app), asked)
 
+    def act(self, endpoint: Endpoint[P, A], asked: P) -> Result[A]:
+        """The answer of an endpoint that changes the ledger alone, and is done at once."""
+        return self.read(endpoint, asked)
+
     def warn_if_frozen(self) -> None:
         """One line on stderr under whatever is listed from a ledger that may not allocate."""
         from vgpumgr.cli.output import say

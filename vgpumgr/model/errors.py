@@ -6,6 +6,7 @@ VgpumgrError                1  failure
 │   └── BadImage            2  a disk image that is not what it is said to be, or not whole
 ├── NotFound                3
 ├── Conflict                4  held by someone, wrong generation, needs a stop
+│   ├── UnknownHostKey      4  a host shows an SSH key, and none was given
 │   ├── InUse               4  a device or volume somebody else holds
 │   ├── StillRunning        4  VMs run that were to be deleted
 │   ├── UsersAtWork         4  users would be cut off
@@ -41,7 +42,8 @@ class VgpumgrError(Exception):
     """Base of every error a user may see.
 
     ``message`` says what happened, ``why`` the cause, ``next`` the command or edit that helps.
-    ``code`` is stable and dotted; ``exit_status`` is the process's exit code.
+    ``code`` is stable and dotted; ``exit_status`` is the process's exit code. ``details`` are what
+    else its JSON has.
     """
 
     code: ClassVar[str] = "failed"
@@ -52,6 +54,7 @@ class VgpumgrError(Exception):
         self.message = message
         self.why = why
         self.next = next
+        self.details: Mapping[str, object] = {}
 
     def as_dict(self) -> dict[str, object]:
         """The JSON object that ``-o json`` prints on stderr."""
@@ -61,6 +64,7 @@ class VgpumgrError(Exception):
             "why": self.why,
             "next": self.next,
             "exit": self.exit_status,
+            **self.details,
         }
 
 
@@ -101,6 +105,23 @@ class InUse(Conflict):
     """A device or volume that a domain or another tool holds."""
 
     code = "conflict.in-use"
+
+
+class UnknownHostKey(Conflict):
+    """A host shows an SSH key, and it is not known whether that is right; ``fingerprint`` is it."""
+
+    code = "conflict.host-key"
+
+    def __init__(
+        self, message: str, *, why: str = "", next: str = "", fingerprint: str = ""
+    ) -> None:
+        super().__init__(message, why=why, next=next)
+        self.details = {"fingerprint": fingerprint}
+
+    @property
+    def fingerprint(self) -> str:
+        """The key that the host shows, ``SHA256:…``."""
+        return str(self.details.get("fingerprint", ""))
 
 
 class StillRunning(Conflict):
@@ -259,11 +280,20 @@ def kind_of(code: str) -> type[VgpumgrError]:
     return {kind.code: kind for kind in _tree(VgpumgrError)}.get(code, VgpumgrError)
 
 
+# Of the JSON of an error, and of a problem document around it, what are no details.
+_PLAIN = frozenset({"code", "message", "why", "next", "exit"})
+_DOCUMENT = frozenset({"type", "title", "status", "detail", "fields"})
+
+
 def error_from(data: Mapping[str, object]) -> VgpumgrError:
     """The error that :meth:`VgpumgrError.as_dict` wrote; what is missing of it is empty."""
     texts = {key: str(data.get(key) or "") for key in ("code", "message", "why", "next")}
     kind = kind_of(texts["code"])
-    return kind(texts["message"] or "it failed", why=texts["why"], next=texts["next"])
+    error = kind.__new__(kind)
+    told = {"why": texts["why"], "next": texts["next"]}
+    VgpumgrError.__init__(error, texts["message"] or "it failed", **told)
+    error.details = {key: data[key] for key in data.keys() - _PLAIN - _DOCUMENT}
+    return error
 
 
 def _tree(kind: type[VgpumgrError]) -> Iterator[type[VgpumgrError]]:

@@ -13,7 +13,7 @@ import pytest
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.app.diagnosis import examine, examine_host
-from vgpumgr.cli.views.host_views import host_state
+from vgpumgr.endpoints.host_items import host_state
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner

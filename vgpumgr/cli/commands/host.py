@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.host_add import add
-from vgpumgr.cli.commands.host_drain import drain, maintenance, take_again, undrain
+from vgpumgr.cli.commands.host_drain import drain, maintenance, say_again, undrain
 from vgpumgr.cli.commands.host_evacuate import evacuate, fence
-from vgpumgr.cli.options import Selector, matches, refresh_option, refreshed, selector_option
+from vgpumgr.cli.options import Selector, refresh_option, selector_option
 from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
-from vgpumgr.cli.running_command import ending_gently
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm, one_line
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.host_views import (
-    helper_text,
-    host_item,
-    host_text,
-    migration_text,
-    probe_summary,
-)
-from vgpumgr.model.domain import MigrationAddress
-from vgpumgr.model.errors import (
-    HostUnreachable,
-    NotFound,
-    OutcomeUnknown,
-    PartlyDone,
-    UsageError,
-)
+from vgpumgr.cli.views.host_views import helper_text, host_text, migration_text
+from vgpumgr.endpoints import host_membership, hosts
+from vgpumgr.model.errors import UsageError
 from vgpumgr.model.formats import format_mib
-from vgpumgr.model.host import AUTO, DECLARED, HostRecord
-
-if TYPE_CHECKING:
-    from vgpumgr.engine.inventory.observation import Observation
+from vgpumgr.model.host import AUTO, DECLARED
 
 
 @click.command()
@@ -50,39 +30,35 @@ if TYPE_CHECKING:
 @click.option("--off", is_flag=True, help="Accept no live migrations any more.")
 @output_option
 @pass_context
-def migration(context: Context, /, name: str, off: bool, **options: Any) -> None:
+def migration(
+    context: Context,
+    name: str,
+    address: str | None,
+    no_tls: bool,
+    tls_name: str | None,
+    bandwidth: str | None,
+    off: bool,
+) -> None:
     """Set where live migrations are sent to: the migration block of a Host document.
 
     \b
     vgpumgr host migration gpu2 --address 10.77.0.12
     """
-    record = context.app.ledger.host(name)
-    if off == bool(options["address"]):
+    if off == bool(address):
+        context.read(hosts.SHOW_HOST, hosts.OneHost(name=name))
         raise UsageError(
             "either --address or --off",
             next=f"vgpumgr host migration {name} --address ADDRESS",
         )
-    wanted = None if off else _address(record, options)
-    context.app.writable_ledger.update_host(replace(record, migration=wanted))
+    if address:
+        asked = hosts.NewMigrationAddress(
+            name=name, address=address, tls=not no_tls, tls_name=tls_name, bandwidth=bandwidth
+        )
+        wanted = context.act(hosts.SET_MIGRATION, asked).answer["migration"]
+    else:
+        gone = context.act(hosts.REMOVE_MIGRATION, hosts.OneHost(name=name))
+        wanted = gone.answer["migration"]
     say(f"{name}: {migration_text(wanted) if wanted else 'accepts no live migrations'}")
-
-
-def _address(record: HostRecord, options: dict[str, Any]) -> MigrationAddress | None:
-    """Flags become the same document a file would hold, and go through the same checks."""
-    from vgpumgr.spec import COMMAND_LINE, load
-
-    block: dict[str, Any] = {"address": options["address"], "tls": not options["no_tls"]}
-    for key in ("tls_name", "bandwidth"):
-        if options[key] is not None:
-            block[key] = options[key]
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": "Host",
-        "name": record.name,
-        "address": record.address,
-        "migration": block,
-    }
-    return load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts[0].migration
 
 
 COLUMNS = (
@@ -119,10 +95,10 @@ for command in (add, migration, drain, undrain, maintenance, fence, evacuate):
 @pass_context
 def list_(context: Context, selector: Selector, refresh: bool) -> None:
     """List hosts."""
-    with refreshed(context, refresh):
-        hosts = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
-        refusals = context.app.ledger.refusals()
-        print_list("Host", [host_item(each, refusals) for each in hosts], COLUMNS)
+    labels = tuple(f"{key}={value}" for key, value in selector)
+    found = context.read(hosts.LIST_HOSTS, hosts.HostFilter(labels=labels, refresh=refresh))
+    print_list("Host", found.answer["items"], COLUMNS)
+    finish(found)
 
 
 @host.command()
@@ -131,7 +107,7 @@ def list_(context: Context, selector: Selector, refresh: bool) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show one host."""
-    item = host_item(context.app.ledger.host(name), context.app.ledger.refusals())
+    item = context.read(hosts.SHOW_HOST, hosts.OneHost(name=name)).answer
     print_item("Host", item, host_text(item))
 
 
@@ -141,41 +117,14 @@ def show(context: Context, name: str) -> None:
 @pass_context
 def probe(context: Context, names: tuple[str, ...]) -> None:
     """Probe hosts (default: all) and record the observation."""
-    app = context.app
-    for name in names:
-        app.ledger.host(name)
-    app.require_hosts()
-    observation = app.engine.refresh(names)
-    for name in sorted(observation.facts):
-        say(f"{name}: {probe_summary(app.writable_ledger.host(name))}")
-    for line in observation.set_aside:
+    found = context.read(hosts.PROBE_HOSTS, hosts.ProbeRequest(names=names))
+    for each in found.answer["items"]:
+        say(f"{each['name']}: {each['summary']}")
+    for line in found.answer["set_aside"]:
         say(line)
-    _fail(observation)
-
-
-def _fail(observation: Observation) -> None:
-    failed = dict(observation.failed)
-    for name, error in sorted(failed.items()):
-        why = f" ({error.why})" if error.why else ""
-        say(one_line(f"{name}: {error.message}{why}"))
-    if failed and not observation.facts and len(failed) == 1:
-        error = next(iter(failed.values()))
-        if not isinstance(error, OutcomeUnknown):
-            error.next = "vgpumgr doctor"
-        raise error
-    if (
-        failed
-        and not observation.facts
-        and all(isinstance(error, HostUnreachable) for error in failed.values())
-    ):
-        raise HostUnreachable(
-            f"none of {len(failed)} hosts could be reached", next="vgpumgr doctor"
-        )
-    if failed:
-        raise PartlyDone(
-            f"{len(failed)} of {len(failed) + len(observation.facts)} hosts could not be probed",
-            next="vgpumgr doctor",
-        )
+    for line in found.answer["failed"]:
+        say(one_line(line))
+    finish(found)
 
 
 @host.command()
@@ -185,9 +134,8 @@ def _fail(observation: Observation) -> None:
 @pass_context
 def trust(context: Context, name: str, fingerprint: str) -> None:
     """Pin a host's new SSH key after it changed for a known reason."""
-    from vgpumgr.app.enrolment import trust as pin
-
-    pin(context.app, name, fingerprint)
+    asked = host_membership.TrustedKey(name=name, fingerprint=fingerprint)
+    context.act(host_membership.TRUST_HOST, asked)
     say(f"{name}: key pinned")
 
 
@@ -212,26 +160,14 @@ def set_(
     vgpumgr host set gpu1 gpu2 --layout auto
     vgpumgr host set -l use=desktops --layout auto
     """
-    for record in _chosen(context, names, selector, every=every):
-        if record.layout != layout:
-            context.app.writable_ledger.update_host(replace(record, layout=layout))
-        say(f"{record.name}: layout {layout}")
-
-
-def _chosen(
-    context: Context, names: tuple[str, ...], selector: Selector, *, every: bool
-) -> list[HostRecord]:
-    """The hosts of exactly one way to name them; NotFound where there is none of that."""
-    if (bool(names), bool(selector), every).count(True) != 1:
-        raise UsageError("name hosts, or choose them by -l KEY=VALUE, or --all")
-    if names:
-        return [context.app.ledger.host(name) for name in names]
-    found = [each for each in context.app.ledger.hosts() if matches(each.labels, selector)]
-    if not found:
-        raise NotFound(
-            "no host is enrolled that has these labels", next="vgpumgr host list -o json"
-        )
-    return found
+    asked = hosts.HostSettings(
+        names=names,
+        labels=tuple(f"{key}={value}" for key, value in selector),
+        every=every,
+        layout="auto" if layout == AUTO else "declared",
+    )
+    for each in context.act(hosts.SET_HOSTS, asked).answer["items"]:
+        say(f"{each['name']}: layout {layout}")
 
 
 @host.command()
@@ -240,10 +176,9 @@ def _chosen(
 @pass_context
 def cordon(context: Context, names: tuple[str, ...]) -> None:
     """Stop placing VMs on hosts; what runs there stays."""
-    records = [context.app.ledger.host(name) for name in names]
-    for record in records:
-        context.app.writable_ledger.update_host(replace(record, cordoned=True))
-        say(f"{record.name}: cordoned")
+    done = context.act(hosts.CORDON_HOSTS, hosts.NamedHosts(names=names))
+    for each in done.answer["items"]:
+        say(f"{each['name']}: cordoned")
 
 
 @host.command()
@@ -252,7 +187,7 @@ def cordon(context: Context, names: tuple[str, ...]) -> None:
 @pass_context
 def uncordon(context: Context, names: tuple[str, ...]) -> None:
     """Place VMs on hosts again; a drain of them ends."""
-    take_again(context, names)
+    say_again(context.act(hosts.UNCORDON_HOSTS, hosts.NamedHosts(names=names)))
 
 
 @host.command()
@@ -270,16 +205,15 @@ def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
     (docs/taking-back.md says how to remove them first). The helper stays while another fleet has
     enrolled the host. The same command resumes an interrupted run.
     """
-    from vgpumgr.app.enrolment import remove as take_out
-
-    staying = context.app.engine.staying(name)
+    ahead = context.read(host_membership.PREVIEW_REMOVAL, hosts.OneHost(name=name))
+    staying = ahead.answer["staying"]
     for line in staying:
         say(f"on {name} {line}")
     if staying:
         say("how to remove these while the host is enrolled: docs/taking-back.md")
     confirm(yes=yes)(f"remove host {name}?")
-    with ending_gently(context.app.stop):
-        left = take_out(context.app, name, reach=not forget)
+    asked = host_membership.RemovedHost(name=name, forget=forget)
+    left = carry_out(context, host_membership.REMOVE_HOST, asked).answer["layouts"]
     say(f"{name}: removed")
     if left:
         say(
@@ -294,10 +228,7 @@ def remove(context: Context, name: str, yes: bool, forget: bool) -> None:
 @pass_context
 def upgrade(context: Context, names: tuple[str, ...]) -> None:
     """Install this version's helper on hosts; claims and VMs stay as they are."""
-    from vgpumgr.app.enrolment import upgrade_helper as install
-
-    for name in names:
-        context.app.ledger.host(name)
-    for name in names:
-        before, after = install(context.app, name)
-        say(f"{name}: helper {before or 'unknown'} → {after}")
+    done = context.act(host_membership.UPGRADE_HOSTS, hosts.NamedHosts(names=names))
+    for each in done.answer["items"]:
+        say(f"{each['name']}: helper {each['before'] or 'unknown'} → {each['after']}")
+    finish(done)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.options import parse_pairs
 from vgpumgr.cli.output import chosen_format, output_option, print_item, say
 from vgpumgr.cli.running_command import ending_gently
 from vgpumgr.cli.terminal import CLEAR_LINE, confirm, echo, one_line
 from vgpumgr.cli.user_files import MAX_BYTES
-from vgpumgr.cli.views.host_views import probe_summary
 from vgpumgr.cli.views.reports import print_findings
-from vgpumgr.model.errors import PartlyDone, UsageError, VgpumgrError
+from vgpumgr.endpoints.host_items import probe_summary
+from vgpumgr.endpoints.host_membership import ADD_HOST, EnrolledHost, NewHost, host_record
+from vgpumgr.model.errors import PartlyDone, UnknownHostKey, UsageError, VgpumgrError
 from vgpumgr.model.formats import counted
 from vgpumgr.model.host import HostRecord
 
@@ -272,6 +272,26 @@ def add(context: Context, /, name: str | None, file: str | None, **options: Any)
     vgpumgr host add gpu1 --address root@gpu1.example --bootstrap   a bare Debian, set up first
     vgpumgr host add -f hosts.yaml
     """
+    if file or wants_bootstrap(options):
+        _add_here(context, name, file, options)
+        return
+    enrolled = _enrolled(context, _new_host(name, options))
+    say(f"{enrolled['name']}: {enrolled['summary']}")
+
+
+def _enrolled(context: Context, asked: NewHost) -> EnrolledHost:
+    """The host enrolled; a key that is not known yet is shown, and confirmed or refused."""
+    try:
+        return context.act(ADD_HOST, asked).answer
+    except UnknownHostKey as error:
+        _accept_key(asked.name, error.fingerprint)
+        return context.act(ADD_HOST, replace(asked, fingerprint=error.fingerprint)).answer
+
+
+def _add_here(
+    context: Context, name: str | None, file: str | None, options: Mapping[str, Any]
+) -> None:
+    """From a file, or set up first: with this machine's files, Ansible and keys."""
     from vgpumgr.app.enrolment import enrol
 
     records = _from_file(context, file) if file else [_from_flags(name, options)]
@@ -298,25 +318,26 @@ def _from_file(context: Context, file: str) -> list[HostRecord]:
     return found
 
 
-def _from_flags(name: str | None, options: dict[str, Any]) -> HostRecord:
-    """Flags become the same document a file would hold, and go through the same checks."""
-    from vgpumgr.spec import COMMAND_LINE, load
-
+def _new_host(name: str | None, options: Mapping[str, Any]) -> NewHost:
     if not name or not options["address"]:
         raise UsageError(
             "a host needs a name and an address",
             next="vgpumgr host add NAME --address USER@HOST[:PORT] | local | sim://NAME",
         )
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": "Host",
-        "name": name,
-        "address": options["address"],
-        "labels": dict(parse_pairs(options["labels"], "--label")),
-        "accelerator": options["accelerator"],
-        "layout": options["layout"],
-    }
-    return load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts[0]
+    labels = [f"{key}={value}" for key, value in parse_pairs(options["labels"], "--label")]
+    return NewHost(
+        name=name,
+        address=options["address"],
+        fingerprint=options["fingerprint"] or "",
+        labels=tuple(labels),
+        install=not options["no_install"],
+        accelerator=options["accelerator"],
+        layout=options["layout"],
+    )
+
+
+def _from_flags(name: str | None, options: Mapping[str, Any]) -> HostRecord:
+    return host_record(_new_host(name, options))
 
 
 def _accept_key(host_name: str, fingerprint: str) -> None:

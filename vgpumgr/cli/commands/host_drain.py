@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +10,15 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.options import span
 from vgpumgr.cli.output import output_option, print_item, say
-from vgpumgr.cli.running_command import changing
-from vgpumgr.cli.views.host_views import drain_item, drain_text, drained_item, drained_text
+from vgpumgr.cli.running_command import carry_out, finish
+from vgpumgr.cli.views.host_views import drain_text, drained_text
 from vgpumgr.cli.views.outcome_views import with_users_option
-from vgpumgr.model.errors import Interrupted, PartlyDone
-from vgpumgr.model.formats import counted
+from vgpumgr.endpoints import host_drains, hosts
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.hosts.host_drain import DrainReport, DrainTarget
+    from vgpumgr.endpoints.endpoint import Result
+    from vgpumgr.endpoints.host_items import HostItem
+    from vgpumgr.endpoints.shapes import ItemList
 
 
 @click.command()
@@ -62,62 +61,22 @@ def drain(
     A VM with an active user that cannot move live stays (exit 4, the user is named):
     --logoff-within waits for the user, --with-users does not.
     """
-    from vgpumgr.engine.hosts.host_drain import DrainRequest
-
-    ledger = context.app.ledger
-    for each in (name, *to):
-        ledger.host(each)
-    by = None if logoff_within is None else time.time() + logoff_within
-    wanted = DrainRequest(
-        host=name, to=to, cold=cold, with_users=with_users, timeout_s=timeout, logoff_by=by
+    asked = host_drains.HostDrain(
+        name=name,
+        to=to,
+        cold=cold,
+        with_users=with_users,
+        timeout_s=timeout,
+        logoff_within_s=logoff_within,
     )
     if dry_run:
-        choices = context.app.engine.drain_plan(wanted)
-        print_item("Drain", drain_item(name, choices), drain_text(name, choices))
-        _refuse([each for each in choices if each.move is None], name)
+        plan = context.read(host_drains.PLAN_DRAIN, asked)
+        print_item("Drain", plan.answer, drain_text(plan.answer))
+        finish(plan)
         return
-    with changing(context, sum(vm.host == name for vm in ledger.vms())) as engine:
-        drained = engine.drain(wanted)
-    print_item("Drain", drained_item(drained), drained_text(drained))
-    if context.app.stop.is_set():
-        raise _interrupted(drained)
-    _raise(drained)
-
-
-def _interrupted(drained: DrainReport) -> Interrupted:
-    """What Ctrl-C left: perhaps a move that waits, and a host that is cordoned and not empty."""
-    name, move = drained.host, ""
-    if drained.outcome.interrupted:
-        try:
-            drained.outcome.raise_for_failure()
-        except Interrupted as error:
-            move = f"{error.next}; then "
-    return Interrupted(
-        f"interrupted: {counted(len(drained.outcome.done), 'VM')} moved away from {name}",
-        why=f"{name} stays cordoned, and draining has stopped",
-        next=f"{move}vgpumgr host drain {name} resumes, vgpumgr host undrain {name} ends it",
-    )
-
-
-def _raise(drained: DrainReport) -> None:
-    """A move that failed is told like any other."""
-    _refuse(drained.staying, drained.host, ", which stays cordoned and draining")
-    drained.outcome.raise_for_failure()
-
-
-def _refuse(choices: Sequence[DrainTarget], name: str, more: str = "") -> None:
-    staying = [each for each in choices if not each.leaves]
-    users = [each.user for each in staying if each.user is not None and each.cut_off]
-    if users and len(users) == len(staying):
-        from vgpumgr.engine.migration.users_at_work import users_cut_off
-
-        raise users_cut_off(users, next=staying[0].next)
-    if staying:
-        raise PartlyDone(
-            f"{counted(len(staying), 'VM')} cannot leave {name}{more}",
-            why="; ".join(f"{each.vm.name}: {each.why}" for each in staying[:5]),
-            next=staying[0].next,
-        )
+    drained = carry_out(context, host_drains.DRAIN_HOST, asked)
+    print_item("Drain", drained.answer, drained_text(drained.answer))
+    finish(drained)
 
 
 @click.command()
@@ -126,16 +85,14 @@ def _refuse(choices: Sequence[DrainTarget], name: str, more: str = "") -> None:
 @pass_context
 def undrain(context: Context, names: tuple[str, ...]) -> None:
     """End a drain: hosts accept VMs again; VMs that moved away stay away."""
-    take_again(context, names)
+    say_again(context.act(host_drains.UNDRAIN_HOSTS, hosts.NamedHosts(names=names)))
 
 
-def take_again(context: Context, names: tuple[str, ...]) -> None:
-    """Place VMs there again; refused in maintenance."""
-    for name in names:
-        context.app.ledger.host(name)
-    for name in names:
-        context.app.engine.undrain(name)
-        say(f"{name}: accepts VMs again")
+def say_again(done: Result[ItemList[HostItem]]) -> None:
+    """A line for each host that takes VMs again."""
+    for each in done.answer["items"]:
+        say(f"{each['name']}: accepts VMs again")
+    finish(done)
 
 
 @click.command()
@@ -149,12 +106,11 @@ def take_again(context: Context, names: tuple[str, ...]) -> None:
 @pass_context
 def maintenance(context: Context, name: str, off: bool) -> None:
     """Put an empty host into maintenance: vgpumgr does not touch it, and it may be off."""
-    context.app.ledger.host(name)
+    asked = hosts.OneHost(name=name)
     if not off:
-        context.app.engine.enter_maintenance(name)
+        context.act(host_drains.ENTER_MAINTENANCE, asked)
         say(f"{name}: in maintenance")
         return
-    report = context.app.engine.leave_maintenance(name)
-    for drift in report.drifts:
-        say(f"{name}: {drift.text}")
+    for drift in context.act(host_drains.LEAVE_MAINTENANCE, asked).answer["drifts"]:
+        say(f"{name}: {drift}")
     say(f"{name}: accepts VMs again")

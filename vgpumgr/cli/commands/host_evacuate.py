@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import output_option, print_item, say
-from vgpumgr.cli.running_command import changing
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import at_a_terminal, confirm, typed
-from vgpumgr.cli.views.host_views import evacuation_item, evacuation_text
-from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.cli.views.host_views import evacuation_text
+from vgpumgr.endpoints import host_evacuations, hosts
+from vgpumgr.model.errors import UsageError
 from vgpumgr.model.formats import counted
-from vgpumgr.model.host import Fence, HostRecord, says_off
-
-if TYPE_CHECKING:
-    from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
-
+from vgpumgr.model.host import Fence
 
 _ASK = "?"
 
@@ -48,26 +42,24 @@ def evacuate(
     It starts when the host's fence block has switched it off and its status says off, or with
     --confirm-off.
     """
-    app = context.app
-    record = app.ledger.host(name)
+    host = context.read(hosts.SHOW_HOST, hosts.OneHost(name=name)).answer
     word = confirm_off is not None
     if dry_run:
-        plan = app.engine.evacuation_plan(name, will_not_boot=word)
-        print_item("Evacuation", evacuation_item(plan), evacuation_text(plan))
-        _refuse(plan)
+        preview = host_evacuations.EvacuationPreview(name=name, will_not_boot=word)
+        plan = context.read(host_evacuations.PLAN_EVACUATION, preview)
+        print_item("Evacuation", plan.answer, evacuation_text(plan.answer))
+        finish(plan)
         return
-    total = sum(vm.host == name for vm in app.ledger.vms())
+    there = context.read(host_evacuations.VMS_ON_HOST, hosts.OneHost(name=name)).answer["vms"]
     if confirm_off is not None:
         _require_typed(name, confirm_off)
-        app.fences.confirm(name, f"{getpass.getuser()}@{socket.gethostname()}")
-    elif record.fence is not None:
-        vms = counted(total, "VM")
+    elif host["fence"] is not None:
+        vms = counted(len(there), "VM")
         confirm(yes=yes)(f"switch {name} off and recreate its {vms} elsewhere?")
-    with changing(context, total) as engine:
-        plan, outcome = engine.evacuate(name, will_not_boot=word)
-    print_item("Evacuation", evacuation_item(plan, outcome), evacuation_text(plan))
-    outcome.raise_for_failure()
-    _refuse(plan)
+    asked = host_evacuations.Evacuation(name=name, confirm_off=name if word else None)
+    done = carry_out(context, host_evacuations.EVACUATE_HOST, asked)
+    print_item("Evacuation", done.answer, evacuation_text(done.answer))
+    finish(done)
 
 
 def _require_typed(name: str, given: str) -> None:
@@ -89,16 +81,6 @@ def _ask(name: str) -> str:
         )
     danger = f"{name} must be off and stay off: a VM that also ran there would corrupt its disks."
     return typed(f"{danger}\nType its name")
-
-
-def _refuse(plan: EvacuationPlan) -> None:
-    staying = [each for each in plan.staying if not each.pool]
-    if staying:
-        raise PartlyDone(
-            f"{counted(len(staying), 'VM')} of {plan.lost.name} cannot be recreated",
-            why="; ".join(f"{each.vm.name}: {each.why}" for each in staying[:5]),
-            next=staying[0].next,
-        )
 
 
 @click.command()
@@ -125,16 +107,20 @@ def fence(context: Context, /, name: str, **options: Any) -> None:
     Passwords belong into a file that the program reads. libvirt on a host with such a block
     starts no VM by itself: `vm start` and `serve` do.
     """
-    record = context.app.ledger.host(name)
+    host = hosts.OneHost(name=name)
+    context.read(hosts.SHOW_HOST, host)
     _require_one(name, options)
     if options["check"]:
-        _check(context, record)
+        found = context.act(host_evacuations.CHECK_FENCE, host).answer
+        say(f"{name}: status says {found['says']}: {'off' if found['off'] else 'not off'}")
         return
-    wanted = None if options["remove"] else _wanted(context, record, options)
-    with changing(context, len(context.app.ledger.vms())) as engine:
-        outcome = engine.fence(name, wanted)
-    say(f"{name}: {f'is fenced with {wanted.off[0]}' if wanted else 'has no fence block'}")
-    outcome.raise_for_failure()
+    if options["remove"]:
+        done = carry_out(context, host_evacuations.REMOVE_FENCE, host)
+    else:
+        done = carry_out(context, host_evacuations.SET_FENCE, _wanted(context, name, options))
+    block = done.answer["fence"]
+    say(f"{name}: {'has no fence block' if block is None else 'is fenced with ' + block['off'][0]}")
+    finish(done)
 
 
 def _require_one(name: str, options: dict[str, Any]) -> None:
@@ -148,26 +134,14 @@ def _require_one(name: str, options: dict[str, Any]) -> None:
         raise UsageError("--off and --status belong together", next="both, each a JSON list")
 
 
-def _check(context: Context, record: HostRecord) -> None:
-    from vgpumgr.app.fence_programs import words
-
-    if record.fence is None:
-        raise UsageError(
-            f"{record.name} has no fence block",
-            next=f"vgpumgr host fence {record.name} --off '[…]' --status '[…]'",
-        )
-    ran = context.app.fences.status(record.fence)
-    off = says_off(ran.code, ran.out)
-    say(f"{record.name}: status says {words(ran)}: {'off' if off else 'not off'}")
-
-
-def _wanted(context: Context, record: HostRecord, options: dict[str, Any]) -> Fence:
+def _wanted(context: Context, name: str, options: dict[str, Any]) -> host_evacuations.NewFence:
     if options["file"]:
-        return _from_file(context, record.name, options["file"])
-    return _from_flags(record, options)
+        return _from_file(context, name, options["file"])
+    block = {key: _list(key, options[key]) for key in ("off", "status")}
+    return _new_fence(name, hosts.host_from(name=name, address="local", fence=block).fence)
 
 
-def _from_file(context: Context, name: str, file: str) -> Fence:
+def _from_file(context: Context, name: str, file: str) -> host_evacuations.NewFence:
     from vgpumgr.cli.user_files import load_documents
 
     found = [host for host in load_documents(context, file).hosts if host.name == name]
@@ -176,23 +150,12 @@ def _from_file(context: Context, name: str, file: str) -> Fence:
             f"{file} has no fence block for {name}",
             next=f"a document with kind: Host, name: {name}, fence: {{off: […], status: […]}}",
         )
-    return found[0].fence
+    return _new_fence(name, found[0].fence)
 
 
-def _from_flags(record: HostRecord, options: dict[str, Any]) -> Fence:
-    """Flags become the same document a file would hold, and go through the same checks."""
-    from vgpumgr.spec import COMMAND_LINE, load
-
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": "Host",
-        "name": record.name,
-        "address": record.address,
-        "fence": {key: _list(key, options[key]) for key in ("off", "status")},
-    }
-    [loaded] = load(json.dumps(document, ensure_ascii=False).encode(), COMMAND_LINE).hosts
-    assert loaded.fence is not None, "it was given"
-    return loaded.fence
+def _new_fence(name: str, fence: Fence | None) -> host_evacuations.NewFence:
+    assert fence is not None, "it was given"
+    return host_evacuations.NewFence(name=name, off=fence.off, status=fence.status)
 
 
 def _list(key: str, text: str) -> object:

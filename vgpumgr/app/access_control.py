@@ -6,6 +6,7 @@ import os
 import time
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vgpumgr.identity.access_administration import AccessAdministration
 from vgpumgr.identity.api_tokens import ApiTokens
@@ -13,7 +14,14 @@ from vgpumgr.identity.established import Established, established
 from vgpumgr.identity.local_accounts import LocalAccounts
 from vgpumgr.identity.login_sessions import LoginSessions
 from vgpumgr.model.actor import LoginMethod
+from vgpumgr.model.errors import LoginRefused
 from vgpumgr.model.ledger import Ledger
+
+if TYPE_CHECKING:
+    from vgpumgr.access.principal import Principal
+    from vgpumgr.app.config import Config
+    from vgpumgr.identity.oidc_login import OidcLogin
+    from vgpumgr.identity.pending_logins import PendingLogins
 
 
 def _now() -> float:
@@ -21,11 +29,11 @@ def _now() -> float:
 
 
 class AccessControl:
-    """The identity sources over a ledger; ``place`` is its file, or its URL on a server."""
+    """The identity sources over a ledger, as the settings say."""
 
-    def __init__(self, ledger: Ledger, place: str) -> None:
+    def __init__(self, ledger: Ledger, config: Config) -> None:
         self._ledger = ledger
-        self._place = place
+        self._config = config
 
     @cached_property
     def accounts(self) -> LocalAccounts:
@@ -33,7 +41,7 @@ class AccessControl:
         process's own user's.
         """
         try:
-            return LocalAccounts((Path(self._place).stat().st_uid,))
+            return LocalAccounts((Path(self._config.ledger).stat().st_uid,))
         except OSError:
             return LocalAccounts((os.geteuid(),))
 
@@ -51,6 +59,49 @@ class AccessControl:
     def administration(self) -> AccessAdministration:
         """Bindings, tokens and sessions, for who asks."""
         return AccessAdministration(self._ledger, self.tokens)
+
+    @cached_property
+    def oidc(self) -> OidcLogin | None:
+        """Logins at the identity provider; None where the settings name none."""
+        from vgpumgr.identity.oidc_login import OidcLogin
+        from vgpumgr.identity.oidc_provider import OidcSettings
+
+        config = self._config
+        if not config.auth_oidc_issuer:
+            return None
+        settings = OidcSettings(
+            issuer=config.auth_oidc_issuer,
+            client_id=config.auth_oidc_client_id,
+            client_secret_file=config.auth_oidc_client_secret_file,
+            user_claim=config.auth_oidc_user_claim,
+            groups_claim=config.auth_oidc_groups_claim,
+            scopes=config.auth_oidc_scopes,
+        )
+        return OidcLogin(settings, _now)
+
+    @cached_property
+    def pending_logins(self) -> PendingLogins:
+        """Logins at the identity provider that browsers of this process's users are at."""
+        from vgpumgr.identity.pending_logins import PendingLogins
+
+        return PendingLogins(_now)
+
+    def of_principal(self, principal: Principal, address: str = "") -> Established:
+        """Who an identity source established, with what it may do now."""
+        return established(self._ledger, principal, address)
+
+    def of_certificate(self, der: bytes, address: str = "") -> Established:
+        """Who shows a client certificate (DER) that TLS has verified; LoginRefused where the
+        settings take none, or it names no user.
+        """
+        from vgpumgr.identity.client_certificates import CertificateField, certificate_principal
+
+        part = self._config.auth_certificate_user
+        if not part:
+            raise LoginRefused("certificates log in no user", next="set auth.certificate_user")
+        return self.of_principal(
+            certificate_principal(der, CertificateField(part), _now()), address
+        )
 
     def at_shell(self) -> Established:
         """The account that this process runs as."""

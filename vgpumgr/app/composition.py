@@ -248,7 +248,7 @@ class App:
     def _access(self, ledger: Ledger) -> AccessControl:
         from vgpumgr.app.access_control import AccessControl
 
-        return AccessControl(ledger, self.config.ledger)
+        return AccessControl(ledger, self.config)
 
     def require_hosts(self) -> None:
         """NotFound when no host is enrolled yet."""

@@ -78,15 +78,17 @@ def _read(path: Path) -> dict[str, str]:
     return {str(key): str(value) for key, value in data.items()}
 
 
-def _flat(data: Mapping[object, object]) -> dict[str, object]:
+def _flat(data: Mapping[object, object], before: str = "") -> dict[str, object]:
     """``defrag: {threshold: 30%}`` is ``defrag_threshold: 30%``, ``defrag: automatic`` its mode."""
     found: dict[str, object] = {}
     for key, value in data.items():
-        if key == "defrag" and isinstance(value, str):
+        name = f"{before}{key}"
+        if name == "defrag" and isinstance(value, str):
             found["defrag_mode"] = value
-            continue
-        inner = value if isinstance(value, dict) else {}
-        found |= {f"{key}_{name}": each for name, each in inner.items()} or {str(key): value}
+        elif isinstance(value, dict) and value:
+            found |= _flat(value, f"{name}_")
+        else:
+            found[name] = value
     return found
 
 
@@ -99,6 +101,7 @@ TICKET_S = 60.0
 INTERRUPTED_S = 900.0
 QUARANTINE_AFTER = 3
 MAX_REFUSALS = 1000
+CERTIFICATE_USERS = ("email", "uri", "cn", "fingerprint")
 
 
 class Unasked(StrEnum):
@@ -129,6 +132,8 @@ class Config:
     ``interrupted_s`` for that person. After ``quarantine_after`` refusals a GPU is quarantined, a
     host cordoned; 0: never. ``mix`` are the requests that are expected, read when they are needed.
     ``api_listen`` is ``HOST:PORT`` of the API over TLS, the files next to it are PEM.
+    ``auth_oidc_*`` are an identity provider for logins (no issuer: none), ``auth_certificate_user``
+    the part of a client certificate that names its user (empty: certificates log in no user).
     """
 
     ledger: str
@@ -151,6 +156,13 @@ class Config:
     api_certificate: Path | None = None
     api_key: Path | None = None
     api_client_ca: Path | None = None
+    auth_oidc_issuer: str = ""
+    auth_oidc_client_id: str = ""
+    auth_oidc_client_secret_file: Path | None = None
+    auth_oidc_user_claim: str = "sub"
+    auth_oidc_groups_claim: str = "groups"
+    auth_oidc_scopes: tuple[str, ...] = ("openid", "profile")
+    auth_certificate_user: str = ""
 
     @property
     def keys_dir(self) -> Path:
@@ -220,11 +232,50 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         api_certificate=_path(texts, "api_certificate"),
         api_key=_path(texts, "api_key"),
         api_client_ca=_path(texts, "api_client_ca"),
+        auth_oidc_issuer=_issuer(settings),
+        auth_oidc_client_id=texts.get("auth_oidc_client_id", ""),
+        auth_oidc_client_secret_file=_path(texts, "auth_oidc_client_secret_file"),
+        auth_oidc_user_claim=texts.get("auth_oidc_user_claim", "sub"),
+        auth_oidc_groups_claim=_groups_claim(settings),
+        auth_oidc_scopes=_words(texts, "auth_oidc_scopes", ("openid", "profile")),
+        auth_certificate_user=_certificate_user(settings),
     )
+
+
+def _issuer(settings: Mapping[str, _Setting]) -> str:
+    setting = settings.get("auth_oidc_issuer")
+    if setting is None or not setting.text:
+        return ""
+    client = settings.get("auth_oidc_client_id")
+    if client is None or not client.text:
+        setting.refuse("auth_oidc_issuer", "needs a client", next="auth_oidc_client_id: ID")
+    return setting.text
+
+
+def _groups_claim(settings: Mapping[str, _Setting]) -> str:
+    """Empty where it is set so: groups are then not asked for."""
+    setting = settings.get("auth_oidc_groups_claim")
+    return "groups" if setting is None else setting.text
+
+
+def _certificate_user(settings: Mapping[str, _Setting]) -> str:
+    setting = settings.get("auth_certificate_user")
+    if setting is None or not setting.text:
+        return ""
+    if setting.text not in CERTIFICATE_USERS:
+        setting.refuse(
+            "auth_certificate_user", "is no part of one", next=" or ".join(CERTIFICATE_USERS)
+        )
+    return setting.text
 
 
 def _path(texts: Mapping[str, str], key: str) -> Path | None:
     return Path(texts[key]) if key in texts else None
+
+
+def _words(texts: Mapping[str, str], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    """``openid profile groups``, with commas too."""
+    return tuple(texts[key].replace(",", " ").split()) if key in texts else default
 
 
 def _policy(setting: _Setting | None) -> PlacementPolicy:

@@ -178,7 +178,7 @@ def test_a_session_ends_idle_or_at_once(access: Access) -> None:
     access.now += 1800
     with pytest.raises(LoginRefused) as caught:
         access.logins.authenticate(secret)
-    assert caught.value.why == "nobody used it for too long"
+    assert caught.value.why == "it was unused for too long"
     for text in ("", "00", secret[:-1]):
         with pytest.raises(LoginRefused, match="not known"):
             access.logins.authenticate(text)

@@ -142,7 +142,7 @@ def test_logins(url: str) -> None:
     found = ledger.login_session("1")
     assert found is not None and found.seen_at == 70.0
     assert found.refusal(75.0, 30.0) == ""
-    assert found.refusal(101.0, 30.0) == "nobody used it for too long"
+    assert found.refusal(101.0, 30.0) == "it was unused for too long"
     assert found.refusal(111.0, 300.0) == "it has expired"
     assert ledger.end_login("s-1", "logged off").user == "ada"
     found = ledger.login_session("1")

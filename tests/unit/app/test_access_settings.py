@@ -1,0 +1,67 @@
+"""Settings of logins: nested as people write them, refused where they make no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vgpumgr.app.access_control import AccessControl
+from vgpumgr.app.config import Config, load_config
+from vgpumgr.model.errors import LoginRefused, UsageError
+
+
+def loaded(folder: Path, text: str) -> Config:
+    path = folder / "config" / "vgpumgr" / "config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return load_config({"XDG_CONFIG_HOME": str(folder / "config"), "HOME": str(folder)}, folder)
+
+
+def test_an_identity_provider(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """
+auth:
+  certificate_user: email
+  oidc:
+    issuer: https://id.example.org
+    client_id: vgpumgr
+    client_secret_file: /etc/vgpumgr/secret
+    scopes: openid, profile groups
+    groups_claim: roles
+""",
+    )
+    assert config.auth_oidc_issuer == "https://id.example.org"
+    assert config.auth_oidc_scopes == ("openid", "profile", "groups")
+    assert (config.auth_oidc_groups_claim, config.auth_oidc_user_claim) == ("roles", "sub")
+    assert config.auth_oidc_client_secret_file == Path("/etc/vgpumgr/secret")
+    assert config.auth_certificate_user == "email"
+    assert AccessControl(None, config).oidc is not None
+
+
+def test_without_one(tmp_path: Path) -> None:
+    access = AccessControl(None, loaded(tmp_path, "policy: depth-first"))
+    assert access.oidc is None
+    with pytest.raises(LoginRefused, match="log in no user"):
+        access.of_certificate(b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("auth: {oidc: {issuer: https://x}}", "auth_oidc_issuer: https://x needs a client"),
+        ("auth: {certificate_user: name}", "auth_certificate_user: name is no part"),
+        ("auth: {oidc: {isuer: https://x}}", "unknown setting auth_oidc_isuer"),
+        ("auth: {oidc: {scopes: [openid]}}", "auth_oidc_scopes: is not a text"),
+        ("auth: {}", "auth: is not a text"),
+    ],
+)
+def test_what_makes_no_sense(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        loaded(tmp_path, text)
+
+
+def test_no_groups_are_asked_for_where_it_says_so(tmp_path: Path) -> None:
+    config = loaded(tmp_path, "auth_oidc_groups_claim: ''")
+    assert config.auth_oidc_groups_claim == ""

@@ -119,6 +119,7 @@ OPEN_COMMANDS = frozenset(
     {
         *("auth roles", "auth whoami", "auth session list", "auth session end"),
         *("schema", "completion", "layout import"),
+        *("login", "logout"),
         *("context add", "context list", "context use", "context remove"),
     }
 )

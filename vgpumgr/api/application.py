@@ -19,6 +19,7 @@ from vgpumgr import __version__
 from vgpumgr.access.permission import Permission
 from vgpumgr.api.authentication import authenticate
 from vgpumgr.api.incoming_call import PREFIX
+from vgpumgr.api.login_routes import add_login_routes
 from vgpumgr.api.problems import MEDIA_TYPE, FieldProblem, problem
 from vgpumgr.api.routes import add_routes
 from vgpumgr.api.service import Service
@@ -62,6 +63,7 @@ def make_application(service: Service | None) -> FastAPI:
     served = cast("Service", service)
     add_routes(api, served, list(ENDPOINTS.values()))
     _add_events(api, served)
+    add_login_routes(api, served)
     _answer_errors(api)
     plain = api.openapi
     api.openapi = lambda: with_problems(plain())  # type: ignore[method-assign]

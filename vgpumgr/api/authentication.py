@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import Request
 
+from vgpumgr.access.token_secret import looks_like_token
 from vgpumgr.model.errors import LoginRefused
 
 if TYPE_CHECKING:
@@ -31,12 +32,28 @@ class Peer:
 def authenticate(access: AccessControl, request: Request) -> Established:
     """Who asks, with the grants of this moment; LoginRefused where that is not established."""
     peer: Peer = request.scope.get(PEER, Peer())
-    address = request.client.host if request.client and peer.uid is None else ""
-    shown = request.headers.get("authorization", "")
-    if shown:
-        if not shown.lower().startswith(_BEARER):
-            raise LoginRefused("only bearer tokens are taken", next="Authorization: Bearer vgm_…")
-        return access.tokens.authenticate(shown[len(_BEARER) :].strip(), address)
+    address = address_of(request)
+    if request.headers.get("authorization"):
+        secret = shown_secret(request)
+        if looks_like_token(secret):
+            return access.tokens.authenticate(secret, address)
+        return access.logins.authenticate(secret, address)
     if peer.uid is not None:
         return access.of_account(peer.uid)
-    raise LoginRefused("not logged in", next="vgpumgr token create, and show the token")
+    if peer.certificate is not None:
+        return access.of_certificate(peer.certificate, address)
+    raise LoginRefused("not logged in", next="vgpumgr login, or show an API token")
+
+
+def shown_secret(request: Request) -> str:
+    """The secret that a request shows; LoginRefused where it is none."""
+    shown = request.headers.get("authorization", "")
+    if not shown.lower().startswith(_BEARER):
+        raise LoginRefused("only bearer tokens are taken", next="Authorization: Bearer vgm_…")
+    return shown[len(_BEARER) :].strip()
+
+
+def address_of(request: Request) -> str:
+    """Where a request came from; empty for this machine's socket."""
+    peer: Peer = request.scope.get(PEER, Peer())
+    return request.client.host if request.client and peer.uid is None else ""

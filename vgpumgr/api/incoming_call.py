@@ -12,7 +12,7 @@ from anyio import to_thread
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
-from vgpumgr.api.authentication import authenticate
+from vgpumgr.api.authentication import address_of, authenticate
 from vgpumgr.api.problems import problem
 from vgpumgr.api.request_keys import in_doubt, request_key, require_same
 from vgpumgr.api.service import Service
@@ -23,10 +23,10 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import AnyEndpoint, Runs
 from vgpumgr.endpoints.operations import SHOW_OPERATION, OneOperation, show_operation
 from vgpumgr.identity.established import Established
-from vgpumgr.model.actor import acting
+from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import ApiRequest
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import VgpumgrError, error_from
+from vgpumgr.model.errors import AccessRefused, LoginRefused, VgpumgrError, error_from
 
 PREFIX = "/v1"
 _JSON = "application/json"
@@ -109,8 +109,17 @@ class IncomingCall:
 
     def _admitted(self) -> Established:
         """Who asks; LoginRefused or AccessRefused."""
-        who = authenticate(self.service.app.access, self.request)
-        who.grants.require(self.endpoint.permission)
+        try:
+            who = authenticate(self.service.app.access, self.request)
+        except LoginRefused as error:
+            actor = Actor(user="", address=address_of(self.request))
+            self.service.refused(actor, error)
+            raise
+        try:
+            who.grants.require(self.endpoint.permission)
+        except AccessRefused as error:
+            self.service.refused(who.actor, error)
+            raise
         return who
 
     def _call(self, who: Established) -> Call:

@@ -1,6 +1,6 @@
 """Answers kept as long as the ledger is as it was: many who ask the same are answered once.
 
-Where others change the ledger all the time, an answer is made again at most for a fifth of the time
+Where others change the ledger all the time, an answer is renewed at most for a fifth of the time
 that it takes. A change that was made here is in every answer after it.
 """
 

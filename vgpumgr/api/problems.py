@@ -82,3 +82,11 @@ def problem(
     return JSONResponse(
         body.model_dump(), status_code=status, headers=headers, media_type=MEDIA_TYPE
     )
+
+
+_FAILURES = (400, 401, 403, 404, 409, 422, 500, 502, 503, 504)
+
+
+def failures() -> dict[int | str, dict[str, Any]]:
+    """Every failure that a route may answer with, for its description."""
+    return {status: {"model": Problem, "description": "A problem."} for status in _FAILURES}

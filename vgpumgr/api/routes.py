@@ -16,7 +16,7 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from vgpumgr.api.incoming_call import PREFIX, IncomingCall
 from vgpumgr.api.parameters import answer_type, other_parameters, path_types
-from vgpumgr.api.problems import MEDIA_TYPE, Problem
+from vgpumgr.api.problems import failures
 from vgpumgr.api.request_keys import MAX_KEY
 from vgpumgr.api.service import Service
 from vgpumgr.endpoints.endpoint import AnyEndpoint, Runs
@@ -31,7 +31,6 @@ KEY_HEADER = Annotated[
     Annotated[str, Field(min_length=1, max_length=MAX_KEY)] | SkipJsonSchema[None],
     Header(description="A request that comes again under its key is carried out once."),
 ]
-_FAILURES = (400, 401, 403, 404, 409, 422, 500, 502, 503, 504)
 
 
 def add_routes(api: FastAPI, service: Service, endpoints: list[AnyEndpoint]) -> None:
@@ -80,7 +79,6 @@ def _route_path(endpoint: AnyEndpoint) -> str:
 
 
 def _responses(endpoint: AnyEndpoint) -> dict[int | str, dict[str, Any]]:
-    failure = {"model": Problem, "content": {MEDIA_TYPE: {}}}
     answered: dict[int | str, dict[str, Any]] = {
         200: {"model": answer_type(endpoint), "description": "The answer."}
     }
@@ -89,10 +87,7 @@ def _responses(endpoint: AnyEndpoint) -> dict[int | str, dict[str, Any]]:
             "description": "An operation is reserved, and is being carried out.",
             "model": answer_type(SHOW_OPERATION),
         }
-    failures: dict[int | str, dict[str, Any]] = {
-        status: {**failure, "description": "A problem."} for status in _FAILURES
-    }
-    return {**answered, **failures}
+    return {**answered, **failures()}
 
 
 def _handler(service: Service, endpoint: AnyEndpoint) -> Callable[..., Any]:

@@ -9,12 +9,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vgpumgr.api.live_answers import LiveAnswers
+from vgpumgr.api.token_bucket import TokenBucket
 from vgpumgr.api.trail_follower import TrailFollower
 from vgpumgr.api.worker_pool import Job, WorkerPool
+from vgpumgr.model.actor import Actor, acting
+from vgpumgr.model.errors import NotPermitted, VgpumgrError
+from vgpumgr.model.history import AccessEvent
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
 
+REFUSALS_A_MINUTE = 60
 KEPT_JOBS = 1000
 """The number of jobs that are kept with their answers."""
 
@@ -28,6 +33,7 @@ class Service:
         self.changes = TrailFollower(app.writable_ledger)
         self._loop: asyncio.AbstractEventLoop
         self.answers = LiveAnswers(app.writable_ledger.version)
+        self._refusals = TokenBucket(REFUSALS_A_MINUTE / 60.0, REFUSALS_A_MINUTE)
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def start(self) -> None:
@@ -49,6 +55,12 @@ class Service:
                 self._loop.call_soon_threadsafe(changed.set)
 
         return set_it
+
+    def refused(self, actor: Actor, error: NotPermitted) -> None:
+        """Keep in the trail that a request was refused; a flood of them is kept by its first."""
+        if self._refusals.take():
+            with suppress(VgpumgrError), acting(actor):
+                self.app.writable_ledger.record_access(AccessEvent.REFUSED, error.message)
 
     def keep(self, job: Job) -> None:
         """Keep a job whose operation is known."""

@@ -50,6 +50,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
     "serve": ("serve:serve", "Run the controller: reconcile hosts and ledger until stopped."),
     "api": ("api:api", "Serve the HTTP API: a route for every command."),
+    "login": ("login:login", "Log in at a server, in a browser."),
+    "logout": ("login:logout", "End the session at a server."),
     "context": ("context:context", "Servers to work at: add, list, use, remove."),
     "role": ("role:role", "Who holds which role in which tenant: list, grant, revoke."),
     "token": ("token:token", "API tokens: list, create, revoke."),
@@ -72,7 +74,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
-    "Access": ("context", "role", "token", "auth"),
+    "Access": ("context", "login", "logout", "role", "token", "auth"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }
 

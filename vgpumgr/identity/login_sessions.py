@@ -15,6 +15,7 @@ from vgpumgr.model.errors import LoginRefused
 
 LIFETIME_S = 8 * 3600.0
 IDLE_S = 30 * 60.0
+SEEN_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class LoginSessions:
         now = self.now()
         if why := session.refusal(now, self.idle_s):
             raise LoginRefused("the session is over", why=why, next="log in again")
-        self.ledger.see_login(session.id, now)
+        if now - session.seen_at >= SEEN_EVERY_S:
+            self.ledger.see_login(session.id, now)
         principal = Principal(user=session.user, groups=session.groups, method=session.method)
         return established(self.ledger, principal, address, session.id)

@@ -17,6 +17,7 @@ from vgpumgr.cli.root import COMMANDS, SECTIONS, root
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
 NOT_TYPED = {
+    **dict.fromkeys(("login", "logout"), "need a provider; tests/e2e/test_api_login.py"),
     **dict.fromkeys(
         ("context add", "context list", "context use", "context remove"),
         "works on the user's own files; tests/unit/client/test_contexts.py",

@@ -66,6 +66,6 @@ class ChangeCounter:
             self._connection = None
 
     def close(self) -> None:
-        """Give back the connection."""
+        """Close the connection."""
         with self._lock:
             self._close()

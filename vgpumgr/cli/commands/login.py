@@ -1,0 +1,72 @@
+"""The commands `login` and `logout`: a session at a server, begun in a browser."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.output import say
+from vgpumgr.cli.terminal import echo, one_line
+from vgpumgr.model.errors import DeadlineExceeded, UsageError
+
+if TYPE_CHECKING:
+    from vgpumgr.client.api_client import ApiClient
+
+
+@click.command()
+@pass_context
+def login(context: Context) -> None:
+    """Log in at the current context's server, by a code that is typed in a browser."""
+    server = _server(context)
+    name = _current_name()
+    begun = server.post("/v1/logins")
+    echo(f"open {one_line(begun['complete_uri'])}")
+    echo(f"the code is {one_line(begun['user_code'])}")
+    until = time.monotonic() + float(begun["expires_s"])
+    interval_s = float(begun["interval_s"])
+    while time.monotonic() < until:
+        time.sleep(interval_s)
+        polled = server.post(f"/v1/logins/{begun['login']}:poll")
+        interval_s = float(polled["interval_s"])
+        if polled["done"]:
+            from vgpumgr.client.contexts import ContextFile
+
+            ContextFile.of(os.environ).set_token(name, str(polled["secret"]))
+            say(f"logged in as {one_line(polled['user'])}")
+            return
+    raise DeadlineExceeded("the login was not ended in time", next="vgpumgr login")
+
+
+@click.command()
+@pass_context
+def logout(context: Context) -> None:
+    """End the session at the current context's server."""
+    from vgpumgr.client.contexts import ContextFile
+
+    name = _current_name()
+    _server(context).post("/v1/logout")
+    ContextFile.of(os.environ).set_token(name, "")
+    say("logged out")
+
+
+def _server(context: Context) -> ApiClient:
+    if context.server is None:
+        raise UsageError("no server is in use", next="vgpumgr context add NAME --server URL")
+    return context.server
+
+
+def _current_name() -> str:
+    """The context in which the session is kept."""
+    from vgpumgr.client.contexts import ContextFile
+
+    name = ContextFile.of(os.environ).current()
+    if not name:
+        raise UsageError(
+            "no context is in use, and the session is kept in one",
+            next="vgpumgr context add NAME --server URL",
+        )
+    return name

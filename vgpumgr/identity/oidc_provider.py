@@ -34,7 +34,7 @@ class OidcSettings:
     scopes: tuple[str, ...] = ("openid", "profile")
 
     def client_secret(self) -> str:
-        """The secret, read anew each time; empty for a public client."""
+        """The secret as the file has it now; empty for a public client."""
         path = self.client_secret_file
         if path is None:
             return ""

@@ -117,7 +117,7 @@ KIND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
 
 OPEN_COMMANDS = frozenset(
     {
-        *("auth roles", "auth whoami", "auth session list", "auth session end"),
+        *("auth roles", "auth whoami", "auth test", "auth session list", "auth session end"),
         *("schema", "completion", "layout import"),
         *("login", "logout"),
         *("context add", "context list", "context use", "context remove"),

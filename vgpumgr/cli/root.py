@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context": ("context:context", "Servers to work at: add, list, use, remove."),
     "role": ("role:role", "Who holds which role in which tenant: list, grant, revoke."),
     "token": ("token:token", "API tokens: list, create, revoke."),
-    "auth": ("auth:auth", "Access: roles, whoami, session."),
+    "auth": ("auth:auth", "Access: roles, whoami, test, session."),
     "audit": ("audit:audit", "Audit trail of every change: list."),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
     "doctor": (

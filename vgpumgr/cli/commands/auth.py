@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,11 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.views.ages import age, until
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import UsageError
 from vgpumgr.model.role_binding import Role
+
+if TYPE_CHECKING:
+    from vgpumgr.identity.established import Established
 
 SESSION_COLUMNS = (
     Column("ID", lambda item: item["id"][:8]),
@@ -36,7 +40,7 @@ SESSION_COLUMNS = (
 
 @click.group()
 def auth() -> None:
-    """Access: roles, whoami, session."""
+    """Access: roles, whoami, test, session."""
 
 
 @auth.command()
@@ -74,7 +78,33 @@ def _holds(role: Role) -> Callable[[Mapping[str, Any]], str]:
 @pass_context
 def whoami(context: Context) -> None:
     """Show who you are to vgpumgr, what bindings may call you, and what you may do where."""
-    who = context.app.shown_access.at_shell()
+    _print_who(context.app.shown_access.at_shell())
+
+
+@auth.command()
+@output_option
+@pass_context
+def test(context: Context) -> None:
+    """Log in at the identity provider of the settings, and show who you would be.
+
+    A refusal says which claim is missing, and which claims came.
+    """
+    import time
+
+    access = context.app.shown_access
+    if access.oidc is None:
+        raise UsageError(
+            "no identity provider is set", next="auth: {oidc: {issuer: …, client_id: …}}"
+        )
+    device = access.oidc.begin_device()
+    say(f"open {device.complete_uri}")
+    say(f"and check that it shows {device.user_code}")
+    while (principal := access.oidc.poll(device)) is None:
+        time.sleep(device.interval_s)
+    _print_who(access.of_principal(principal))
+
+
+def _print_who(who: Established) -> None:
     held = {str(permission): scope for permission, scope in who.grants.table()}
     item = {
         "name": who.principal.user,

@@ -12,6 +12,7 @@ from anyio import to_thread
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
+from vgpumgr.access.permission import Permission
 from vgpumgr.api.authentication import address_of, authenticate
 from vgpumgr.api.problems import problem
 from vgpumgr.api.request_keys import in_doubt, request_key, require_same
@@ -27,6 +28,7 @@ from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import ApiRequest
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import AccessRefused, LoginRefused, VgpumgrError, error_from
+from vgpumgr.model.role_binding import NO_TENANT
 
 PREFIX = "/v1"
 _JSON = "application/json"
@@ -53,7 +55,9 @@ class IncomingCall:
         """Answer in this thread, from the ledger."""
         who = self._admitted()
         call = self._call(who)
-        context = CallContext(app=self.service.app, scope=call.scope)
+        context = CallContext(app=self.service.app, scope=call.scope, caller=who)
+        if call.request is None and self.endpoint.personal:
+            return JSONResponse(carry_out(context, call))
         if call.request is None:
             return self._live(context, call)
         if (found := self._found(call)) is not None:
@@ -116,7 +120,8 @@ class IncomingCall:
             self.service.refused(actor, error)
             raise
         try:
-            who.grants.require(self.endpoint.permission)
+            if self.endpoint.permission is not None:
+                who.grants.require(self.endpoint.permission)
         except AccessRefused as error:
             self.service.refused(who.actor, error)
             raise
@@ -126,7 +131,8 @@ class IncomingCall:
         request = None
         if self.endpoint.changes:
             request = request_key(self.endpoint, who.actor.user, self.asked, self.key)
-        scope = who.grants.require(self.endpoint.permission)
+        needs = self.endpoint.permission
+        scope = who.grants.require(needs) if needs is not None else NO_TENANT
         return Call(
             endpoint=self.endpoint.name,
             asked=self.asked,
@@ -189,7 +195,7 @@ class IncomingCall:
 
     def _operation(self, who: Established, id_: str) -> dict[str, Any]:
         """An operation, with the end of the request that began it."""
-        scope = who.grants.scope(SHOW_OPERATION.permission)
+        scope = who.grants.scope(Permission.OPERATION_READ)
         with acting(who.actor):
             context = CallContext(app=self.service.app, scope=scope)
             whole = to_json(SHOW_OPERATION, show_operation(context, OneOperation(id=id_)))

@@ -51,7 +51,7 @@ def _add(api: FastAPI, service: Service, endpoint: AnyEndpoint) -> None:
         status_code=202 if endpoint.runs is Runs.OPERATION else 200,
         response_model=None,
         responses=_responses(endpoint),
-        openapi_extra={"x-permission": endpoint.permission},
+        openapi_extra={"x-permission": endpoint.permission or ""},
     )
 
 

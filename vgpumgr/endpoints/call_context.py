@@ -12,8 +12,10 @@ from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
+    from vgpumgr.app.access_control import AccessControl
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.engine.use_cases import Engine
+    from vgpumgr.identity.established import Established
     from vgpumgr.model.scoped_reads import ScopedReads
 
 
@@ -31,9 +33,25 @@ class CallContext:
 
     app: App
     scope: Scope = ALL_TENANTS
+    caller: Established | None = None
     begun: Callable[[str], None] = field(default=_silent)
     progress: Callable[[VmOutcome], None] = field(default=_silent)
     tell: Callable[[str], None] = field(default=_silent)
+
+    @property
+    def access(self) -> AccessControl:
+        """Access control, over a ledger that is made where there is none."""
+        return self.app.access
+
+    @property
+    def shown_access(self) -> AccessControl:
+        """The same for reading: without a ledger there is nothing to show."""
+        return self.app.shown_access
+
+    @property
+    def who(self) -> Established:
+        """The caller; at the shell the account of this process."""
+        return self.caller or self.app.shown_access.at_shell()
 
     @property
     def reads(self) -> ScopedReads:

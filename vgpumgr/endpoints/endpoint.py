@@ -70,17 +70,18 @@ class Endpoint(Generic[P, A]):
     """One thing that can be asked.
 
     ``name`` is ``NOUN.VERB``; ``path`` is below ``/v1`` and names the parameters in it;
-    ``permission`` is what the caller must have; ``asks`` is a frozen dataclass of the parameters,
-    ``answers`` the TypedDict of the answer; ``kind`` is the answer's ``kind``. An answer that is
-    ``secret`` is told once, and kept nowhere. One that is ``scoped`` shows and changes nothing
-    outside the caller's scope; others are for callers who may see all tenants. ``size`` is how many
-    VMs a change is about, where that is known.
+    ``permission`` is what the caller must have (None: no more than to be known); ``asks`` is a
+    frozen dataclass of the parameters, ``answers`` the TypedDict of the answer, ``kind`` its
+    ``kind``. An answer that is ``secret`` is told once, and kept nowhere; one that is ``personal``
+    is another one for each caller. What is ``scoped`` shows and changes nothing outside the
+    caller's scope; the rest is for callers who may see all tenants. ``size`` is how many VMs a
+    change is about, where that is known.
     """
 
     name: str
     method: HttpMethod
     path: str
-    permission: Permission
+    permission: Permission | None
     summary: str
     asks: type[P]
     answers: type[A]
@@ -89,6 +90,7 @@ class Endpoint(Generic[P, A]):
     runs: Runs = Runs.LEDGER
     scoped: bool = False
     secret: bool = False
+    personal: bool = False
     size: Callable[[P], int] = field(default=lambda _: 1)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vgpumgr.endpoints import (
+    access,
     fleet_map,
     gpus,
     host_drains,
@@ -16,6 +17,7 @@ from vgpumgr.endpoints import (
 from vgpumgr.endpoints.endpoint import AnyEndpoint
 
 _ALL: tuple[AnyEndpoint, ...] = (
+    *access.ENDPOINTS,
     *fleet_map.ENDPOINTS,
     *gpus.ENDPOINTS,
     *hosts.ENDPOINTS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,13 +18,11 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
+from vgpumgr.cli.running_command import finish
 from vgpumgr.cli.views.ages import age, until
-from vgpumgr.model.codec import to_plain
+from vgpumgr.endpoints import access
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.role_binding import Role
-
-if TYPE_CHECKING:
-    from vgpumgr.identity.established import Established
 
 SESSION_COLUMNS = (
     Column("ID", lambda item: item["id"][:8]),
@@ -78,7 +76,7 @@ def _holds(role: Role) -> Callable[[Mapping[str, Any]], str]:
 @pass_context
 def whoami(context: Context) -> None:
     """Show who you are to vgpumgr, what bindings may call you, and what you may do where."""
-    _print_who(context.app.shown_access.at_shell())
+    _print_who(context.read(access.SHOW_PRINCIPAL, access.NoParameters()).answer)
 
 
 @auth.command()
@@ -91,36 +89,29 @@ def test(context: Context) -> None:
     """
     import time
 
-    access = context.app.shown_access
-    if access.oidc is None:
+    control = context.app.shown_access
+    if control.oidc is None:
         raise UsageError(
             "no identity provider is set", next="auth: {oidc: {issuer: …, client_id: …}}"
         )
-    device = access.oidc.begin_device()
+    device = control.oidc.begin_device()
     say(f"open {device.complete_uri}")
     say(f"and check that it shows {device.user_code}")
-    while (principal := access.oidc.poll(device)) is None:
+    while (principal := control.oidc.poll(device)) is None:
         time.sleep(device.interval_s)
-    _print_who(access.of_principal(principal))
+    _print_who(access.principal_item(control.of_principal(principal)))
 
 
-def _print_who(who: Established) -> None:
-    held = {str(permission): scope for permission, scope in who.grants.table()}
-    item = {
-        "name": who.principal.user,
-        "subjects": sorted(who.principal.subjects),
-        "method": who.principal.method.value,
-        "roles": list(who.grants.roles),
-        "permissions": {name: to_plain(scope)["tenants"] or "*" for name, scope in held.items()},
-    }
+def _print_who(item: access.PrincipalItem) -> None:
     places: dict[str, list[str]] = {}
-    for name, scope in held.items():
-        places.setdefault(str(scope), []).append(name)
+    for name, scope in item["permissions"].items():
+        where = scope if isinstance(scope, str) else ", ".join(scope) or "no tenant"
+        places.setdefault(where, []).append(name)
     text = fields(
         [
-            ("User", who.principal.user),
+            ("User", item["name"]),
             ("Known as", ", ".join(item["subjects"])),
-            ("Roles", ", ".join(who.grants.roles) or "none"),
+            ("Roles", ", ".join(item["roles"]) or "none"),
             *((f"May in {where}", ", ".join(names)) for where, names in places.items()),
         ]
     )
@@ -137,10 +128,8 @@ def session() -> None:
 @pass_context
 def list_(context: Context) -> None:
     """List login sessions, newest first: your own, or everybody's for who may see all access."""
-    access = context.app.shown_access
-    found = access.administration.list_logins(access.at_shell())
-    items = [{"name": each.id, **to_plain(each)} for each in found]
-    print_list("LoginSession", items, SESSION_COLUMNS)
+    found = context.read(access.LIST_LOGINS, access.NoParameters())
+    print_list("LoginSession", found.answer["items"], SESSION_COLUMNS)
 
 
 @session.command()
@@ -148,7 +137,4 @@ def list_(context: Context) -> None:
 @pass_context
 def end(context: Context, sessions: tuple[str, ...]) -> None:
     """End login sessions at once, by their ids."""
-    access = context.app.access
-    for each in sessions:
-        ended = access.administration.end_login(access.at_shell(), each)
-        say(f"session of {ended.user} is ended")
+    finish(context.read(access.END_LOGINS, access.Revoked(names=sessions)))

@@ -9,9 +9,10 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
-from vgpumgr.cli.output import Column, list_options, print_list, say
-from vgpumgr.model.codec import to_plain
-from vgpumgr.model.role_binding import EVERY_TENANT, Role, RoleBinding
+from vgpumgr.cli.output import Column, list_options, print_list
+from vgpumgr.cli.running_command import finish
+from vgpumgr.endpoints import access
+from vgpumgr.model.role_binding import EVERY_TENANT, Role
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,10 +34,8 @@ def role() -> None:
 @pass_context
 def list_(context: Context) -> None:
     """List who holds which role; TENANT * is all tenants. `auth roles` lists what roles give."""
-    access = context.app.shown_access
-    found = access.administration.bindings(access.at_shell())
-    items = [{"name": each.subject, **to_plain(each)} for each in found]
-    print_list("RoleBinding", items, COLUMNS)
+    found = context.read(access.LIST_BINDINGS, access.NoParameters())
+    print_list("RoleBinding", found.answer["items"], COLUMNS)
 
 
 def _binding_options(command: F) -> F:
@@ -63,9 +62,8 @@ def grant(context: Context, subject: str, role: str, tenant: str) -> None:
     """Grant a role to SUBJECT: user:NAME or group:NAME as a login names them, local:NAME,
     local-group:NAME or uid:N of this machine.
     """
-    access, binding = context.app.access, _binding(subject, role, tenant)
-    new = access.administration.grant(access.at_shell(), binding)
-    say(f"{subject} {'has' if new else 'had'} {role} in {_tenant_text(tenant)}")
+    asked = access.Binding(subject=subject, role=role, tenant=tenant)
+    finish(context.read(access.GRANT_ROLE, asked))
 
 
 @role.command()
@@ -73,14 +71,5 @@ def grant(context: Context, subject: str, role: str, tenant: str) -> None:
 @pass_context
 def revoke(context: Context, subject: str, role: str, tenant: str) -> None:
     """Revoke a role of SUBJECT; it holds from the next request on, for tokens too."""
-    access = context.app.access
-    access.administration.revoke(access.at_shell(), _binding(subject, role, tenant))
-    say(f"{subject} no longer has {role} in {_tenant_text(tenant)}")
-
-
-def _binding(subject: str, role: str, tenant: str) -> RoleBinding:
-    return RoleBinding(subject=subject, role=Role(role), tenant=tenant)
-
-
-def _tenant_text(tenant: str) -> str:
-    return "all tenants" if tenant == EVERY_TENANT else f"tenant {tenant}"
+    asked = access.Binding(subject=subject, role=role, tenant=tenant)
+    finish(context.read(access.REVOKE_ROLE, asked))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.options import span
-from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
+from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list
+from vgpumgr.cli.running_command import finish
 from vgpumgr.cli.views.ages import age, until
-from vgpumgr.model.codec import to_plain
-from vgpumgr.model.credential import ApiToken
+from vgpumgr.endpoints import access
+from vgpumgr.model.errors import UsageError
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
 
 COLUMNS = (
@@ -36,15 +35,8 @@ def token() -> None:
 @pass_context
 def list_(context: Context) -> None:
     """List tokens that were not revoked; EXPIRES now: it is not taken any more."""
-    access = context.app.shown_access
-    found = access.administration.list_tokens(access.at_shell())
-    print_list("Token", [_item(each) for each in found], COLUMNS)
-
-
-def _item(token: ApiToken) -> dict[str, Any]:
-    item: dict[str, Any] = to_plain(token)
-    del item["revoked_at"]
-    return item
+    found = context.read(access.LIST_TOKENS, access.NoParameters())
+    print_list("Token", found.answer["items"], COLUMNS)
 
 
 @token.command()
@@ -76,12 +68,12 @@ def _item(token: ApiToken) -> dict[str, Any]:
 @pass_context
 def create(context: Context, name: str, role: str, tenant: str, lifetime_s: float) -> None:
     """Create a token of your own and print its secret, once: it cannot be read later."""
-    access = context.app.access
-    made, secret = access.administration.create_token(
-        access.at_shell(), name=name, role=Role(role), tenant=tenant, lifetime_s=lifetime_s
-    )
-    print_item("Token", {**_item(made), "secret": secret}, secret)
-    say(f"keep it safe; vgpumgr token revoke {name} ends it")
+    if not 0 < lifetime_s <= access.YEAR_S:
+        raise UsageError("a token lives for a year at most", next="--expires 30d")
+    asked = access.TokenRequest(name=name, role=role, tenant=tenant, lifetime_s=lifetime_s)
+    made = context.read(access.CREATE_TOKEN, asked)
+    print_item("Token", made.answer, made.answer["secret"])
+    finish(made)
 
 
 @token.command()
@@ -89,7 +81,4 @@ def create(context: Context, name: str, role: str, tenant: str, lifetime_s: floa
 @pass_context
 def revoke(context: Context, tokens: tuple[str, ...]) -> None:
     """Revoke TOKENS at once, by their ids, or your own by their names."""
-    access = context.app.access
-    for each in tokens:
-        gone = access.administration.revoke_token(access.at_shell(), each)
-        say(f"token {gone.name} of {gone.owner} is revoked")
+    finish(context.read(access.REVOKE_TOKENS, access.Revoked(names=tokens)))

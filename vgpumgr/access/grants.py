@@ -44,7 +44,7 @@ class Grants:
         if principal.owns_ledger:
             mine.append(RoleBinding(subject=principal.subject, role=Role.ADMIN))
         return cls(
-            tuple(Grant(given(each.role, each.tenant), Scope.of(each.tenant)) for each in mine),
+            _joined(Grant(given(each.role, each.tenant), Scope.of(each.tenant)) for each in mine),
             principal.user,
             tuple(dict.fromkeys(_role_text(each.role, each.tenant) for each in mine)),
         )
@@ -101,6 +101,14 @@ class Grants:
         for each in Permission:
             if scope := self.scope(each):
                 yield each, scope
+
+
+def _joined(grants: Iterable[Grant]) -> tuple[Grant, ...]:
+    """The same with one grant for each set of permissions: the same role in many tenants is one."""
+    found: dict[frozenset[Permission], Scope] = {}
+    for each in grants:
+        found[each.permissions] = found.get(each.permissions, NO_TENANT) | each.scope
+    return tuple(Grant(permissions, scope) for permissions, scope in found.items())
 
 
 def given(role: Role, tenant: str) -> frozenset[Permission]:

@@ -24,6 +24,7 @@ from vgpumgr.model.operation import OperationMoved, OperationState, StepState, T
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
+from vgpumgr.store.admin.access_steps import index_operations
 from vgpumgr.store.admin.migrations import _actors, _trail_and_freeze
 
 
@@ -295,6 +296,7 @@ def test_a_migrated_ledger_writes_a_trail(tmp_path: Path, pg: PgServer) -> None:
             connection.execute(text(statement))
         _trail_and_freeze(connection)
         _actors(connection)
+        index_operations(connection)
     assert shape(old) == shape(made)
     ledger = open_ledger(old)
     ledger.add_host(HostRecord(name="h1", address="root@h1"))

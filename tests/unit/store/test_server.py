@@ -80,6 +80,7 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
         *(("operation", "vm_tenant"), ("vm", "tenant"), ("request", "tenant")),
     ):
         pg.sql(f"ALTER TABLE {table} DROP COLUMN {column}", name)
+    pg.sql("DROP INDEX ix_vm_name", name)
     pg.sql("UPDATE meta SET schema_version = 3", name)
     with pytest.raises(LedgerError, match="created by an older vgpumgr") as caught:
         open_ledger(pg_copy)

@@ -20,7 +20,7 @@ from tests.unit.store.test_queue import entry
 from tests.unit.store.values import fleet, start, vm
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.store import SqlLedger, migrate_ledger
-from vgpumgr.store.schema import SCHEMA_VERSION, metadata
+from vgpumgr.store.schema import metadata
 
 OF_SPECS = ("vm", "queue", "request", "pool")
 
@@ -90,7 +90,10 @@ def old(tmp_path: Path) -> Iterator[Path]:
             column = "vm_tenant" if name == "operation" else "tenant"
             raw.execute(f"DROP INDEX ix_{name}_{column}")
             raw.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
-        raw.execute("UPDATE meta SET schema_version = ?", (SCHEMA_VERSION - 1,))
+        for index in ("ix_vm_name", "ix_queue_name", "ix_desktop_name", "audit_operation_event"):
+            raw.execute(f"DROP INDEX {index}")
+        raw.execute("CREATE INDEX ix_audit_operation ON audit (operation)")
+        raw.execute("UPDATE meta SET schema_version = 14")
     yield path
 
 

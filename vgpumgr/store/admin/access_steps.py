@@ -84,3 +84,16 @@ def _fill(connection: Connection, rows: TableClause, tenants: Mapping[object, st
     if wanted:
         filled = update(rows).where(rows.c.id == bindparam("in_id"))
         connection.execute(filled.values({whose: bindparam("in_tenant")}), wanted)
+
+
+def name_indexes(connection: Connection) -> None:
+    """What was called so at some time, and with which record an operation began."""
+    for name in ("vm", "queue", "desktop"):
+        connection.exec_driver_sql(f"CREATE INDEX ix_{name}_name ON {name} (name)")
+    index_operations(connection)
+
+
+def index_operations(connection: Connection) -> None:
+    """An index of records by operation and event, which is one by operation, too."""
+    connection.exec_driver_sql("CREATE INDEX audit_operation_event ON audit (operation, event)")
+    connection.exec_driver_sql("DROP INDEX ix_audit_operation")

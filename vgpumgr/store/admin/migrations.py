@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
-from vgpumgr.store.admin.access_steps import access_tables, tenant_columns
+from vgpumgr.store.admin.access_steps import access_tables, name_indexes, tenant_columns
 from vgpumgr.store.database.connections import Database, database_errors
 from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.redaction import rewrite, withhold
@@ -238,6 +238,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         12: access_tables,
         13: _api_requests,
         14: tenant_columns,
+        15: name_indexes,
     }
 )
 

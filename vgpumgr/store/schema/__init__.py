@@ -28,7 +28,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm,
 )
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 
 __all__ = [
     "MEMORY",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Integer, Table, Text
+from sqlalchemy import Column, ForeignKey, Index, Integer, Table, Text
 
 from vgpumgr.store.schema.columns import end, integer, metadata, of_tenant, text, time
 
@@ -75,7 +75,7 @@ audit = Table(
     time("at"),
     text("by"),
     text("event"),
-    text("operation", index=True),
+    text("operation"),
     text("task"),
     text("vm", index=True),
     text("host", index=True),
@@ -93,3 +93,5 @@ audit = Table(
     text("credential", server_default=""),
     text("consumption", server_default="{}"),
 )
+# Of a record to the one with which its operation began.
+Index("audit_operation_event", audit.c.operation, audit.c.event)

@@ -36,6 +36,7 @@ ROLE = {
     "virt": "libvirt by intent",
     "placement": "where VMs go, why not",
     "spec": "user YAML",
+    "audit": "the trail, sealed",
     "domainxml": "model to XML and back",
     "catalog": "GPU facts as data",
     "helper": "runs on the host",

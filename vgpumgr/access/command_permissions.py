@@ -90,6 +90,9 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "operation resume": Needs.OPERATION_ACT,
         "operation undo": Needs.OPERATION_ACT,
         "audit list": Needs.AUDIT_READ,
+        "audit verify": Needs.AUDIT_READ,
+        "audit checkpoint": Needs.AUDIT_READ,
+        "audit export": Needs.AUDIT_READ,
         "role list": Needs.ACCESS_READ,
         "role grant": Needs.ACCESS_WRITE,
         "role revoke": Needs.ACCESS_WRITE,
@@ -126,6 +129,9 @@ OPEN_COMMANDS = frozenset(
 """For everybody: they show, or change, nothing of anybody else's."""
 
 LOCAL_COMMANDS = frozenset(
-    {"serve", "api", "sim up", "sim down", "sim add", "sim power", "sim status", "sim inject"}
+    {
+        *("serve", "api", "audit seal"),
+        *("sim up", "sim down", "sim add", "sim power", "sim status", "sim inject"),
+    }
 )
 """Processes on this machine: whoever may start them has the rights of its files."""

@@ -16,6 +16,7 @@ from vgpumgr import API_VERSION
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config, Unasked
 from vgpumgr.app.console_proxy import ticket_service
+from vgpumgr.app.trail_sealer import trail_sealer
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, ProbePauses
@@ -162,7 +163,8 @@ class ControllerProcess:
             self._turns = ThreadCycleRunner(self._options.workers, app.engine.clock)
             beside: ThreadCycleRunner[bool] = ThreadCycleRunner(3, app.engine.clock)
             pace = ProbePauses(self._options.interval_s)
-            with closing(status), self._tickets(app) if tickets else nullcontext():
+            beginning = self._beside(app) if tickets else nullcontext()
+            with closing(status), beginning:
                 yield Controller(
                     app.engine,
                     self._turns,
@@ -174,6 +176,13 @@ class ControllerProcess:
                     evacuates=self._config.evacuate is Unasked.AUTOMATIC,
                     defrags=self._config.defrag_mode is Unasked.AUTOMATIC,
                 )
+
+    @contextmanager
+    def _beside(self, app: App) -> Iterator[None]:
+        """What is done while hosts are reconciled: tickets are given, the trail is sealed."""
+        sealing = trail_sealer(app.writable_ledger, self._config.keys_dir, self._emit)
+        with sealing, self._tickets(app):
+            yield
 
     def _tickets(self, app: App) -> AbstractContextManager[None]:
         return ticket_service(

@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "role": ("role:role", "Who holds which role in which tenant: list, grant, revoke."),
     "token": ("token:token", "API tokens: list, create, revoke."),
     "auth": ("auth:auth", "Access: roles, whoami, test, session."),
-    "audit": ("audit:audit", "Audit trail of every change: list."),
+    "audit": ("audit:audit", "Audit trail of every change: list, verify, export, …"),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
     "doctor": (
         "doctor:doctor",

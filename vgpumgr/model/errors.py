@@ -29,6 +29,7 @@ VgpumgrError                1  failure
 │   │   └── Damaged         1  it, or a row of it, is not what was written
 │   ├── ClaimLost           1  another process may work on what this one had claimed
 │   └── Superseded          1  a host has heard from a later epoch of this ledger
+├── TrailTampered           1  the audit trail is not what was sealed
 └── Interrupted           130
 """
 
@@ -254,6 +255,12 @@ class Damaged(DatabaseFault):
     """The ledger is not whole: its file is no database, or a row is not what was written."""
 
     code = "ledger.damaged"
+
+
+class TrailTampered(VgpumgrError):
+    """Records of the audit trail, or a checkpoint of it, are not what was sealed and signed."""
+
+    code = "audit.tampered"
 
 
 class ClaimLost(LedgerError):

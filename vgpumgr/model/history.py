@@ -49,10 +49,10 @@ class AuditRecord:
     them on the host. ``before`` and ``after`` are the generations of the row that changed, or
     None where it has none. ``detail`` says in words what the other fields cannot.
 
-    ``by`` is who did it, ``asked_by`` who asked for the operation that it is part of (empty: of
-    none). ``tenant``, ``method``, ``address`` and ``credential`` are those of the :class:`Actor`
-    (``by``). ``consumption`` is what is taken: ``vcpus``, ``memory_mib``, ``gpu.units`` (slots),
-    ``gpu.memory_mib``.
+    ``by`` is who did it, ``asked_by`` who asked for the operation that it is part of and
+    ``asked_tenant`` for whom (empty: of none). ``tenant``, ``method``, ``address`` and
+    ``credential`` are those of the :class:`Actor` (``by``). ``consumption`` is what is taken:
+    ``vcpus``, ``memory_mib``, ``gpu.units`` (slots), ``gpu.memory_mib``.
     """
 
     seq: int
@@ -77,6 +77,7 @@ class AuditRecord:
     credential: str = ""
     consumption: Mapping[str, int] = field(default_factory=dict)
     asked_by: str = ""
+    asked_tenant: str = ""
 
 
 class AccessEvent(StrEnum):

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from vgpumgr.model.refusal import Refusal
     from vgpumgr.model.role_binding import Scope
     from vgpumgr.model.scoped_reads import ScopedReads
+    from vgpumgr.model.sealed_trail import (
+        KeptNote,
+        OpenNote,
+        SealedRecord,
+        SignHead,
+        TrailVerdict,
+        TreeHead,
+    )
     from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
 
 
@@ -372,6 +380,29 @@ class Ledger(AccessLedger, RequestLedger, Protocol):
     def record_access(self, event: AccessEvent, detail: str = "") -> None:
         """Keep in the trail that the current actor came in, or was refused, and why: 256
         characters of it. Never pass what was shown as proof.
+        """
+
+    # The seal of the trail: a hash tree of its records, whose heads are signed.
+
+    def trail_origin(self) -> str:
+        """The fleet, and the epoch since which its ledger is this one: since it was restored or
+        moved, or from the beginning.
+        """
+
+    def seal_trail(self, sign: SignHead, most: int = ...) -> TreeHead | None:
+        """Seal the oldest ``most`` records that are not sealed; the new head, None where all are.
+        Damaged where the newest checkpoint is not one to go on from.
+        """
+
+    def newest_note(self) -> str:
+        """The newest signed checkpoint; empty where there is none."""
+
+    def sealed_records(self, after: int, most: int) -> tuple[SealedRecord, ...]:
+        """The next ``most`` sealed records after that ``seq``, the oldest first."""
+
+    def check_trail(self, open_note: OpenNote, kept: Sequence[KeptNote] = ()) -> TrailVerdict:
+        """Compare every sealed record with its hash, and the tree with every signed checkpoint,
+        also with what was ``kept`` outside of the ledger.
         """
 
     def freeze(self, why: str) -> None:

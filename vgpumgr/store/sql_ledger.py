@@ -18,6 +18,7 @@ from vgpumgr.model.operation import OperationMoved, Reservation, Transition
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.scoped_reads import ScopedReads
+from vgpumgr.model.sealed_trail import SignHead, TreeHead
 from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, open_database
 from vgpumgr.store.database.change_counter import ChangeCounter
 from vgpumgr.store.database.connections import Database, GroupWriter, retried
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import request_history as history_sql
     from vgpumgr.store.ledger import reservations as reservations_sql
     from vgpumgr.store.ledger import rollback_recovery as recovery_sql
+    from vgpumgr.store.ledger import seals as seals_sql
     from vgpumgr.store.ledger import tickets as tickets_sql
     from vgpumgr.store.ledger import transitions as transitions_sql
     from vgpumgr.store.ledger import vms as vms_sql
@@ -70,6 +72,7 @@ else:  # each is imported when one of its functions is first called
     history_sql = LateModule("vgpumgr.store.ledger.request_history")
     reservations_sql = LateModule("vgpumgr.store.ledger.reservations")
     recovery_sql = LateModule("vgpumgr.store.ledger.rollback_recovery")
+    seals_sql = LateModule("vgpumgr.store.ledger.seals")
     tickets_sql = LateModule("vgpumgr.store.ledger.tickets")
     transitions_sql = LateModule("vgpumgr.store.ledger.transitions")
     vms_sql = LateModule("vgpumgr.store.ledger.vms")
@@ -77,6 +80,8 @@ else:  # each is imported when one of its functions is first called
 P = ParamSpec("P")
 T = TypeVar("T")
 
+MOST_SEALED = 2000
+"""Bounds the time for which a seal holds the database's write lock."""
 AskedTransitions: TypeAlias = tuple[Actor, Sequence[Transition]]
 """Transitions, and who asks for them: the thread that commits is not the one that asks."""
 
@@ -140,7 +145,7 @@ class SqlLedger(LeaseHolder):
         super().__init__(database, claims, now, own)
         self._writer: GroupWriter[AskedTransitions] = GroupWriter(self._commit)
         self._counter = ChangeCounter(database.engine, database.where)
-        self._fleet = ""
+        self._fleet = self._origin = ""
 
     # Hosts and GPUs
     hosts = reads(hosts_sql.list_hosts)
@@ -256,6 +261,28 @@ class SqlLedger(LeaseHolder):
     def version(self) -> Hashable:
         """Equal as long as nothing is committed, by any process."""
         return self._counter.version()
+
+    # The seal of the trail
+    newest_note = reads(seals_sql.newest_note)
+    sealed_records = reads(seals_sql.sealed_records)
+    check_trail = reads(seals_sql.check_trail)
+    _has_unsealed = reads(seals_sql.has_unsealed)
+    _trail_origin = reads(seals_sql.trail_origin)
+    _seal = writes(seals_sql.seal_trail)
+
+    def trail_origin(self) -> str:
+        """The fleet, and the epoch since which its ledger is this one."""
+        if not self._origin:  # nobody restores a ledger that a process works with
+            self._origin = self._trail_origin()
+        return self._origin
+
+    def seal_trail(self, sign: SignHead, most: int = MOST_SEALED) -> TreeHead | None:
+        """Seal the oldest ``most`` records that are not sealed; the new head, None where all are.
+        Damaged where the newest checkpoint is not one to go on from.
+        """
+        if not self._has_unsealed():
+            return None
+        return self._seal(sign, self.trail_origin(), self._now(), most)
 
     @retried
     def reserve(self, reservation: Reservation) -> None:

@@ -4,7 +4,8 @@ A transcript has lines ``$ vgpumgr …`` with the output below: standard output,
 ``[exit N]`` where the command did not end with 0. ``$ cat > FILE <<END`` writes the lines up to
 ``END`` into a file, ``$ truncate -s NM FILE`` makes a disk image, ``$ ssh HOST virsh …`` is what
 another administrator does. A minute passes before each command, and none in it. Ids that are drawn
-by chance are printed as ``ID1``, ``ID2``, … by when they first appear, and can be typed so.
+by chance are printed as ``ID1``, ``ID2``, … by when they first appear, and can be typed so;
+digests, keys and signatures of the audit trail as ``DIGEST``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from vgpumgr.store import open_ledger
 
 _UUID = re.compile(r"\b([0-9a-f]{8})(?:(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})?\b")
 _MAC = re.compile(r"52:54:00(:[0-9a-f]{2}){3}")
+# Of the trail's seal: they would be others after any change above them.
+_KEY_ID = re.compile(r"\+[0-9a-f]{8}\+")
+_DIGEST = re.compile(r"[A-Za-z0-9+/]{40,}=*")
 _BEGIN, _BETWEEN_S = 1_800_000_000.0, 60.0
 ADA = Principal(
     user="ada",
@@ -133,6 +137,8 @@ class Program:
             ran = run_argv("vgpumgr", "--state-dir", "state", *args)
         time.tzset()
         said = _MAC.sub("52:54:00:MA:CA:DR", ran.out + ran.err)
+        if args[:1] == ["audit"]:
+            said = _DIGEST.sub("DIGEST", _KEY_ID.sub("+KEY-ID+", said))
         end = f"[exit {ran.code}]\n" if ran.code else ""
         return self._ids.named(said).replace(str(self._folder), "FOLDER") + end
 

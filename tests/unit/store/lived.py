@@ -69,4 +69,5 @@ def every_table(path: Path) -> None:
     with working_for(key):
         ledger.set_quota(Quota(tenant="paint", vms=1))
     ledger.end_request(key, {"answer": {"tenant": "paint"}})
+    ledger.seal_trail(lambda head: f"{head.size} records")
     ledger.close()

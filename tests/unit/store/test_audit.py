@@ -25,7 +25,7 @@ from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store.admin.access_steps import index_operations
-from vgpumgr.store.admin.migrations import _actors, _trail_and_freeze
+from vgpumgr.store.admin.migrations import _actors, _seals, _trail_and_freeze
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -297,6 +297,7 @@ def test_a_migrated_ledger_writes_a_trail(tmp_path: Path, pg: PgServer) -> None:
         _trail_and_freeze(connection)
         _actors(connection)
         index_operations(connection)
+        _seals(connection)
     assert shape(old) == shape(made)
     ledger = open_ledger(old)
     ledger.add_host(HostRecord(name="h1", address="root@h1"))
@@ -308,6 +309,8 @@ def test_a_migrated_ledger_writes_a_trail(tmp_path: Path, pg: PgServer) -> None:
 # A ledger of today taken back to schema 3.
 OLDER = (
     "DROP TABLE audit",
+    "DROP TABLE seal",
+    "DROP TABLE checkpoint",
     "ALTER TABLE meta DROP COLUMN frozen_why",
     "ALTER TABLE meta DROP COLUMN frozen_at",
     "ALTER TABLE host DROP COLUMN due_at",

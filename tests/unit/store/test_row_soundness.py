@@ -23,6 +23,7 @@ PLAIN = {
     "api_token": "id name owner secret_hash tenant",
     "audit": "by event operation task vm host gpu allocation profile device detail"
     " tenant method address credential",
+    "checkpoint": "root edge note",
     "booking": "id user_group profile tenant",
     "desktop": "id pool name vm_id image host owner why",
     "gpu": "id host device uuid serial vendor_device supply state_why",
@@ -42,13 +43,14 @@ PLAIN = {
     "refusal": "host gpu vm operation task what why",
     "request": "vm vm_id tenant",
     "role_binding": "subject tenant created_by",
+    "seal": "hash",
     "step": "task kind detail host",
     "task": "id operation vm_id vm host verb error peer",
     "ticket": "id vm_id vm user machine key address answer code why next tenant",
     "unit": "gpu_id kind allocation_id",
     "vm": "id name host definition tenant",
 }
-KEYS = {"id", "seq", "number", "slot"}
+KEYS = {"id", "seq", "number", "slot", "leaf", "size"}
 TEXTS = ('{"a', "{}", '["\\ud800", 7, {"b": []}]')
 # Objects of which every member has a default.
 MAY_BE_EMPTY = {

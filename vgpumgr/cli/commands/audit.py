@@ -1,4 +1,4 @@
-"""The command `audit list`: the trail of changes."""
+"""The command `audit list`: the trail of changes. The commands of its seal are in `audit_seal`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.audit_seal import checkpoint, export, seal, verify
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.options import limit_option, since_option
 from vgpumgr.cli.output import Column, list_options, print_list
@@ -55,7 +56,7 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(commands=[checkpoint, export, seal, verify])
 def audit() -> None:
     """Audit trail of every change: who, what, when, by which operation."""
 

@@ -51,6 +51,7 @@ class EventKind(StrEnum):
     LEDGER_FAILED = "ledger-failed"
     LEDGER_FROZEN = "ledger-frozen"
     LEDGER_THAWED = "ledger-thawed"
+    TRAIL_UNSEALED = "trail-unsealed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

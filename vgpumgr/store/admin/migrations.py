@@ -208,6 +208,19 @@ def _actors(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _seals(connection: Connection) -> None:
+    """Version 16: the seal of the audit trail, and who began an operation found at once."""
+    for statement in (
+        "DROP INDEX ix_audit_operation",
+        "CREATE INDEX audit_operation ON audit (operation, event)",
+        "CREATE TABLE seal (leaf INTEGER NOT NULL PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, "
+        "hash TEXT NOT NULL)",
+        "CREATE TABLE checkpoint (size INTEGER NOT NULL PRIMARY KEY, at FLOAT NOT NULL, "
+        "root TEXT NOT NULL, edge TEXT NOT NULL, note TEXT NOT NULL)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 def _api_requests(connection: Connection) -> None:
     """Version 14: requests over HTTP that changed something."""
     for statement in (
@@ -239,6 +252,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         13: _api_requests,
         14: tenant_columns,
         15: name_indexes,
+        16: _seals,
     }
 )
 

@@ -78,12 +78,14 @@ class Stamp:
 _STAMPED = tuple(field.name for field in fields(Stamp))
 
 
-_EMPTY = {"units": "[]", "consumption": "{}"}
-_NOTHING = {
-    column.name: None if column.nullable else _EMPTY.get(column.name, "")
+_NO_TEXT = {"units": "[]", "consumption": "{}"}
+EMPTY: Mapping[str, object] = {
+    column.name: None if column.nullable else _NO_TEXT.get(column.name, "")
     for column in audit.columns
-    if column.name not in {"seq", *_STAMPED}
+    if column.name not in {"seq", "at"}
 }
+"""The value of each column that says nothing; a number and a time always say something."""
+_NOTHING = {name: value for name, value in EMPTY.items() if name not in _STAMPED}
 
 
 _WRITE = insert(audit)
@@ -212,9 +214,11 @@ _IS_ITS_BEGINNING = (
     & (begun.c.operation == audit.c.operation)
     & (begun.c.event == "operation.begun")
 )
-RECORDS = select(audit, func.coalesce(begun.c.by, "").label("asked_by")).select_from(
-    audit.outerjoin(begun, _IS_ITS_BEGINNING)
-)
+RECORDS = select(
+    audit,
+    func.coalesce(begun.c.by, "").label("asked_by"),
+    func.coalesce(begun.c.tenant, "").label("asked_tenant"),
+).select_from(audit.outerjoin(begun, _IS_ITS_BEGINNING))
 
 
 def list_audit(

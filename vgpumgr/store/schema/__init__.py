@@ -10,6 +10,7 @@ from vgpumgr.store.schema.access_tables import api_token, login_session, role_bi
 from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
+from vgpumgr.store.schema.seal_tables import checkpoint, seal
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,
     VF,
@@ -28,7 +29,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm,
 )
 
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 17
 
 __all__ = [
     "MEMORY",
@@ -39,6 +40,7 @@ __all__ = [
     "api_token",
     "audit",
     "booking",
+    "checkpoint",
     "desktop",
     "gpu",
     "host",
@@ -58,6 +60,7 @@ __all__ = [
     "refusal",
     "request",
     "role_binding",
+    "seal",
     "step",
     "task",
     "ticket",

@@ -1,0 +1,1 @@
+"""The audit trail as others read and check it: its seal, and its records in the words of ECS."""

@@ -1,0 +1,62 @@
+"""The sealed part of the audit trail: its tree head, its records with their hashes, a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from vgpumgr.model.history import AuditRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeHead:
+    """The trail's first ``size`` records are those of this ``root`` (32 bytes). ``origin`` names
+    the fleet, and the epoch since which its ledger is this one.
+    """
+
+    origin: str
+    size: int
+    root: bytes
+
+
+SignHead: TypeAlias = Callable[[TreeHead], str]
+"""Makes the signed note of a tree head."""
+OpenNote: TypeAlias = Callable[[str], TreeHead]
+"""The tree head of a signed note; TrailTampered where no trusted key signed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNote:
+    """A signed checkpoint, and where it was kept."""
+
+    where: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedRecord:
+    """A record, its number among sealed ones (from 0), the text that was hashed, and the
+    hash in hex. ``consumption`` is what it took, or gave back, as far as the trail knows:
+    ``gpu.seconds``, too.
+    """
+
+    record: AuditRecord
+    leaf: int
+    hash: str
+    original: str
+    consumption: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrailVerdict:
+    """What a check of the trail found: ``wrong`` names the first records that are not as sealed,
+    ``checkpoints`` counts the signed ones that were compared. ``unsealed`` records are newer than
+    the seal, the oldest of them made at ``unsealed_since`` (Unix seconds).
+    """
+
+    sealed: int
+    checkpoints: int
+    unsealed: int
+    unsealed_since: float | None
+    wrong: tuple[str, ...] = ()

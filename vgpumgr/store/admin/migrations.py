@@ -209,10 +209,8 @@ def _actors(connection: Connection) -> None:
 
 
 def _seals(connection: Connection) -> None:
-    """Version 16: the seal of the audit trail, and who began an operation found at once."""
+    """Version 17: the seal of the audit trail."""
     for statement in (
-        "DROP INDEX ix_audit_operation",
-        "CREATE INDEX audit_operation ON audit (operation, event)",
         "CREATE TABLE seal (leaf INTEGER NOT NULL PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, "
         "hash TEXT NOT NULL)",
         "CREATE TABLE checkpoint (size INTEGER NOT NULL PRIMARY KEY, at FLOAT NOT NULL, "

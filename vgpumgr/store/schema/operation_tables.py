@@ -92,7 +92,6 @@ audit = Table(
     text("address", server_default=""),
     text("credential", server_default=""),
     text("consumption", server_default="{}"),
-    Index("audit_operation", "operation", "event"),
 )
 # Of a record to the one with which its operation began.
 Index("audit_operation_event", audit.c.operation, audit.c.event)

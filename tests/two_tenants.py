@@ -266,9 +266,7 @@ READS: dict[str, Read] = {
     "host": lambda reads, draw: reads.host(name(draw)),
     "gpus": lambda reads, draw: reads.gpus(draw.choice((None, "h1"))),
     "images": lambda reads, _: reads.images(),
-    "redacted": lambda reads, draw: reads.redacted(
-        (_sentence(draw), {name(draw): _sentence(draw)})
-    ),
+    "redacted": lambda reads, draw: reads.redacted((_sentence(draw), {"vm": name(draw)})),
 }
 
 

@@ -2,7 +2,9 @@
 tenant; who is limited to some tenants reads *another tenant's* instead.
 
 Names have to be found in sentences that were made elsewhere, so a word that happens to be a foreign
-name is taken out too. It is done to texts alone, never to what can be typed back into a file.
+name is taken out too. In values that have fields it is done to sentences, and to single words
+where the field holds names of VMs or users (``NAME_FIELDS``): a VM that somebody calls ``running``
+must not change another tenant's ``state``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,13 @@ from vgpumgr.model.supply import Usage
 
 OTHERS = "(another tenant's)"
 IN_USE = "in use by another tenant"
+
+NAME_FIELDS = frozenset(
+    {
+        *("vm", "vms", "desktop", "desktops", "names", "user", "users", "owner"),
+        *("behind", "after", "waits_for", "preempts", "holder", "used_by", "taken_by", "foreign"),
+    }
+)
 
 _TOKEN = re.compile(r"\w+(?:[.@+-]+\w+)*")
 _PIECE = re.compile(r"\w+|[.@+-]+")
@@ -51,7 +60,7 @@ class Redaction:
 
     def value(self, value: V) -> V:
         """The value with each text in it redacted; the very same where there is nothing to do."""
-        return cast("V", self._value(value)) if self.foreign else value
+        return cast("V", self._value(value, "")) if self.foreign else value
 
     def usage(self, usage: Usage) -> Usage:
         """What lives on a GPU, without saying whose."""
@@ -75,7 +84,7 @@ class Redaction:
         made.message, made.why, made.next = message, why, next_
         for name, each in vars(error).items():
             if name not in {"message", "why", "next"}:
-                setattr(made, name, self._value(each))
+                setattr(made, name, self._value(each, ""))
         return made
 
     def _token(self, token: str) -> str:
@@ -98,18 +107,24 @@ class Redaction:
                 return end
         return at + 1
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any, field_name: str) -> Any:
+        """The value of a field; without a name of one, whatever may be a text is."""
         match value:
             case str():
-                return self.text(value) if type(value) is str else value
+                is_text = not field_name or field_name in NAME_FIELDS or " " in value
+                return self.text(value) if is_text and type(value) is str else value
             case Usage():
                 return self.usage(value)
             case tuple() | list() | frozenset():
-                items = [self._value(each) for each in value]
+                items = [self._value(each, field_name) for each in value]
                 same = all(one is other for one, other in zip(items, value, strict=True))
                 return value if same else type(value)(items)
             case Mapping():
-                return {self._value(key): self._value(each) for key, each in value.items()}
+                are_names = field_name in NAME_FIELDS
+                return {
+                    (self.text(key) if are_names else key): self._value(each, str(key))
+                    for key, each in value.items()
+                }
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._fields(value)
         return value
@@ -117,7 +132,7 @@ class Redaction:
     def _fields(self, value: Any) -> Any:
         names = [each.name for each in dataclasses.fields(value) if each.init]
         found = {name: getattr(value, name) for name in names}
-        new = {name: self._value(each) for name, each in found.items()}
+        new = {name: self._value(each, name) for name, each in found.items()}
         changed = {name: each for name, each in new.items() if each != found[name]}
         return dataclasses.replace(value, **changed) if changed else value
 

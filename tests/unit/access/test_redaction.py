@@ -51,9 +51,19 @@ def test_values_are_redacted_all_the_way_down() -> None:
     assert shown.vm == "web-01"
     assert shown.reasons[0].text == f"{OTHERS} has it"
     assert shown.reasons[0].facts == {"vm": OTHERS, "free": 3}
-    assert BLUE.value({"db": ["web", 1, None]}) == {OTHERS: [OTHERS, 1, None]}
+    assert BLUE.value(["web", 1, None]) == [OTHERS, 1, None]
+    assert BLUE.value({"vms": {"db": ["web is on"]}}) == {"vms": {OTHERS: [f"{OTHERS} is on"]}}
     kept = Explanation(vm="web-01", host=None, reasons=())
     assert BLUE.value(kept) == kept
+
+
+def test_a_vm_that_is_called_as_a_word_of_ours_changes_no_answer() -> None:
+    names = ("running", "state", "items", "vm", "default", "h1", "a40")
+    clean = Redaction.of(Scope.of("blue"), [(each, "red") for each in names])
+    item = {"name": "web", "state": "running", "vm": "web", "pool": "default", "host": "h1"}
+    assert clean.value({"items": [item]}) == {"items": [item]}
+    assert clean.value({"why": "behind running"}) == {"why": f"behind {OTHERS}"}
+    assert clean.value({"vm": "running"}) == {"vm": OTHERS}
 
 
 def test_what_lives_on_a_gpu_is_not_said_to_be_anybodys() -> None:

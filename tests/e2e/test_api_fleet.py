@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +96,60 @@ host uncordon nope
 host add h9
 host add h1 --address sim://h1
 host add h9 --address sim://nope
+drift
+drift h1 -o json
+drift nope
+drift --ignore-foreign h2
+heal
+heal -o json
+heal --vm nope
+heal --lift gpu-nope
+heal --lift h1/nope
+heal h1 --apply
+adopt
+adopt -o json
+adopt nope
+adopt h1 --all
+adopt h1 --vm nope
+adopt h1 --vm nope --apply
+adopt h1 --layout
+adopt --all
+defrag plan
+defrag plan --free 4
+defrag plan --free 2 -o json
+defrag plan --free 9
+defrag plan --for T4-4Q --count 2
+defrag plan --for nope
+defrag plan --free 1 --for T4-4Q
+defrag plan --count 2
+defrag apply --free 9
+defrag list
+defrag list -o json
+defrag cancel desk
+layout plan
+layout plan -f nope.yaml
+layout plan -f -
+layout assert
+layout apply
+layout apply -f -
+layout export
+layout export h2 -o json
+layout export h2 --format mig-parted
+layout export nope
+layout import -
+layout import - --host h2
+layout import - --host nope
+image list
+image list -o json
+image show nope
+image retire nope
+image retire nope@1
+audit list --limit 3
+audit list --vm desk -o json --limit 2
+audit list --since 2d --by nobody
+doctor h1
+doctor nope
+doctor -o json
 """.splitlines()
 
 
@@ -125,16 +180,50 @@ host undrain h1
 host upgrade h3
 host remove h3 -y
 host add h3 --address sim://h3 --label use=x
+layout plan -f LAYOUT
+layout plan -f LAYOUT --detailed-exitcode
+layout apply -f LAYOUT
+layout apply -f LAYOUT -y
+layout apply -f LAYOUT -y
+layout show
+layout plan
+layout assert
+layout export h2
+layout export h2 --format mig-parted
+sim inject h1 reboot
+drift --ignore-foreign
+heal
+heal --apply
+heal --apply -y
+heal
+adopt h2 --layout --apply
+vm create a --gpu T4-4Q --vcpus 1 --memory 1GiB --host h1
+defrag apply --free 2
+defrag apply --free 2 --allow-cold
 """
 
 
-@pytest.mark.mainline
-def test_changes_of_hosts_at_a_server_are_the_changes() -> None:
-    """Both fleets are alike, and go through the same."""
+LAYOUT = """\
+apiVersion: vgpumgr/v1
+kind: Layout
+name: cut
+hosts: [h2]
+gpus:
+  - mig: true
+    vfs: max
+"""
+
+
+def test_changes_at_a_server_are_the_changes(tmp_path: Path) -> None:
+    """Two fleets are alike, and go through the same."""
+    file = tmp_path / "layout.yaml"
+    file.write_text(LAYOUT)
     with made() as here, made() as beyond, serving_api(beyond) as there:
-        for command in CHANGES.splitlines():
-            at_server, local = there(*command.split()), here(*command.split())
-            assert (command, at_server.code, plain(at_server.out), plain(at_server.err)) == (
+        for command in CHANGES.replace("LAYOUT", str(file)).splitlines():
+            words = command.split()
+            local = here(*words)
+            ran = (beyond if words[0] == "sim" else there)(*words)
+            assert (command, ran.code, plain(ran.out), plain(ran.err)) == (
                 command,
                 local.code,
                 plain(local.out),

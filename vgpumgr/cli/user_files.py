@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vgpumgr.endpoints.documents import DocumentText
 from vgpumgr.model.errors import NotFound, UsageError
 from vgpumgr.model.formats import spanned
 from vgpumgr.model.layout import LayoutSpec
@@ -30,6 +31,18 @@ file_option = click.option(
     metavar="FILE",
     help="YAML file; - reads standard input.",
 )
+
+
+def document_text(file: str) -> DocumentText:
+    """A file as endpoints take it; SpecError where it is no UTF-8."""
+    data = read_file(file)
+    try:
+        return DocumentText(text=data.decode(), source=file)
+    except UnicodeDecodeError:
+        from vgpumgr.spec import load
+
+        load(data, source_name(file))
+        raise
 
 
 def load_documents(context: Context, file: str) -> Documents:

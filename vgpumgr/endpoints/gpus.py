@@ -47,9 +47,14 @@ class OneGpu:
     host: Name | None = None
 
 
+def gpu_name(asked: OneGpu) -> str:
+    """Its id or ``HOST/DEVICE``."""
+    return f"{asked.host}/{asked.name}" if asked.host else asked.name
+
+
 def show_gpu(context: CallContext, asked: OneGpu) -> Result[GpuItem]:
     """One GPU; NotFound where none or several match."""
-    name = f"{asked.host}/{asked.name}" if asked.host else asked.name
+    name = gpu_name(asked)
     found = [each for each in seen_gpus(context.app.ledger) if each.gpu.is_called(name)]
     if len(found) != 1:
         problem = "no GPU" if not found else "several GPUs match"

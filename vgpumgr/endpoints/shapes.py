@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 from typing_extensions import TypedDict
@@ -30,6 +31,11 @@ class ItemList(TypedDict, Generic[I]):
     """A list of items."""
 
     items: list[I]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """No parameter at all."""
 
 
 def selector(labels: Labels) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@
 VgpumgrError                1  failure
 ├── UsageError              2  bad YAML, field or flag
 │   ├── UnknownProfile      2
+│   ├── PoolsInFile         2  a file of pools where VMs are asked for
 │   └── BadImage            2  a disk image that is not what it is said to be, or not whole
 ├── NotFound                3
 ├── Conflict                4  held by someone, wrong generation, needs a stop
@@ -80,6 +81,12 @@ class UnknownProfile(UsageError):
     """A profile name that neither the catalogue nor any probed host knows."""
 
     code = "usage.profile"
+
+
+class PoolsInFile(UsageError):
+    """A file holds pools, which are planned, applied and deleted by themselves."""
+
+    code = "usage.pools"
 
 
 class BadImage(UsageError):

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
-from vgpumgr.cli.options import require_all_read
 from vgpumgr.cli.output import Column, list_options, print_item, say
-from vgpumgr.cli.running_command import changing
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.views.layout_views import layout_plan_text
-from vgpumgr.cli.views.outcome_views import print_outcome
+from vgpumgr.cli.views.outcome_views import print_outcome_result
 from vgpumgr.cli.views.reports import print_report, report_lines
-from vgpumgr.endpoints.layout_items import layout_plan_item
-from vgpumgr.endpoints.outcomes import outcome_item
-from vgpumgr.model.codec import to_plain
+from vgpumgr.endpoints import adoptions
+from vgpumgr.endpoints import hosts as host_endpoints
+from vgpumgr.endpoints.layout_exchange import EXPORT_LAYOUTS, LayoutExport
 from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.formats import counted
-
-if TYPE_CHECKING:
-    from vgpumgr.engine.adoption.candidate import AdoptionCandidate, AdoptionFindings
-
 
 COLUMNS = (
     Column("HOST", "host"),
@@ -37,30 +31,11 @@ COLUMNS = (
 )
 
 
-def print_adoptable(found: AdoptionFindings) -> None:
+def print_adoptable(found: adoptions.AdoptableList) -> None:
     """A table of domains, then what no domain names; every line with what helps."""
-    items = [candidate_item(each) for each in found.candidates]
-    loose = [to_plain(each) for each in found.loose]
-    beside = {"loose": loose, "not_read": list(found.not_read)}
-    text = "\n".join(_lines(found, items))
-    print_report("Adoptable", items, COLUMNS, beside=beside, text=text)
-
-
-def candidate_item(found: AdoptionCandidate) -> dict[str, Any]:
-    """The JSON of one domain; ``vm`` is the document of the VM that it would be."""
-    from vgpumgr.spec.dump import vm_document
-
-    return {
-        "name": f"{found.host}/{found.name}",
-        "host": found.host,
-        "domain": found.name,
-        "power": "running" if found.running else "off",
-        "gpus": [f"{each.offer.profile} on {each.parent or each.device}" for each in found.parts],
-        "possible": found.possible,
-        "why": list(found.why),
-        "notes": list(found.notes),
-        "vm": vm_document(found.spec) if found.spec else None,
-    }
+    aside = {key: value for key, value in found.items() if key != "items"}
+    text = "\n".join(_lines(found))
+    print_report("Adoptable", found["items"], COLUMNS, beside=aside, text=text)
 
 
 def _below(item: Mapping[str, Any]) -> Iterator[str]:
@@ -70,13 +45,13 @@ def _below(item: Mapping[str, Any]) -> Iterator[str]:
         yield f"next: vgpumgr adopt {item['host']} --vm {item['domain']} --apply"
 
 
-def _lines(found: AdoptionFindings, items: list[dict[str, Any]]) -> Iterator[str]:
-    yield from report_lines(items, COLUMNS, _below)
-    for each in found.loose:
-        yield f"{each.host}  {each.text}"
-        yield f"    next: {each.next}"
-    yield from (f"not read  {line}" for line in found.not_read)
-    if not items and not found.loose:
+def _lines(found: adoptions.AdoptableList) -> Iterator[str]:
+    yield from report_lines(found["items"], COLUMNS, _below)
+    for each in found["loose"]:
+        yield f"{each['host']}  {each['text']}"
+        yield f"    next: {each['next']}"
+    yield from (f"not read  {line}" for line in found["not_read"])
+    if not found["items"] and not found["loose"]:
         yield "nothing to adopt"
 
 
@@ -109,26 +84,24 @@ def adopt(
     Adopting claims the GPU parts of a domain on its host and marks the domain as managed. Neither
     is touched: a running VM keeps running, with its own definition and disks.
     """
-    context.app.require_hosts()
-    known = [context.app.ledger.host(name).name for name in hosts]
     if not (vms or all_ or layout or apply_):
-        found = context.app.engine.adoptable(known)
-        print_adoptable(found)
-        require_all_read(found.not_read)
+        found = context.read(adoptions.LIST_ADOPTABLE, adoptions.AdoptableFilter(hosts=hosts))
+        print_adoptable(found.answer)
+        finish(found)
         return
-    host = _one_host(known, vms=vms, all_=all_, layout=layout)
+    host = _one_host(hosts, vms=vms, all_=all_, layout=layout)
     if layout:
         _layout(context, host, apply_=apply_)
     else:
         _domains(context, host, vms, all_=all_, tenant=tenant, apply_=apply_)
 
 
-def _one_host(known: Sequence[str], *, vms: Sequence[str], all_: bool, layout: bool) -> str:
+def _one_host(hosts: Sequence[str], *, vms: Sequence[str], all_: bool, layout: bool) -> str:
     if sum(map(bool, (vms, all_, layout))) != 1:
         raise UsageError("nothing named to adopt: give one of --vm, --all and --layout")
-    if len(known) != 1:
+    if len(hosts) != 1:
         raise UsageError("no host named", next="vgpumgr adopt HOST …")
-    return known[0]
+    return hosts[0]
 
 
 def _domains(
@@ -136,28 +109,28 @@ def _domains(
 ) -> None:
     names = tuple(dict.fromkeys(vms))
     if all_ or not apply_:
-        found = context.app.engine.adoptable([host])
-        require_all_read(found.not_read)
-        names = names or tuple(each.name for each in found.candidates if each.possible)
-    if not apply_:
-        _show(found, host, names)
-        return
+        found = context.read(adoptions.LIST_ADOPTABLE, adoptions.AdoptableFilter(hosts=(host,)))
+        finish(found)
+        items = found.answer["items"]
+        names = names or tuple(each["domain"] for each in items if each["possible"])
+        if not apply_:
+            _show(found.answer, host, names)
+            return
     if not names:
         say("nothing to adopt")
         return
-    with changing(context, len(names)) as engine:
-        outcome = engine.adopt(host, names, tenant=tenant)
-    print_outcome(outcome)
+    asked = adoptions.Adoption(host=host, vms=names, tenant=tenant)
+    print_outcome_result(carry_out(context, adoptions.ADOPT_DOMAINS, asked))
 
 
-def _show(found: AdoptionFindings, host: str, names: Sequence[str]) -> None:
+def _show(found: adoptions.AdoptableList, host: str, names: Sequence[str]) -> None:
     """What would be adopted; exit 4 where one cannot be."""
-    chosen = tuple(each for each in found.candidates if each.name in names)
-    missing = sorted(set(names) - {each.name for each in chosen})
+    chosen = [each for each in found["items"] if each["domain"] in names]
+    missing = sorted(set(names) - {each["domain"] for each in chosen})
     if missing:
         raise UsageError(f"{host} has no foreign domain {missing[0]}", next=f"vgpumgr adopt {host}")
-    print_adoptable(replace(found, candidates=chosen, loose=()))
-    stuck = [each.name for each in chosen if not each.possible]
+    print_adoptable({**found, "items": chosen, "loose": []})
+    stuck = [each["domain"] for each in chosen if not each["possible"]]
     if stuck:
         raise Conflict(f"{counted(len(stuck), 'domain')} cannot be adopted: {', '.join(stuck)}")
 
@@ -166,10 +139,9 @@ def _layout(context: Context, host: str, *, apply_: bool) -> None:
     if not apply_:
         from vgpumgr.cli.layout_files import print_ours
 
-        print_ours(context.app.engine.layout_export([host]))
+        print_ours(context.read(EXPORT_LAYOUTS, LayoutExport(hosts=(host,))).answer["documents"])
         say(f"this is what would be recorded: vgpumgr adopt {host} --layout --apply")
         return
-    done, outcome = context.app.engine.adopt_layout(host)
-    item = {**layout_plan_item(done), **outcome_item(outcome)}
-    print_item("LayoutAdopt", item, layout_plan_text(layout_plan_item(done)))
-    outcome.raise_for_failure()
+    done = context.act(adoptions.ADOPT_LAYOUT, host_endpoints.OneHost(name=host))
+    print_item("LayoutAdopt", done.answer, layout_plan_text(done.answer))
+    finish(done)

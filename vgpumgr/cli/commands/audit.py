@@ -13,7 +13,7 @@ from vgpumgr.cli.commands.audit_seal import checkpoint, export, seal, verify
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.options import limit_option, since_option
 from vgpumgr.cli.output import Column, list_options, print_list
-from vgpumgr.model.codec import to_plain
+from vgpumgr.endpoints.audit_trail import LIST_AUDIT, AuditFilter
 
 
 def _time(at: float) -> str:
@@ -112,7 +112,7 @@ def list_(
     limit: int,
 ) -> None:
     """List the trail, newest first."""
-    found = context.app.ledger.audit(
+    asked = AuditFilter(
         vm=vm,
         host=host,
         operation=operation,
@@ -121,8 +121,7 @@ def list_(
         user=user,
         tenant=tenant,
         since=since,
-        limit=limit + 1 if limit else None,
+        limit=limit,
     )
-    shown = found[:limit] if limit else found
-    items = [{"name": str(each.seq), **to_plain(each)} for each in shown]
-    print_list("Audit", items, COLUMNS, more=len(found) > len(shown))
+    found = context.read(LIST_AUDIT, asked).answer
+    print_list("Audit", found["items"], COLUMNS, more=found["more"])

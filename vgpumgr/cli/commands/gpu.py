@@ -24,6 +24,7 @@ from vgpumgr.cli.views.gpu_views import (
     memory_text,
     mig_text,
     mode_text,
+    one_gpu,
     vfs_text,
 )
 from vgpumgr.endpoints import gpus
@@ -76,7 +77,5 @@ def list_(context: Context, host: str | None, refresh: bool) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show one GPU, by its id, a unique prefix of it, or HOST/DEVICE."""
-    host, slash, device = name.partition("/")
-    asked = gpus.OneGpu(name=device, host=host) if slash else gpus.OneGpu(name=name)
-    item = context.read(gpus.SHOW_GPU, asked).answer
+    item = context.read(gpus.SHOW_GPU, one_gpu(name)).answer
     print_item("GPU", item, gpu_text(item))

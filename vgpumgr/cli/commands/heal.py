@@ -10,19 +10,18 @@ import click
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import Column, list_options, print_item, say
-from vgpumgr.cli.running_command import changing
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
+from vgpumgr.cli.views.gpu_views import one_gpu
 from vgpumgr.cli.views.outcome_views import outcome_text
-from vgpumgr.cli.views.reports import print_report, report_lines
-from vgpumgr.endpoints.outcomes import outcome_item
-from vgpumgr.model.codec import to_plain
+from vgpumgr.cli.views.reports import compared_text, print_report, report_lines, unread_lines
+from vgpumgr.endpoints import healing
 from vgpumgr.model.drift import DriftKind
-from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.errors import UsageError
 from vgpumgr.model.formats import counted
-from vgpumgr.model.operation import TaskState
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.heal.remedy import DriftSelection, HealPlan, HealReport, Remedy
+    from vgpumgr.endpoints.endpoint import Result
 
 
 COLUMNS = (
@@ -38,44 +37,22 @@ COLUMNS = (
 )
 
 
-def print_plan(planned: HealPlan) -> None:
+def print_plan(planned: healing.HealPlanItem) -> None:
     """A table, with what to type below each line that heal does nothing about."""
-    items = [_item(each) for each in planned.remedies]
-    unread = [to_plain(each) for each in planned.not_read]
-    text = plan_text(planned)
-    print_report("Heal", items, COLUMNS, beside={"not_read": unread}, text=text)
+    aside = {key: value for key, value in planned.items() if key != "items"}
+    print_report("Heal", planned["items"], COLUMNS, beside=aside, text=plan_text(planned))
 
 
-def plan_text(planned: HealPlan) -> str:
+def plan_text(planned: healing.HealPlanItem) -> str:
     """The same for people."""
-    return "\n".join(_lines(planned, [_item(each) for each in planned.remedies]))
+    return "\n".join(_lines(planned))
 
 
-def print_healed(healed: HealReport) -> None:
+def print_healed(healed: healing.HealEnd) -> None:
     """What was done, and what is left."""
-    left = [_item(each) for each in healed.left.remedies]
-    errors = [each.message for each in healed.errors]
-    item = {**outcome_item(healed.outcome), "left": left, "errors": errors}
-    done = outcome_text(outcome_item(healed.outcome))
-    words = [*([done] if done else []), *errors, "left:" if left else "", plan_text(healed.left)]
-    print_item("Heal", item, "\n".join(each for each in words if each))
-
-
-def _item(remedy: Remedy) -> dict[str, Any]:
-    found = remedy.drift
-    return {
-        "name": f"{found.host}/{found.vm or found.gpu}/{found.kind}/{found.subject}",
-        "host": found.host,
-        "gpu": found.gpu,
-        "vm": found.vm,
-        "subject": found.subject,
-        "kind": str(found.kind),
-        "text": found.text,
-        "by": "heal" if remedy.ours else "nobody" if remedy.way == "leave" else "you",
-        "way": str(remedy.way),
-        "remedy": remedy.text,
-        "next": remedy.next,
-    }
+    done, left = outcome_text(healed), "left:" if healed["left"] else ""
+    words = [done, *healed["errors"], left, plan_text(healed["after"])]
+    print_item("Heal", healed, "\n".join(filter(None, words)))
 
 
 def _below(item: Mapping[str, Any]) -> Iterator[str]:
@@ -84,13 +61,11 @@ def _below(item: Mapping[str, Any]) -> Iterator[str]:
         yield f"next: {item['next']}"
 
 
-def _lines(planned: HealPlan, items: list[dict[str, Any]]) -> Iterator[str]:
-    yield from report_lines(items, COLUMNS, _below)
-    for part in planned.not_read:
-        yield f"not read  {part.host}  {part.part or 'the host'}: {part.why}"
-    if not items:
-        compared = f"{counted(planned.vms, 'VM')} on {counted(planned.hosts, 'host')}"
-        yield f"nothing to heal{' in what was read' if planned.not_read else ''}: {compared}"
+def _lines(planned: healing.HealPlanItem) -> Iterator[str]:
+    yield from report_lines(planned["items"], COLUMNS, _below)
+    yield from unread_lines(planned["not_read"])
+    if not planned["items"]:
+        yield compared_text("nothing to heal", planned)
 
 
 DIFFERENCES = 10
@@ -139,34 +114,26 @@ def heal(
     With --apply all repairs run as one operation, and the result is checked again. Exit 10 when
     anything is to be done or left, 7 when a host could not be read or a repair failed.
     """
-    from vgpumgr.engine.heal.remedy import DriftSelection
-
-    context.app.require_hosts()
     if lift is not None:
         _lift(context, lift, alone=not (hosts or vms or kinds or apply_))
         return
-    chosen = DriftSelection(
-        hosts=tuple(context.app.ledger.host(name).name for name in hosts),
-        vms=frozenset(context.app.ledger.vm(name).name for name in vms),
-        kinds=frozenset(map(DriftKind, kinds)),
-    )
-    planned = context.app.engine.heal_plan(chosen)
-    for vm in planned.skipped:
+    asked = healing.HealRequest(hosts=hosts, vms=vms, kinds=tuple(map(DriftKind, kinds)))
+    planned = context.read(healing.PLAN_HEALING, asked)
+    for vm in planned.answer["skipped"]:
         say(f"{vm} was not compared: an operation is working on it")
-    if not apply_ or not planned.to_do:
-        print_plan(planned)
-        if planned.to_do:
-            things = "it" if len(planned.to_do) == 1 else f"these {len(planned.to_do)}"
+    to_do = sum(each["by"] == "heal" for each in planned.answer["items"])
+    if not apply_ or not to_do:
+        print_plan(planned.answer)
+        if to_do:
+            things = "it" if to_do == 1 else f"these {to_do}"
             say(f"nothing was changed; to carry out {things}: {_again(hosts, vms, kinds)}")
-        _end(planned)
+        _end(planned, planned.answer)
         return
-    say(plan_text(planned))
-    confirm(yes=yes)(
-        f"carry out {counted(len(planned.to_do), 'remedy').replace('remedys', 'remedies')}?"
-    )
-    healed = _apply(context, chosen, planned)
-    print_healed(healed)
-    _end_healed(healed)
+    say(plan_text(planned.answer))
+    confirm(yes=yes)(f"carry out {counted(to_do, 'remedy').replace('remedys', 'remedies')}?")
+    healed = carry_out(context, healing.HEAL, asked)
+    print_healed(healed.answer)
+    _end(healed, healed.answer["after"])
 
 
 def _again(hosts: tuple[str, ...], vms: tuple[str, ...], kinds: tuple[str, ...]) -> str:
@@ -178,45 +145,12 @@ def _again(hosts: tuple[str, ...], vms: tuple[str, ...], kinds: tuple[str, ...])
 def _lift(context: Context, gpu: str, *, alone: bool) -> None:
     if not alone:
         raise UsageError("--lift takes no other arguments", next=f"vgpumgr heal --lift {gpu}")
-    context.app.engine.lift(_gpu_id(context, gpu))
+    context.act(healing.LIFT_GPU, one_gpu(gpu))
     say(f"{gpu} accepts VMs again")
 
 
-def _gpu_id(context: Context, name: str) -> str:
-    """By its id, a beginning of it that no other has, or HOST/DEVICE; else as it was typed."""
-    found = [each.id for each in context.app.ledger.gpus() if each.is_called(name)]
-    return found[0] if len(found) == 1 else name
-
-
-def _apply(context: Context, chosen: DriftSelection, planned: HealPlan) -> HealReport:
-    with changing(context, len(planned.to_do)) as engine:
-        return engine.heal(chosen)
-
-
-def _end(planned: HealPlan) -> None:
-    """Exit 7 for what was not read, 10 for what is to be done by anybody."""
-    if planned.not_read:
-        hosts = dict.fromkeys(each.host for each in planned.not_read)
-        parts = [f"{each.host}: {each.part or 'the host'}: {each.why}" for each in planned.not_read]
-        raise PartlyDone(
-            f"{counted(len(hosts), 'host')} could not be read completely",
-            why="; ".join(parts[:5]),
-            next="vgpumgr doctor",
-        )
-    if planned.to_do or planned.for_you:
+def _end(result: Result[Any], left: healing.HealPlanItem) -> None:
+    """Exit 7 for what was not read or not healed, 10 for what is to be done by anybody."""
+    finish(result)
+    if any(each["by"] in {"heal", "you"} for each in left["items"]):
         raise click.exceptions.Exit(DIFFERENCES)
-
-
-def _end_healed(healed: HealReport) -> None:
-    bad = [vm for vm in healed.outcome.vms if vm.state is not TaskState.DONE]
-    if healed.outcome.interrupted or len(bad) == len(healed.outcome.vms) == 1:
-        healed.outcome.raise_for_failure()
-    failed = [f"{vm.vm} on {vm.host}: {vm.error or vm.state}" for vm in bad]
-    failed += [error.message for error in healed.errors]
-    if failed:
-        raise PartlyDone(
-            f"{counted(len(failed), 'thing')} could not be healed",
-            why="; ".join(failed[:5]),
-            next="vgpumgr heal",
-        )
-    _end(healed.left)

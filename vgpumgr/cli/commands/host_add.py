@@ -17,6 +17,7 @@ from vgpumgr.cli.running_command import ending_gently
 from vgpumgr.cli.terminal import CLEAR_LINE, confirm, echo, one_line
 from vgpumgr.cli.user_files import MAX_BYTES
 from vgpumgr.cli.views.reports import print_findings
+from vgpumgr.endpoints.diagnoses import diagnosis_item
 from vgpumgr.endpoints.host_items import probe_summary
 from vgpumgr.endpoints.host_membership import ADD_HOST, EnrolledHost, NewHost, host_record
 from vgpumgr.model.errors import PartlyDone, UnknownHostKey, UsageError, VgpumgrError
@@ -215,7 +216,7 @@ def _print_enrolled(context: Context, results: Mapping[str, SetupResult]) -> Non
                 say(f"{name}: needs a reboot{_because_of(result.end.guests)}")
     if len(results) == 1:
         only = next(iter(results))
-        print_findings(only, examine_host(context.app, only))
+        print_findings(only, diagnosis_item(only, examine_host(context.app, only))["items"])
 
 
 def _because_of(guests: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,61 +20,25 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
-from vgpumgr.cli.running_command import changing
+from vgpumgr.cli.running_command import carry_out, changing, finish
 from vgpumgr.cli.views.ages import age
-from vgpumgr.model.desktop import PoolRecord
-from vgpumgr.model.errors import InUse, PartlyDone, UsageError
+from vgpumgr.endpoints.images import (
+    LIST_IMAGES,
+    RETIRE_IMAGE,
+    SHOW_IMAGE,
+    ImageItem,
+    ImageRetirement,
+    OneImage,
+    image_item,
+)
+from vgpumgr.endpoints.shapes import Nothing
+from vgpumgr.model.errors import PartlyDone
 from vgpumgr.model.formats import size_words, spanned
-from vgpumgr.model.image import VERSION, CopyState, ImageRecord
-from vgpumgr.model.vm import NAME, VmRecord
+from vgpumgr.model.image import VERSION
+from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
     from vgpumgr.engine.images.image_import import ImportReport
-    from vgpumgr.engine.images.image_retirement import RetirementReport
-
-
-def image_item(
-    image: ImageRecord, vms: Collection[VmRecord], pools: Collection[PoolRecord]
-) -> dict[str, Any]:
-    """One image. ``copies`` say by host where it lies, and which VMs use it there."""
-    from vgpumgr.engine.images.image_copies import pools_of, users
-
-    return {
-        "name": image.reference,
-        "image": image.name,
-        "version": image.version,
-        "state": state_of(image),
-        "format": image.format,
-        "virtual_bytes": image.virtual_bytes,
-        "file_bytes": image.file_bytes,
-        "sha256": image.sha256,
-        "source": image.source,
-        "created_at": image.created_at,
-        "retired_at": image.retired_at,
-        "volume": image.volume,
-        "copies": [
-            {
-                "host": copy.host,
-                "pool": copy.pool,
-                "state": str(copy.state),
-                "verified_at": copy.verified_at or None,
-                "vms": list(users(image, vms, copy)),
-            }
-            for copy in image.copies
-        ],
-        "vms": list(users(image, vms)),
-        "pools": list(pools_of(image, pools)),
-    }
-
-
-def state_of(image: ImageRecord) -> str:
-    """``retired``; ``importing`` while copies come; ``ready``, or ``nowhere`` without a copy."""
-    if image.retired_at is not None:
-        return "retired"
-    states = {copy.state for copy in image.copies}
-    if CopyState.IMPORTING in states:
-        return "importing"
-    return "ready" if CopyState.THERE in states else "nowhere"
 
 
 def image_text(item: Mapping[str, Any]) -> str:
@@ -194,7 +158,8 @@ def import_(
     for host, why in done.left_out.items():
         say(f"not on {host}: {why}")
     _say_known(done)
-    _print(context, done.image)
+    ledger = context.app.ledger
+    _print(image_item(done.image, ledger.vms(), ledger.pools()))
     done.outcome.raise_for_failure()
     if done.left_out:
         raise PartlyDone(
@@ -220,9 +185,7 @@ def _say_known(done: ImportReport) -> None:
 @pass_context
 def list_(context: Context) -> None:
     """List images, every version of each."""
-    ledger = context.app.ledger
-    vms, pools = ledger.vms(), ledger.pools()
-    print_list("Image", [image_item(each, vms, pools) for each in ledger.images()], COLUMNS)
+    print_list("Image", context.read(LIST_IMAGES, Nothing()).answer["items"], COLUMNS)
 
 
 @image.command()
@@ -231,9 +194,7 @@ def list_(context: Context) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show an image: NAME@VERSION, or NAME for its newest version."""
-    from vgpumgr.engine.images.image_import import find
-
-    _print(context, find(context.app.ledger.images(), name))
+    _print(context.read(SHOW_IMAGE, OneImage(name=name)).answer)
 
 
 @image.command()
@@ -246,29 +207,11 @@ def retire(context: Context, name: str, delete_copies: bool) -> None:
 
     A copy is deleted from a host only where no disk lies over it, kept disks included.
     """
-    if "@" not in name:
-        raise UsageError(f"which version of {name}?", next=f"vgpumgr image retire {name}@VERSION")
-    with changing(context, len(context.app.ledger.hosts())) as engine:
-        done = engine.retire_image(name, delete_copies=delete_copies)
-    _print(context, done.image)
-    done.outcome.raise_for_failure()
-    _require_deleted(done)
+    asked = ImageRetirement(name=name, delete_copies=delete_copies)
+    done = carry_out(context, RETIRE_IMAGE, asked)
+    _print(done.answer)
+    finish(done)
 
 
-def _require_deleted(done: RetirementReport) -> None:
-    """InUse where VMs keep all copies, PartlyDone where they keep some."""
-    if not done.kept:
-        return
-    host, vms = next(iter(done.kept.items()))
-    error = PartlyDone if done.outcome.done else InUse
-    raise error(
-        f"{done.image.reference} stays on {', '.join(done.kept)}: it is in use",
-        why=f"on {host} by {', '.join(vms[:5])}{' and others' if len(vms) > 5 else ''}",
-        next="the same command again when these VMs are gone",
-    )
-
-
-def _print(context: Context, found: ImageRecord) -> None:
-    ledger = context.app.ledger
-    item = image_item(found, ledger.vms(), ledger.pools())
+def _print(item: ImageItem) -> None:
     print_item("Image", item, image_text(item))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from vgpumgr import API_VERSION
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
-from vgpumgr.cli.options import refresh_option, require_all_read
+from vgpumgr.cli.layout_files import print_ours
+from vgpumgr.cli.options import refresh_option
 from vgpumgr.cli.output import (
     Column,
     chosen_format,
@@ -20,9 +22,9 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
-from vgpumgr.cli.running_command import changing, finish
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm, echo
-from vgpumgr.cli.user_files import load_layouts
+from vgpumgr.cli.user_files import document_text
 from vgpumgr.cli.views.ages import seen_text
 from vgpumgr.cli.views.gpu_views import (
     instance_text,
@@ -40,16 +42,14 @@ from vgpumgr.cli.views.layout_views import (
 )
 from vgpumgr.cli.views.outcome_views import outcome_text
 from vgpumgr.cli.views.reports import report_lines
-from vgpumgr.endpoints.layout_items import LayoutPlanItem, layout_plan_item
+from vgpumgr.endpoints import layout_exchange, layout_plans
+from vgpumgr.endpoints.layout_items import LayoutPlanItem
 from vgpumgr.endpoints.layouts import SHOW_LAYOUTS, LayoutStateFilter, LayoutStateItem
-from vgpumgr.endpoints.outcomes import outcome_item
-from vgpumgr.model.errors import Conflict, UsageError
+from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import counted
-from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.operations.operation_outcome import Outcome
-
+    from vgpumgr.endpoints.endpoint import Result
 
 COLUMNS = (
     Column("HOST", "host"),
@@ -96,18 +96,21 @@ FOREIGN = ("mig-parted", "vgpu-device-manager")
 )
 @output_option
 @pass_context
-def export(context: Context, hosts: tuple[str, ...], tool: str) -> None:
+def export(
+    context: Context,
+    hosts: tuple[str, ...],
+    tool: Literal["vgpumgr", "mig-parted", "vgpu-device-manager"],
+) -> None:
     """Print how hosts (default: all) are partitioned now, as a file to apply."""
-    from vgpumgr.cli.layout_files import print_foreign, print_ours
-
-    context.app.require_hosts()
-    found = context.app.engine.layout_export(hosts)
-    if tool == "vgpumgr":
-        print_ours(found)
+    found = context.read(
+        layout_exchange.EXPORT_LAYOUTS, layout_exchange.LayoutExport(hosts=hosts, format=tool)
+    )
+    if tool == layout_exchange.OURS:
+        print_ours(found.answer["documents"])
     else:
-        print_foreign(tool, found, context.app.ledger.gpus())
-    records = [each for each in context.app.ledger.hosts() if not hosts or each.name in hosts]
-    require_all_read(tuple(f"{h.name}: {h.last_error}" for h in records if h.last_error))
+        _say_left_out(found.answer["left_out"])
+        echo(found.answer["text"], nl=False)
+    finish(found)
 
 
 @click.command("import")
@@ -129,16 +132,31 @@ def export(context: Context, hosts: tuple[str, ...], tool: str) -> None:
 @output_option
 @pass_context
 def import_(
-    context: Context, file: str, tool: str | None, config: str, hosts: tuple[str, ...]
+    context: Context,
+    file: str,
+    tool: Literal["mig-parted", "vgpu-device-manager"] | None,
+    config: str,
+    hosts: tuple[str, ...],
 ) -> None:
     """Convert a file of mig-parted or vgpu-device-manager into a Layout and print it.
 
     Output of "nvidia-smi mig -lgi" on a manually partitioned host works, too. Device numbers in
     the file mean GPUs of one host: name it with --host.
     """
-    from vgpumgr.cli.layout_files import from_foreign, print_ours
+    given = document_text(file)
+    asked = layout_exchange.LayoutImport(
+        text=given.text, source=given.source, format=tool, configuration=config, hosts=hosts
+    )
+    found = context.read(layout_exchange.IMPORT_LAYOUTS, asked).answer
+    _say_left_out(found["left_out"])
+    if not hosts:
+        say(f"it names no host: add hosts: or host_labels: ({API_VERSION}), or give --host")
+    print_ours(found["documents"])
 
-    print_ours([from_foreign(context, file, tool, config, hosts)])
+
+def _say_left_out(sentences: Sequence[str]) -> None:
+    for each in sentences:
+        say(f"note: {each}")
 
 
 CHANGES_PENDING = 10
@@ -168,31 +186,25 @@ def plan(context: Context, file: str | None, detailed_exitcode: bool) -> None:
 
     Exit 4 when a GPU cannot be changed now: it is named, with the VMs that use it.
     """
-    shown = _plan(context, _specs(context, file))
+    shown = context.read(layout_plans.PLAN_LAYOUTS, _documents(file))
     _print_plan(shown)
-    if detailed_exitcode and to_change(shown):
+    if detailed_exitcode and to_change(shown.answer):
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def _specs(context: Context, file: str | None) -> tuple[LayoutSpec, ...] | None:
-    """The file's layouts; None, those that were applied last, without a file."""
-    if file is not None:
-        return load_layouts(context, file)
-    if not context.app.ledger.layouts():
-        raise UsageError("no GPU has a layout yet", next="vgpumgr layout apply -f FILE")
-    return None
+def _documents(file: str | None) -> layout_plans.LayoutDocuments:
+    """The file's; without a file those that were applied last."""
+    if file is None:
+        return layout_plans.LayoutDocuments()
+    given = document_text(file)
+    return layout_plans.LayoutDocuments(text=given.text, source=given.source)
 
 
-def _plan(context: Context, specs: Sequence[LayoutSpec] | None) -> LayoutPlanItem:
-    context.app.require_hosts()
-    return layout_plan_item(context.app.engine.layout_plan(specs))
-
-
-def _print_plan(shown: LayoutPlanItem) -> None:
-    print_item("LayoutPlan", shown, layout_plan_text(shown))
-    if refused(shown):
+def _print_plan(shown: Result[LayoutPlanItem]) -> None:
+    print_item("LayoutPlan", shown.answer, layout_plan_text(shown.answer))
+    if refused(shown.answer):
         raise click.exceptions.Exit(Conflict.exit_status)
-    require_all_read(tuple(shown["warnings"]))
+    finish(shown)
 
 
 @layout.command()
@@ -207,39 +219,29 @@ def apply(context: Context, file: str | None, yes: bool, dry_run: bool) -> None:
     Shows what will change and asks. Nothing is changed (exit 4) when a guest uses one of the
     GPUs: the VMs are named. Running it again finishes what was interrupted.
     """
-    specs = _specs(context, file)
-    ahead = _plan(context, specs)
+    asked = _documents(file)
+    ahead = context.read(layout_plans.PLAN_LAYOUTS, asked)
     if dry_run:
         _print_plan(ahead)
         return
-    changes = to_change(ahead)
-    if changes and not refused(ahead):
-        say(layout_plan_text(ahead))
+    changes = to_change(ahead.answer)
+    if changes and not refused(ahead.answer):
+        say(layout_plan_text(ahead.answer))
         hosts = sorted({gpu["host"] for gpu in changes})
         confirm(yes=yes)(f"change {counted(len(changes), 'GPU')} on {_few(hosts)}?")
     try:
-        with changing(context, len(changes)) as engine:
-            done, outcome = engine.layout_apply(specs)
+        done = carry_out(context, layout_plans.APPLY_LAYOUTS, asked)
     except Conflict as error:
         error.next = error.next.replace(" -f FILE", f" -f {shlex.quote(file)}" if file else "")
         raise
-    _print_outcome(done, outcome)
-    outcome.raise_for_failure()
-    require_all_read(done.warnings)
+    item = done.answer
+    print_item("LayoutApply", item, outcome_text(item) if item["vms"] else layout_plan_text(item))
+    finish(done)
 
 
 def _few(names: Sequence[str], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
-
-
-def _print_outcome(done: LayoutPlan, outcome: Outcome) -> None:
-    text = (
-        outcome_text(outcome_item(outcome))
-        if outcome.vms
-        else layout_plan_text(layout_plan_item(done))
-    )
-    print_item("LayoutApply", {**layout_plan_item(done), **outcome_item(outcome)}, text)
 
 
 @layout.command("assert")
@@ -248,12 +250,10 @@ def _print_outcome(done: LayoutPlan, outcome: Outcome) -> None:
 @pass_context
 def assert_(context: Context, file: str | None) -> None:
     """Compare the hosts with a file, or with what was applied last: exit 10 when they differ."""
-    specs = load_layouts(context, file) if file else None
-    context.app.require_hosts()
-    shown = layout_plan_item(context.app.engine.layout_plan(specs))
-    print_item("LayoutPlan", shown, _differences(shown, file))
-    require_all_read(tuple(shown["warnings"]))
-    if shown["gpus"]:
+    shown = context.read(layout_plans.ASSERT_LAYOUTS, _documents(file))
+    print_item("LayoutPlan", shown.answer, _differences(shown.answer, file))
+    finish(shown)
+    if shown.answer["gpus"]:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 

@@ -8,12 +8,19 @@ from typing import Any
 from vgpumgr.cli.output import Item, fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.endpoints.gpu_items import GpuFabric, GpuItem, GpuType
+from vgpumgr.endpoints.gpus import OneGpu
 from vgpumgr.endpoints.refusal_items import BACK_OFF
 from vgpumgr.model.formats import counted, format_mib
 from vgpumgr.model.gpu import GpuHealth, GpuState
 
 # What NVML says of a GPU that hangs on no NVSwitch.
 NO_FABRIC = "not-supported"
+
+
+def one_gpu(name: str) -> OneGpu:
+    """The GPU of an id, or of HOST/DEVICE."""
+    host, slash, device = name.partition("/")
+    return OneGpu(name=device, host=host) if slash else OneGpu(name=name)
 
 
 def refusal_lines(item: Mapping[str, Any], most: int = 5) -> Iterable[tuple[str, str]]:

@@ -7,14 +7,16 @@ from typing import Any
 
 from vgpumgr.cli.output import Column, chosen_format, print_item, print_list, table
 from vgpumgr.cli.terminal import echo
-from vgpumgr.model.examination import CheckOutcome, Finding
+from vgpumgr.endpoints.diagnoses import FindingItem
+from vgpumgr.endpoints.drifts import UnreadItem
+from vgpumgr.model.formats import counted
 
 Below = Callable[[Mapping[str, Any]], Iterable[str]]
 
 
 def print_report(
     kind: str,
-    items: Sequence[dict[str, Any]],
+    items: Sequence[Mapping[str, Any]],
     columns: Sequence[Column],
     *,
     beside: Mapping[str, object],
@@ -45,51 +47,38 @@ def report_lines(
         yield from (f"    {each}" for each in below(item))
 
 
-_WORDS = {
-    CheckOutcome.OK: "ok",
-    CheckOutcome.WARN: "warn",
-    CheckOutcome.BAD: "BAD",
-    CheckOutcome.UNKNOWN: "?",
-}
+def unread_lines(parts: Iterable[UnreadItem]) -> Iterator[str]:
+    """A line per part of a host that was not read."""
+    for part in parts:
+        yield f"not read  {part['host']}  {part['part'] or 'the host'}: {part['why']}"
+
+
+def compared_text(nothing: str, found: Mapping[str, Any]) -> str:
+    """``no difference: 4 VMs on 2 hosts``."""
+    compared = f"{counted(found['vms'], 'VM')} on {counted(found['hosts'], 'host')}"
+    return f"{nothing}{' in what was read' if found['not_read'] else ''}: {compared}"
+
+
+_WORDS = {"ok": "ok", "warn": "warn", "bad": "BAD", "unknown": "?"}
 _MARK_WIDTH = 4
-_SHOWN = (CheckOutcome.BAD, CheckOutcome.WARN, CheckOutcome.UNKNOWN)
 
 
-def print_findings(name: str, findings: Sequence[Finding]) -> None:
+def print_findings(name: str, findings: Sequence[FindingItem]) -> None:
     """The table of one host, or of everything (``name`` is ``doctor``)."""
-    items = [finding_item(each) for each in findings]
-    print_item("Diagnosis", {"name": name, "items": items}, findings_text(findings))
+    print_item("Diagnosis", {"name": name, "items": findings}, findings_text(findings))
 
 
-def finding_item(finding: Finding) -> dict[str, Any]:
-    """The JSON of a finding."""
-    return {
-        "check": finding.check,
-        "mark": str(finding.mark),
-        "ok": finding.ok,
-        "text": finding.text,
-        "next": finding.next,
-        "by_hand": finding.by_hand,
-    }
-
-
-def findings_text(findings: Sequence[Finding]) -> str:
+def findings_text(findings: Sequence[FindingItem]) -> str:
     """One line for each, with the commands that help below it."""
-    width = max((len(each.check) for each in findings), default=0)
+    width = max((len(each["check"]) for each in findings), default=0)
     return "\n".join(line for each in findings for line in _lines(each, width))
 
 
-def summary(findings: Sequence[Finding]) -> str:
-    """``2 bad, 1 warn``; empty when all is well."""
-    counts = {mark: sum(each.mark is mark for each in findings) for mark in _SHOWN}
-    return ", ".join(f"{count} {mark}" for mark, count in counts.items() if count)
-
-
-def _lines(finding: Finding, width: int) -> list[str]:
-    mark = _WORDS[finding.mark].ljust(_MARK_WIDTH)
+def _lines(finding: FindingItem, width: int) -> list[str]:
+    mark = _WORDS[finding["mark"]].ljust(_MARK_WIDTH)
     below = " " * (_MARK_WIDTH + width + 3)
-    helps = [("next", finding.next), ("by hand", finding.by_hand)]
+    helps = [("next", finding["next"]), ("by hand", finding["by_hand"])]
     return [
-        f"{mark} {finding.check:<{width}}  {finding.text}",
+        f"{mark} {finding['check']:<{width}}  {finding['text']}",
         *(f"{below}{label}: {text}" for label, text in helps if text),
     ]

@@ -1,0 +1,174 @@
+"""YAML documents that a caller sends as text: read, and refused where a request uses them not."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from vgpumgr.endpoints.endpoint import Limits
+from vgpumgr.model.errors import PoolsInFile, UsageError
+from vgpumgr.model.formats import spanned
+from vgpumgr.model.vm import VmSpec
+
+if TYPE_CHECKING:
+    from vgpumgr.model.host import HostRecord
+    from vgpumgr.model.ledger import Ledger
+    from vgpumgr.spec import Documents
+
+MAX_TEXT = (1 << 20) + 1
+"""One more than the loader takes: it is the loader that refuses what is longer."""
+STDIN = "-"
+Text = Annotated[str, Limits(max_length=MAX_TEXT)]
+Source = Annotated[str, Limits(min_length=1, max_length=4096)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentText:
+    """YAML documents: their ``text``, and the ``source`` that messages name (``-`` is standard
+    input). No file is opened by it.
+    """
+
+    text: Text
+    source: Source = "FILE"
+
+
+def source_name(source: str) -> str:
+    """What messages call the source of a text."""
+    return "standard input" if source == STDIN else source
+
+
+def typed_source(source: str) -> str:
+    """``-f FILE`` as it is typed."""
+    return f"-f {shlex.quote(source)}"
+
+
+def documents_of(ledger: Ledger, asked: DocumentText) -> Documents:
+    """The documents of a text; SpecError with every fault of it."""
+    return checked(ledger, asked.text.encode(errors="surrogatepass"), source_name(asked.source))
+
+
+def checked(ledger: Ledger, text: bytes, source: str) -> Documents:
+    """The documents of a text. The fleet's own profiles are read only when something is amiss:
+    the catalogue knows most names, and a large fleet takes its time.
+    """
+    from vgpumgr.engine.inventory.observation import learned_profiles
+    from vgpumgr.spec import SpecError, load
+
+    try:
+        return load(text, source)
+    except SpecError:
+        return load(text, source, known_profiles=learned_profiles(ledger))
+
+
+def vm_documents(ledger: Ledger, asked: DocumentText) -> Documents:
+    """Documents of VMs, layouts and enrolled hosts; PoolsInFile where there are pools."""
+    documents = documents_of(ledger, asked)
+    require_no_strangers(ledger, documents, asked.source)
+    refuse_pools(documents, asked.source)
+    return documents
+
+
+def pool_documents(ledger: Ledger, asked: DocumentText) -> Documents:
+    """Documents of pools and enrolled hosts; UsageError where there are VMs or layouts."""
+    documents = documents_of(ledger, asked)
+    require_no_strangers(ledger, documents, asked.source)
+    require_one_way(documents, asked.source)
+    return documents
+
+
+def vms_of(documents: Documents, source: str) -> tuple[VmSpec, ...]:
+    """The VMs among documents; UsageError when there are none."""
+    if documents.vms:
+        return documents.vms
+    raise UsageError(
+        f"{source_name(source)} names no VM",
+        next=f"vgpumgr layout plan {typed_source(source)}"
+        if documents.layouts
+        else "add a document with kind: VM",
+    )
+
+
+# What of a host an operator changes by commands: a file does not put it back.
+_COMPARED = (
+    "address",
+    "labels",
+    "cpu_overcommit",
+    "reserved_memory_mib",
+    "accelerator",
+    "layout",
+    "migration",
+    "fence",
+)
+
+
+def require_no_strangers(ledger: Ledger, documents: Documents, source: str) -> None:
+    """UsageError for a simulated fleet among them, and for a host that is not enrolled as it is
+    written there: VMs are made on hosts, and hosts by `host add`.
+    """
+    for fleet in documents.fleets:
+        raise UsageError(
+            f"{_where(documents, 'Fleet', fleet.name, source)} is a simulated fleet",
+            why="this command creates VMs, layouts and pools on enrolled hosts",
+            next=f"vgpumgr sim up {typed_source(source)}",
+        )
+    known = {host.name: host for host in ledger.hosts()} if documents.hosts else {}
+    for host in documents.hosts:
+        where = _where(documents, "Host", host.name, source)
+        if host.name not in known:
+            raise UsageError(
+                f"{where} is not enrolled",
+                why="hosts of a file are enrolled separately: their keys must be confirmed",
+                next=f"vgpumgr host add {typed_source(source)}, then the same command again",
+            )
+        differs = _differences(host, known[host.name])
+        if differs:
+            raise UsageError(
+                f"{where} is enrolled otherwise: {', '.join(differs)}",
+                why="a host that is enrolled is not changed from a file",
+                next=f"vgpumgr host show {host.name}, and write what it is; or vgpumgr host remove "
+                f"{host.name}, then vgpumgr host add {typed_source(source)}",
+            )
+
+
+def what_stays(documents: Documents) -> str:
+    """The documents that `delete -f` leaves as they are; empty where none."""
+    hosts = [host.name for host in documents.hosts]
+    said = [f"{spanned(hosts)} (vgpumgr host remove)"] if hosts else []
+    layouts = [layout.name for layout in documents.layouts]
+    said += [f"{spanned(layouts)} (GPUs stay partitioned)"] if layouts else []
+    fleets = [fleet.name for fleet in documents.fleets]
+    said += [f"{spanned(fleets)} (vgpumgr sim down)"] if fleets else []
+    return ", ".join(said)
+
+
+def refuse_pools(documents: Documents, source: str) -> None:
+    """PoolsInFile where there are some."""
+    if documents.pools:
+        raise PoolsInFile(
+            f"{_where(documents, 'Pool', documents.pools[0].name, source)} is a pool",
+            why="pools are planned, applied and deleted by themselves",
+            next="the same of pools, not of VMs",
+        )
+
+
+def require_one_way(documents: Documents, source: str) -> None:
+    """UsageError for VMs or layouts among pools, with a name and a line of each."""
+    vms = [("VM", vm.name) for vm in documents.vms[:1]]
+    others = [*vms, *(("Layout", layout.name) for layout in documents.layouts[:1])]
+    if documents.pools and others:
+        pool = _where(documents, "Pool", documents.pools[0].name, source)
+        kind, name = others[0]
+        raise UsageError(
+            f"{pool} and {kind} {name} (line {documents.lines[others[0]]}) are in one file",
+            why="VMs are created at once, the desktops of pools by serve",
+            next="write the pools into a file of their own, and apply both",
+        )
+
+
+def _where(documents: Documents, kind: str, name: str, source: str) -> str:
+    return f"{source_name(source)}: {kind} {name} (line {documents.lines[kind, name]})"
+
+
+def _differences(written: HostRecord, enrolled: HostRecord) -> list[str]:
+    return [key for key in _COMPARED if getattr(written, key) != getattr(enrolled, key)]

@@ -97,6 +97,9 @@ class IncomingCall:
         if job.operation:
             self.service.keep(job)
             await self._until_ended(job, wait_s)
+            if not wait_s:
+                whole = await to_thread.run_sync(self._operation, who, job.operation)
+                return _operation_answer(whole, 202)
         return await to_thread.run_sync(self._end_of, who, call, job)
 
     async def awaited_operation(self, wait_s: float) -> Response:
@@ -199,6 +202,9 @@ class IncomingCall:
         with acting(who.actor):
             context = CallContext(app=self.service.app, scope=scope)
             whole = to_json(SHOW_OPERATION, show_operation(context, OneOperation(id=id_)))
+        job = self.service.job(whole["name"])
+        if job is not None:
+            return {**whole, **_of_job(job)}
         found = self.service.app.writable_ledger.request_of(whole["name"])
         if found is None:
             return whole
@@ -219,13 +225,23 @@ class IncomingCall:
             pass
 
 
+def _of_job(job: Job) -> dict[str, Any]:
+    """What is known of the last request that worked on an operation here."""
+    ended = job.ended  # before its end is looked at, which is there first
+    found: dict[str, Any] = {"done": ended, "told": list(job.told)}
+    if job.plan is not None:
+        found["plan"] = job.plan
+    if job.answer is not None:
+        found["response"] = job.answer
+    if job.error is not None:
+        found["error"] = job.error.as_dict()
+    return found
+
+
 def _is_ended(service: Service, request: ApiRequest) -> bool:
     """Has it an end, or will it never have one?"""
     if request.ended_at is not None:
         return True
-    job = service.job(request.operation)
-    if job is not None:
-        return job.ended
     ended_at = service.app.writable_ledger.operation(request.operation).ended_at
     return ended_at is not None and time.time() - ended_at > END_WRITTEN_S
 

@@ -78,6 +78,8 @@ def _checked(hint: Any) -> Any:
         return Annotated[inner, _field(limits)]
     if origin is tuple:
         return list[_checked(get_args(hint)[0])]  # type: ignore[misc]
+    if origin is dict:
+        return dict[tuple(map(_checked, get_args(hint)))]  # type: ignore[misc]
     if origin in {Union, types.UnionType}:
         return reduce(or_, (_checked(each) for each in get_args(hint)))
     return Annotated[str, Field(max_length=MAX_TEXT)] if hint is str else hint
@@ -104,7 +106,7 @@ def _whole(kind: str, answers: Any) -> Any:
             "apiVersion": Literal[API_VERSION],
             "kind": Literal[kind],
             **{name: _filled(hint, filled) for name, hint in hints.items()},
-            "notes": NotRequired[list[str]],
+            "messages": NotRequired[list[str]],
             "error": NotRequired[Problem],
         },
     )

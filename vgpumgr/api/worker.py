@@ -25,6 +25,7 @@ from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import AccessRefused, RequestRepeated, UsageError, VgpumgrError
+from vgpumgr.model.json_times import timed
 from vgpumgr.model.role_binding import Scope
 
 if TYPE_CHECKING:
@@ -108,6 +109,14 @@ class JobTeller:
         """An operation is reserved."""
         self.tell(begun=operation)
 
+    def told(self, line: str) -> None:
+        """This far a long one has come."""
+        self.tell(told=line)
+
+    def planned(self, plan: Mapping[str, Any]) -> None:
+        """This is about to be done."""
+        self.tell(planned=timed(plan))
+
     def progress(self, outcome: VmOutcome) -> None:
         """A VM's task has ended."""
         error = str(outcome.error) if outcome.error else ""
@@ -120,7 +129,12 @@ def work(app: App, job: Mapping[str, Any], teller: JobTeller) -> None:
     try:
         call = from_plain(Call, job)
         context = CallContext(
-            app=app, scope=call.scope, begun=teller.begun, progress=teller.progress
+            app=app,
+            scope=call.scope,
+            begun=teller.begun,
+            progress=teller.progress,
+            tell=teller.told,
+            planned=teller.planned,
         )
         teller.tell(answer=carry_out(context, call))
     except VgpumgrError as error:

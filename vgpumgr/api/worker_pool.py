@@ -19,13 +19,16 @@ READY_S = 30.0
 
 @dataclass(slots=True)
 class Job:
-    """One endpoint being carried out. ``operation`` is the id of the first that was reserved;
-    ``answer`` or ``error`` is its end. ``changed`` is called, in another thread, at each change.
+    """One endpoint being carried out. ``operation`` is the id of the first that was reserved,
+    ``plan`` the changes ahead, ``told`` lines on how far it has come; ``answer`` or
+    ``error`` is its end. ``changed`` is called, in another thread, at each change.
     """
 
     asked: Mapping[str, Any]
     changed: Callable[[], None]
     operation: str = ""
+    plan: dict[str, Any] | None = None
+    told: list[str] = field(default_factory=list)
     answer: dict[str, Any] | None = None
     error: VgpumgrError | None = None
     progress: list[dict[str, Any]] = field(default_factory=list)
@@ -41,6 +44,12 @@ class Job:
             self.operation = self.operation or str(event["begun"])
         elif "progress" in event:
             self.progress.append(event["progress"])
+            return
+        elif "planned" in event:
+            self.plan = event["planned"]
+            return
+        elif "told" in event:
+            self.told.append(event["told"])
             return
         elif "answer" in event:
             self.answer = event["answer"]

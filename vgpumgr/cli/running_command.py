@@ -121,27 +121,43 @@ def changing(context: Context, total: int) -> Iterator[Engine]:
             yield engine
 
 
-def carry_out(context: Context, endpoint: Endpoint[P, A], asked: P) -> Result[A]:
-    """The result of an endpoint that changes VMs: every VM's end is reported as it comes, and the
-    first Ctrl-C lets the running host calls end.
+def carry_out(
+    context: Context,
+    endpoint: Endpoint[P, A],
+    asked: P,
+    *,
+    total: int | None = None,
+    planned: Callable[[Mapping[str, Any]], None] = lambda _: None,
+) -> Result[A]:
+    """The result of an endpoint that changes VMs, ``total`` of them where the caller knows: every
+    VM's end is reported as it comes, and the first Ctrl-C lets the running host calls end.
+    ``planned`` hears of the plan before it is carried out.
     """
     from vgpumgr.endpoints.call_context import CallContext
 
+    size = endpoint.size(asked) if total is None else total
     if context.server is not None:
-        with _reporting(endpoint.size(asked)) as sinks:
-            return context.server.carry_out(endpoint, asked, OperationWatch(sinks.progress))
+        with _reporting(size) as sinks:
+            watch = OperationWatch(sinks, planned)
+            return context.server.carry_out(endpoint, asked, watch)
     app = context.app
-    with ending_gently(app.stop, app.leave_to_person), _reporting(endpoint.size(asked)) as sinks:
-        call = CallContext(app=app, progress=sinks.progress, tell=sinks.tell)
+    with ending_gently(app.stop, app.leave_to_person), _reporting(size) as sinks:
+
+        def heard(plan: Mapping[str, Any]) -> None:
+            sinks.sized(plan["changes"])
+            planned(plan)
+
+        call = CallContext(app=app, progress=sinks.progress, tell=sinks.tell, planned=heard)
         return endpoint.work(call, asked)
 
 
 class OperationWatch:
     """Reports the tasks of an operation at a server as they end."""
 
-    def __init__(self, progress: Callable[[VmOutcome], None]) -> None:
-        self._progress = progress
+    def __init__(self, sinks: _Sinks, planned: Callable[[Mapping[str, Any]], None]) -> None:
+        self._sinks, self._planned = sinks, planned
         self._told: set[str] = set()
+        self._lines = 0
 
     def __call__(self, operation: Mapping[str, Any]) -> None:
         """Report the tasks that have ended since."""
@@ -149,13 +165,20 @@ class OperationWatch:
         from vgpumgr.model.errors import VgpumgrError
         from vgpumgr.model.operation import FINAL_TASKS, TaskState
 
+        self._sinks.sized(len(operation["tasks"]))
+        if plan := operation.get("plan"):
+            self._planned(plan)
+        lines = operation.get("told", ())
+        for line in lines[self._lines :]:
+            self._sinks.tell(line)
+        self._lines = max(self._lines, len(lines))
         for task in operation["tasks"]:
             state = TaskState(task["state"])
             if state in FINAL_TASKS and task["id"] not in self._told:
                 self._told.add(task["id"])
                 error = VgpumgrError(task["error"]) if task["error"] else None
                 told = {name: task[name] for name in ("vm", "host", "verb")}
-                self._progress(VmOutcome(**told, state=state, error=error))
+                self._sinks.progress(VmOutcome(**told, state=state, error=error))
 
 
 def finish(result: Result[Any]) -> None:
@@ -168,10 +191,11 @@ def finish(result: Result[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Sinks:
-    """What hears of a change's progress."""
+    """What hears of a change's progress; ``sized`` of how many VMs it is about."""
 
     progress: Callable[[VmOutcome], None]
     tell: Callable[[str], None]
+    sized: Callable[[int], None]
 
 
 @contextmanager
@@ -194,6 +218,10 @@ def _reporting(total: int) -> Iterator[_Sinks]:
             if live:
                 echo(f"{CLEAR_LINE}{ended}/{total} {outcome.vm:.40}", nl=False, err=True)
 
+    def sized(count: int) -> None:
+        nonlocal total
+        total = max(total, count)
+
     def told(text: str) -> None:
         with lock:
             if live:
@@ -202,7 +230,7 @@ def _reporting(total: int) -> Iterator[_Sinks]:
                 _line(text)
 
     try:
-        yield _Sinks(report, told)
+        yield _Sinks(report, told, sized)
     finally:
         if live and ended:
             echo(CLEAR_LINE, nl=False, err=True)

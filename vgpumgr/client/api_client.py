@@ -121,6 +121,7 @@ class ApiClient:
         watch: Callable[[dict[str, Any]], None],
     ) -> Result[A]:
         path = f"/v1/operations/{quote(str(operation['name']), safe='')}?wait={WAIT}"
+        watch(operation)
         while not operation["done"]:
             operation = self._request("GET", path, None)[1]
             watch(operation)

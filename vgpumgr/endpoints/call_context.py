@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
@@ -26,9 +26,9 @@ def _silent(_: object) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
     """The app with its ledger and engine; ``scope`` are the tenants that the caller may see.
-    ``begun`` hears of an operation (its id) once it is
-    reserved, ``progress`` of the end of every VM's task, ``tell`` of the progress of a long one;
-    all are called from threads.
+    ``begun`` hears of an operation (its id) once it is reserved, ``progress`` of the end of every
+    VM's task, ``tell`` of the progress of a long one, ``planned`` of a plan (an item) before it is
+    carried out; all are called from threads.
     """
 
     app: App
@@ -37,6 +37,7 @@ class CallContext:
     begun: Callable[[str], None] = field(default=_silent)
     progress: Callable[[VmOutcome], None] = field(default=_silent)
     tell: Callable[[str], None] = field(default=_silent)
+    planned: Callable[[Mapping[str, Any]], None] = field(default=_silent)
 
     @property
     def access(self) -> AccessControl:

@@ -72,11 +72,14 @@ class TaskItem(TypedDict):
 
 class WholeOperation(OperationItem):
     """An operation with its tasks; ``done``: nothing works on it any more. ``response`` is then the
-    answer of the request that began it, as long as it is kept.
+    answer of the request that began it, ``plan`` what that was about to do, ``told`` how far it
+    came, a line each; as long as they are kept.
     """
 
     done: bool
     tasks: list[TaskItem]
+    plan: NotRequired[dict[str, object]]
+    told: NotRequired[list[str]]
     response: NotRequired[dict[str, object]]
 
 
@@ -97,8 +100,8 @@ def operation_item(found: OperationRecord, how: OperationStatus) -> OperationIte
     """The JSON of an operation."""
     plain: OperationItem = to_plain(found)
     return {
-        **plain,
         "name": found.id,
+        **plain,
         "state": str(how.word),
         "left_until": how.left_until,
         "note": how.note,

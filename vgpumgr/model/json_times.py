@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 # The names of times: a number under one is Unix seconds.
 _TIMES = frozenset({"at", "since", "until"})
 _TIME_ENDS = ("_at", "_since", "_until", "_by")
+_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def time_text(at: float) -> str:
@@ -46,7 +48,7 @@ def _timed(key: object, value: object) -> object:
 
 
 def _untimed(key: object, value: object) -> object:
-    if _is_time(key) and isinstance(value, str):
+    if _is_time(key) and isinstance(value, str) and _TEXT.fullmatch(value):
         try:
             return datetime.fromisoformat(value).timestamp()
         except ValueError:
